@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from store import Host, Message, PutResult, WritableStore
-    from store.engine.serving import StoreClient
+    from store import Host, LiveStore, Message, PutResult
 
 AsStored = Annotated[
     bool,
@@ -77,7 +76,7 @@ class Replay:
             return message
         return replace(message, topic=topic, queue_id=queue_id)
 
-    def put(self, opened: WritableStore | StoreClient, message: Message, store_timestamp_ms: int | None) -> PutResult:
+    def put(self, opened: LiveStore, message: Message, store_timestamp_ms: int | None) -> PutResult:
         """Puts a placed message."""
         if self.is_plain:
             return opened.put(message)

@@ -4,6 +4,7 @@ from store.config import StoreConfig as StoreConfig
 from store.engine.open import open_store as open_store
 from store.engine.services.resolve import plan_resolve as plan_resolve
 from store.engine.services.served_store import ServedStore as ServedStore
+from store.engine.serving.client import StoreClient as StoreClient
 from store.engine.writable_store import WritableStore as WritableStore
 from store.errors import BadRequest as BadRequest
 from store.errors import DamagedFile as DamagedFile
@@ -26,6 +27,8 @@ from store.query.embedded.dataset import export_arrow as export_arrow
 from store.reading.message_store import MessageStore as MessageStore
 from store.reading.message_store import QueryResult as QueryResult
 from store.reading.messages import MessageIterator as MessageIterator
+from store.reading.stores import LiveStore as LiveStore
+from store.reading.stores import ReadableStore as ReadableStore
 from store.structures.commitlog.bulk import MessageColumns as MessageColumns
 from store.structures.commitlog.bulk import PutManyResult as PutManyResult
 from store.structures.commitlog.put_result import PutResult as PutResult

@@ -21,7 +21,7 @@ from rmqctl.show import count, did_you_mean, list_some, show_value
 from rmqctl.watching import FileWatcher
 
 if TYPE_CHECKING:
-    from store import MessageIterator, MessageStore, StoredMessage
+    from store import MessageIterator, MessageStore, ReadableStore, StoredMessage
     from store.engine.serving import StoreClient
 
 EXAMPLES = (
@@ -129,14 +129,14 @@ def _follow(session: Session, first: _Reading, read: Callable[..., _Reading], ra
         return rest.follow(raw, message_filter)
 
 
-def _open(session: Session, *, from_files: bool) -> MessageStore | StoreClient:
+def _open(session: Session, *, from_files: bool) -> ReadableStore:
     """The process that serves the store, else its files; raw records and a group need the files."""
     served = session.store.find_served() if not from_files else None
     return served or session.store.open_for_reading()
 
 
 def _waiter(
-    session: Session, opened: MessageStore | StoreClient, queue: tuple[str, int], message_filter: Any
+    session: Session, opened: ReadableStore, queue: tuple[str, int], message_filter: Any
 ) -> Callable[[int], None]:
     """The way to wait for a message: by the owner's notice, else by watching the files."""
     from store.engine.serving import StoreClient
@@ -144,7 +144,8 @@ def _waiter(
     if isinstance(opened, StoreClient):
         served = opened
         return lambda offset: _wait_at(served, queue, offset, message_filter)
-    watcher, files = FileWatcher(session, opened.layout, *queue), opened
+    files = cast("MessageStore", opened)
+    watcher = FileWatcher(session, files.layout, *queue)
 
     def look_again(offset: int) -> None:
         watcher.wait()
@@ -195,7 +196,7 @@ def _filter(tags: str | None, sql: str | None) -> Any:
     return None
 
 
-def _subscription(session: Session, opened: MessageStore | StoreClient, topic: str, group: str) -> Any:
+def _subscription(session: Session, opened: ReadableStore, topic: str, group: str) -> Any:
     """The filter of a group, with a note of how a broker takes it."""
     from store.reading import SubscriptionFilter, load_filters
 
@@ -219,7 +220,7 @@ def _subscription(session: Session, opened: MessageStore | StoreClient, topic: s
 
 
 def _start(
-    opened: MessageStore | StoreClient, topic: str, queue_id: int, offset: int | None, since_ms: int | None
+    opened: ReadableStore, topic: str, queue_id: int, offset: int | None, since_ms: int | None
 ) -> int:
     """The queue offset to begin at. A queue whose files are lost is in the store's view from here on."""
     first = opened.min_offset(topic, queue_id)
@@ -228,7 +229,7 @@ def _start(
     return offset if offset is not None else first
 
 
-def _tell_of_queues(session: Session, opened: MessageStore | StoreClient, topic: str, queue: int | None) -> None:
+def _tell_of_queues(session: Session, opened: ReadableStore, topic: str, queue: int | None) -> None:
     """Notes other queues of the topic, or the topic that was meant."""
     own = opened.queue_ids(topic)
     if not own:
@@ -245,7 +246,7 @@ class _Reading:
     def __init__(
         self,
         session: Session,
-        opened: MessageStore | StoreClient,
+        opened: ReadableStore,
         reader: MessageIterator,
         rows: MessageRows,
         queue: tuple[str, int],
@@ -258,7 +259,7 @@ class _Reading:
         session: Session,
         rows: MessageRows,
         queue: tuple[str, int],
-        opened: MessageStore | StoreClient,
+        opened: ReadableStore,
         start: int,
         **chosen: Any,
     ) -> Self:
@@ -347,7 +348,7 @@ def _get_one(session: Session, log_offset: int, rows: MessageRows, raw: bool, on
     return Result("get", {"status": status}, [Table("messages", table, columns)], exit_code, verdict)
 
 
-def _lookup(session: Session, opened: MessageStore | StoreClient, log_offset: int) -> StoredMessage | None:
+def _lookup(session: Session, opened: ReadableStore, log_offset: int) -> StoredMessage | None:
     """The message at a log offset; BadRequest inside of a record."""
     from store import BadRequest, DamagedRecord
 

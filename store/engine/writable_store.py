@@ -24,6 +24,7 @@ from store.formats.message import Message
 from store.formats.properties import says_no_wait
 from store.opened.opened_store import OpenedStore
 from store.reading.message_store import MessageStore
+from store.reading.stores import LiveStore
 from store.structures.commitlog.bulk import MessageColumns, PutManyResult
 from store.structures.commitlog.bulk_put import put_many
 from store.structures.commitlog.commit_log import CommitLog
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from store.engine.live.services import StoreServices
 
 
-class WritableStore(MessageStore):
+class WritableStore(MessageStore, LiveStore):
     """A store that messages can be put into; its services run until close()."""
 
     def __init__(self, opened: OpenedStore, services: StoreServices) -> None:
@@ -187,6 +188,20 @@ class WritableStore(MessageStore):
     def catch_up(self) -> None:
         """Returns when everything put so far is in queues and index."""
         self._services.catch_up()
+
+    def flush(self) -> int:
+        """Makes everything put so far durable, queues and index too; gives the log offset that this reached.
+
+        >>> import tempfile
+        >>> from store import Message, open_store
+        >>> with open_store(f"{tempfile.mkdtemp()}/store", read_only=False) as store:
+        ...     result = store.put(Message.of("Orders", "hello"))
+        ...     store.flush() == result.log_offset + result.size
+        True
+        """
+        self._require_open()
+        self.catch_up()
+        return self._services.flush()
 
     def refresh(self) -> None:
         """Returns when readers see everything put so far."""

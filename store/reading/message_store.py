@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from store.config import StoreConfig
 from store.errors import BadRequest, DamagedRecord, StoreClosed
@@ -25,7 +25,7 @@ from store.opened.checkpoint import StoreCheckpoint
 from store.opened.opened_store import OpenedStore
 from store.opened.view import CurrentView
 from store.reading.get import get_message
-from store.reading.messages import MessageReader
+from store.reading.stores import END_OF_TIME_MS, ReadableStore
 from store.structures.commitlog.commit_log import CommitLog
 from store.structures.consumequeue.queue_set import QueueState
 from store.structures.get_result import GetResult, GetStatus, MessageFilter
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from store.structures.compaction.get import CompactedQueue, CompactedQueues
 
 QUERY_ROUNDS = 3
-END_OF_TIME_MS = (1 << 63) - 1
 
 
 @dataclass(slots=True)
@@ -53,7 +52,7 @@ class QueryResult:
         return sum(damage.record_count for damage in self.damaged)
 
 
-class MessageStore(MessageReader):
+class MessageStore(ReadableStore):
     """One store, opened for reading. All methods may be called from several threads.
 
     reopen  opens the store afresh, for refresh()
@@ -69,12 +68,6 @@ class MessageStore(MessageReader):
         self._open = True
         self._has_compaction: bool | None = None
         self._compacted: CompactedQueues | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     # Reading.
 

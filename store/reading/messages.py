@@ -9,13 +9,12 @@ The status is that of the first call that decided: once messages were found or l
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from store.errors import BadRequest, DamagedRecord, quoted
+from store.errors import DamagedRecord
 from store.formats.message import INNER_BATCH, StoredMessage
-from store.structures.get_result import GetResult, GetStatus, MessageFilter
+from store.structures.get_result import GetResult, GetStatus
 
 GO_ON = frozenset(
     (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING, GetStatus.OFFSET_FOUND_NULL)
@@ -108,75 +107,3 @@ class MessageIterator:
             return True
         self.unsound_count += 1
         return not self.only_sound
-
-
-class MessageReader(ABC):
-    """Reads queues by broker calls: of a store's files, or of the process that serves it."""
-
-    @abstractmethod
-    def get(
-        self, topic: str, queue_id: int, offset: int, max_count: int = 32, message_filter: MessageFilter | None = None
-    ) -> GetResult:
-        """One broker call: messages of one queue from a queue offset on."""
-
-    @abstractmethod
-    def min_offset(self, topic: str, queue_id: int) -> int:
-        """Queue offset of a queue's first message; 0 for an unknown queue."""
-
-    @abstractmethod
-    def max_offset(self, topic: str, queue_id: int) -> int:
-        """Queue offset that a queue's next message gets; 0 for an unknown queue."""
-
-    @abstractmethod
-    def queue_ids(self, topic: str) -> list[int]:
-        """The ids of a topic's queues."""
-
-    def messages(
-        self,
-        topic: str,
-        queue_id: int,
-        start: int | None = None,
-        *,
-        max_count: int | None = None,
-        message_filter: MessageFilter | None = None,
-        one_call: bool = False,
-        only_sound: bool = False,
-        outer: bool = False,
-        must_exist: bool = True,
-    ) -> MessageIterator:
-        """Iterates over messages of one queue from a queue offset (default: its first) to the queue's end.
-
-        >>> import tempfile
-        >>> from store import Message, open_store
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with open_store(f"{folder}/store", read_only=False) as store:
-        ...         results = [store.put(Message.of("T", f"message {number}")) for number in range(3)]
-        ...         store.catch_up()
-        ...         [message.body for message in store.messages("T", 0, start=1)]
-        [b'message 1', b'message 2']
-
-        must_exist  BadRequest for a topic without queues, with the code "unknown-topic"; False reads nothing of it
-        """
-        call = self.get if one_call else self._read_on
-        # A queue whose files are lost is built when it is asked for.
-        if must_exist and not self.max_offset(topic, queue_id) and not self.queue_ids(topic):
-            raise BadRequest(
-                f"no topic is called {quoted(topic)}",
-                hint="topics() lists those that have queues",
-                code="unknown-topic",
-            )
-        first = self.min_offset(topic, queue_id) if start is None else start
-        return MessageIterator(
-            lambda offset, count: call(topic, queue_id, offset, count, message_filter),
-            first,
-            max_count=max_count,
-            one_call=one_call,
-            only_sound=only_sound,
-            outer=outer,
-        )
-
-    def _read_on(
-        self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter | None
-    ) -> GetResult:
-        """Makes one call of many."""
-        return self.get(topic, queue_id, offset, max_count, message_filter)

@@ -249,12 +249,6 @@ class ServedStore(WritableStore):
         """Bytes of the log that are not dispatched yet."""
         return self._services.behind_bytes
 
-    def flush(self) -> int:
-        """Make everything put so far durable, queues and index too; gives the log offset that this reached."""
-        self._require_open()
-        self.catch_up()
-        return self._services.flush()
-
     def _note_put(self, result: PutResult, began_ms: int) -> None:
         elapsed_ms = self._clock() - began_ms
         message = result.message

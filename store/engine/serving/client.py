@@ -25,8 +25,8 @@ from store.engine.serving.place import connect_to, socket_path
 from store.engine.serving.remote import RemoteFilters, RemoteTransactions, read_put_row
 from store.errors import BadRequest, DamagedRecord, StoreClosed, StoreError
 from store.formats.message import Message, StoredMessage, decode_record
-from store.reading.message_store import END_OF_TIME_MS, QueryResult
-from store.reading.messages import MessageReader
+from store.reading.message_store import QueryResult
+from store.reading.stores import END_OF_TIME_MS, LiveStore
 from store.structures.commitlog.put_result import PutResult
 from store.structures.get_result import GetResult, GetStatus, MessageFilter
 
@@ -35,7 +35,7 @@ MOST_PUT_BYTES = 8 << 20
 STOP_POLL_S = 0.02
 
 
-class StoreClient(MessageReader):
+class StoreClient(LiveStore):
     """One connection to the owner of a store."""
 
     def __init__(self, path: Path, connection: Any) -> None:
@@ -65,12 +65,6 @@ class StoreClient(MessageReader):
         path = socket_path(Path(root))
         connection = connect_to(path)
         return cls(path, connection) if connection is not None else None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the connection; the store goes on being served."""

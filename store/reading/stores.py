@@ -1,0 +1,153 @@
+"""ReadableStore and LiveStore: the methods of a store, in this process or in another that serves it.
+
+ReadableStore   messages are got from it        MessageStore, and all of the next line
+LiveStore       and put into it                 WritableStore, ServedStore, StoreClient
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+
+from store.errors import BadRequest, quoted
+from store.formats.message import Message, StoredMessage
+from store.reading.messages import MessageIterator
+from store.structures.get_result import GetResult, MessageFilter
+
+if TYPE_CHECKING:
+    from store.reading.message_store import QueryResult
+    from store.structures.commitlog.put_result import PutResult
+
+END_OF_TIME_MS = (1 << 63) - 1
+
+
+@runtime_checkable
+class ReadableStore(Protocol):
+    """A store that messages are got from."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def get(
+        self, topic: str, queue_id: int, offset: int, max_count: int = 32, message_filter: MessageFilter | None = None
+    ) -> GetResult:
+        """One broker call: messages of one queue from a queue offset on."""
+
+    @abstractmethod
+    def lookup(self, log_offset: int) -> StoredMessage | None:
+        """The message at a log offset, None where the log has none."""
+
+    @abstractmethod
+    def query(
+        self,
+        topic: str,
+        key: str,
+        max_count: int = 32,
+        begin_ms: int = 0,
+        end_ms: int = END_OF_TIME_MS,
+        *,
+        verify: bool = True,
+    ) -> QueryResult:
+        """Messages by key, as DefaultMessageStore.queryMessage finds them."""
+
+    @abstractmethod
+    def topics(self) -> list[str]:
+        """The topics that have queues."""
+
+    @abstractmethod
+    def queue_ids(self, topic: str) -> list[int]:
+        """The ids of a topic's queues."""
+
+    @abstractmethod
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """Queue offset of a queue's first message; 0 for an unknown queue."""
+
+    @abstractmethod
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Queue offset that a queue's next message gets; 0 for an unknown queue."""
+
+    @abstractmethod
+    def offset_by_time(self, topic: str, queue_id: int, time_ms: int) -> int:
+        """Queue offset for a store time; 0 for an unknown queue."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Gives the store, or the connection to its owner, back."""
+
+    def messages(
+        self,
+        topic: str,
+        queue_id: int,
+        start: int | None = None,
+        *,
+        max_count: int | None = None,
+        message_filter: MessageFilter | None = None,
+        one_call: bool = False,
+        only_sound: bool = False,
+        outer: bool = False,
+        must_exist: bool = True,
+    ) -> MessageIterator:
+        """Iterates over messages of one queue from a queue offset (default: its first) to the queue's end.
+
+        >>> import tempfile
+        >>> from store import Message, open_store
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with open_store(f"{folder}/store", read_only=False) as store:
+        ...         results = [store.put(Message.of("T", f"message {number}")) for number in range(3)]
+        ...         store.catch_up()
+        ...         [message.body for message in store.messages("T", 0, start=1)]
+        [b'message 1', b'message 2']
+
+        must_exist  BadRequest for a topic without queues, with the code "unknown-topic"; False reads nothing of it
+        """
+        call = self.get if one_call else self._read_on
+        # A queue whose files are lost is built when it is asked for.
+        if must_exist and not self.max_offset(topic, queue_id) and not self.queue_ids(topic):
+            raise BadRequest(
+                f"no topic is called {quoted(topic)}",
+                hint="topics() lists those that have queues",
+                code="unknown-topic",
+            )
+        first = self.min_offset(topic, queue_id) if start is None else start
+        return MessageIterator(
+            lambda offset, count: call(topic, queue_id, offset, count, message_filter),
+            first,
+            max_count=max_count,
+            one_call=one_call,
+            only_sound=only_sound,
+            outer=outer,
+        )
+
+    def _read_on(
+        self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter | None
+    ) -> GetResult:
+        """Makes one call of many."""
+        return self.get(topic, queue_id, offset, max_count, message_filter)
+
+
+@runtime_checkable
+class LiveStore(ReadableStore, Protocol):
+    """A store that messages are put into and got from."""
+
+    @abstractmethod
+    def put(self, message: Message) -> PutResult:
+        """Appends one message; it is durable as flushDiskType says."""
+
+    def put_all(self, messages: Sequence[Message]) -> list[PutResult]:
+        """Appends messages in their order; each has its own result."""
+        return [self.put(message) for message in messages]
+
+    @abstractmethod
+    def put_replayed(
+        self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None
+    ) -> PutResult:
+        """Appends a message that another store had, with that store's time if one is given."""
+
+    @abstractmethod
+    def flush(self) -> int:
+        """Makes everything put so far durable, queues and index too; gives the log offset that this reached."""

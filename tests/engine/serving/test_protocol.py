@@ -1,0 +1,97 @@
+"""One protocol: a store that is opened here and one that another process serves have the same methods and answers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from store import LiveStore, MessageStore, ReadableStore, ServedStore, StoreClient, WritableStore, open_store
+from store.engine.serving import ControlServer
+from store.errors import StoreClosed
+from store.reading.filter import TagExpression
+from tests.support.stores import SMALL, text_message
+
+
+def now_ms() -> int:
+    return 1_700_000_000_000
+
+
+PUTS: dict[str, Callable[[LiveStore], object]] = {
+    "put": lambda store: store.put(text_message(0)),
+    "put_all": lambda store: store.put_all([text_message(number) for number in (1, 2, 3)]),
+    "put_replayed": lambda store: store.put_replayed(text_message(4), store_timestamp_ms=now_ms() + 5),
+    "flush": lambda store: store.flush(),
+}
+READS: dict[str, Callable[[ReadableStore], object]] = {
+    "topics": lambda store: store.topics(),
+    "queue_ids": lambda store: (store.queue_ids("T"), store.queue_ids("None")),
+    "min_offset": lambda store: (store.min_offset("T", 0), store.min_offset("None", 0)),
+    "max_offset": lambda store: (store.max_offset("T", 0), store.max_offset("T", 9)),
+    "offset_by_time": lambda store: [store.offset_by_time("T", 0, now_ms() + ms) for ms in (-1, 0, 5, 6)],
+    "get": lambda store: [store.get("T", 0, offset, 2, TagExpression("tag1 || tag2")) for offset in (0, 4, 5, 9)],
+    "messages": lambda store: [list(store.messages("T", 0)), list(store.messages("None", 0, must_exist=False))],
+    "lookup": lambda store: (store.lookup(0), store.lookup(1 << 40)),
+    "query": lambda store: (store.query("T", "k1"), store.query("T", "none", verify=False)),
+}
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[list[LiveStore]]:
+    """Three stores with nothing in them: opened for writing, with services, and asked through its control socket."""
+    with ExitStack() as open_until_end:
+        opened: list[LiveStore] = []
+        for name, services in (("written", None), ("with services", ()), ("served", ())):
+            root, options = tmp_path / name, {"settings": SMALL, "clock": now_ms}
+            if services is None:
+                opened.append(open_until_end.enter_context(open_store(root, read_only=False, **options)))
+                continue
+            owner = open_until_end.enter_context(open_store(root, read_only=False, services=services, **options))
+            if name == "served":
+                open_until_end.enter_context(ControlServer(owner))
+                opened.append(open_until_end.enter_context(StoreClient.connect(root)))
+            else:
+                opened.append(owner)
+        yield opened
+
+
+def test_the_table_has_each_method_of_the_protocols() -> None:
+    methods = {name for name in dir(LiveStore) if not name.startswith("_")}
+    assert methods == {*PUTS, *READS, "close"}
+
+
+@pytest.mark.parametrize("kind", [WritableStore, ServedStore, StoreClient])
+def test_a_store_that_takes_messages_has_the_protocols_signatures(kind: type[LiveStore]) -> None:
+    assert issubclass(kind, LiveStore)
+    for name in (*PUTS, *READS):
+        asked = inspect.signature(getattr(LiveStore, name)).parameters
+        given = inspect.signature(getattr(kind, name)).parameters
+        assert {one: (given[one].kind, given[one].default) for one in asked} == {
+            one: (asked[one].kind, asked[one].default) for one in asked
+        }
+
+
+def test_a_store_that_is_opened_for_reading_is_readable_and_takes_no_message() -> None:
+    assert issubclass(MessageStore, ReadableStore)
+    assert not issubclass(MessageStore, LiveStore)
+    assert not hasattr(MessageStore, "put")
+
+
+def test_each_kind_of_store_answers_alike(stores: list[LiveStore], tmp_path: Path) -> None:
+    for name, call in (PUTS | READS).items():
+        answers = [call(store) for store in stores]
+        assert answers[1:] == answers[:-1], name
+    messages, end = READS["messages"](stores[0]), stores[0].flush()
+    stores[0].close()
+    with open_store(tmp_path / "written") as read_only:
+        assert (READS["messages"](read_only), read_only.max_log_offset) == (messages, end)
+
+
+def test_a_closed_store_refuses_a_flush(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "store", read_only=False)
+    store.close()
+    with pytest.raises(StoreClosed):
+        store.flush()
