@@ -16,72 +16,40 @@ from rmqctl.result import RowBlock
 from rmqctl.show import count_is, printable, show_value
 
 if TYPE_CHECKING:
-    from store.files import StoredFile, StoreReader
-    from store.verbs import Entry, EntryBlock
+    from store.verbs import Asked, DumpedFile, DumpedFolder, Entry, EntryBlock
 
 WHERE_ROWS = 4096
+QUEUES = "consumequeue"
+"""The kind of rows that a target may choose a queue of."""
 HEX_BYTES = 8
 SHOWN_LETTERS = 24
 """Bytes and letters of one field that people see."""
 
-Files = list[tuple["StoreReader", "StoredFile"]]
 
+def folder_of(session: Session, kind: str, target: str | None) -> DumpedFolder | None:
+    """The database with rows of a kind: the target, or the store's; None where they are in files."""
+    from store.opened import make_layout
+    from store.verbs import dumped_folder, dumped_folder_at
 
-def files_of(session: Session, kind: str, target: str | None) -> Files:
-    """The files of a target: a path, a topic with or without a queue, or without a target the store's."""
     if target is not None and Path(target).exists():
-        return _files_at(Path(target))
-    reader = session.store.open_reader(as_it_is=True, or_segment=True)
-    found = _files_in(session, reader, kind, target)
+        return dumped_folder_at(kind, Path(target))
+    if kind != QUEUES:
+        return None
+    root, fs = session.store.reached
+    return dumped_folder(kind, make_layout(root, session.store.settings(), fs), fs)
+
+
+def files_of(session: Session, kind: str, target: str | None, asked: Asked) -> list[DumpedFile]:
+    """The files of a target: a path, a topic with or without a queue, or without a target the store's."""
+    from store.verbs import dumped_at, dumped_files
+
+    if target is not None and Path(target).exists():
+        return dumped_at(kind, Path(target))
+    found = dumped_files(kind, session.store.open_reader(as_it_is=True, or_segment=True), asked)
     if not found:
         fault = f"no {kind} of {target}, and there is no such file" if target else f"no {kind}; name a file to dump"
         raise typer.BadParameter(f"{session.store.place} has {fault}", param_hint="FILE")
-    return [(reader, file) for file in found]
-
-
-def rocksdb_of(session: Session, target: str | None) -> Path | None:
-    """The folder of a RocksDB with consume queues; None without one.
-
-    It is the target, or the store's where that has no queue files.
-    """
-    from store.files import Filesystem
-    from store.opened import has_rocksdb, has_rocksdb_queues, make_layout
-
-    if target is not None and Path(target).exists():
-        return Path(target) if Path(target).is_dir() and has_rocksdb(Path(target), Filesystem()) else None
-    root, fs = session.store.reached
-    layout = make_layout(root, session.store.settings(), fs)
-    return layout.consumequeue if has_rocksdb_queues(layout, fs) else None
-
-
-def _files_at(path: Path) -> Files:
-    from store.verbs import open_single_file
-
-    paths = sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
-    return [open_single_file(one) for one in paths]
-
-
-def _files_in(session: Session, reader: StoreReader, kind: str, target: str | None) -> list[StoredFile]:
-    if kind == "commitlog":
-        return reader.segments()
-    if kind == "index":
-        return reader.index_files()
-    if kind == "state":
-        from store.verbs import files_of_state
-
-        return files_of_state(reader)
-    single = {
-        "checkpoint": ("checkpoint",),
-        "delay": ("config/delayOffset.json",),
-        "timer": ("timerwheel", "config/timercheck"),
-    }
-    if kind in single:
-        files = [file for name in single[kind] if (file := reader.file_at(name)) is not None]
-        return files + (reader.numbered_files("timerlog") if kind == "timer" else [])
-    folder = "consumequeue" if kind == "consumequeue" else "consumequeue_ext"
-    wanted, queue_id = split_target(target)
-    queues = [one for one in reader.queues() if wanted in (None, one[0]) and queue_id in (None, one[1])]
-    return [file for topic, queue in queues for file in reader.numbered_files(f"{folder}/{topic}/{queue}")]
+    return found
 
 
 def split_target(target: str | None) -> tuple[str | None, int | None]:

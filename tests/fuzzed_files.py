@@ -8,7 +8,8 @@ import functools
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from store.change.manifest import decode_manifest, encode_manifest
@@ -23,9 +24,11 @@ from store.formats.dledger import first_record_at, holds_record_entry
 from store.formats.index_page import HEADER_SIZE
 from store.formats.timer import TIMER_CHECK
 from store.layout import StoreLayout
+from store.structures.batchqueue.rows import holds
 from store.structures.compaction.files import read_positions, read_units, records_of, units_of_log
 from store.structures.delayoffsets.files import read_delay_offsets
 from store.structures.dledger.files import EntryIndex, headers_of, read_member_state
+from store.structures.entry import Asked, Entry
 from store.structures.index.geometry import infer_geometry
 from store.structures.index.index_file import IndexFile
 from store.structures.state.lines import lines_of
@@ -33,17 +36,6 @@ from store.structures.tables.consumer_filters import read_consumer_filters
 from store.structures.tables.consumer_offsets import read_consumer_offsets
 from store.structures.tables.review import review_loading
 from store.structures.timer.files import metrics_fault, read_timer_files
-from store.verbs.dump.derived import (
-    dump_batch_queue,
-    dump_checkpoint,
-    dump_delay_offsets,
-    dump_extension,
-    dump_index,
-    dump_queue,
-    is_batch_queue,
-)
-from store.verbs.dump.log import dump_log
-from store.verbs.dump.timer import dump_timer
 from tests.engine.services.stores import ARCHIVES
 from tests.support.five_stores import five
 from tests.support.golden import golden, unpacked
@@ -73,6 +65,12 @@ def exhaust(found: object) -> None:
     if isinstance(found, Iterable):
         for _ in found:
             pass
+
+
+def rows_of(room: str, *, with_fields: bool = False) -> Callable[[StoreReader, StoredFile], Iterator[Entry]]:
+    """The function that makes a room's rows of a file."""
+    rows = import_module(f"store.structures.{room}.rows").rows
+    return lambda files, file: rows(files, file, Asked(with_fields=with_fields))
 
 
 def at(path: str, *reads: Read) -> Callable[[bytes], None]:
@@ -119,7 +117,7 @@ def checkpoint_seeds() -> list[bytes]:
 
 
 def index_entries(files: StoreReader, file: StoredFile) -> object:
-    return dump_index(files, file, {})
+    return rows_of("index")(files, file)
 
 
 def index_chains(files: StoreReader, file: StoredFile) -> None:
@@ -150,7 +148,7 @@ def timer(data: bytes) -> None:
         found.chain(slot)
     for name in TIMER_PARTS:
         with contextlib.suppress(StoreError):
-            exhaust(dump_timer(files, StoredFile(name, 0, (root / name).stat().st_size, 0)))
+            exhaust(rows_of("timer")(files, StoredFile(name, 0, (root / name).stat().st_size, 0)))
 
 
 @functools.cache
@@ -170,7 +168,7 @@ def timer_seeds() -> list[bytes]:
 
 
 def dledger_entries(files: StoreReader, file: StoredFile) -> None:
-    exhaust(dump_log(files, file, with_fields=True))
+    exhaust(rows_of("commitlog", with_fields=True)(files, file))
     head = bytes(files.read(file.path))[:256]
     first_record_at(head)
     holds_record_entry(head, 0)
@@ -230,7 +228,7 @@ def config_tables(data: bytes) -> None:
     file = files.file_at("config/delayOffset.json")
     assert file is not None
     with contextlib.suppress(StoreError):
-        exhaust(dump_delay_offsets(files, file))
+        exhaust(rows_of("delayoffsets")(files, file))
 
 
 def table_seeds() -> list[bytes]:
@@ -296,13 +294,13 @@ TIERED = (
     b'"commitLogFileSegmentTable":{"a":{"0":{"baseOffset":0,"size":5}}}}'
 )
 FILES: dict[str, tuple[Callable[[bytes], object], Seeds]] = {
-    "queue units": (at(f"consumequeue/T/0/{SEGMENT}", dump_queue, dump_extension), queue_units),
+    "queue units": (at(f"consumequeue/T/0/{SEGMENT}", rows_of("consumequeue"), rows_of("extension")), queue_units),
     "batch units": (
-        at(f"batchconsumequeue/T/0/{SEGMENT}", dump_batch_queue, is_batch_queue),
+        at(f"batchconsumequeue/T/0/{SEGMENT}", rows_of("batchqueue"), holds),
         of_five("bcq", "batchconsumequeue/*/*/0*"),
     ),
     "index entries": (at("index/20260101000000000", index_entries, index_chains), index_seeds),
-    "checkpoint file": (at("checkpoint", dump_checkpoint), checkpoint_seeds),
+    "checkpoint file": (at("checkpoint", rows_of("checkpoint")), checkpoint_seeds),
     "timer files": (timer, timer_seeds),
     "timer metrics": (metrics_fault, of_five("timer", "config/timermetrics")),
     "dledger entries": (at(f"dledger-n0/data/{SEGMENT}", dledger_entries), of_five("dledger", "dledger-n0/data/0*")),

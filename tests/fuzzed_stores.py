@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from store import check, open_store
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
+from store.structures.entry import Asked
+from store.structures.queuedb import rows as queuedb_rows
 from store.structures.queuedb.keys import decode_long, decode_offset_key, decode_place, decode_unit_key
 from store.structures.queuedb.runs import UnitRun, runs_of
-from store.verbs.dump.rocksdb import dump_rocksdb
 from store.verbs.salvage.carve import BLOCK_SIZE, infer_segment_size, place_blocks, write_segments
 from store.verbs.salvage.grade import Grade
 from tests.fuzzed_files import SEGMENT, exhaust, folder
@@ -115,7 +116,7 @@ def database_entry(data: bytes) -> None:
         for queue in store.queues():
             store.get(queue.topic, queue.queue_id, queue.min_offset)
             store.offset_by_time(queue.topic, queue.queue_id, 0)
-        exhaust(dump_rocksdb(root / "consumequeue"))
+        exhaust(queuedb_rows.rows(root / "consumequeue", Asked()))
 
 
 def database_keys(data: bytes) -> None:

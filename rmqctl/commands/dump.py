@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqctl.context import Session
-from rmqctl.dumping import EntryFilter, EntryRows, Files, NewEntries, files_of, rocksdb_of, split_target
+from rmqctl.dumping import EntryFilter, EntryRows, NewEntries, files_of, folder_of, split_target
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.messages import BodyOption, MessageRows, StoredBody
 from rmqctl.programs import json_for
@@ -19,8 +19,7 @@ from rmqctl.result import Result, Row, RowBlock, Table
 from rmqctl.show import count, show_value
 
 if TYPE_CHECKING:
-    from store.files import StoredFile, StoreReader
-    from store.verbs import Choice, Entry
+    from store.verbs import Asked, DumpedFile, DumpedFolder, Entry
 
 EXAMPLES = (
     "rmqctl --store /data/store dump commitlog --from 1073741824 --limit 20",
@@ -191,25 +190,35 @@ class _Dump:
         is_of_log = kind is Kind.COMMITLOG and target is not None and not Path(target).exists()
         self._target = None if is_of_log else target
 
-    def files(self) -> Files:
-        return files_of(self._session, self.kind.value, self._target)
+    def folder(self) -> DumpedFolder | None:
+        """The database with the entries, where they are in one."""
+        return folder_of(self._session, self.kind.value, self._target)
+
+    def files(self, asked: Asked) -> list[DumpedFile]:
+        return files_of(self._session, self.kind.value, self._target, asked)
+
+    def asked(self, after: int | None = None) -> Asked:
+        """The choice of entries from --from on, or from where an entry begins or will begin."""
+        from store.verbs import Asked
+
+        is_path = self._target is not None and Path(self._target).exists()
+        topic, queue_id = split_target(None if is_path else self._target)
+        settings = self._session.store.settings() if self.kind is Kind.INDEX else {}
+        first, is_exact = (self.wanted.from_number or 0, False) if after is None else (after, True)
+        return Asked(first, topic, queue_id, self.wanted.may_want, self._with_fields, is_exact, settings)
 
     def entries(self, after: int | None = None) -> Iterator[Entry]:
         """All of them, file by file; files before --from are passed over.
 
         after  begin here instead, where an entry begins or will begin
         """
-        first = after if after is not None else self.wanted.from_number or 0
-        database = self._rocksdb()
-        if database is not None:
-            yield from self._of_rocksdb(database, first)
+        asked = self.asked(after)
+        folder = self.folder()
+        if folder is not None:
+            yield from filter(self.wanted.wants, folder.entries(asked))
             return
-        files = self.files()
-        for number, (reader, file) in enumerate(files):
-            following = files[number + 1][1].number if number + 1 < len(files) else -1
-            if self.kind is Kind.COMMITLOG and 0 <= following <= first:
-                continue
-            for entry in self._of_file(reader, file, first, is_exact=after is not None):
+        for file in self.files(asked):
+            for entry in file.entries(asked):
                 if self.wanted.to_number is not None and entry.number > self.wanted.to_number:
                     break
                 if self.wanted.wants(entry):
@@ -217,70 +226,21 @@ class _Dump:
 
     def blocks(self, rows: EntryRows) -> Iterator[Row | RowBlock] | None:
         """The rows of blocks of entries; None where the files are read entry by entry."""
-        folder = self._rocksdb()
+        folder = self.folder()
         if folder is None or rows.is_filtered:
             return None
-        from store.verbs import Entry, dump_rocksdb_blocks
+        from store.verbs import Entry
 
-        found = dump_rocksdb_blocks(folder, self._choice(self.wanted.from_number or 0))
+        found = folder.blocks(self.asked())
         singles = (one for one in found if not isinstance(one, Entry) or self.wanted.wants(one))
         return rows.blocks(one if isinstance(one, Entry) else self.wanted.part_of(one) for one in singles)
-
-    def _rocksdb(self) -> Path | None:
-        return rocksdb_of(self._session, self._target) if self.kind is Kind.CONSUMEQUEUE else None
-
-    def _choice(self, first: int) -> Choice:
-        from store.verbs import Choice
-
-        is_folder = self._target is not None and Path(self._target).exists()
-        return Choice(*split_target(None if is_folder else self._target), first)
-
-    def _of_rocksdb(self, folder: Path, first: int) -> Iterator[Entry]:
-        from store.verbs import dump_rocksdb
-
-        return filter(self.wanted.wants, dump_rocksdb(folder, self._choice(first)))
-
-    def _of_file(self, reader: StoreReader, file: StoredFile, first: int, *, is_exact: bool) -> Iterator[Entry]:
-        from store.verbs import (
-            dump_batch_queue,
-            dump_checkpoint,
-            dump_delay_offsets,
-            dump_extension,
-            dump_index,
-            dump_log,
-            dump_queue,
-            dump_timer,
-            is_batch_queue,
-        )
-
-        match self.kind:
-            case Kind.COMMITLOG:
-                options = {"with_fields": self._with_fields, "is_exact": is_exact}
-                return dump_log(reader, file, first, self.wanted.may_want, **options)
-            case Kind.CONSUMEQUEUE:
-                if is_batch_queue(reader, file):
-                    return dump_batch_queue(reader, file)
-                return dump_queue(reader, file, first)
-            case Kind.INDEX:
-                return dump_index(reader, file, self._session.store.settings())
-            case Kind.CHECKPOINT:
-                return dump_checkpoint(reader, file)
-            case Kind.EXT:
-                return dump_extension(reader, file)
-            case Kind.DELAY:
-                return dump_delay_offsets(reader, file)
-            case Kind.STATE:
-                from store.verbs import dump_state
-
-                return dump_state(reader, file)
-        return dump_timer(reader, file)
 
 
 def _follow(session: Session, dump: _Dump, rows: EntryRows, messages: MessageRows) -> int:
     """Prints entries as they are added, one a line, until a signal ends it."""
-    if dump.kind is Kind.CONSUMEQUEUE and rocksdb_of(session, None) is not None:
+    if dump.kind is Kind.CONSUMEQUEUE and folder_of(session, dump.kind.value, None) is not None:
         raise typer.BadParameter("--follow reads files, and the consume queues are a RocksDB")
-    if dump.kind is Kind.CONSUMEQUEUE and len({Path(file.path).parent for _, file in dump.files()}) > 1:
+    if dump.kind is Kind.CONSUMEQUEUE and len({Path(one.file.path).parent for one in dump.files(dump.asked())}) > 1:
         raise typer.BadParameter("--follow follows one queue: name it TOPIC/QUEUE", param_hint="FILE")
     stdout, form = session.environment.stdout, session.format
     new = NewEntries(of_log=dump.kind is Kind.COMMITLOG)

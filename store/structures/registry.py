@@ -60,6 +60,7 @@ class Structure:
     settings  RocketMQ's names of what makes or moves it
     lines     the broker lines that write it
     refuses   the verbs that would leave it wrong; the room's guard says why
+    dumped_as the kind of rows that its `rows` makes
     """
 
     name: str
@@ -68,6 +69,7 @@ class Structure:
     settings: tuple[str, ...] = ()
     lines: tuple[str, ...] = ("5.3",)
     refuses: frozenset[str] = frozenset()
+    dumped_as: str | None = None
 
     def furniture(self, kind: str) -> ModuleType | None:
         """Import a module of the room; None where the room has none of that kind."""
@@ -85,8 +87,16 @@ CHANGES = frozenset((PUT, CLEAN, TRUNCATE, RESOLVE, RECOVER, CHECKPOINT, DELAY, 
 BOTH = ("4.9", "5.3")
 TOPICS = "config/topics.json"
 STRUCTURES = (
-    Structure("commit log", "commitlog", (Trace("commitlog"),), ("storePathCommitLog",), BOTH, CHANGES - {RECEIVE}),
-    Structure("checkpoint", "checkpoint", (Trace("checkpoint"),), (), BOTH),
+    Structure(
+        "commit log",
+        "commitlog",
+        (Trace("commitlog"),),
+        ("storePathCommitLog",),
+        BOTH,
+        CHANGES - {RECEIVE},
+        dumped_as="commitlog",
+    ),
+    Structure("checkpoint", "checkpoint", (Trace("checkpoint"),), (), BOTH, dumped_as="checkpoint"),
     Structure("abort marker", None, (Trace("abort"), Trace("abort.bak")), (), BOTH),
     Structure("lock", None, (Trace("lock"),), (), BOTH),
     Structure(
@@ -96,14 +106,30 @@ STRUCTURES = (
         ("enableDLegerCommitLog", "dLegerSelfId"),
         refuses=frozenset((PUT, CLEAN, TRUNCATE, RESOLVE, SPARK)),
     ),
-    Structure("consume queue", "consumequeue", (Trace("consumequeue"),), (), BOTH, frozenset((SPARK,))),
-    Structure("extension", None, (Trace("consumequeue_ext"),), ("enableConsumeQueueExt",), BOTH),
+    Structure(
+        "consume queue",
+        "consumequeue",
+        (Trace("consumequeue"),),
+        (),
+        BOTH,
+        frozenset((SPARK,)),
+        dumped_as="consumequeue",
+    ),
+    Structure(
+        "extension",
+        "extension",
+        (Trace("consumequeue_ext"),),
+        ("enableConsumeQueueExt",),
+        BOTH,
+        dumped_as="ext",
+    ),
     Structure(
         "queue database",
         "queuedb",
         (Trace("consumequeue/CURRENT"), Trace("consumequeue/IDENTITY")),
         ("storeType", "rocksdbCQDoubleWriteEnable"),
         refuses=(CHANGES | {AS_BROKER}) - {RECOVER, DERIVE},
+        dumped_as="consumequeue",
     ),
     Structure("queues of a newer broker", None, (Trace("consumequeue_r"),), (), ("newer",)),
     Structure(
@@ -112,8 +138,16 @@ STRUCTURES = (
         (Trace("batchconsumequeue/*"), Trace(TOPICS, b"queue.type")),
         ("mapperFileSizeBatchConsumeQueue",),
         refuses=frozenset((SPARK,)),
+        dumped_as="consumequeue",
     ),
-    Structure("index", "index", (Trace("index"),), ("messageIndexEnable", "maxHashSlotNum", "maxIndexNum"), BOTH),
+    Structure(
+        "index",
+        "index",
+        (Trace("index"),),
+        ("messageIndexEnable", "maxHashSlotNum", "maxIndexNum"),
+        BOTH,
+        dumped_as="index",
+    ),
     Structure(
         "compaction",
         "compaction",
@@ -134,8 +168,16 @@ STRUCTURES = (
             Trace("consumequeue/rmq_sys_wheel_timer"),
         ),
         ("timerWheelEnable",),
+        dumped_as="timer",
     ),
-    Structure("delay offsets", "delayoffsets", (Trace("config/delayOffset.json"),), ("messageDelayLevel",), BOTH),
+    Structure(
+        "delay offsets",
+        "delayoffsets",
+        (Trace("config/delayOffset.json"),),
+        ("messageDelayLevel",),
+        BOTH,
+        dumped_as="delay",
+    ),
     Structure(
         "epochs",
         "epochs",
@@ -152,6 +194,7 @@ STRUCTURES = (
             *(Trace(name) for name in (EPOCHS, f"{EPOCHS}.bak", IDENTITY, f"{IDENTITY}-temp", ORDER_INFO, TIERED)),
             Trace(f"consumequeue/{REVIVE_PREFIX}*"),
         ),
+        dumped_as="state",
     ),
 )
 _ROOT_NAMES = frozenset(trace.path.split("/")[0] for one in STRUCTURES for trace in one.traces)

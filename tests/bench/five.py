@@ -22,10 +22,11 @@ from store.layout import StoreLayout, segment_name
 from store.structures.batchqueue.units import BATCH_UNIT_DTYPE, batch_units_of, written_count
 from store.structures.commitlog.scan import ScanRules, scan_log
 from store.structures.dledger.files import headers_of
+from store.structures.entry import Asked
 from store.structures.queuedb.database import open_database
+from store.structures.queuedb.rows import blocks
 from store.structures.queuedb.writer import DatabaseWriter
 from store.structures.timer.files import SLOT_COUNT, SLOT_DTYPE, UNIT_DTYPE, read_timer_files
-from store.verbs.dump.rocksdb import dump_rocksdb_blocks
 from tests.bench import five_stores, limits
 from tests.bench.context import Bench
 from tests.bench.report import Row
@@ -171,7 +172,7 @@ def _read_rocksdb(root: Path) -> None:
 
 
 def _read_rocksdb_columns(root: Path) -> None:
-    assert sum(len(block) for block in dump_rocksdb_blocks(root / "consumequeue")) == ROCKSDB_UNITS
+    assert sum(len(block) for block in blocks(root / "consumequeue", Asked())) == ROCKSDB_UNITS
 
 
 def _dump_rocksdb(form: str, root: Path) -> None:

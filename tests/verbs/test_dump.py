@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rmqctl.commands.dump import Kind
 from rmqctl.dumping import NewEntries
 from store import open_store
 from store.formats.dledger import DLEDGER_HEADER
@@ -16,7 +17,8 @@ from store.formats.fields import fields_of, spans_of
 from store.formats.message import Message, encode_record, record_fields
 from store.formats.queue_unit import EXT_UNIT, PRE_BLANK
 from store.formats.timer import TIMER_CHECK, TIMER_UNIT, WHEEL_SIZE, WHEEL_SLOT
-from store.verbs.dump.entry import Entry
+from store.structures.entry import Entry
+from store.structures.registry import STRUCTURES
 from tests.cli.running import Run, rmqctl
 from tests.conftest import CopyOf
 from tests.support.golden import WITH_ANSWERS, golden
@@ -327,3 +329,15 @@ def test_a_segment_of_0_bytes_is_one_damage(tmp_path: Path) -> None:
     found = [(entry["kind"], entry["log_offset"], entry["detail"]) for entry in run.json["entries"]]
     detail = "a segment of 0 bytes; a 4.9 broker does not start with it, a 5.3 one deletes it"
     assert (run.code, run.json["fault_count"], found) == (1, 1, [("damage", 65536, detail)])
+
+
+def test_each_kind_of_rows_comes_from_a_room() -> None:
+    dumped = {one.dumped_as: one.furniture("rows") for one in STRUCTURES if one.dumped_as is not None}
+    assert set(dumped) == set(Kind)
+    assert [kind for kind, room in dumped.items() if room is None] == []
+
+
+@pytest.mark.parametrize("file", ["store/verbs/dump.py", "store/structures/entry.py"])
+def test_the_verb_names_no_structure(file: str) -> None:
+    text = Path(file).read_text()
+    assert [one.room for one in STRUCTURES if one.room and f"structures.{one.room}" in text] == []

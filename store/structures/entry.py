@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from store.errors import NotAStore
-from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.fields import Field
 from store.formats.message import StoredMessage
@@ -68,12 +65,32 @@ class EntryBlock:
         return EntryBlock(self.numbers[rows], chosen)
 
 
-def open_single_file(path: Path) -> tuple[StoreReader, StoredFile]:
-    """A reader for one file without a store around it. NotAStore where there is no such file."""
-    fs = Filesystem()
-    found = fs.look_at(path)
-    if found is None or not found.is_file:
-        raise NotAStore("no such file" if found is None else "not a file", file=path)
-    path = path.absolute()
-    reader = StoreReader(str(path.parent), fs)
-    return reader, StoredFile(path.name, -1, found.size, found.mtime_ns // 1_000_000)
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The choice of entries that a room is asked for.
+
+    first        number of the first entry
+    topic        and queue_id: one topic or queue; None for all
+    wanted       whether a record may be wanted, by its bytes; spares decoding the others
+    with_fields  entries tell the places of their fields
+    is_exact     an entry begins, or will begin, at `first` itself
+    settings     under RocketMQ's names
+    """
+
+    first: int = 0
+    topic: str | None = None
+    queue_id: int | None = None
+    wanted: Callable[[bytes], bool] = lambda raw: True
+    with_fields: bool = False
+    is_exact: bool = False
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+    def queue_files(self, reader: StoreReader, folder: str) -> list[StoredFile]:
+        """The files that the chosen queues have in a folder."""
+        queues = [one for one in reader.queues() if self.topic in (None, one[0]) and self.queue_id in (None, one[1])]
+        return [file for topic, queue in queues for file in reader.numbered_files(f"{folder}/{topic}/{queue}")]
+
+
+def files_at(reader: StoreReader, *paths: str) -> list[StoredFile]:
+    """Those of the files that are there."""
+    return [file for path in paths if (file := reader.file_at(path)) is not None]

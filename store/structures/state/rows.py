@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 from store.files.store_reader import StoredFile, StoreReader
 from store.layout import REVIVE_PREFIX
+from store.structures.entry import Asked, Entry
 from store.structures.state.check import revive_lines_of
 from store.structures.state.lines import StateLine, lines_of, state_files
-from store.verbs.dump.entry import Entry
 
 
-def files_of_state(reader: StoreReader) -> list[StoredFile]:
+def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
     """The files that hold state: the small ones, and the queues of pop consumers."""
     queues = [queue for queue in reader.queues() if queue[0].startswith(REVIVE_PREFIX)]
     return [*state_files(reader), *(file for queue in queues for file in reader.queue_files(*queue))]
 
 
-def dump_state(reader: StoreReader, file: StoredFile) -> Iterator[Entry]:
+def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
     """An entry for each line of the file, or for each message that a queue file names."""
     if file.path.startswith("consumequeue/"):
         topic = file.path.split("/")[1]

@@ -7,35 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
+from store.files.rocksdb_files import has_rocksdb, has_rocksdb_queues
 from store.files.scratch import Scratch
 from store.formats.fields import fields_of
+from store.layout import StoreLayout
+from store.structures.entry import Asked, Entry, EntryBlock
 from store.structures.queuedb.database import QueueDatabase, open_database
 from store.structures.queuedb.keys import VALUE, VALUE_NAMES, last_key, unit_key
 from store.structures.queuedb.runs import MalformedEntry, UnitRun
-from store.verbs.dump.entry import Entry, EntryBlock
 
 
-class Choice(NamedTuple):
-    """One topic or queue, from the queue offset `first` on."""
-
-    topic: str | None = None
-    queue_id: int | None = None
-    first: int = 0
+def folder_in(layout: StoreLayout, fs: Filesystem) -> Path | None:
+    """The database's folder, where the queues are in one."""
+    return layout.consumequeue if has_rocksdb_queues(layout, fs) else None
 
 
-EVERYTHING = Choice()
+def is_folder(folder: Path, fs: Filesystem) -> bool:
+    """Whether a folder is such a database."""
+    return has_rocksdb(folder, fs)
 
 
-def dump_rocksdb(folder: Path, choice: Choice = EVERYTHING) -> Iterator[Entry]:
+def rows(folder: Path, asked: Asked) -> Iterator[Entry]:
     """The units of a RocksDB in `folder`.
 
     Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the database.
     """
-    for kind, run in _kinds(folder, choice):
+    for kind, run in _kinds(folder, asked):
         if isinstance(run, MalformedEntry):
             yield _malformed(folder.name, run)
             continue
@@ -44,9 +44,9 @@ def dump_rocksdb(folder: Path, choice: Choice = EVERYTHING) -> Iterator[Entry]:
             yield Entry(kind, folder.name, number, 0, data, fields_of(VALUE, VALUE_NAMES, data), extra)
 
 
-def dump_rocksdb_blocks(folder: Path, choice: Choice = EVERYTHING) -> Iterator[EntryBlock | Entry]:
-    """The same as `dump_rocksdb`, as blocks of units; a malformed entry stays an Entry."""
-    for kind, run in _kinds(folder, choice):
+def blocks(folder: Path, asked: Asked) -> Iterator[EntryBlock | Entry]:
+    """The same as `rows`, as blocks of units; a malformed entry stays an Entry."""
+    for kind, run in _kinds(folder, asked):
         if isinstance(run, MalformedEntry):
             yield _malformed(folder.name, run)
             continue
@@ -56,32 +56,32 @@ def dump_rocksdb_blocks(folder: Path, choice: Choice = EVERYTHING) -> Iterator[E
         yield EntryBlock(run.queue_offsets, {**shared, **values, **queue})
 
 
-def _kinds(folder: Path, choice: Choice) -> Iterator[tuple[str, UnitRun | MalformedEntry]]:
+def _kinds(folder: Path, asked: Asked) -> Iterator[tuple[str, UnitRun | MalformedEntry]]:
     """Runs of units, and of stale units."""
     with Scratch() as scratch:
         database = open_database(folder, scratch.folder, Filesystem())
-        for run in _wanted(database, choice):
+        for run in _wanted(database, asked):
             if isinstance(run, MalformedEntry):
                 yield "damage", run
                 continue
             newest = database.newest.get((run.topic, run.queue_id))
             is_stale = run.queue_offsets > (newest.queue_offset if newest is not None else -1)
-            is_wanted = run.queue_offsets >= choice.first
+            is_wanted = run.queue_offsets >= asked.first
             for kind, rows in (("unit", is_wanted & ~is_stale), ("stale", is_wanted & is_stale)):
                 if rows.any():
                     yield kind, run._replace(queue_offsets=run.queue_offsets[rows], values=run.values[rows])
 
 
-def _wanted(database: QueueDatabase, choice: Choice) -> Iterator[UnitRun | MalformedEntry]:
-    if choice.topic is None:
+def _wanted(database: QueueDatabase, asked: Asked) -> Iterator[UnitRun | MalformedEntry]:
+    if asked.topic is None:
         yield from database.runs()
         return
-    wanted = [one for one in sorted(database.newest) if one[0] == choice.topic and choice.queue_id in (None, one[1])]
+    wanted = [one for one in sorted(database.newest) if one[0] == asked.topic and asked.queue_id in (None, one[1])]
     if not wanted:
-        name = choice.topic if choice.queue_id is None else f"{choice.topic}/{choice.queue_id}"
+        name = asked.topic if asked.queue_id is None else f"{asked.topic}/{asked.queue_id}"
         raise BadRequest(f"no queue {name} is in the RocksDB")
     for queue in wanted:
-        yield from database.runs(unit_key(*queue, choice.first), last_key(*queue))
+        yield from database.runs(unit_key(*queue, asked.first), last_key(*queue))
 
 
 def _malformed(path: str, found: MalformedEntry) -> Entry:

@@ -6,7 +6,7 @@ name was lost begins where its first record says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from store.errors import DamagedRecord
 from store.files.store_reader import StoredFile, StoreReader
@@ -29,38 +29,32 @@ from store.formats.run import Run
 from store.layout import parse_segment_name
 from store.structures.commitlog.scan import Blank, Damage, End, ScanRules
 from store.structures.commitlog.slices import LogSlice, walk_slice
-from store.verbs.dump.entry import Entry
+from store.structures.entry import Asked, Entry
 
 SHOWN_DAMAGE_BYTES = 64
 EMPTY_SEGMENT = "a segment of 0 bytes; a 4.9 broker does not start with it, a 5.3 one deletes it"
 
-Wanted = Callable[[bytes], bool]
-"""Whether a record may be wanted, by its bytes."""
+
+def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
+    """The segments; those before the first entry are passed over."""
+    segments = reader.segments()
+    following = [one.number for one in segments[1:]] + [-1]
+    return [one for one, end in zip(segments, following, strict=False) if not 0 <= end <= asked.first]
 
 
-def dump_log(
-    reader: StoreReader,
-    segment: StoredFile,
-    start: int = 0,
-    wanted: Wanted = lambda raw: True,
-    *,
-    with_fields: bool = False,
-    is_exact: bool = False,
-) -> Iterator[Entry]:
-    """The entries of one segment from log offset `start` on.
-
-    wanted    spares decoding the records that are not
-    is_exact  a record begins, or will begin, at `start` itself
-    """
+def rows(reader: StoreReader, segment: StoredFile, asked: Asked) -> Iterator[Entry]:
+    """The entries of one segment from log offset `asked.first` on."""
     file_start = file_start_of(reader, segment)
     if not segment.size:
         yield Entry("damage", segment.path, file_start, 0, extra={"detail": EMPTY_SEGMENT}, is_fault=True)
         return
-    position = min(max(0, start - file_start), segment.size)
-    part = LogSlice(segment.path, file_start, segment.size, position, segment.size, is_exact=is_exact or not position)
+    position = min(max(0, asked.first - file_start), segment.size)
+    part = LogSlice(
+        segment.path, file_start, segment.size, position, segment.size, is_exact=asked.is_exact or not position
+    )
     for step in walk_slice(reader, part, ScanRules(check_crc=True), with_bad_bodies=True):
         if isinstance(step, Run):
-            yield from _records(reader, segment, file_start, step, wanted, with_fields)
+            yield from _records(reader, segment, file_start, step, asked)
         else:
             yield _gap(reader, segment, file_start, step)
 
@@ -75,16 +69,14 @@ def file_start_of(reader: StoreReader, segment: StoredFile) -> int:
     return 0 if at is None else int.from_bytes(head[at:][LOG_OFFSET_AT:][:8], "big", signed=True) - at
 
 
-def _records(
-    reader: StoreReader, segment: StoredFile, file_start: int, run: Run, wanted: Wanted, with_fields: bool
-) -> Iterator[Entry]:
+def _records(reader: StoreReader, segment: StoredFile, file_start: int, run: Run, asked: Asked) -> Iterator[Entry]:
     positions, sizes = run.columns.position.tolist(), run.columns.size.tolist()
     has_entries = positions[0] >= DLEDGER_HEADER.size and is_dledger_entry(
         run.buffer[positions[0] - DLEDGER_HEADER.size : positions[0]], run.start - DLEDGER_HEADER.size
     )
     for position, size in zip(positions, sizes, strict=True):
         raw = bytes(run.buffer[position : position + size])
-        if not wanted(raw):
+        if not asked.wanted(raw):
             continue
         place = run.file_start + position
         if has_entries and position >= DLEDGER_HEADER.size:
@@ -96,7 +88,7 @@ def _records(
                 "damage", segment.path, place, place - file_start, raw, extra={"detail": error.reason}, is_fault=True
             )
             continue
-        fields = record_fields(raw) if with_fields else ()
+        fields = record_fields(raw) if asked.with_fields else ()
         yield Entry("record", segment.path, place, place - file_start, raw, fields, message=message)
 
 

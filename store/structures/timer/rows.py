@@ -22,10 +22,15 @@ from store.formats.timer import (
     WHEEL_SLOT_NAMES,
 )
 from store.layout import parse_segment_name
-from store.verbs.dump.entry import Entry
+from store.structures.entry import Asked, Entry, files_at
 
 
-def dump_timer(reader: StoreReader, file: StoredFile) -> Iterator[Entry]:
+def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
+    """The wheel, the checkpoint and the log, as far as they are there."""
+    return [*files_at(reader, "timerwheel", "config/timercheck"), *reader.numbered_files("timerlog")]
+
+
+def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
     """The entries of one of the three files, recognised by its name or its length."""
     name = file.path.rpartition("/")[2]
     if name.startswith("timercheck"):

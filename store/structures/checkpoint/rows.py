@@ -1,0 +1,25 @@
+"""The checkpoint's fields as an entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELD_NAMES, FIELDS
+from store.formats.fields import Field, fields_of
+from store.structures.entry import Asked, Entry, files_at
+
+
+def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
+    """The file, where there is one."""
+    return files_at(reader, "checkpoint")
+
+
+def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
+    """The checkpoint's fields, and unknown bytes behind them."""
+    data = bytes(reader.read(file.path, 0, CHECKPOINT_SIZE)).ljust(CHECKPOINT_SIZE, b"\0")
+    yield Entry("checkpoint", file.path, 0, 0, data[: FIELDS.size], fields_of(FIELDS, FIELD_NAMES, data))
+    rest = data[FIELDS.size :].rstrip(b"\0")
+    if rest:
+        fields = [Field("rest", 0, len(rest), rest)]
+        yield Entry("unknown", file.path, 0, FIELDS.size, rest, fields, {"detail": "a field that 5.3 does not know"})

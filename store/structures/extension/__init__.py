@@ -1,0 +1,1 @@
+"""Extensions of consume queues, in files of their own (enableConsumeQueueExt)."""

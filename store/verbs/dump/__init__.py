@@ -1,1 +1,0 @@
-"""dump: every field of every record, unit or entry of one file, with its place in the bytes."""
