@@ -8,6 +8,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from rmqctl.show import escape_controls
+
 HEIGHT_PER_BAR, LEAST_HEIGHT, CHART_WIDTH = 26, 50, 900
 ROOM_FOR_VALUE = 1.12
 """The value of a bar stands behind its end: a short bar has no room for it."""
@@ -40,7 +42,7 @@ def bars(values: Sequence[tuple[str, float]], title: str, show: Show = plain_num
         range=(0, max(1, ROOM_FOR_VALUE * max((value for _, value in shown), default=0))),
         **_options(show),
     )
-    chart.x_labels = [_short(name) for name, _ in reversed(shown)]
+    chart.x_labels = [_short(escape_controls(name)) for name, _ in reversed(shown)]
     chart.add(title, [value for _, value in reversed(shown)])
     return _inline(chart, title)
 

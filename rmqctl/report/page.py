@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rmqctl.report.contents import Section, show_cell
-from rmqctl.show import words
+from rmqctl.show import escape_controls, words
 
 
 def make_page(title: str, verdict: str, rank: int, facts: Mapping[str, object], sections: Sequence[Section]) -> str:
@@ -15,6 +15,7 @@ def make_page(title: str, verdict: str, rank: int, facts: Mapping[str, object], 
     environment = Environment(
         loader=PackageLoader("rmqctl", "templates"),
         autoescape=True,
+        finalize=_without_controls,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -22,3 +23,10 @@ def make_page(title: str, verdict: str, rank: int, facts: Mapping[str, object], 
     shown = [(words(name), show_cell(name, value)) for name, value in facts.items()]
     template = environment.get_template("report.html.j2")
     return template.render(title=title, verdict=verdict, rank=rank, facts=shown, sections=sections)
+
+
+def _without_controls(value: object) -> object:
+    """Escape the control characters of a text; charts are marked up already."""
+    from markupsafe import Markup
+
+    return escape_controls(value, keep="\n") if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -149,3 +149,18 @@ def chromium(folder: Path, *arguments: str) -> bytes:
     profile = f"--user-data-dir={folder / f'profile-{len(list(folder.iterdir()))}'}"
     run = subprocess.run([CHROMIUM, *FLAGS, profile, *arguments], capture_output=True, timeout=180, check=True)
     return run.stdout
+
+
+def test_what_a_terminal_or_a_browser_obeys_is_escaped_wherever_a_name_stands(tmp_path: Path) -> None:
+    hostile = "T\x07\x1b[2J\x9b\u202e<b>&"
+    root = tmp_path / f"s{hostile.replace('/', '')}"
+    with open_store(root, read_only=False, settings=SMALL) as store:
+        for number in range(3):
+            store.put(Message.of(hostile, f"body {number}", keys=[hostile]))
+    (root / "config").mkdir()
+    offsets = {f"{hostile}@{hostile}": {"0": 1}, "Unknown@G\x1b": {"0": 9}}
+    (root / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": offsets}))
+    (root / f"unknown{hostile}").touch()
+    text = write_report(root, tmp_path / "report.html")
+    assert re.findall("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|<b>", text) == []
+    assert text.count(r"T\x07\x1b[2J\x9b\u202e&lt;b&gt;&amp;") >= 3
