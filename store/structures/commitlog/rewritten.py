@@ -13,7 +13,7 @@ One walk over the log finds them all: the bytes REAL_TOPIC are searched, and onl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from store.errors import DamagedRecord
 from store.formats.message import StoredMessage, decode_record
 from store.formats.properties import NAME_VALUE_SEPARATOR, REAL_TOPIC
-from store.formats.queue_unit import QueueUnit
+from store.formats.queue_unit import UNIT, UNIT_SIZE, QueueUnit
 from store.formats.run import Run
 from store.formats.sets import distinct
 
@@ -56,10 +56,16 @@ def queue_records(
     log: CommitLog, queue: ConsumeQueue, first: int = 0
 ) -> Iterator[tuple[int, QueueUnit, StoredMessage | None]]:
     """Queue offset, unit and record of each unit from `first` on; None for a lost record."""
-    for queue_offset in range(max(first, queue.min_offset), queue.max_offset):
-        unit = queue.unit(queue_offset)
-        if unit is not None and unit.is_written and not unit.is_pre_blank:
-            yield queue_offset, unit, read_unit(log, unit)
+    at, stop = max(first, queue.min_offset), queue.max_offset
+    while at < stop:
+        # A file's units at once, as each read looks at every page up to the file's end.
+        data = bytes((queue.read_range(at) or b"")[: (stop - at) * UNIT_SIZE])
+        found = [QueueUnit._make(fields) for fields in UNIT.iter_unpack(data)]
+        units: Sequence[QueueUnit | None] = found or [queue.unit(at)]
+        for queue_offset, unit in enumerate(units, at):
+            if unit is not None and unit.is_written and not unit.is_pre_blank:
+                yield queue_offset, unit, read_unit(log, unit)
+        at += len(units)
 
 
 def read_unit(log: CommitLog, unit: QueueUnit) -> StoredMessage | None:
