@@ -220,6 +220,7 @@ def _save(session: Session, path: Path, target: _Target, report: SalvageReport) 
         else:
             written = _write_store(session, path, report, to, config, target, fs)
             saved = written["saved_records"]
+            _note_assumed_delays(session, path, to, config, fs)
     return {
         "target": str(to) if to else None,
         **written,
@@ -268,6 +269,18 @@ def _source_layout(session: Session, path: Path, config: StoreConfig, fs: Filesy
     if DELAY_LEVELS not in settings:
         refuse_mixed_delays(layout, fs)
     return layout
+
+
+def _note_assumed_delays(session: Session, path: Path, to: Path, config: StoreConfig, fs: Filesystem) -> None:
+    """Notes the delays of the new store that neither settings nor entries tell."""
+    from store.files import Filesystem
+    from store.opened import DELAY_LEVELS, describe_assumed_delays, make_layout, stored_levels
+
+    settings = session.store.settings()
+    if DELAY_LEVELS not in settings:
+        levels = stored_levels(make_layout(to, {}), Filesystem())
+        for remark in describe_assumed_delays(make_layout(path, settings, fs), config, fs, levels):
+            session.note(remark)
 
 
 def _write_store(

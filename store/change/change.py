@@ -63,7 +63,12 @@ class Change:
 
     def publishes_below(self, folder: Path) -> bool:
         """Whether the plan puts a file into the folder."""
-        return any(isinstance(action, Publish) and folder in action.path.parents for action in self.actions)
+        return any(folder in path.parents for path in self.published)
+
+    @property
+    def published(self) -> dict[Path, Path]:
+        """The files that the plan puts in place, with the file that each is now."""
+        return {action.path: action.staged for action in self.actions if isinstance(action, Publish)}
 
     def publish_bytes(self, path: Path, data: bytes, reason: str) -> None:
         """Plans a small file: stages it, and publishes it at `path`."""

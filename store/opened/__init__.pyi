@@ -3,8 +3,10 @@ from store.files.rocksdb_files import has_rocksdb_queues as has_rocksdb_queues
 from store.files.scratch import Scratch as Scratch
 from store.files.scratch import is_in_scratch as is_in_scratch
 from store.opened.delays import DELAY_LEVELS as DELAY_LEVELS
+from store.opened.delays import describe_assumed_delays as describe_assumed_delays
 from store.opened.delays import describe_inferred_delays as describe_inferred_delays
 from store.opened.delays import refuse_mixed_delays as refuse_mixed_delays
+from store.opened.delays import stored_levels as stored_levels
 from store.opened.detect import FoundStore as FoundStore
 from store.opened.detect import detect_line as detect_line
 from store.opened.detect import find_store as find_store

@@ -10,8 +10,9 @@ Source: ConsumeQueue, CommitLogDispatcherBuildConsumeQueue, ScheduleMessageServi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 
@@ -60,9 +61,38 @@ def describe_inferred_delays(config: StoreConfig, settings: Mapping[str, object]
     return [f"delayed messages tell {DELAY_LEVELS}={levels}; give it as a setting if the broker has another"]
 
 
-def refuse_mixed_delays(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raise BadRequest where the entries of a level have several delays."""
-    for level, delays in sorted(read_delays(layout, fs).items()):
+def describe_assumed_delays(layout: StoreLayout, config: StoreConfig, fs: Filesystem, built: Set[int]) -> list[str]:
+    """Describe the delays of the levels `built` whose entries none of the store tells."""
+    levels = sorted(built - refuse_mixed_delays(layout, fs).keys())
+    if not levels:
+        return []
+    assumed = ", ".join(f"{level} ({_word(config.delay_levels_ms[level - 1])})" for level in levels)
+    told = f"no entry tells the delays of these levels, and {DELAY_LEVELS}'s default is assumed: {assumed}"
+    return [f"{told}; give the broker's own as a setting, or such messages are delivered at other times"]
+
+
+def built_levels(published: Mapping[Path, Path], layout: StoreLayout, fs: Filesystem) -> set[int]:
+    """The levels whose queues get entries by files, each staged, that a plan publishes."""
+    found, schedule = set(), layout.consumequeue / SCHEDULE_TOPIC
+    for path, staged in published.items():
+        if path == layout.consumequeue / "CURRENT":
+            found |= {level for level, units in _units_in_rocksdb(staged.parent, fs) if len(units)}
+        queue_id = parse_queue_id(path.parent.name) if path.parent.parent == schedule else None
+        if queue_id is not None and len(_written_units(fs.read_file(staged))):
+            found.add(queue_id + 1)
+    return found
+
+
+def stored_levels(layout: StoreLayout, fs: Filesystem) -> set[int]:
+    """The levels whose queues have entries."""
+    queues = [*_units_in_rocksdb(layout.consumequeue, fs), *_units_in_files(layout, fs)]
+    return {level for level, units in queues if len(units)}
+
+
+def refuse_mixed_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
+    """Return the delays that the entries tell; raise BadRequest where those of a level tell several."""
+    found = read_delays(layout, fs)
+    for level, delays in sorted(found.items()):
         if len(delays) > 1:
             told = " and ".join(map(_word, sorted(delays)))
             raise BadRequest(
@@ -70,11 +100,12 @@ def refuse_mixed_delays(layout: StoreLayout, fs: Filesystem) -> None:
                 file=layout.queue_folder(SCHEDULE_TOPIC, level - 1),
                 code="mixed-delays",
             )
+    return found
 
 
 def read_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
     """The delays in ms that the entries of each level have, by level."""
-    queues = dict([*_units_in_rocksdb(layout, fs), *_units_in_files(layout, fs)])
+    queues = dict([*_units_in_rocksdb(layout.consumequeue, fs), *_units_in_files(layout, fs)])
     segments = {parse_segment_name(file.path.name): file for file in segments_of(layout, fs)}
     found: Delays = {}
     for level, units in queues.items():
@@ -102,14 +133,14 @@ def _units_in_files(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[int, 
             yield queue_id + 1, np.concatenate(parts)
 
 
-def _units_in_rocksdb(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[int, np.ndarray]]:
+def _units_in_rocksdb(folder: Path, fs: Filesystem) -> Iterator[tuple[int, np.ndarray]]:
     """The units of each level in a RocksDB (5.x); none without one, or without the package that reads it."""
-    if not fs.exists(layout.consumequeue / "CURRENT"):
+    if not fs.exists(folder / "CURRENT"):
         return
     from store.structures.queuedb.database import open_database
 
     with suppress(StoreError), Scratch() as scratch:
-        database = open_database(layout.consumequeue, scratch.folder, fs)
+        database = open_database(folder, scratch.folder, fs)
         for topic, queue_id in sorted(database.newest):
             if topic == SCHEDULE_TOPIC:
                 yield queue_id + 1, database.units((topic, queue_id))

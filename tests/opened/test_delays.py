@@ -79,6 +79,33 @@ def test_delayed_messages_keep_their_times(words: list[str], is_last_lost: bool,
     assert contents(root / QUEUES) == before
 
 
+ASSUMED = "no entry tells the delays of these levels, and messageDelayLevel's default is assumed: "
+
+
+@pytest.mark.parametrize(
+    "words", [["recover", "--abnormal", "--yes"], ["rebuild", "--yes"], ["salvage", "--to", "{new}"]]
+)
+@pytest.mark.parametrize(
+    ("lost", "options", "assumed"),
+    [
+        ("", [], None),
+        ("2", [], "3 (10s)"),
+        ("*", [], "3 (10s), 4 (30s)"),
+        ("*", ["--set", f"messageDelayLevel={OWN}"], None),
+    ],
+)
+def test_delays_that_no_entry_tells_are_said_to_be_assumed(
+    lost: str, words: list[str], options: list[str], assumed: str | None, tmp_path: Path
+) -> None:
+    root = delayed(tmp_path / "store", OWN, 3, 4)
+    for queue in (root / QUEUES / "SCHEDULE_TOPIC_XXXX").glob(lost) if lost else ():
+        shutil.rmtree(queue)
+    run = rmqctl(*(word.format(new=tmp_path / "new") for word in words), *options, store=root)
+    assert run.code == 0, run.err
+    said = [line.split(ASSUMED)[1].split(";")[0] for line in (run.out + run.err).splitlines() if ASSUMED in line]
+    assert said == ([assumed] if assumed else [])
+
+
 def test_a_broker_that_got_other_delays_has_sound_entries(tmp_path: Path) -> None:
     root = delayed(delayed(tmp_path / "store", OWN, 4), "1s 5s 10s 10m", 4)
     assert [rmqctl(verb, store=root).code for verb in ("check", "doctor")] == [0, 0]

@@ -15,7 +15,7 @@ from store.files.store_reader import StoreReader
 from store.formats.topics import SCHEDULE_TOPIC
 from store.kernels.native import clock_ms
 from store.layout import StoreLayout
-from store.opened.delays import DELAY_LEVELS, describe_inferred_delays, refuse_mixed_delays
+from store.opened.delays import DELAY_LEVELS, built_levels, describe_assumed_delays, describe_inferred_delays
 from store.opened.detect import infer_config, require_log
 from store.opened.reach import reach_store
 from store.opened.staged import locked_store, staging
@@ -105,7 +105,9 @@ def _publish(
     if in_rocksdb or change.publishes_below(layout.consumequeue / SCHEDULE_TOPIC):
         change.remarks += describe_inferred_delays(config, given)
         if DELAY_LEVELS not in given:
-            refuse_mixed_delays(layout, fs)
+            change.remarks += describe_assumed_delays(
+                layout, config, fs, built_levels(change.published, layout, fs)
+            )
     return change
 
 

@@ -19,7 +19,7 @@ from store.errors import UnsupportedFormat
 from store.files.mapped_file import MappedFile
 from store.files.rocksdb_files import has_rocksdb, has_rocksdb_queues
 from store.formats.topics import SCHEDULE_TOPIC
-from store.opened.delays import refuse_mixed_delays
+from store.opened.delays import built_levels, describe_assumed_delays
 from store.opened.detect import refuse_unchangeable, require_log
 from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
@@ -115,11 +115,12 @@ def plan_recovery(
 
 
 def _require_delays(opened: OpenedStore, change: Change, *, as_broker: bool) -> None:
-    """Refuse to change delayed queues by delays that may not be the broker's."""
+    """Refuse to change delayed queues by delays that may not be the broker's; remark on those assumed."""
     folder = opened.layout.consumequeue
     changed = folder if opened.config.queues_in_rocksdb else folder / SCHEDULE_TOPIC
     if not (as_broker or opened.gives_delays) and change.publishes_below(changed):
-        refuse_mixed_delays(opened.layout, opened.fs)
+        levels = built_levels(change.published, opened.layout, opened.fs)
+        change.remarks += describe_assumed_delays(opened.layout, opened.config, opened.fs, levels)
 
 
 def _recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
