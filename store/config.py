@@ -13,61 +13,63 @@ import csv
 import dataclasses
 import difflib
 import functools
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from store.errors import BadRequest, StoreIOError
+from store.setting_values import (
+    MAX_INT,
+    MAX_LONG,
+    SettingValue,
+    check_value,
+    convert_value,
+    parse_delay_levels,
+    parse_hours,
+)
 
 CONSUME_QUEUE_UNIT_SIZE = 20
 BATCH_QUEUE_UNIT_SIZE = 46
 ROCKSDB_STORE = "defaultRocksDB"
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-_DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-# Java maps a file with an int for its size, and keeps times in longs.
-MAX_INT = (1 << 31) - 1
-MAX_LONG = (1 << 63) - 1
 _INDEX_HEADER_SIZE, _INDEX_SLOT_SIZE, _INDEX_ENTRY_SIZE = 40, 4, 20
 
 T = TypeVar("T")
 
-SettingValue = str | int | float | bool | None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLine:
-    """One line of broker releases: each field is a rule that differs between the lines."""
+    """One line of broker releases: each field is a rule that differs between the lines, as 4.9 has it."""
 
     name: str
-    accepts_v2: bool
+    accepts_v2: bool = False
     """Records of version 2, whose topic has a 2-byte length, are records."""
-    skips_folders: bool
+    skips_folders: bool = False
     """A folder among segments is passed over, not refused."""
-    drops_empty_last_file: bool
+    drops_empty_last_file: bool = False
     """A last file of length zero is deleted at start, not refused."""
-    loads_every_index_file: bool
+    loads_every_index_file: bool = False
     """An index file that cannot be opened is refused at start; otherwise the files behind it are not loaded."""
-    recovers_with_delay_levels: bool
+    recovers_with_delay_levels: bool = False
     """Delayed messages found in recovery get their deliver time in the queue unit, not the hash of their tags."""
-    starts_at_queue_end: bool
+    starts_at_queue_end: bool = False
     """A normal recovery starts in the newest segment that queues reach into, not in the third last."""
-    dispatches_in_recovery: bool
+    dispatches_in_recovery: bool = False
     """A normal recovery hands over the records behind the queues' end; nothing is left for the start to hand over."""
-    searches_lower_bound: bool
+    searches_lower_bound: bool = False
     """A search by time gives the first message at or after the time, not the nearest in one file."""
-    begins_expired_queue_at_end: bool
+    begins_expired_queue_at_end: bool = False
     """A queue whose messages have all expired begins at its end, not at 0 or where it began before."""
-    renames_config: bool
+    renames_config: bool = True
     """A table under config/ is written to .tmp and renamed; otherwise the file is overwritten."""
-    cleans_when_forced: bool
+    cleans_when_forced: bool = False
     """A partition above diskSpaceCleanForciblyRatio starts cleaning, even below diskMaxUsedSpaceRatio."""
-    skips_delay_poison: bool
+    skips_delay_poison: bool = False
     """A delayed message that cannot be delivered is passed over; otherwise its level stands still."""
-    ends_with_separator: bool
+    ends_with_separator: bool = False
     """A property string that is put ends with a separator; a broker writes its map anew."""
-    marks_process: bool
+    marks_process: bool = False
     """The abort marker holds the broker's process id, abort.bak what it held before."""
 
     def __str__(self) -> str:
@@ -78,23 +80,7 @@ class BrokerLine:
         return self.begins_expired_queue_at_end and newest < min_log_offset
 
 
-LINE_4_9 = BrokerLine(
-    name="4.9",
-    accepts_v2=False,
-    skips_folders=False,
-    drops_empty_last_file=False,
-    loads_every_index_file=False,
-    recovers_with_delay_levels=False,
-    starts_at_queue_end=False,
-    dispatches_in_recovery=False,
-    searches_lower_bound=False,
-    begins_expired_queue_at_end=False,
-    renames_config=True,
-    cleans_when_forced=False,
-    skips_delay_poison=False,
-    ends_with_separator=False,
-    marks_process=False,
-)
+LINE_4_9 = BrokerLine(name="4.9")
 LINE_5_3 = BrokerLine(
     name="5.3",
     accepts_v2=True,
@@ -252,7 +238,8 @@ class StoreConfig:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            _check(_camel(field.name), getattr(self, field.name), field.metadata)
+            rules = field.metadata
+            check_value(_camel(field.name), getattr(self, field.name), rules["choices"], rules["least"], rules["most"])
         parse_delay_levels(self.message_delay_level)
         parse_hours(self.delete_when)
         index_size = _INDEX_SLOT_SIZE * self.max_hash_slot_num + _INDEX_ENTRY_SIZE * self.max_index_num
@@ -332,7 +319,7 @@ def all_settings() -> dict[str, Setting]:
     ]
     with _WITHOUT_EFFECT.open(newline="", encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
-            default = _convert(row["name"], row["type"], row["default"]) if row["default"] else None
+            default = convert_value(row["name"], row["type"], row["default"]) if row["default"] else None
             known.append(Setting(row["name"], row["type"], default, "", row["owner"], row["instead"] or ""))
     return {setting.name: setting for setting in known}
 
@@ -372,7 +359,7 @@ def check_settings(settings: Mapping[str, object], source: str | Path | None = N
     for name in settings:
         if name not in types:
             raise _unknown(name, source)
-    return {name: _convert(name, types[name], value) for name, value in settings.items()}
+    return {name: convert_value(name, types[name], value) for name, value in settings.items()}
 
 
 def _unknown(name: str, source: str | Path | None) -> BadRequest:
@@ -398,50 +385,6 @@ def read_broker_conf(path: str | Path) -> dict[str, str]:
     return {name: value.strip() for name, value in pairs.items()}
 
 
-# Values.
-
-
-@functools.cache
-def parse_delay_levels(text: str) -> tuple[int, ...]:
-    """`1s 5s 2h` as milliseconds: units s, m, h, d, one space between, as a broker needs it to start.
-
-    Empty text gives no levels, which is how 4.9.8 recovers.
-    """
-    levels = []
-    for word in text.split(" ") if text else ():
-        unit, number = _DELAY_UNITS_MS.get(word[-1:]), word[:-1]
-        if unit is None or not (number.isascii() and number.isdigit()):
-            raise BadRequest(f"messageDelayLevel holds {word[:20]!r}, which is not a number with s, m, h or d")
-        if len(number) > _MAX_DELAY_DIGITS or int(number) * unit > MAX_DELAY_MS:
-            raise BadRequest(f"messageDelayLevel holds {word[:40]}, the limit is {MAX_DELAY_MS} ms")
-        levels.append(int(number) * unit)
-    return tuple(levels)
-
-
-# A store time plus a delay stays a long for some 100 million years.
-MAX_DELAY_MS = 1 << 61
-_MAX_DELAY_DIGITS = len(str(MAX_DELAY_MS))
-
-_HOUR = re.compile(r"0{0,8}(?:[0-9]|1[0-9]|2[0-3])")
-
-
-@functools.cache
-def parse_hours(text: str) -> tuple[int, ...]:
-    """`04;16` as hours of the day."""
-    words = [word.strip() for word in text.split(";") if word.strip()]
-    if not words or not all(_HOUR.fullmatch(word) for word in words):
-        raise BadRequest(f"deleteWhen needs hours from 00 to 23 with semicolons, not {text[:40]!r}")
-    return tuple(int(word) for word in words)
-
-
-def _check(name: str, value: Any, rules: Mapping[str, Any]) -> None:
-    choices = rules["choices"]
-    if choices and value not in choices:
-        raise BadRequest(f"{name} is {', '.join(choices[:-1])} or {choices[-1]}, not {str(value)[:40]}")
-    if type(value) is int and not rules["least"] <= value <= rules["most"]:
-        raise BadRequest(f"{name} lies between {rules['least']} and {rules['most']}, not {str(value)[:40]}")
-
-
 @functools.cache
 def _camel(name: str) -> str:
     head, *rest = name.split("_")
@@ -449,23 +392,3 @@ def _camel(name: str) -> str:
 
 
 _ACRONYMS = {"crc": "CRC", "ip1": "IP1"}
-_WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number"}
-
-
-def _convert(name: str, type_name: str, value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    try:
-        if type_name == "bool":
-            return {"true": True, "false": False}[text.lower()]
-        if type_name == "int":
-            return int(text) if len(text) <= _MAX_DELAY_DIGITS + 1 else MAX_LONG + 1
-        if type_name == "float":
-            return float(text)
-    except (KeyError, ValueError):
-        raise BadRequest(f"setting {name} needs {_WANTED[type_name]}, not {value[:40]!r}") from None
-    if "\0" in text:
-        # No path can hold it.
-        raise BadRequest(f"setting {name} holds a zero byte: {value[:40]!r}")
-    return text

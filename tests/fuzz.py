@@ -24,7 +24,7 @@ from random import Random
 from typing import NamedTuple
 
 from rmqctl.message_input import parse_stored
-from store.config import parse_delay_levels, parse_hours, read_broker_conf
+from store.config import read_broker_conf
 from store.engine.open import open_store
 from store.errors import StoreError
 from store.files.store_reader import StoreReader
@@ -36,6 +36,7 @@ from store.formats.properties import decode_properties, split_keys
 from store.formats.queue_unit import decode_ext_unit
 from store.reading.filter.sql92 import compile_sql
 from store.reading.filter.tags import TagExpression
+from store.setting_values import parse_delay_levels, parse_hours
 from store.structures.commitlog.scan import ScanRules, scan_segment
 from store.structures.index.geometry import geometry_of
 from store.structures.tables.fastjson import parse_fastjson

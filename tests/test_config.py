@@ -10,20 +10,16 @@ import pytest
 from store.config import (
     LINE_4_9,
     LINE_5_3,
-    MAX_DELAY_MS,
-    MAX_INT,
-    MAX_LONG,
     BrokerLine,
     StoreConfig,
     _camel,
     all_settings,
     broker_line,
     check_settings,
-    parse_delay_levels,
-    parse_hours,
     read_broker_conf,
 )
 from store.errors import BadRequest
+from store.setting_values import MAX_DELAY_MS, MAX_INT, MAX_LONG, parse_delay_levels, parse_hours
 
 
 @pytest.mark.parametrize(

@@ -68,22 +68,9 @@ _HEADERS = {
     for store in (IPV4_HOST_SIZE, IPV6_HOST_SIZE)
 }
 HEADER_NAMES = (
-    "size",
-    "magic",
-    "body_crc",
-    "queue_id",
-    "flag",
-    "queue_offset",
-    "log_offset",
-    "sys_flag",
-    "born_timestamp_ms",
-    "born_host",
-    "store_timestamp_ms",
-    "store_host",
-    "reconsume_times",
-    "prepared_transaction_offset",
-    "body_size",
-)
+    "size", "magic", "body_crc", "queue_id", "flag", "queue_offset", "log_offset", "sys_flag", "born_timestamp_ms",
+    "born_host", "store_timestamp_ms", "store_host", "reconsume_times", "prepared_transaction_offset", "body_size",
+)  # fmt: skip
 HEADER_V4 = _HEADERS[IPV4_HOST_SIZE, IPV4_HOST_SIZE]
 BLANK = struct.Struct(">iI")
 BLANK_NAMES = ("size", "magic")
@@ -286,22 +273,10 @@ def encode_record(
     topic_size = TOPIC_SIZE_V2 if v2 else TOPIC_SIZE_V1
     total = header.size + len(body) + topic_size.size + len(topic) + PROPERTIES_SIZE.size + len(properties)
     head = header.pack(
-        total,
-        MESSAGE_MAGIC_V2 if v2 else MESSAGE_MAGIC_V1,
-        crc32(body),
-        message.queue_id,
-        message.flag,
-        queue_offset,
-        log_offset,
-        sys_flag,
-        store_timestamp_ms if born_ms is None else born_ms,
-        born,
-        store_timestamp_ms,
-        stored,
-        message.reconsume_times,
-        message.prepared_transaction_offset,
-        len(body),
-    )
+        total, MESSAGE_MAGIC_V2 if v2 else MESSAGE_MAGIC_V1, crc32(body), message.queue_id, message.flag, queue_offset,
+        log_offset, sys_flag, store_timestamp_ms if born_ms is None else born_ms, born, store_timestamp_ms, stored,
+        message.reconsume_times, message.prepared_transaction_offset, len(body),
+    )  # fmt: skip
     tail = topic_size.pack(len(topic)) + topic + PROPERTIES_SIZE.pack(len(properties)) + properties
     return head + body + tail
 

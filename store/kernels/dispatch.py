@@ -29,12 +29,7 @@ from store.kernels.native import (
     write_int,
     write_long,
 )
-from store.kernels.properties import (
-    PREFETCH_RECORDS,
-    find_values,
-    parse_int,
-    prefetch_properties,
-)
+from store.kernels.properties import PREFETCH_RECORDS, find_values, parse_int, prefetch_properties
 from store.kernels.scan import SCHEDULE_TOPIC_SIZE, is_schedule_topic
 
 UNIT_SIZE = 20
@@ -229,13 +224,7 @@ def order_by_queue(slots: Longs, count: Long, queue_count: Long, order: Longs, s
 
 @kernel
 def write_units(
-    units: Writable,
-    position: Long,
-    order: Longs,
-    start: Long,
-    stop: Long,
-    columns: Matrix,
-    codes: Longs,
+    units: Writable, position: Long, order: Longs, start: Long, stop: Long, columns: Matrix, codes: Longs
 ) -> Long:
     """Write the units of records order[start … stop - 1] from `position`; returns the position behind.
 
@@ -298,13 +287,7 @@ def write_following_units(
 
 @kernel
 def pass_repeats(
-    order: Longs,
-    starts: Longs,
-    queues: Longs,
-    count: Long,
-    columns: Matrix,
-    ends: Longs,
-    firsts: Longs,
+    order: Longs, starts: Longs, queues: Longs, count: Long, columns: Matrix, ends: Longs, firsts: Longs
 ) -> Long:
     """Pass over each queue's first records that have units; returns how many queues have others.
 

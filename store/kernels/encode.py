@@ -56,37 +56,20 @@ from store.kernels.scan import (
 )
 
 NUMBER_NAMES = (
-    "topic",
-    "queue",
-    "queue_id",
-    "flag",
-    "sys_flag",
-    "born_timestamp_ms",
-    "store_timestamp_ms",
-    "reconsume_times",
+    "topic", "queue", "queue_id", "flag", "sys_flag", "born_timestamp_ms", "store_timestamp_ms", "reconsume_times",
     "prepared_transaction_offset",
-)
+)  # fmt: skip
 (
-    TOPIC,
-    QUEUE,
-    QUEUE_ID,
-    FLAG,
-    SYS_FLAG,
-    BORN_TIME,
-    STORE_TIME,
-    RECONSUMED,
-    PREPARED_OFFSET,
-) = range(len(NUMBER_NAMES))
+    TOPIC, QUEUE, QUEUE_ID, FLAG, SYS_FLAG, BORN_TIME, STORE_TIME, RECONSUMED, PREPARED_OFFSET,
+) = range(len(NUMBER_NAMES))  # fmt: skip
 
-STORE_HOST_AT = 20
-BLANK_SIZE = 8
+STORE_HOST_AT, BLANK_SIZE = 20, 8
 MAX_TOPIC_SIZE = 127
 MAX_PROPERTIES_SIZE = MAX_SHORT = 32_767
 MIN_INT, MAX_INT = -(1 << 31), (1 << 31) - 1
 # What append_message returns where it appends nothing.
 NO_ROOM, BAD_PART, BUSY, LATE, LOST_PAGE = -1, -2, -3, -4, -5
-TRANSACTION_MASK = 0xC
-TRANSACTION_COMMIT = 0x8
+TRANSACTION_MASK, TRANSACTION_COMMIT = 0xC, 0x8
 
 
 @kernel
@@ -318,32 +301,24 @@ def is_int(value: Long) -> Flag:
 
 
 @cfunc
-def record_size(
-    numbers: Matrix,
-    message: Long,
-    body_ends: Longs,
-    property_ends: Longs,
-    topic_ends: Longs,
-) -> Long:
+def record_size(numbers: Matrix, message: Long, body_ends: Longs, property_ends: Longs, topic_ends: Longs) -> Long:
     """Size of the record, or -1 when a part has a size that the format can't hold."""
     topic = numbers[TOPIC, message]
     topic_size: Long = topic_ends[topic + 1] - topic_ends[topic]
     properties_size: Long = property_ends[message + 1] - property_ends[message]
     body_size: Long = body_ends[message + 1] - body_ends[message]
-    if min(topic_size, properties_size, body_size) < 0:
-        return -1
-    if topic_size > MAX_TOPIC_SIZE or properties_size > MAX_PROPERTIES_SIZE:
+    is_negative: Flag = min(topic_size, properties_size, body_size) < 0
+    if is_negative or topic_size > MAX_TOPIC_SIZE or properties_size > MAX_PROPERTIES_SIZE:
         return -1
     flag = numbers[SYS_FLAG, message]
-    extra = (V6_EXTRA if flag & BORN_HOST_V6 else 0) + (V6_EXTRA if flag & STORE_HOST_V6 else 0)
-    return FIXED_SIZE + extra + topic_size + properties_size + body_size
+    hosts_size = host_size(flag & BORN_HOST_V6) + host_size(flag & STORE_HOST_V6)
+    return FIXED_SIZE + hosts_size - 16 + topic_size + properties_size + body_size
 
 
 @cfunc
 def take_queue_offset(numbers: Matrix, message: Long, next_queue_offsets: Longs) -> Long:
     """The message's place in its queue."""
-    transaction = numbers[SYS_FLAG, message] & TRANSACTION_MASK
-    if transaction not in (0, TRANSACTION_COMMIT):
+    if numbers[SYS_FLAG, message] & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
         return 0
     queue = numbers[QUEUE, message]
     queue_offset: Long = next_queue_offsets[queue]
@@ -369,23 +344,20 @@ def write_head(
     queue_offset = take_queue_offset(numbers, message, next_queue_offsets)
     write_int(segment, at, size)
     write_int(segment, at + 4, MAGIC_V1)
-    write_int(segment, at + 12, numbers[QUEUE_ID, message])
-    write_int(segment, at + 16, numbers[FLAG, message])
     write_long(segment, at + 20, queue_offset)
     write_long(segment, at + 28, file_start + at)
-    write_int(segment, at + 36, flag)
+    write_numbers(
+        segment, at, numbers[QUEUE_ID, message], numbers[FLAG, message], flag, numbers[RECONSUMED, message],
+        numbers[PREPARED_OFFSET, message],
+    )  # fmt: skip
     write_long(segment, at + 40, numbers[BORN_TIME, message])
-    born_size = 8 + (V6_EXTRA if flag & BORN_HOST_V6 else 0)
-    store_size = 8 + (V6_EXTRA if flag & STORE_HOST_V6 else 0)
+    born_size, store_size = host_size(flag & BORN_HOST_V6), host_size(flag & STORE_HOST_V6)
     copy_bytes(segment, at + 48, hosts, 0, born_size)
     write_long(segment, at + 48 + born_size, numbers[STORE_TIME, message])
     copy_bytes(segment, at + 56 + born_size, hosts, STORE_HOST_AT, store_size)
-    tail = at + 56 + born_size + store_size
-    write_int(segment, tail, numbers[RECONSUMED, message])
-    write_long(segment, tail + 4, numbers[PREPARED_OFFSET, message])
     columns[Column.POSITION, row] = at
     columns[Column.SIZE, row] = size
-    columns[Column.BODY_POSITION, row] = tail + 16
+    columns[Column.BODY_POSITION, row] = at + 72 + born_size + store_size
     columns[Column.QUEUE_ID, row] = numbers[QUEUE_ID, message]
     columns[Column.QUEUE_OFFSET, row] = queue_offset
     columns[Column.LOG_OFFSET, row] = file_start + at
@@ -396,8 +368,7 @@ def write_head(
 @cfunc
 def write_body(segment: Address, bodies: Address, ends: Longs, message: Long, columns: Matrix, row: Long) -> None:
     """Body size, body, and the CRC, taken while the bytes are still near."""
-    start = ends[message]
-    size = ends[message + 1] - start
+    start, size = ends[message], ends[message + 1] - ends[message]
     at = columns[Column.BODY_POSITION, row]
     write_int(segment, at - 4, size)
     copy_bytes(segment, at, bodies, start, size)
@@ -409,8 +380,7 @@ def write_body(segment: Address, bodies: Address, ends: Longs, message: Long, co
 
 @cfunc
 def write_topic(segment: Address, topics: Address, ends: Longs, topic: Long, columns: Matrix, row: Long) -> None:
-    start = ends[topic]
-    size = ends[topic + 1] - start
+    start, size = ends[topic], ends[topic + 1] - ends[topic]
     at = columns[Column.BODY_POSITION, row] + columns[Column.BODY_SIZE, row]
     write_byte(segment, at, size)
     copy_bytes(segment, at + 1, topics, start, size)
@@ -422,8 +392,7 @@ def write_topic(segment: Address, topics: Address, ends: Longs, topic: Long, col
 def write_properties(
     segment: Address, properties: Address, ends: Longs, message: Long, columns: Matrix, row: Long
 ) -> None:
-    start = ends[message]
-    size = ends[message + 1] - start
+    start, size = ends[message], ends[message + 1] - ends[message]
     at = columns[Column.TOPIC_POSITION, row] + columns[Column.TOPIC_SIZE, row]
     write_short(segment, at, size)
     copy_bytes(segment, at + 2, properties, start, size)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from store.config import DEFAULT_DELAY_LEVELS, MAX_DELAY_MS, StoreConfig, parse_delay_levels
+from store.config import DEFAULT_DELAY_LEVELS, StoreConfig
 from store.errors import BadRequest, StoreError
 from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import numbered_files, segments_of
@@ -27,6 +27,7 @@ from store.formats.properties import delay_level
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.topics import SCHEDULE_TOPIC
 from store.layout import StoreLayout, parse_queue_id, parse_segment_name
+from store.setting_values import MAX_DELAY_MS, parse_delay_levels
 
 DELAY_LEVELS = "messageDelayLevel"
 MOST_ENTRIES = 1 << 13

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from store.config import BrokerLine, StoreConfig, parse_hours
+from store.config import BrokerLine, StoreConfig
 from store.formats.wording import amount
+from store.setting_values import parse_hours
 
 HOUR_MS = 3_600_000
 # What the broker's getters make of diskMaxUsedSpaceRatio and, in 5.x, of diskSpaceCleanForciblyRatio and

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from store.config import MAX_LONG
 from store.files.store_reader import StoreReader
 from store.formats.message import Message, encode_record
 from store.formats.properties import (
@@ -34,6 +33,7 @@ from store.formats.properties import (
     encode_properties,
 )
 from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
+from store.setting_values import MAX_LONG
 from store.verbs.find.coverage import Stretch
 from store.verbs.find.scan import scan_log, with_any_of
 
