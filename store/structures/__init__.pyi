@@ -1,4 +1,4 @@
-from store.structures.compaction.mend import plan_compaction_mend as plan_compaction_mend
+from store.structures.compaction.build import plan_compaction_mend as plan_compaction_mend
 from store.structures.timer.review import TimerMessage as TimerMessage
 from store.structures.timer.review import TimerState as TimerState
 from store.structures.timer.review import review_timers as review_timers

@@ -20,7 +20,7 @@ from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.opened.detect import detect_line
 from store.opened.staged import locked_store, staging
-from store.structures.compaction.mend import plan_compaction_mend
+from store.structures.compaction.build import plan_compaction_mend
 from store.verbs.rebuild.delay_offsets import plan_delay_offsets
 from store.verbs.rebuild.timer import plan_timer_rebuild
 from store.verbs.tables import plan_topics

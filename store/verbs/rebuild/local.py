@@ -29,7 +29,7 @@ from store.verbs.rebuild.publish import staged_files
 from store.verbs.rebuild.scope import RebuildReport, RebuildScope
 
 if TYPE_CHECKING:
-    from store.verbs.rebuild.rocksdb import RocksdbQueues
+    from store.structures.queuedb.build import RocksdbQueues
 
 
 def rebuild_locally(
@@ -90,7 +90,7 @@ def _rocksdb_queues(
     """Make the builder of a store's RocksDB, also beside queue files; None without one."""
     if not config.queues_in_rocksdb and not has_rocksdb(source.consumequeue, fs):
         return None
-    from store.verbs.rebuild.rocksdb import RocksdbQueues
+    from store.structures.queuedb.build import RocksdbQueues
 
     return RocksdbQueues(source, staging.consumequeue, config, scope, fs)
 

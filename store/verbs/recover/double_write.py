@@ -19,9 +19,9 @@ from store.files.scratch import Scratch
 from store.layout import StoreLayout
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import find_end
+from store.structures.queuedb.build import RocksdbQueues
 from store.structures.queuedb.database import open_database
 from store.verbs.rebuild.publish import database_actions
-from store.verbs.rebuild.rocksdb import RocksdbQueues
 from store.verbs.rebuild.scope import RebuildScope
 from store.verbs.recover.differences import Difference
 from store.verbs.recover.recover import RecoveryReport

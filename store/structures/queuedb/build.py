@@ -9,6 +9,7 @@ and the log is read up to that checkpoint: a broker dispatches from there.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from store.config import StoreConfig
 from store.errors import StoreError
@@ -23,7 +24,9 @@ from store.structures.queuedb.units import UnitMaker
 from store.structures.queuedb.writer import DatabaseWriter
 from store.structures.tables.consumer_offsets import read_consumer_offsets
 from store.structures.tables.topics import topic_queues
-from store.verbs.rebuild.scope import Queue, RebuildScope
+
+if TYPE_CHECKING:
+    from store.verbs.rebuild.scope import Queue, RebuildScope
 
 
 class RocksdbQueues:
