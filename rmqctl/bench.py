@@ -146,15 +146,15 @@ def measure_mode(
     settings = {**given, **SETTINGS[mode]}
     message = Message(topic="FlushBench", body=os.urandom(body_size), born_timestamp_ms=1)
     with open_store(folder, settings=settings, read_only=False) as opened:
-        record_size, segments = opened.put(message).size, opened.opened.log.segments
-        before = segments.flush_count
+        record_size = opened.put(message).size
+        before = opened.flush_count
         parts = [_Part(opened.put, message, count // threads + (n < count % threads)) for n in range(threads)]
         began = time.perf_counter()
         for part in parts:
             part.start()
         _wait(parts, on_put)
         seconds = time.perf_counter() - began
-        flushes = segments.flush_count - before
+        flushes = opened.flush_count - before
     latencies = array("q", sorted(value for part in parts for value in part.latencies_ns))
     return Measured(mode, record_size, seconds, latencies, flushes)
 

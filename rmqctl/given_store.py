@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from store import MessageStore, ServedStore, WritableStore
     from store.engine.serving import StoreClient
     from store.files import Filesystem, StoreReader
-    from store.opened import OpenedStore
 
 READ_ONLY_PATHS = "readOnlyCommitLogStorePaths"
 
@@ -216,11 +215,11 @@ class GivenStore:
         if holder is not None:
             self._session.warn(f"{holder.describe()} holds the store: shown is the start if it ended abruptly now")
 
-    def warn_of_unloaded(self, opened: OpenedStore, *names: str) -> None:
+    def warn_of_unloaded(self, opened: MessageStore, *names: str) -> None:
         """Warn of each table under config/ that a broker would not load from its own file."""
         from store.structures.tables import review_loading
 
-        for finding in review_loading(opened.layout.config, names, opened.line, opened.fs):
+        for finding in review_loading(opened.layout.config, names, opened.line, self.reached[1]):
             self._session.warn(finding.detail)
 
     def open_for_writing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import inspect
 import re
@@ -196,6 +197,13 @@ def test_the_signature_of_a_plan_shows_that_it_takes_a_path() -> None:
 def test_a_public_function_names_each_of_its_parameters(name: str) -> None:
     kinds = {parameter.kind for parameter in inspect.signature(OBJECTS[name]).parameters.values()}
     assert kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_the_command_line_takes_nothing_from_the_file_sets_of_a_store() -> None:
+    """They are the engine's own, and change with it."""
+    for path in (ROOT / "rmqctl").rglob("*.py"):
+        named = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Attribute)]
+        assert [node.lineno for node in named if node.attr == "opened"] == [], path
 
 
 @pytest.mark.parametrize("package", ["store", "rmqctl"])

@@ -47,13 +47,13 @@ def run_show(
     session: Session = ctx.obj
     time_ms = session.parse_time(at, "--at")
 
-    from store.engine.services import DelayState, review_delays
+    from store.engine.services import DelayState
 
     if state is not None and state not in list(DelayState):
         raise typer.BadParameter(f"{state!r} is not one of {', '.join(DelayState)}", param_hint="--state")
-    opened = session.store.open().opened
+    opened = session.store.open()
     session.store.warn_of_unloaded(opened, "delayOffset.json")
-    levels, messages = review_delays(opened, time_ms)
+    levels, messages = opened.delays(time_ms)
     levels = [one for one in levels if level in (None, one.level)]
     messages = [one for one in messages if level in (None, one.level)]
     counts = Counter(message.state.value for message in messages)

@@ -59,10 +59,10 @@ def run_show(
     from store.reading import load_filters
     from store.structures.tables import read_consumer_filters
 
-    opened = session.store.open().opened
+    opened, fs = session.store.open(), session.store.reached[1]
     session.store.warn_of_unloaded(opened, "consumerFilter.json")
-    found = read_consumer_filters(opened.layout.config, opened.fs)
-    table = load_filters(opened.layout, opened.config, opened.fs, session.environment.clock_ms())
+    found = read_consumer_filters(opened.layout.config, fs)
+    table = load_filters(opened.layout, opened.config, fs, session.environment.clock_ms())
     if table.is_ignored:
         session.warn(
             "a broker ignores config/consumerFilter.json: its bits are not those of maxErrorRateOfBloomFilter "

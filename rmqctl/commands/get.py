@@ -200,9 +200,9 @@ def _subscription(session: Session, opened: ReadableStore, topic: str, group: st
     """The filter of a group, with a note of how a broker takes it."""
     from store.reading import SubscriptionFilter, load_filters
 
-    inner = cast("MessageStore", opened).opened
+    inner = cast("MessageStore", opened)
     session.store.warn_of_unloaded(inner, "consumerFilter.json")
-    filters = load_filters(inner.layout, inner.config, inner.fs, session.environment.clock_ms())
+    filters = load_filters(inner.layout, inner.config, session.store.reached[1], session.environment.clock_ms())
     found = SubscriptionFilter(filters, topic, group, supports_retry=inner.config.filter_support_retry)
     own = found.subscription
     if filters.is_ignored:
@@ -219,9 +219,7 @@ def _subscription(session: Session, opened: ReadableStore, topic: str, group: st
     return found
 
 
-def _start(
-    opened: ReadableStore, topic: str, queue_id: int, offset: int | None, since_ms: int | None
-) -> int:
+def _start(opened: ReadableStore, topic: str, queue_id: int, offset: int | None, since_ms: int | None) -> int:
     """The queue offset to begin at. A queue whose files are lost is in the store's view from here on."""
     first = opened.min_offset(topic, queue_id)
     if since_ms is not None:
@@ -251,7 +249,7 @@ class _Reading:
         rows: MessageRows,
         queue: tuple[str, int],
     ) -> None:
-        self.session, self.opened, self.reader, self.rows, self.queue = session, opened, reader, rows, queue
+        self.session, self.store, self.reader, self.rows, self.queue = session, opened, reader, rows, queue
 
     @classmethod
     def begin(
@@ -283,7 +281,7 @@ class _Reading:
 
     def write_raw(self) -> int:
         """The records go from file to stdout inside the kernel."""
-        opened = cast("MessageStore", self.opened)
+        opened = cast("MessageStore", self.store)
         with RecordWriter(opened, self.session.environment.stdout) as writer:
             for message in self.reader:
                 writer.write(message.log_offset, message.size)
@@ -291,7 +289,7 @@ class _Reading:
 
     def follow(self, raw: bool, message_filter: Any) -> int:
         """Prints messages as they arrive, one a line, until a signal ends it."""
-        wait = _waiter(self.session, self.opened, self.queue, message_filter)
+        wait = _waiter(self.session, self.store, self.queue, message_filter)
         stdout, form = self.session.environment.stdout, self.session.format
         while True:
             if raw:

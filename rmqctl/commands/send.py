@@ -50,9 +50,9 @@ def run(
         connected.append(text)
         session.note(f"note: {text}")
 
-    opened = session.store.open().opened
-    source = CommitLogSource(opened.log)
-    log_start, log_end = max(0, opened.log.min_offset), source.max_offset
+    opened = session.store.open()
+    source = CommitLogSource.of(opened)
+    log_start, log_end = max(0, opened.min_log_offset), source.max_offset
     options = MasterOptions(on_slave=on_slave, heartbeat_s=HEARTBEAT_S, connections=connections)
     with HAMaster(source, Address.parse(listen), options) as master:
         session.note(f"note: serving log offsets {log_start} to {log_end} at {master.address}")

@@ -57,9 +57,9 @@ def run_show(
     session: Session = ctx.obj
     time_ms = session.parse_time(at, "--at")
 
-    from store.structures import TimerState, review_timers
+    from store.structures import TimerState
 
-    review = review_timers(session.store.open().opened, time_ms)
+    review = session.store.open().timers(time_ms)
     messages = [one for one in review.messages if topic in (None, one.topic)]
     if topic is not None and review.messages and not messages:
         topics = sorted({one.topic for one in review.messages if one.topic})

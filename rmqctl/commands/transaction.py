@@ -65,7 +65,7 @@ def run_show(
 
     if state is not None and state not in list(TransactionState):
         raise typer.BadParameter(f"{state!r} is not one of {', '.join(TransactionState)}", param_hint="--state")
-    opened = session.store.open().opened
+    opened = session.store.open()
     session.store.warn_of_unloaded(opened, "consumerOffset.json")
     review = review_transactions(opened)
     chosen = [
@@ -151,7 +151,7 @@ def _resolve_served(
 
     if consent.quarantine is not None or not consent.keep:
         raise typer.BadParameter("a store that is served is only appended to; leave out --quarantine, --no-quarantine")
-    review = review_transactions(session.store.open().opened)
+    review = review_transactions(session.store.open())
     transaction = find_open_transaction(review, transaction_id, commit=commit)
     half = transaction.halves[-1]
     facts: dict[str, Any] = {

@@ -63,6 +63,11 @@ class WritableStore(MessageStore, LiveStore):
         """The bits that say whether the store can be read and written; they may be set and cleared."""
         return self._services.flags
 
+    @property
+    def flush_count(self) -> int:
+        """The number of flushes of the log so far."""
+        return self._log.segments.flush_count
+
     def add_listener(self, listener: MessageArrivingListener) -> None:
         """Calls `listener` for every message that is put from here on, when it can be got."""
         self._services.arrivals.add(listener)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.config import StoreConfig
+from store.config import BrokerLine, StoreConfig
 from store.errors import BadRequest, DamagedRecord, StoreClosed
 from store.formats.message import StoredMessage
 from store.layout import StoreLayout
@@ -32,6 +32,8 @@ from store.structures.get_result import GetResult, GetStatus, MessageFilter
 
 if TYPE_CHECKING:
     from store.structures.compaction.get import CompactedQueue, CompactedQueues
+    from store.structures.delayoffsets.review import DelayedMessage, DelayLevel
+    from store.structures.timer.review import TimerReview
 
 QUERY_ROUNDS = 3
 
@@ -61,6 +63,8 @@ class MessageStore(ReadableStore):
     def __init__(self, opened: OpenedStore, reopen: Callable[[], OpenedStore] | None = None) -> None:
         self.layout: StoreLayout = opened.layout
         self.config: StoreConfig = opened.config
+        self.line: BrokerLine = opened.line
+        """The broker line whose rules the store follows."""
         self.notes: list[str] = []
         """What a reader should know about how this view came about."""
         self._current = CurrentView(opened)
@@ -232,8 +236,22 @@ class MessageStore(ReadableStore):
 
     @property
     def opened(self) -> OpenedStore:
-        """The opened file sets, for checks and tools that look deeper; a refresh closes them."""
+        """The opened file sets, for the engine alone: another release has others, and a refresh closes them."""
         return self._current.opened
+
+    def delays(self, time_ms: int) -> tuple[list[DelayLevel], list[DelayedMessage]]:
+        """The delay levels in use, and every delayed message, as they are at `time_ms`."""
+        from store.structures.delayoffsets.review import review_delays
+
+        with self._current.reading() as opened:
+            return review_delays(opened, time_ms)
+
+    def timers(self, time_ms: int) -> TimerReview:
+        """The state of every timer message (5.x) at `time_ms`."""
+        from store.structures.timer.review import review_timers
+
+        with self._current.reading() as opened:
+            return review_timers(opened, time_ms)
 
     def locate(self, log_offset: int, size: int = 0) -> tuple[Path, int]:
         """The segment file and the position in it of a log offset; BadRequest where the log has no such byte.

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from store.engine.ha.link import Address
 from store.engine.ha.listener import MOST_CONNECTIONS, Limits, Listener, Peer
@@ -35,6 +35,9 @@ from store.engine.ha.protocol import (
 )
 from store.errors import StoreError
 from store.structures.commitlog.commit_log import CommitLog
+
+if TYPE_CHECKING:
+    from store.reading.message_store import MessageStore
 
 IDLE_POLL_S = 0.1
 SLAVE_TIMEOUT_S = 3.0
@@ -59,6 +62,11 @@ class CommitLogSource:
     def __init__(self, log: CommitLog) -> None:
         self._log = log
         self.segment_size = log.segments.file_size
+
+    @classmethod
+    def of(cls, store: MessageStore) -> Self:
+        """The log of an opened store that is not refreshed meanwhile."""
+        return cls(store.opened.log)
 
     @property
     def max_offset(self) -> int:

@@ -22,6 +22,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from store.engine.services.transaction_messages import CHECK_TIMES, OP_TAG, PRODUCER_GROUP
 from store.formats.java import parse_long
@@ -31,6 +32,9 @@ from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.rewritten import queue_records, rewritten_records
 from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consumer_offsets
+
+if TYPE_CHECKING:
+    from store.reading.message_store import MessageStore
 
 CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 
@@ -97,8 +101,9 @@ class TransactionReview:
     warnings: list[str]
 
 
-def review_transactions(opened: OpenedStore) -> TransactionReview:
+def review_transactions(store: MessageStore | OpenedStore) -> TransactionReview:
     """The verdict on each transaction of the store."""
+    opened = store if isinstance(store, OpenedStore) else store.opened
     queues = _queues(opened, read_consumer_offsets(opened.layout.config, opened.fs))
     ops, warnings = _read_ops(opened, queues)
     commits: dict[int, list[StoredMessage]] = defaultdict(list)
