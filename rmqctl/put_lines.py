@@ -30,6 +30,7 @@ from rmqctl.put_rows import (
     put_through_socket,
     row_of,
     say_no_segment,
+    say_refused_topics,
     say_too_long,
 )
 from rmqctl.result import Result, Table
@@ -67,6 +68,7 @@ class LinePut:
         self._copies = None if replay.as_stored else CopyFilter()
         self._counts: Counter[str] = Counter()
         self._damaged_count = 0
+        self._topics: set[str] = set()
         self._problem: typer.BadParameter | None = None
 
     def result(self) -> Result:
@@ -127,7 +129,9 @@ class LinePut:
 
     def _placed(self, found: StoredLine) -> Timed:
         self._damaged_count += not found.crc_ok
-        return self._replay.place(found.message), found.store_timestamp_ms
+        message = self._replay.place(found.message)
+        self._topics.add(message.topic)
+        return message, found.store_timestamp_ms
 
     def _put(self, timed: list[Timed]) -> Iterator[PutRow]:
         """Stores the messages: in one go where all have the same hosts."""
@@ -157,6 +161,8 @@ class LinePut:
         if self._left_out:
             kinds = ", ".join(f"{number} {LEFT_OUT[kind]}" for kind, number in sorted(self._left_out.items()))
             self._session.warn(f"left out as copies that a broker made: {kinds}; --as-stored puts every line")
+        if not self._replay.as_stored:
+            say_refused_topics(self._session, self._topics)
         if self._problem is not None:
             raise self._problem
         if self._damaged_count:

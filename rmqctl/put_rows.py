@@ -124,6 +124,15 @@ def say_no_segment(session: Session, row: PutRow) -> None:
         session.fail(row["reason"])
 
 
+def say_refused_topics(session: Session, topics: Collection[str]) -> None:
+    """Warns of topics that no producer can send to."""
+    from store.formats import topic_fault
+
+    for topic in sorted(topics):
+        if fault := topic_fault(topic):
+            session.warn(f"a broker refuses the topic {topic!r} from producers: it {fault}")
+
+
 def say_too_long(session: Session, refused: Sequence[PutRow]) -> None:
     """Notes the option that allows the topics refused."""
     if any("4.x" in row.get("reason", "") for row in refused):

@@ -17,7 +17,7 @@ from rmqctl.context import Session
 from rmqctl.message_input import build_message
 from rmqctl.put_files import files_of
 from rmqctl.put_lines import LinePut
-from rmqctl.put_rows import level_count_of, result_of, row_of
+from rmqctl.put_rows import level_count_of, result_of, row_of, say_refused_topics
 from rmqctl.replay import AsStored, KeepTimes, QueueMap, Replay, TopicMap
 from rmqctl.result import Result
 
@@ -138,11 +138,12 @@ def run(
         _check_from_file(session, from_file, body, body_file)
         replay = Replay.given(as_stored, keep_times, topic_map, queue_map, _store_host(session, store_host))
         return LinePut(session, open_for_writing(), replay, from_file, topic).result()
-    _require_topic(topic, for_from=bool(as_stored or keep_times or topic_map or queue_map))
+    topic = _require_topic(topic, for_from=bool(as_stored or keep_times or topic_map or queue_map))
     row = {
         "topic": topic, "queue_id": queue, "tags": tags, "keys": key or [], "uniq_key": uniq_key, "flag": flag,
         "delay_level": delay_level, "transaction": transaction.value, "properties": _parse_properties(property or ()),
     }  # fmt: skip
+    say_refused_topics(session, {topic})
     message = _message(session, row, _read_body(session, body, body_file), store_host)
     return (_put_one if half is None else partial(_put_half, group=half))(session, open_for_writing(), message)
 
@@ -162,11 +163,12 @@ def _tell_of_compaction(session: Session, topic: str | None) -> None:
         )
 
 
-def _require_topic(topic: str | None, *, for_from: bool) -> None:
+def _require_topic(topic: str | None, *, for_from: bool) -> str:
     if for_from:
         raise typer.BadParameter("--as-stored, --keep-times, --topic-map and --queue-map are for --from")
     if topic is None:
         raise typer.BadParameter("give a TOPIC, or --from with a file of messages")
+    return topic
 
 
 def _open_or_connect(

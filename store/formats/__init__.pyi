@@ -24,5 +24,6 @@ from store.formats.topics import OP_TOPIC as OP_TOPIC
 from store.formats.topics import RETRY_PREFIX as RETRY_PREFIX
 from store.formats.topics import SCHEDULE_TOPIC as SCHEDULE_TOPIC
 from store.formats.topics import TIMER_TOPIC as TIMER_TOPIC
+from store.formats.topics import topic_fault as topic_fault
 from store.formats.wording import amount as amount
 from store.formats.wording import amount_is as amount_is

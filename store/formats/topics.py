@@ -5,6 +5,8 @@ Source: TopicValidator, MixAll, TransactionalMessageUtil (4.9.8); TimerMessageSt
 
 from __future__ import annotations
 
+import re
+
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -13,3 +15,19 @@ DISCARD_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
+
+MAX_SENT_LENGTH = 127
+_SENT = re.compile(r"[%|a-zA-Z0-9_-]+")
+_NOT_SENT = {SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, DISCARD_TOPIC, "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"}
+
+
+def topic_fault(topic: str) -> str:
+    """Say why a broker refuses a message that a producer sends to the topic; empty where it takes it.
+
+    Source: TopicValidator (4.9.8, 5.3.3); 5.x alone takes longer retry topics.
+    """
+    if not _SENT.fullmatch(topic):
+        return "has characters other than ASCII letters, digits and % | _ -"
+    if len(topic) > MAX_SENT_LENGTH and not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        return f"has {len(topic)} characters, and {MAX_SENT_LENGTH} is the limit"
+    return "is the broker's own" if topic in _NOT_SENT else ""

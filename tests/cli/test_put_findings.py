@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,30 @@ def test_a_recovery_that_was_asked_for_notes_what_it_cut(tmp_path: Path) -> None
     run = put(root, "--recover")
     assert run.code == 0
     assert "note: the log was cut at" in run.err
+
+
+@pytest.mark.parametrize(
+    ("topic", "fault"),
+    [
+        ("Orders|a-b_%1", ""),
+        ("bad topic!", "it has characters other than ASCII letters, digits and % | _ -"),
+        ("订单", "it has characters other than ASCII letters, digits and % | _ -"),
+        ("a" * 127, ""),
+        ("a" * 128, "it has 128 characters, and 127 is the limit"),
+        ("%RETRY%" + "a" * 128, ""),
+        ("SELF_TEST_TOPIC", "it is the broker's own"),
+        ("TBW102", ""),
+    ],
+)
+@pytest.mark.parametrize("is_from", [False, True])
+def test_a_topic_that_a_broker_refuses_is_warned_of(topic: str, fault: str, is_from: bool, tmp_path: Path) -> None:
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text(json.dumps({"topic": topic, "body_text": "x"}) + "\n", encoding="utf-8")
+    words = ["put", "--from", str(lines)] if is_from else ["put", topic, "x"]
+    run = rmqctl(*words, "--compat", "5.3", store=tmp_path / "store")
+    warnings = [line for line in run.err.splitlines() if "refuses the topic" in line]
+    assert run.code == 0, run.err
+    assert warnings == ([f"warning: a broker refuses the topic {topic!r} from producers: {fault}"] if fault else [])
 
 
 def test_a_name_that_keeps_only_another_line_from_starting_is_a_note(tmp_path: Path) -> None:
