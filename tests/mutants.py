@@ -36,6 +36,7 @@ import pytest
 
 from tests.conftest import MEMORY, has_memory
 from tests.support import warm
+from tests.support.bounds import keep_writes_in
 from tests.support.operators import TOLD, Mutant, code_of, mutants_of
 from tests.support.warm import PASSED, TESTS_FAILED, WORKERS, Change, Chosen, Known, Limited, Warm, imported_as, in_fork
 
@@ -195,8 +196,7 @@ class Room:
 
     def _kept(self) -> Iterator[tuple[str, Path]]:
         """Yield the files of tests, each with the file that keeps what is known of it."""
-        folder = Path(tempfile.gettempdir(), f"rmqctl-mutants-{os.getuid()}")
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder = Path(tempfile.gettempdir()).parent
         for test in self.tests:
             for path in [ROOT / test] if test.endswith(".py") else sorted((ROOT / test).rglob("test_*.py")):
                 digest = sha256(b"%s\0%s%s" % (str(path).encode(), path.read_bytes(), self._source)).hexdigest()
@@ -278,6 +278,22 @@ def try_named(names: Sequence[str]) -> int:
     return min(1, survivors)
 
 
+def work_folder() -> Path:
+    """Give the folder of runs, with what is known from runs before: mutated code writes here alone."""
+    folder = Path(tempfile.gettempdir(), f"rmqctl-mutants-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def bound_to(folder: Path) -> bool:
+    """Keep all writes in a folder; False where that is not allowed. A mutant may remove any file that root may."""
+    try:
+        keep_writes_in(folder)
+    except OSError:
+        return False
+    return True
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Change the code and require that a test fails.")
     parser.add_argument("names", nargs="*", help="named mutants; with --random, folders or files")
@@ -288,7 +304,11 @@ def main() -> int:
     preload()
     if has_memory():
         tempfile.tempdir = str(MEMORY)
-    with tempfile.TemporaryDirectory() as unpacked:
+    with tempfile.TemporaryDirectory(dir=work_folder()) as unpacked:
+        if os.geteuid() == 0 and not bound_to(work_folder()) and given.random is not None:
+            print("root may not make a mount namespace here: try random mutants as another user", file=sys.stderr)
+            return 2
+        os.environ["TMPDIR"] = tempfile.tempdir = unpacked
         os.environ["RMQCTL_UNPACKED_ARCHIVES"] = unpacked
         if given.random is None:
             return try_named(given.names)
