@@ -2,6 +2,7 @@
 
 python -m tests.support.tidy             lists the offences that tests/tidy_offences.toml does not allow
 python -m tests.support.tidy --shrink    lowers the numbers in it to what is left; it never raises one
+python -m tests.support.tidy --structures  lists the modules that name a structure outside of its room
 python -m tests.support.tidy --picture   draws the imports of the rooms into README.md
 """
 
@@ -34,6 +35,40 @@ CLAUSE = re.compile(r"\b(what|which|whoever|whatever)\b", re.IGNORECASE)
 PICTURE = re.compile(r"\b(lies|stands|told|walks up to|gone|somebody|nobody|its life|neighbours?|strangers?)\b")
 STEP = re.compile(r"\bsteps? (\d+)")
 NUMBERED = re.compile(r"^\s*(\d+)\. ", re.MULTILINE)
+
+
+class Named(NamedTuple):
+    """The words that name a structure, and the paths of its room."""
+
+    words: re.Pattern[str]
+    rooms: tuple[str, ...]
+
+    @classmethod
+    def of(cls, words: str, *rooms: str) -> Named:
+        """The words in any case, the rooms below store/structures."""
+        return cls(re.compile(words, re.IGNORECASE), tuple(f"store/structures/{room}" for room in rooms))
+
+
+STRUCTURES = {
+    "queue database": Named.of("rocksdb|queuedb", "queuedb/"),
+    "dledger": Named.of("dledger|dleger", "dledger/"),
+    "batch queue": Named.of("batch_?(consume_?)?queue|batch_?cq|batch_topic", "batchqueue/"),
+    "timer": Named.of(r"timer_?(wheel|log|check|metrics)|structures\.timer", "timer/"),
+    "compaction": Named.of("compaction", "compaction/"),
+    "light queue": Named.of("lmq|light_?(queue|put|poison)", "consumequeue/light_", "commitlog/light_"),
+    # Times since the epoch are another thing.
+    "epochs": Named.of(r"epoch_?file|epochs\b|brokeridentity", "epochs/", "state/"),
+    "tiered storage": Named.of("tiered", "tiered/", "state/"),
+}
+MAY_NAME_ANY = (
+    "store/formats/",
+    "store/structures/registry.py",
+    "rmqctl/commands/",
+    "rmqctl/hints.py",
+    "rmqctl/manpages.py",
+    "rmqctl/store_manpage.py",
+)
+"""Pages of bytes, the registry, and the command line's words."""
 
 
 class Offence(NamedTuple):
@@ -184,6 +219,17 @@ def too_many(rule: str) -> list[str]:
 
 
 @cache
+def strangers() -> dict[str, list[str]]:
+    """The modules that name a structure outside of its room, by structure."""
+    named: dict[str, list[str]] = {name: [] for name in STRUCTURES}
+    for module in modules():
+        for name, one in STRUCTURES.items():
+            if one.words.search(module.text) and not module.file.startswith((*MAY_NAME_ANY, *one.rooms)):
+                named[name].append(module.file)
+    return named
+
+
+@cache
 def module_imports() -> dict[str, set[str]]:
     """The modules of the packages that each one imports."""
     trees = {_dotted(module): module.tree for module in modules()}
@@ -273,6 +319,9 @@ def _shrunk(first: bool) -> str:
         found = {file: len(of_file) for file, of_file in sorted(offences(rule).items())}
         counts = {file: count if first else min(count, limits.get(file, 0)) for file, count in found.items()}
         lines += ["", f"[{rule}]", *(f'"{file}" = {count}' for file, count in counts.items() if count)]
+    limits = {} if first else allowed("structures")
+    counts = {name: len(files) for name, files in strangers().items()}
+    lines += ["", "[structures]", *(f'"{name}" = {min(n, limits.get(name, n))}' for name, n in counts.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -283,5 +332,8 @@ if __name__ == "__main__":
         README.write_text(
             MERMAID.sub(lambda _: picture(), README.read_text(encoding="utf-8"), count=1), encoding="utf-8"
         )
+    if "--structures" in sys.argv:
+        for name, files in strangers().items():
+            sys.stdout.write(f"{name:15} {len(files):3}  {' '.join(files)}\n")
     for name in RULES:
         sys.stdout.writelines(f"{name}: {line}\n" for line in too_many(name))
