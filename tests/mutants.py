@@ -44,6 +44,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_S = 5
 """A mutant is tried for so long, by what the tests take without one."""
 WANTED_SHARE = 0.9
+FLOORS = ("store/structures/", "store/verbs/", "store/engine/", "store/query/")
+"""Folders of rooms."""
 PRELOADED = ("numpy", "hypothesis", "pyarrow", "typer", "jsonschema")
 """Imported once, before the forks: nothing of the project is among them."""
 
@@ -210,13 +212,17 @@ class Room:
 
 def tests_of(room: str) -> tuple[str, ...]:
     """Name the tests beside a room: those of its own name."""
-    beside = (f"tests/{Path(room).stem}", f"tests/test_{Path(room).stem}.py")
+    if room == "rmqctl":
+        return ("tests/cli",)
+    name = Path(room).relative_to("store").with_suffix("")
+    beside = (f"tests/{name}", f"tests/{name.with_name(f'test_{name.name}.py')}")
     return tuple(test for test in beside if (ROOT / test).exists()) or ("tests/cli",)
 
 
 def room_of(file: str) -> str:
     """Name the room of a file: the folder of the engine, or the command line as a whole."""
-    return "rmqctl" if file.startswith("rmqctl/") else "/".join(file.split("/")[:2])
+    depth = 3 if file.startswith(FLOORS) else 2
+    return "rmqctl" if file.startswith("rmqctl/") else "/".join(file.split("/")[:depth])
 
 
 def equivalents() -> set[tuple[str, str, str]]:
