@@ -14,23 +14,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.tidy import MAY_NAME_ANY, STRUCTURES
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("store", "rmqctl")
 MOST_LINES = 400
 MOST_PARAMETERS = 8
-STRUCTURES = {
-    "queue database": ("rocksdb|queuedb", ("queuedb", "rocksdb")),
-    "DLedger": ("dledger", ("dledger",)),
-    "batch queue": ("batch_?queue|batchconsumequeue|bcq", ("batchqueue",)),
-    "timer": (r"timer(?!s\b)", ("timer",)),
-    "light queue": ("light_?queue|lmq", ("consumequeue",)),
-    "compaction": ("compact(?:ion|ed)", ("compaction",)),
-    "epochs": ("epoch", ("epochs", "state")),
-    "tiered storage": ("tiered", ("tiered", "state")),
-}
-"""The words that name a structure, and the rooms that may."""
-NAMING = ("structures/registry.py", "formats/", "errors.py", "layout.py", "config.py")
-"""Places in store/ where every structure may be named: its bytes, its files' names, its settings."""
 GONE = r"\b(with_dledger|with_rocksdb|only_looks|concerns_\w+|refuse_rocksdb|refuse_dledger)\b"
 
 
@@ -45,11 +34,10 @@ def counts(root: Path) -> dict[str, int]:
                                          and name.count("/") > 1}),
         "flags for one structure": sum(len(re.findall(GONE, text)) for text in texts.values()),
     }  # fmt: skip
-    for name, (words, rooms) in STRUCTURES.items():
-        naming = [file for file, text in texts.items() if re.search(words, text, re.IGNORECASE)]
-        outside = [file for file in naming if file.startswith("store/") and not _may_name(file, rooms)]
+    for name, one in STRUCTURES.items():
+        naming = [file for file, text in texts.items() if one.words.search(text)]
         found[f"{name}: modules that name it"] = len(naming)
-        found[f"{name}: of them in store/, outside its room"] = len(outside)
+        found[f"{name}: of them outside of its room"] = sum(not _may_name(file, one.rooms) for file in naming)
     return found
 
 
@@ -59,8 +47,9 @@ def _modules(root: Path) -> Iterator[Path]:
 
 
 def _may_name(file: str, rooms: tuple[str, ...]) -> bool:
-    place = file.removeprefix("store/")
-    return place.startswith(NAMING) or bool(set(place.split("/")[:-1]) & set(rooms))
+    """Whether it is the structure's room, under the name of an older tree too, or may name every structure."""
+    older = file.replace("store/five/rocksdb/", "store/five/queuedb/").replace("store/five/", "store/structures/")
+    return older.startswith((*MAY_NAME_ANY, *rooms))
 
 
 def _wide(file: str, text: str) -> int:
