@@ -55,7 +55,7 @@ class Index:
 
 def store_of(index: Index, *messages: Any) -> MessageStore:
     log = Log({one.log_offset: one for one in messages})
-    opened: Any = SimpleNamespace(layout=None, config=None, log=log, index=index)
+    opened: Any = SimpleNamespace(layout=None, config=None, line=None, log=log, index=index)
     return MessageStore(opened)
 
 
