@@ -82,7 +82,8 @@ class Measured:
             "max_us": round(self.latencies_ns[-1] / 1000, 1),
             "flush_count": self.flush_count,
             "messages_per_flush": round(self.messages_per_flush, 1) if self.flush_count else None,
-            "ratio": round(self.ratio(limits), 3),
+            # Three digits that count: a slow device or a loaded machine gives ratios of less than 0.0005.
+            "ratio": float(f"{self.ratio(limits):.3g}"),
         }
 
 

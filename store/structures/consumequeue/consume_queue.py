@@ -255,7 +255,8 @@ class ConsumeQueue:
         first, last = self.files.first, self.files.last
         if first is None or last is None:
             return
-        if last.readable_position:
+        # Reading the newest unit maps its file: only for the line that asks, and where something has expired.
+        if self._line.begins_expired_queue_at_end and min_log_offset and last.readable_position:
             newest = unit_array(last)["log_offset"][last.readable_position // UNIT_SIZE - 1]
             if self._line.begins_at_end(int(newest), min_log_offset):
                 self.begin_at(self.max_offset)
