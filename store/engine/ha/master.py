@@ -275,15 +275,16 @@ class _Connection:
         self.end(reason)
 
     def _take_report(self, log_offset: int) -> None:
-        if log_offset < 0:
-            raise ValueError(f"a report of {log_offset}")
+        end = self._master.log.max_offset
+        if log_offset < 0 or (log_offset > end and self._asked is not None):
+            raise ValueError(f"a report of {log_offset}, the log ends at {end}")
         if self._asked is None:
             self._asked = log_offset
             self._has_asked.set()
-        elif log_offset > self._master.log.max_offset:
-            raise ValueError(f"a report of {log_offset}, the log ends at {self._master.log.max_offset}")
-        self.acknowledged = max(self.acknowledged, log_offset)
-        self._master.acknowledge(log_offset)
+        # A broker counts a first request beyond its log's end too: every later put is then answered as replicated.
+        if log_offset <= end:
+            self.acknowledged = max(self.acknowledged, log_offset)
+            self._master.acknowledge(log_offset)
 
     def _write(self) -> None:
         self._has_asked.wait()

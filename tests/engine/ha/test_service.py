@@ -34,6 +34,8 @@ def ha_master(store: WritableStore) -> Any:
 
 
 def connect(store: WritableStore, report: int) -> Slave:
+    """A slave whose first report counts: the log has a record for it."""
+    assert put(store) is PutStatus.SLAVE_NOT_AVAILABLE
     slave = Slave(ha_master(store), report)
     assert eventually(lambda: ha_master(store).push_to_slave_max_offset >= report)
     return slave
@@ -64,6 +66,16 @@ def test_a_slave_far_behind_is_not_available(tmp_path: Path) -> None:
         slave = connect(store, 1)
         assert put(store) is PutStatus.SLAVE_NOT_AVAILABLE
         assert slave.frame()[0] == 1
+
+
+@pytest.mark.parametrize("beyond", [1, 1 << 62])
+def test_a_first_request_beyond_the_logs_end_acknowledges_nothing(beyond: int, tmp_path: Path) -> None:
+    with master_store(tmp_path / "s", brokerRole="SYNC_MASTER", haSendHeartbeatInterval=50) as store:
+        put(store)
+        slave = Slave(ha_master(store), store.max_log_offset + beyond)
+        assert slave.frame()[1] == b""
+        assert put(store, 1) is not PutStatus.PUT_OK
+        assert ha_master(store).push_to_slave_max_offset == 0
 
 
 def test_a_message_that_does_not_wait_is_put_ok(tmp_path: Path) -> None:
