@@ -61,7 +61,8 @@ def run_round(folder: Path, seed: int) -> str:
             later = {row["msgId"] for row in sent if row["topic"] == topics[0] and _log_offset(row) not in gone}
             _consume(real, topics[0], "early", later, f"seed {seed}, {kind} at {start}, {ends}")
     assert told == len(gone), f"seed {seed}, {kind}: {told} told, {len(gone)} lost"
-    return f"seed {seed}: {', '.join(topics)}, {ends}, {kind}: {len(early) + len(sent)} sent, {told} lost, all others came"
+    done = f"{', '.join(topics)}, {ends}, {kind}"
+    return f"seed {seed}: {done}: {len(early) + len(sent)} sent, {told} lost, all others came"
 
 
 def _put(real: Cluster, topic: str, rnd: random.Random, *, delayed: bool) -> Rows:
