@@ -26,7 +26,7 @@ from store.engine.live.timetable import TimedTask
 from store.files.mapped_file import MappedFile
 from store.opened.opened_store import OpenedStore
 from store.structures.consumequeue.consume_queue import ConsumeQueue
-from store.verbs.clean.expired import expired_queue_files
+from store.verbs.clean.expired import delete_expired
 from store.verbs.clean.rules import Retention, SegmentAge, find_trigger, judge_segments
 
 FIRST_RUN_MS = 60_000
@@ -79,7 +79,7 @@ class CleanCommitLogService:
                 self._flags.set(RunningFlag.DISK_FULL, describe_full(used, round(rules.full_above * 100)))
             elif used <= rules.forced_above:
                 self._flags.clear(RunningFlag.DISK_FULL)
-            if used < 0 or used > rules.most_used or (rules.stops_at_forced and used > rules.forced_above):
+            if rules.is_short(used):
                 break
         return log_used, queues_used
 
@@ -159,14 +159,6 @@ def needs_correction(queue: ConsumeQueue, log_start: int, *, may_look: bool) -> 
     if first is None:
         return queue.min_offset != queue.max_offset
     return first.log_offset < log_start
-
-
-def delete_expired(queue: ConsumeQueue, log_start: int) -> int:
-    """Delete a queue's files before the log's start, and move the queue's start; gives the count."""
-    expired = expired_queue_files(queue, log_start)
-    queue.files.delete_files(expired)
-    queue.correct_min_offset(log_start)
-    return len(expired)
 
 
 class StoreCleaning:

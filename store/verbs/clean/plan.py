@@ -30,7 +30,7 @@ from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import ScanRules
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.registry import CLEAN
-from store.verbs.clean.expired import expired_extension_files, expired_queue_files
+from store.verbs.clean.expired import delete_expired
 from store.verbs.clean.rules import (
     Retention,
     SegmentAge,
@@ -91,7 +91,8 @@ def plan_cleaning(
     built, _ = build_all_lost(opened, finds_absent=_names_absent_queue(opened, expired), progress=progress)
     change.remarks = [*(opened.assumed if built else []), *built, *describe_limits(opened.config, opened.line)]
     _add_lost(opened, change, expired)
-    _drop_derived_before(opened, _log_start(opened, expired))
+    log_start = expired[-1].file_start + expired[-1].size if expired else opened.log.min_offset
+    _drop_derived_before(opened, log_start)
     # What was lost is in the store again before the log goes that it was built from.
     staged = opened.queues.staged_files()
     change.actions = [Publish(place, path, "lost, and built from the log") for place, path in staged]
@@ -140,25 +141,14 @@ def _verdict_row(opened: OpenedStore, file: MappedFile, verdict: Verdict) -> dic
     }
 
 
-def _log_start(opened: OpenedStore, expired: list[MappedFile]) -> int:
-    """Find the start of the log without these segments."""
-    if expired:
-        return expired[-1].file_start + expired[-1].size
-    first = opened.log.segments.first
-    return first.file_start if first is not None else 0
-
-
 def _names_absent_queue(opened: OpenedStore, expired: list[MappedFile]) -> bool:
     """Whether a record that expires belongs to a queue without a folder."""
     table = QueueTable()
-    for step in readable_behind(expired, expired[0].file_start if expired else 0, rules=ScanRules()):
+    for step in readable_behind(expired, opened.log.min_offset, rules=ScanRules()):
         if isinstance(step, Run):
-            known = len(table)
             table.assign(step.buffer, step.array, step.count)
-            named = [name for name in table.names[known:] if is_topic_folder_name(name[0])]
-            if not all(name in opened.queues for name in named):
-                return True
-    return False
+    queues = ((topic, queue_id) for topic, queue_id in table.names if is_topic_folder_name(topic))
+    return any(queue not in opened.queues for queue in queues)
 
 
 def _drop_derived_before(opened: OpenedStore, log_start: int) -> None:
@@ -167,10 +157,7 @@ def _drop_derived_before(opened: OpenedStore, log_start: int) -> None:
         return
     # A queue that rests has one file, which stays.
     for queue in opened.queues.awake():
-        gone = expired_queue_files(queue, log_start)
-        if queue.ext is not None:
-            queue.ext.files.delete_files(expired_extension_files(queue, len(gone), log_start))
-        queue.files.delete_files(gone)
+        delete_expired(queue, log_start)
     opened.index.remove(opened.index.expired_files(log_start))
 
 
@@ -186,4 +173,4 @@ def _add_lost(opened: OpenedStore, change: Change, expired: list[MappedFile]) ->
     change.lost = {}
     for row in report.group_rows():
         topic, count = str(row["topic"]), int(row["message_count"])
-        change.lost[topic] = max(count, change.lost.get(topic, 0))
+        change.lost[topic] = max(count, change.lost.get(topic, count))

@@ -58,6 +58,10 @@ class Retention:
             stops_at_forced=line.cleans_when_forced,
         )
 
+    def is_short(self, used: float) -> bool:
+        """Whether a partition with this share used is a reason to delete; negative when unknown."""
+        return used < 0 or used > self.most_used or (self.stops_at_forced and used > self.forced_above)
+
 
 def describe_limits(config: StoreConfig, line: BrokerLine) -> list[str]:
     """Describes the ratios that a broker takes as others, as sentences for people."""
@@ -115,9 +119,8 @@ def find_trigger(
         reasons.append(f"hour {hour:02d} is in deleteWhen")
     forced = False
     for name, used in (("commit log", log_used), ("consume queues", queues_used)):
-        is_forced = used > retention.forced_above
-        forced = forced or is_forced
-        if used < 0 or used > retention.most_used or (is_forced and retention.stops_at_forced):
+        forced = forced or used > retention.forced_above
+        if retention.is_short(used):
             reasons.append(_space_reason(name, used, retention))
             break
     if by_hand:

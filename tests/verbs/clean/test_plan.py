@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from store import Message, open_store
+from store.change.actions import Publish
 from store.change.change import Change
+from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.verbs.check.check import check_files
 from store.verbs.clean.plan import plan_cleaning
-from tests.support.stores import make_store, planning
+from tests.support.stores import SMALL, make_store, planning
 
 FAR_FUTURE_MS = 4_000_000_000_000
 AT_ANOTHER_HOUR = {"deleteWhen": f"{(time.localtime(FAR_FUTURE_MS // 1000).tm_hour + 1) % 24:02d}"}
@@ -27,6 +33,8 @@ def root(tmp_path: Path) -> Path:
 
 def plan(root: Path, *, apply: bool = False, settings: dict[str, Any] | None = None, **options: Any) -> Change:
     options = {"now_ms": FAR_FUTURE_MS, "reserved_hours": 0, "force": True, **options}
+    if not options["force"]:
+        del options["force"]
     with planning(root, settings=settings) as opened:
         change = plan_cleaning(opened, **options)
         if apply:
@@ -51,7 +59,9 @@ def test_of_several_folders_of_the_log_the_emptiest_counts(
     (root / "other").mkdir()
     monkeypatch.setattr(Filesystem, "used_ratio", lambda fs, folder: used[folder.name] / 100)
     settings = {"storePathCommitLog": f"{root}/commitlog,{root}/other", **AT_ANOTHER_HOUR}
-    assert bool(removed(plan(root, force=False, settings=settings), "commitlog")) == goes
+    change = plan(root, force=False, settings=settings)
+    assert bool(removed(change, "commitlog")) == goes
+    assert change.facts["disk_used_percent"] == max(min(log, other), queues)
 
 
 def removed(change: Change, folder: str) -> list[str]:
@@ -63,10 +73,22 @@ def test_queue_and_index_files_go_with_the_segments_that_they_refer_to(root: Pat
     change = plan(root)
     segments = sorted((root / "commitlog").iterdir())
     assert removed(change, "commitlog") == [f"commitlog/{path.name}" for path in segments[:-1]][:10]
-    assert removed(change, "consumequeue/T/0")
-    assert removed(change, "index")
-    last = sorted((root / "consumequeue/T/0").iterdir())[-1]
-    assert f"consumequeue/T/0/{last.name}" not in removed(change, "consumequeue")
+    log_start = int(segments[-1].name)
+    assert [removed(change, folder) for folder in ("consumequeue", "index")] == before_the_log(root, log_start)
+
+
+def before_the_log(root: Path, log_start: int) -> list[list[str]]:
+    """The full queue files, and the index files but the newest, whose last log offset is before the log's start."""
+    queue_files = sorted((root / "consumequeue").glob("*/*/*"))
+    index_files = sorted((root / "index").iterdir())[:-1]
+    last = {path: int.from_bytes(path.read_bytes()[-20:-12], "big") for path in queue_files}
+    last |= {path: int.from_bytes(path.read_bytes()[24:32], "big") for path in index_files}
+    gone = [
+        [str(path.relative_to(root)) for path in paths if 0 < last[path] < log_start]
+        for paths in (queue_files, index_files)
+    ]
+    assert all(gone)
+    return gone
 
 
 def test_a_cleaned_store_is_sound(root: Path) -> None:
@@ -79,10 +101,9 @@ def test_queue_and_index_files_before_the_log_go_without_a_trigger(root: Path) -
     for path in sorted((root / "commitlog").iterdir())[:3]:
         path.unlink()
     change = plan(root, force=False, disk_used_percent=1, settings=AT_ANOTHER_HOUR)
-    assert change.facts["trigger"].startswith("none")
+    assert change.facts["trigger"] == "none: not the hour, enough space, not asked for by hand"
     assert removed(change, "commitlog") == []
-    assert removed(change, "consumequeue/T/0")
-    assert removed(change, "index")
+    assert [removed(change, folder) for folder in ("consumequeue", "index")] == before_the_log(root, 3 * 16384)
 
 
 def test_a_log_that_begins_at_0_lets_no_other_file_go(root: Path) -> None:
@@ -122,3 +143,79 @@ def test_a_checkpoint_is_not_ahead_of_what_expired(tmp_path: Path, passes: int) 
     root = make_store(tmp_path / "s", 600, queues=1, maxIndexNum=1100)
     plan(root, apply=True, passes=passes)
     assert list(check_files(StoreReader(str(root)))) == []
+
+
+def test_the_facts_have_the_reasons_the_settings_and_a_verdict_for_every_segment(root: Path) -> None:
+    segments = sorted((root / "commitlog").iterdir())
+    for path in segments:
+        os.utime(path, ns=(FAR_FUTURE_MS * 1_000_000,) * 2)
+    settings = {"deleteFileBatchMax": 1, **AT_ANOTHER_HOUR}
+    change = plan(root, disk_used_percent=75.06, settings=settings)
+    files = [change.root / path for path in removed(change, "")]
+    assert removed(change, "commitlog") == [f"commitlog/{segments[0].name}"]
+    rules = [
+        ["delete", "modified 0.0 hours ago, kept for 0"],
+        ["keep", "at most 1 file in 1 pass"],
+        *[["keep", f"an older segment is kept ({segments[1].name})"] for _ in segments[3:]],
+        ["keep", "the last segment is never deleted"],
+    ]
+    assert change.facts == change.facts | {
+        "trigger": "the partition of the commit log is 75% full, more than 75%, asked for by hand",
+        "disk_used_percent": 75.1,
+        "reserved_hours": 0,
+        "freed_bytes": sum(path.stat().st_size for path in files),
+        "verdicts": [
+            {"file": f"commitlog/{path.name}", "verdict": verdict, "rule": rule, "mtime_ms": FAR_FUTURE_MS,
+             "size_bytes": SMALL["mappedFileSizeCommitLog"]}
+            for path, (verdict, rule) in zip(segments, rules, strict=True)
+        ],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "message"), [({"reserved_hours": -1}, "-1 and 1"), ({"passes": 0}, "0 and 0")])
+def test_fewer_than_no_hours_and_fewer_than_one_pass_are_refused(
+    options: dict[str, int], message: str, root: Path
+) -> None:
+    with pytest.raises(BadRequest, match=f"0 or more hours and 1 or more passes, not {message}"):
+        plan(root, **options)
+
+
+@pytest.mark.parametrize(("passes", "count"), [({}, 2), ({"passes": 1}, 2), ({"passes": 2}, 4)])
+def test_a_plan_is_of_one_pass_unless_more_are_asked_for(passes: dict[str, int], count: int, root: Path) -> None:
+    assert len(removed(plan(root, settings={"deleteFileBatchMax": 2}, **passes), "commitlog")) == count
+
+
+def test_the_lost_messages_of_a_topic_are_those_of_the_group_that_is_farthest_back(root: Path) -> None:
+    with open_store(root) as store:
+        sizes = [len(m.raw) for queue_id in range(3) for m in store.messages("T", queue_id) if m.log_offset < 16384]
+    (root / "config").mkdir()
+    table = {"T@far": {"0": 0, "1": 0, "2": 0}, "T@near": {"0": 0, "1": 1000, "2": 1000}, "Other@far": {"0": 0}}
+    (root / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": table}))
+    change = plan(root, settings={"deleteFileBatchMax": 1})
+    assert change.lost == {"T": len(sizes)}
+    lost = {"messages": len(sizes), "bytes": sum(sizes), "intact": len(sizes), "units_cut": len(sizes)}
+    none = {"damaged": 0, "unreadable": 0, "index_keys": 0, "delayed": 0}
+    assert change.facts == change.facts | {f"lost_{name}": count for name, count in {**lost, **none}.items()}
+
+
+@pytest.mark.parametrize(
+    ("lost", "expired", "published"),
+    [
+        ("consumequeue/T/2", 0, []),
+        ("consumequeue/T/2", 1, ["consumequeue/T/2"]),
+        ("consumequeue/T/9", 1, []),
+        ("consumequeue", 1, [f"consumequeue/T/{number}" for number in (0, 1, 2, 9)]),
+    ],
+)
+def test_a_queue_without_a_folder_is_built_when_one_of_its_records_expires(
+    lost: str, expired: int, published: list[str], root: Path
+) -> None:
+    with open_store(root, read_only=False) as store:
+        for queue_id in (9, 0):
+            assert store.put(Message("T", b"the newest is of a queue with a folder", queue_id)).is_ok
+    shutil.rmtree(root / lost)
+    change = plan(root, force=bool(expired), disk_used_percent=1, settings={"deleteFileBatchMax": 1, **AT_ANOTHER_HOUR})
+    paths = {action.path.relative_to(root) for action in change.actions if isinstance(action, Publish)}
+    assert sorted({str(path.parent) for path in paths}) == published
+    built = [remark.split(" are lost")[0] for remark in change.remarks if "built from the log" in remark]
+    assert len(built) == len(published)

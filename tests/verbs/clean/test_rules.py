@@ -260,3 +260,15 @@ def test_reasons_name_the_ratio_that_counts_and_ages_have_a_decimal() -> None:
     assert "more than 95%" in find_trigger(wide, NOW_MS, 0.96, 0.0).reasons[0]
     half = [SegmentAge("a", NOW_MS - 5_400_000), SegmentAge("b", NOW_MS)]
     assert judge_segments(half, ON, RETENTION, NOW_MS)[0].rule == "modified 1.5 hours ago, kept for 72"
+
+
+@pytest.mark.parametrize(
+    ("used", "of_4_9", "of_5_3"),
+    [(-0.01, True, True), (0.0, False, False), (0.4, False, False), (0.41, False, True), (0.6, False, True),
+     (0.61, True, True)],
+)  # fmt: skip
+def test_space_is_short_above_the_ratio_and_in_5_3_above_the_forced_one(
+    used: float, of_4_9: bool, of_5_3: bool
+) -> None:
+    found = [replace(one, most_used=0.6, forced_above=0.4).is_short(used) for one in (RETENTION, STOPS)]
+    assert found == [of_4_9, of_5_3]

@@ -15,6 +15,7 @@ from store.engine.live.cleaning import (
     CleanCommitLogService,
     CleanConsumeQueueService,
     CorrectLogicOffsetService,
+    StoreCleaning,
     needs_correction,
 )
 from store.engine.live.running_flags import RunningFlag, RunningFlags
@@ -122,7 +123,10 @@ def log_service(
 
 def files(count: int) -> deque[Any]:
     path = [SimpleNamespace(name=str(number)) for number in range(count)]
-    return deque(SimpleNamespace(file_start=100 * number, size=100, path=path[number]) for number in range(count))
+    sizes = [*[100] * (count - 1), 40]
+    return deque(
+        SimpleNamespace(file_start=100 * number, size=sizes[number], path=path[number]) for number in range(count)
+    )
 
 
 def test_the_names_of_the_newest_hundred_deleted_segments_are_kept() -> None:
@@ -132,7 +136,7 @@ def test_the_names_of_the_newest_hundred_deleted_segments_are_kept() -> None:
     assert service.deleted == [str(number) for number in range(2, 102)]
 
 
-@pytest.mark.parametrize(("dispatched_to", "count"), [(199, 1), (200, 2), (299, 2), (300, 3), (0, 0)])
+@pytest.mark.parametrize(("dispatched_to", "count"), [(199, 1), (200, 2), (239, 2), (240, 3), (0, 0)])
 def test_a_segment_that_is_dispatched_to_its_end_may_go(dispatched_to: int, count: int) -> None:
     service, _, deleted, _ = log_service(dispatched_to)
     assert service._delete(files(3)) == len(deleted) == count
@@ -151,6 +155,7 @@ def test_a_stopped_pass_ends_behind_its_first_segment() -> None:
         (LINE_4_9, 0.86, 0.85, 0.4, (0.85, 0.4), {"a"}, False),
         (LINE_4_9, 0.95, 0.86, 0.4, (0.86, 0.4), {"a", "b"}, False),
         (LINE_4_9, 0.95, 0.91, 0.4, (0.91, 0.4), {"a", "b"}, True),
+        (LINE_4_9, 0.0, 0.0, 0.91, (0.0, 0.91), set(), True),
         (LINE_4_9, 0.75, 0.75, 0.91, (0.75, 0.91), set(), True),
         (LINE_4_9, 0.76, 0.76, 0.91, (0.76, 0.91), set(), False),
         (LINE_4_9, -1.0, 0.5, 0.91, (-1.0, 0.91), set(), False),
@@ -168,6 +173,12 @@ def test_the_emptiest_folder_of_the_log_counts_and_then_the_queues(
     assert (RunningFlag.DISK_FULL in flags) == is_flagged
 
 
+def test_a_full_disk_is_named_with_its_limit() -> None:
+    service, flags, _, _ = log_service(used=lambda folder: 0.914)
+    service._look_at_space()
+    assert flags.refusal == "the disk is 91% full, diskSpaceWarningLevelRatio is 90"
+
+
 def test_there_is_a_pause_of_its_milliseconds_between_two_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     service, _, _, _ = log_service()
     service._opened.config = StoreConfig(delete_commit_log_files_interval=250)
@@ -175,3 +186,23 @@ def test_there_is_a_pause_of_its_milliseconds_between_two_segments(monkeypatch: 
     monkeypatch.setattr(service._stopping, "wait", waited.append)
     assert service._delete(files(3)) == 3
     assert waited == [0.25, 0.25]
+
+
+def test_there_is_a_pause_of_its_milliseconds_behind_a_queue_that_had_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "delete_expired", lambda of, _: of)
+    opened: Any = SimpleNamespace(
+        log=SimpleNamespace(min_offset=1), config=StoreConfig(delete_consume_queue_files_interval=250),
+        queues=SimpleNamespace(awake=lambda: [2, 0, 1], correct_min_offsets=lambda _: None),
+        index=SimpleNamespace(expired_files=lambda _: [], remove=lambda _: None),
+    )  # fmt: skip
+    service, waited = CleanConsumeQueueService(opened), list[float]()
+    monkeypatch.setattr(service._stopping, "wait", waited.append)
+    service.run()
+    assert waited == [0.25, 0.25]
+
+
+def test_a_stop_reaches_the_passes_over_the_log_and_over_the_queues() -> None:
+    opened: Any = SimpleNamespace(config=StoreConfig(), line=LINE_4_9)
+    cleaning = StoreCleaning(opened, RunningFlags(), lambda: 0)
+    cleaning.stop()
+    assert (cleaning.log._stopping.is_set(), cleaning.queues._stopping.is_set()) == (True, True)
