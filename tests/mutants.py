@@ -56,24 +56,47 @@ TESTS = {
         "tests/engine/live",
         "tests/golden/test_writing.py",
         "tests/structures/test_put.py",
+        "tests/structures/test_state.py",
+        "tests/structures/batchqueue/test_inner_messages.py",
+        "tests/structures/consumequeue/test_light_queues.py",
+        "tests/formats/test_given.py",
+        "tests/dispatch",
+        "tests/opened/test_log_end.py",
+        "tests/query/tables",
+        "tests/verbs/recover/test_rules.py",
+        "tests/verbs/recover/test_torn_properties.py",
+        "tests/verbs/salvage/test_carve.py",
+        "tests/verbs/check/test_findings.py",
     ),
     "store/structures/consumequeue": (
         "tests/structures/consumequeue",
+        "tests/structures/test_compared_at_once.py",
         "tests/golden/test_reading.py",
-        "tests/structures/consumequeue/test_light_queues.py",
+        "tests/dispatch",
+        "tests/kernels/test_dispatch.py",
+        "tests/opened/test_resting_view.py",
+        "tests/verbs/recover/test_torn_units.py",
+        "tests/verbs/check/test_findings.py",
+        "tests/verbs/check/test_many_queues.py",
     ),
     "store/structures/index": (
         "tests/structures/index",
+        "tests/structures/test_compared_at_once.py",
         "tests/golden/test_reading.py",
+        "tests/dispatch",
         "tests/verbs/recover/test_lost_index_files.py",
+        "tests/verbs/check/test_findings.py",
     ),
     "store/files": (
         "tests/files",
         "tests/structures/commitlog",
         "tests/structures/consumequeue",
+        "tests/structures/index",
+        "tests/structures/tables/test_config_file.py",
         "tests/opened",
         "tests/engine/live",
         "tests/change",
+        "tests/cli/test_unreadable.py",
     ),
     "store/dispatch": (
         "tests/dispatch",
@@ -83,15 +106,31 @@ TESTS = {
         "tests/verbs/check/test_many_queues.py",
     ),
     "store/opened": ("tests/opened", "tests/verbs/recover/test_start.py", "tests/verbs/recover/test_lost.py"),
-    "store/engine/live": ("tests/engine/live", "tests/structures/commitlog", "tests/test_message_store.py"),
+    "store/engine/live": (
+        "tests/engine/live",
+        "tests/structures/commitlog",
+        "tests/test_message_store.py",
+        "tests/verbs/clean/test_live.py",
+        "tests/verbs/clean/test_live_rules.py",
+        "tests/verbs/recover/test_no_space.py",
+    ),
+    "store/engine/services": ("tests/engine/services", "tests/engine/serving/test_metrics.py"),
+    "store/engine/ha": ("tests/engine/ha", "tests/engine/serving/test_metrics.py", "tests/test_outside_numbers.py"),
+    "store/query/embedded": ("tests/query/embedded", "tests/query/tables"),
     "store/reading": ("tests/reading", "tests/golden/test_reading.py"),
     "store/change": ("tests/change", "tests/verbs/recover/test_durable.py", "tests/verbs/recover/test_undo.py"),
     "store/layout.py": ("tests/test_layout.py",),
     "store/formats": (
         "tests/formats",
+        "tests/kernels/test_scan.py",
         "tests/structures/tables",
         "tests/structures/commitlog",
+        "tests/structures/consumequeue",
+        "tests/structures/dledger",
+        "tests/structures/index",
         "tests/structures/timer/test_timer.py",
+        "tests/engine/stats/test_store_stats.py",
+        "tests/verbs/test_dump.py",
     ),
 }
 """The tests that hold a room, where those are more than the tests of its own name."""
@@ -170,18 +209,21 @@ class Room:
         return at_import or any((path, line) in known.at_import for line in range(first, last + 1))
 
     def _change(self, mutant: Mutant, known: Known) -> Change:
-        """Choose the tests that run the statement, or any of the file where it runs at import.
+        """Choose the tests that run the statement, or any where it runs at import: who uses a constant is not seen.
 
-        Those that are named for the module come first, and the shortest.
+        Those that are named for the module come first, then those that run its lines, and the shortest.
         """
         path, place = str(ROOT / mutant.file), mutant.place
         source = (ROOT / mutant.file).read_text(encoding="utf-8")
         lines = frozenset(range(place.first, place.last + 1))
         if self._at_import(mutant, known):
             lines = frozenset(range(source.count("\n") + 1))
-        near = {name: test.seconds for name, test in known.tests.items() if lines & test.lines.get(path, lines - lines)}
+        reached = {name for name, test in known.tests.items() if lines & test.lines.get(path, lines - lines)}
+        near = {
+            name: known.tests[name].seconds for name in (known.tests if self._at_import(mutant, known) else reached)
+        }
         stem = f"test_{Path(path).stem}.py"
-        tests = dict(sorted(near.items(), key=lambda test: (stem not in test[0], test[1])))
+        tests = dict(sorted(near.items(), key=lambda test: (stem not in test[0], test[0] not in reached, test[1])))
         sums = accumulate(tests.values())
         chosen = [name for name, total in zip(tests, sums, strict=True) if total <= MOST_S or name == next(iter(tests))]
         original = partial(compile, source, path, "exec", dont_inherit=True)

@@ -41,7 +41,7 @@ class BloomFilter:
         low, _ = mmh3.hash64(text.encode(), 0, x64arch=True, signed=False)
         first, second = to_int(low), to_int(low >> 32)
         codes = [to_int(first + number * second) for number in range(1, self.hash_count + 1)]
-        return [(~code if code < 0 else code) % self.bit_count for code in codes]
+        return [max(code, ~code) % self.bit_count for code in codes]
 
     def group_positions(self, group: str, topic: str) -> list[int]:
         """The bits of a consumer group's filter for a topic."""

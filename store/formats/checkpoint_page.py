@@ -46,8 +46,7 @@ class CheckpointPage(NamedTuple):
     @property
     def is_possible(self) -> bool:
         """Whether a broker may have written the fields: times up to the year 9999, offsets from 0 on."""
-        times_ms, offsets = self[:3], self[3:5]
-        return all(0 <= time_ms < YEAR_10000_MS for time_ms in times_ms) and all(offset >= 0 for offset in offsets)
+        return min(self[:5]) >= 0 and max(self[:3]) < YEAR_10000_MS
 
     @property
     def min_timestamp_ms(self) -> int:

@@ -47,7 +47,9 @@ def parse_long(text: str) -> int | None:
     Digits of other scripts are none here.
     """
     found = _LONG.fullmatch(text)
-    value = int(found[1] + found[2]) if found is not None else LONG_MAX + 1
+    if found is None:
+        return None
+    value = int(found[1] + found[2])
     return value if -LONG_MAX - 1 <= value <= LONG_MAX else None
 
 

@@ -18,6 +18,7 @@ FLAGS = {"zlib": 0x001, "lz4": 0x101, "zstd": 0x201}
 def test_a_compressed_body_is_read_back(body: bytes, compression: str) -> None:
     found = decode_body(encode_body(body, compression), FLAGS[compression])
     assert found == (body, compression, BodyState.DECOMPRESSED, "")
+    assert encode_body(body, "zlib") == zlib.compress(body, 5)
 
 
 def test_bytes_of_the_java_client_are_read() -> None:

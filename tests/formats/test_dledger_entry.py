@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from store.formats.dledger import DLEDGER_HEADER, holds_record_entry
+from store.formats.dledger import DLEDGER_HEADER, first_record_at, holds_record_entry, is_dledger_entry
 from store.formats.message import Message, encode_record
 from tests.support.five_stores import five
 
@@ -36,6 +36,7 @@ def entry(**changed: int) -> bytes:
         (entry(term=-1), False),
         (entry(pos=0), False),
         (entry()[:55], False),
+        (entry()[:56], True),
         (entry()[:48] + bytes(SIZE), False),
         (RECORD, False),
         ((1).to_bytes(4, "big") + (300).to_bytes(4, "big") + RECORD[8:], False),
@@ -52,3 +53,17 @@ def test_every_segment_of_a_real_group_begins_with_one() -> None:
     written = [(head, start) for head, start in heads if any(head)]
     assert written
     assert all(holds_record_entry(head, start) for head, start in written)
+
+
+@pytest.mark.parametrize(
+    ("head", "is_entry"),
+    [(entry()[:47], False), *((entry(magic=magic)[:48], 1 <= magic <= 3) for magic in range(5)), (RECORD, False)],
+)
+def test_an_entry_is_a_header_with_a_magic_and_its_place(head: bytes, is_entry: bool) -> None:
+    assert is_dledger_entry(head, START) is is_entry
+    assert not is_dledger_entry(head, START + 1)
+
+
+@pytest.mark.parametrize(("head", "at"), [(RECORD, 0), (entry(), 48), (bytes(1) + RECORD, None), (b"", None)])
+def test_the_first_record_is_at_the_front_or_after_a_header(head: bytes, at: int | None) -> None:
+    assert first_record_at(head) == at

@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.formats.java import crc32, decode_utf8, key_hash, parse_long, string_hash, tags_code, utf16_length
+from store.formats.java import (
+    crc32,
+    decode_utf8,
+    key_hash,
+    parse_int,
+    parse_long,
+    string_hash,
+    tags_code,
+    to_int,
+    utf16_length,
+)
 
 java_crc = crcmod.mkCrcFun(0x104C11DB7, initCrc=0, rev=True, xorOut=0xFFFFFFFF)
 
@@ -28,7 +38,7 @@ def test_string_hash_is_javas_over_utf16_units(text: str, expected: int) -> None
 
 
 def test_the_absolute_value_that_java_cannot_form_becomes_zero() -> None:
-    assert key_hash("polygenelubricants") == 0
+    assert [key_hash(f"polygenelubricant{last}") for last in "rst"] == [(1 << 31) - 1, 0, (1 << 31) - 1]
 
 
 def test_no_tags_have_code_zero_and_others_keep_their_sign() -> None:
@@ -62,6 +72,7 @@ def test_malformed_text_decodes_as_java_decodes_it() -> None:
         (str((1 << 63) - 1), (1 << 63) - 1),
         (str(-(1 << 63)), -(1 << 63)),
         (str(1 << 63), None),
+        (str(-(1 << 63) - 1), None),
         ("9" * 5000, None),
         ("²", None),
         ("", None),
@@ -71,3 +82,17 @@ def test_malformed_text_decodes_as_java_decodes_it() -> None:
 )
 def test_a_number_is_read_where_java_reads_one(text: str, number: int | None) -> None:
     assert parse_long(text) == number
+
+
+# The smallest int, the largest, and their neighbours: as read from text, and as the low 32 bits.
+INTS = [(-(1 << 31) - 1, None, (1 << 31) - 1), (-(1 << 31), -(1 << 31), -(1 << 31)), (-1, -1, -1), (0, 0, 0)]
+INTS += [((1 << 31) - 1, (1 << 31) - 1, (1 << 31) - 1), (1 << 31, None, -(1 << 31)), (1 << 32, None, 0)]
+
+
+@pytest.mark.parametrize(("number", "read", "low_bits"), INTS)
+def test_an_int_has_32_bits(number: int, read: int | None, low_bits: int) -> None:
+    assert (parse_int(str(number)), to_int(number)) == (read, low_bits)
+
+
+def test_text_that_is_no_number_is_no_int() -> None:
+    assert parse_int("") is None

@@ -14,7 +14,7 @@ from rmqctl.dumping import NewEntries
 from store import open_store
 from store.formats.dledger import DLEDGER_HEADER
 from store.formats.fields import fields_of, spans_of
-from store.formats.message import Message, encode_record, record_fields
+from store.formats.message import Message, encode_record
 from store.formats.queue_unit import EXT_UNIT, PRE_BLANK
 from store.formats.timer import TIMER_CHECK, TIMER_UNIT, WHEEL_SIZE, WHEEL_SLOT
 from store.structures.entry import Entry
@@ -41,19 +41,6 @@ def test_spans_are_measured_from_the_struct() -> None:
     assert spans_of(">hq8si") == ((0, 2), (2, 8), (10, 8), (18, 4))
     (one, two) = fields_of(struct.Struct(">hi"), ("a", "b"), b"\0\1\0\0\0\2")
     assert (one.value, two.start, two.value) == (1, 2, 2)
-
-
-@pytest.mark.parametrize("topic", ["T", "t" * 200])
-def test_the_fields_of_a_record_cover_it_without_a_gap(topic: str) -> None:
-    message = Message.of(topic, "body", keys=["k"], tags="A")
-    raw = encode_record(message, topic=topic.encode(), sys_flag=0, queue_offset=5, log_offset=77, store_timestamp_ms=9)
-    at = 0
-    for field in record_fields(raw):
-        assert field.start == at, field
-        at += field.size
-    assert at == len(raw)
-    values = {field.name: field.value for field in record_fields(raw)}
-    assert (values["log_offset"], values["topic"], values["body"]) == (77, topic, b"body")
 
 
 TORN, BAD_BODY = 131_600, 66_765
