@@ -1,13 +1,12 @@
-"""Advice on errors and findings of the engine, in words of the command line.
+"""Hints at errors and findings of the engine, in words of the command line.
 
 The engine knows no commands and options. Its errors, problems, traps and findings carry a code and what the code is
-about; here is the sentence that says what to do, the command to run, and what that command costs.
+about; here is the clause that says what to do. advice.py has the commands to run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 HINTS = {
     "no-store": "give the store's root folder with --store",
@@ -87,132 +86,6 @@ HINTS = {
     "reset-offset": "reset the group's offset to {0}",
 }
 """What to do, as a clause, by code. A command in it is between `s."""
-
-MENDED_BY = {
-    "bad-crc": "truncate-dirty",
-    "bad-length": "truncate-dirty",
-    "stale-tail": "truncate-dirty",
-    "queue-gap": "rebuild --queues",
-    "queue-duplicate": "rebuild --queues",
-    "queue-shift": "rebuild --queues",
-    "missing-unit": "rebuild --queues",
-    "unit-differs": "rebuild --queues",
-    "unit-nowhere": "rebuild --queues",
-    "unit-wrong-record": "rebuild --queues",
-    "lost-extension": "rebuild --queues",
-    "unreadable-units": "rebuild --queues",
-    "unreadable-index": "rebuild --index",
-    "missing-index-entry": "rebuild --index",
-    "index-entry-nowhere": "rebuild --index",
-    "broken-chain": "rebuild --index",
-    "index-header": "rebuild --index",
-    "index-time": "rebuild --index",
-    "lost-index": "rebuild --index",
-    "timer-files": "timer rebuild",
-    "timer-wheel": "timer rebuild",
-    "timer-log": "timer rebuild",
-    "timer-stale": "timer rebuild",
-    "timer-again": "timer rebuild",
-    "timer-state": "timer rebuild",
-    "compaction-files": "compaction mend",
-    "compaction-leftover": "compaction mend",
-    "compaction-position": "compaction mend",
-    "compaction-uncopied": "compaction mend",
-    "compaction-unit": "compaction mend",
-    "checkpoint-ahead": "checkpoint rewrite",
-    "checkpoint-invalid": "checkpoint rewrite",
-}
-"""The command that mends a kind of finding, after `rmqctl --store DIR`; the others concern what the log itself says."""
-
-MENDED_IN_QUEUES = {"wrong-size": "rebuild --queues"}
-"""The same for kinds that a command mends in the files of a queue alone."""
-
-SALVAGE = "salvage --to NEWSTORE"
-NEXT = {
-    # Findings of which more than the mending command is at stake: it must not lose what can be had.
-    "bad-crc": SALVAGE,
-    "bad-length": SALVAGE,
-    "bad-self-offset": SALVAGE,
-    "missing-segment": SALVAGE,
-    "stale-tail": "stale",
-    "wrong-size": "simulate",
-    "foreign-file": "simulate",
-    "time-backwards": "timeline",
-    # Problems that a look at the files shows.
-    "unreadable": "check",
-    "config-table": "config check",
-    "damage": "simulate",
-    "segment-list": "simulate",
-    "not-shut-down": "simulate",
-    "no-log": "quarantine list",
-    "no-queues": "rebuild --queues --dry-run",
-    "queue-file-lost": "rebuild --queues --topic {0} --queue {1} --dry-run",
-    "index-file-lost": "rebuild --index --dry-run",
-    "extension-file-lost": "recover --dry-run",
-    "queues-behind": "check",
-    "queues-ahead": "simulate",
-    "no-index": "rebuild --index --dry-run",
-    "no-checkpoint": "checkpoint show",
-    "unreadable-queue": "check",
-    # What a simulated start and the consumers' offsets show.
-    "no-start": "simulate",
-    "loses-intact": SALVAGE,
-    "loses-damaged": "recover",
-    "deleted-unconsumed": "lag",
-    "unknown-topic": "info",
-    "placeholder": "get {0} --queue {1} --offset {2}",
-    "restore-table": "config check",
-    "write-table": "config check",
-    "remove-entry": "config check",
-    "reset-offset": "config check",
-}
-"""The command to run next, by code: it mends, or shows more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """The cost of a command.
-
-    can_be_undone  whether `undo` takes it back; None where it changes nothing in the store
-    """
-
-    cost: str
-    can_be_undone: bool | None
-
-
-_COSTS = {
-    "rebuild": Cost("reads the whole log, writes the derived files anew", True),
-    "timer rebuild": Cost("reads the whole log", True),
-    "compaction mend": Cost("reads the files concerned", True),
-    "checkpoint rewrite": Cost("reads the newest segments", True),
-    "truncate-dirty": Cost("all records behind the cut leave the store", True),
-    "recover": Cost("cuts the log where a broker would, keeps what it removes", True),
-    "config rebuild-topics": Cost("reads the whole log", True),
-    "undo": Cost("moves files back", None),
-    "salvage": Cost("reads the whole log, writes a second store", None),
-}
-_LOOKS = Cost("only looks", None)
-
-
-def mended_by(kind: str, topic: str | None) -> str | None:
-    """Look up the command that mends a finding.
-
-    topic  of the queue whose file it is about, None where it is about another file
-    """
-    return MENDED_BY.get(kind) or (MENDED_IN_QUEUES.get(kind) if topic is not None else None)
-
-
-def command_for(code: str, subject: Sequence[object] = ()) -> str:
-    """The command for a fault, after `rmqctl --store DIR`; empty without one."""
-    command = NEXT.get(code) or MENDED_BY.get(code)
-    if command is None:
-        command = HINTS.get(code, "").partition("`rmqctl ")[2].partition("`")[0]
-    return command.format(*subject)
-
-
-def cost_of(command: str) -> Cost:
-    """The cost of a command that command_for gave."""
-    return next((cost for name, cost in _COSTS.items() if command.startswith(name)), _LOOKS)
 
 
 def hint_for(code: str, subject: Sequence[object] = ()) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.advice import CUT, MENDING, WITHHELD, commands_for, mended_by, plan_of, say_plan
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.hints import NEXT, SALVAGE, hint_for, mended_by
+from rmqctl.hints import hint_for
 from rmqctl.result import Facts, Result, Table
 from rmqctl.show import count, show_bytes
 
@@ -27,15 +28,6 @@ EXAMPLES = (
 SEE_ALSO = ("recover", "rebuild", "audit", "simulate")
 FILES = ("commitlog", "consumequeue", "index", "checkpoint")
 EXIT_CODES = {1: "Something was found."}
-MENDING_ORDER = (
-    "truncate-dirty",
-    "rebuild --queues",
-    "rebuild --index",
-    "timer rebuild",
-    "compaction mend",
-    "checkpoint rewrite",
-)
-"""The log first: queues and index are built from it."""
 COLUMNS = ("kind", "file", "offset", "topic", "queue_id", "count", "detail")
 
 
@@ -96,31 +88,28 @@ class _Check:
 
         self.session, self.files, self.options = session, files, options
         self.progress, self.count = Progress(), 0
-        self.withheld: tuple[str, ...] = () if files.segments() else MENDING_ORDER
+        self.withheld: tuple[str, ...] = () if files.segments() else MENDING
         is_local = files.is_local and not files.is_segment
         layout = make_layout(Path(files.address), options.settings) if is_local else None
         if files.dledger is not None or (layout is not None and layout.dledger is not None):
             # Only the member's group may cut its entries.
-            self.withheld += ("truncate-dirty",)
+            self.withheld += (CUT,)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The findings as they are found."""
-        from store.verbs.check import MISSING_SEGMENT, NEWER, check_files
+        from store.verbs.check import check_files
 
         kinds: dict[str, None] = {}
-        commands: set[str | None] = set()
+        commands: dict[str, None] = {}
         with self.session.progress("checking") as bar:
             for finding in check_files(
                 self.files, self.options, self.progress, lambda p: bar.update(p.bytes_done, p.bytes_in_all)
             ):
                 self.count += 1
                 kinds[finding.kind] = None
-                if finding.kind == NEWER:
-                    self.withheld = MENDING_ORDER
-                if finding.kind == MISSING_SEGMENT:
-                    self.withheld += ("rebuild --queues",)
+                self.withheld += WITHHELD.get(finding.kind, ())
                 command = self._mended_by(finding)
-                commands.add(command)
+                commands |= dict.fromkeys([*commands_for(finding.kind), command or ""])
                 yield {name: getattr(finding, name) for name in COLUMNS} | {"mended_by": command}
         self._advise(kinds, commands)
         self._warn()
@@ -130,16 +119,11 @@ class _Check:
         command = mended_by(finding.kind, finding.topic)
         return None if command in self.withheld else command
 
-    def _advise(self, kinds: Iterable[str], commands: Container[str | None]) -> None:
-        """Names the commands that mend, and before them those that lose less."""
-        rmqctl = f"rmqctl --store {self.session.store.place}"
-        if kinds and self.progress.horizon is None and self.files.exists("abort"):
-            self.session.note(f"the store was not shut down; before anything else: {rmqctl} recover --dry-run")
-        if SALVAGE in map(NEXT.get, kinds):
-            self.session.note(f"keep what is behind the damage with: {rmqctl} {SALVAGE}")
-        for command in MENDING_ORDER:
-            if command in commands:
-                self.session.note(f"mend with: {rmqctl} {command}")
+    def _advise(self, kinds: Collection[str], commands: Iterable[str]) -> None:
+        """Say what to do, in the order in which nothing is lost."""
+        was_shut_down = self.progress.horizon is not None or not self.files.exists("abort")
+        closed = () if was_shut_down or not kinds else commands_for("not-shut-down")
+        say_plan(self.session, plan_of([*closed, *commands], self.withheld))
         if kinds and not self.files.segments():
             self.session.note(f"the commit log is empty; {hint_for('empty-log')}")
         for hint in filter(None, map(hint_for, kinds)):

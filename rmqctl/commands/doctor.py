@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from rmqctl.advice import CUT, WITHHELD, command_for, commands_for, plan_of, step_of
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.hints import command_for, cost_of, with_hint
+from rmqctl.hints import with_hint
 from rmqctl.options import StartingLine, StartingLineOption
 from rmqctl.result import Result, Table
 from rmqctl.show import count
@@ -22,7 +24,6 @@ EXIT_CODES = {1: "Something is wrong."}
 FILES = ("commitlog", "consumequeue", "index", "checkpoint", "config")
 SEE_ALSO = ("info", "check", "simulate", "config check", "lag", "salvage")
 COLUMNS = ("rank", "what", "count", "detail", "command")
-NO_COST = {"cost": None, "can_be_undone": None}
 
 
 def run(
@@ -50,7 +51,8 @@ def run(
         found = examine(layout, settings, clock, lines=lines, fs=fs, on_progress=bar.update)
     if found.info.holder is not None:
         session.note(f"{found.info.holder.describe()} holds the store: no start was simulated")
-    rows = [_row(session, number, one) for number, one in enumerate(found.diagnoses, 1)]
+    withheld = _withheld(found)
+    rows = [_row(session, number, one, withheld) for number, one in enumerate(found.diagnoses, 1)]
     facts = {
         "worst_rank": found.worst,
         "finding_count": len(rows),
@@ -59,7 +61,7 @@ def run(
         "checked_bytes": found.checked_bytes,
         "lost_messages": sum(start.lost.messages for start in found.starts),
     }
-    tables = [Table("diagnoses", rows, COLUMNS), Table("commands", _commands(found))]
+    tables = [Table("diagnoses", rows, COLUMNS), Table("commands", _plan(found))]
     return Result("doctor", facts, tables if rows else tables[:1], FINDINGS if found.worst else OK, _verdict(found))
 
 
@@ -71,14 +73,25 @@ def _verdict(found: Examination) -> str:
     return f"{words[found.worst]}: {found.diagnoses[0].what}; {count(len(found.diagnoses), 'finding')}{newer}"
 
 
-def _commands(found: Examination) -> list[dict[str, Any]]:
-    """Each command once, in the order of the list."""
-    commands = dict.fromkeys(command_for(one.code, one.subject) for one in found.diagnoses)
-    return [{"command": command, **asdict(cost_of(command))} for command in commands if command]
+def _withheld(found: Examination) -> list[str]:
+    """The commands that would do harm to this store; only the group of a DLedger's member cuts its entries."""
+    codes = [one.code for one in found.diagnoses]
+    cut = [CUT] if found.info.layout.dledger is not None else []
+    return [*cut, *(command for code in codes for command in WITHHELD.get(code, ()))]
 
 
-def _row(session: Session, number: int, one: Diagnosis) -> dict[str, Any]:
+def _plan(found: Examination) -> list[dict[str, Any]]:
+    """The commands to run, in their order."""
+    faults = [(one.code, one.subject) for one in (*found.info.problems, *found.diagnoses)]
+    faults += [(one.kind, ()) for one in found.findings]
+    commands = (command for code, subject in faults for command in commands_for(code, subject))
+    return [asdict(step) for step in plan_of(commands, _withheld(found))]
+
+
+def _row(session: Session, number: int, one: Diagnosis, withheld: Container[str]) -> dict[str, Any]:
     command = command_for(one.code, one.subject)
+    command = "" if command in withheld else command
+    step = step_of(command) if command else None
     is_whole = command and session.format.is_for_programs
     return {
         "number": number,
@@ -88,5 +101,6 @@ def _row(session: Session, number: int, one: Diagnosis) -> dict[str, Any]:
         "count": one.count,
         "detail": with_hint(one.detail, one.code, one.subject),
         "command": f"rmqctl --store {session.store.place} {command}" if is_whole else command,
-        **(asdict(cost_of(command)) if command else NO_COST),
+        "cost": step.cost if step else None,
+        "can_be_undone": step.can_be_undone if step else None,
     }

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from rmqctl.advice import command_for, commands_for, plan_of
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.hints import command_for
 from rmqctl.result import Result, Table
 from rmqctl.show import count
 
@@ -73,8 +73,9 @@ def _row(problem: Problem) -> dict[str, str]:
 
 
 def _next_command(info: StoreInfo) -> str:
-    """The command of the first problem with one, else `check`."""
-    return next((command for problem in info.problems if (command := _row(problem)["command"])), "check")
+    """The first step of the plan for all problems, else `check`."""
+    steps = plan_of(command for one in info.problems for command in commands_for(one.code, one.subject))
+    return steps[0].command if steps else "check"
 
 
 def _amounts(info: StoreInfo) -> dict[str, int | None]:

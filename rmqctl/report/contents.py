@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rmqctl.hints import command_for, cost_of, hint_for, with_hint
+from rmqctl.advice import command_for, step_of
+from rmqctl.hints import hint_for, with_hint
 from rmqctl.report.charts import bars, columns
 from rmqctl.show import count, show_bytes, show_value, words
 
@@ -131,8 +132,8 @@ def _finding(one: Diagnosis, root: Path) -> dict[str, object]:
         "count": one.count,
         "detail": with_hint(one.detail, one.code, one.subject),
         "command": f"rmqctl --store {root} {command}" if command else None,
-        "cost": cost_of(command).cost if command else None,
-        "can_be_undone": cost_of(command).can_be_undone if command else None,
+        "cost": step_of(command).cost if command else None,
+        "can_be_undone": step_of(command).can_be_undone if command else None,
     }
 
 

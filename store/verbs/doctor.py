@@ -42,9 +42,6 @@ from store.verbs.salvage.placeholder import find_placeholders
 from store.verbs.tables import ConfigReview, review_tables
 
 OnProgress = Callable[[int, int], None]
-NO_START, LOSES_INTACT, LOSES_DAMAGED = "no-start", "loses-intact", "loses-damaged"
-"""Codes of what a simulated start shows."""
-
 
 _CONFIG_FAULTS = {
     "lost": "table is lost",
@@ -193,19 +190,19 @@ class _Examiner:
                 store = find_store(self.layout, self.settings, self.fs, compat=name)
                 start = simulate_start(store, self.fs, self.clock, scratch=scratch.folder)
             self.found.starts.append(start)
+            code, subject = next(iter(start.faults), ("", ()))
             if not start.starts:
-                code, subject = start.blocker
                 what = f"a {name} broker does not start"
-                yield Diagnosis(Rank.NO_START, "simulate", what, start.reason, code=code or NO_START, subject=subject)
-            elif start.lost.messages:
-                facts = start.lost.facts()
-                detail = f"the log ends at {start.log_end}: {start.cut_reason}; {facts['intact']} can be salvaged"
-                what, code = f"a {name} broker loses messages", LOSES_INTACT if facts["intact"] else LOSES_DAMAGED
+                yield Diagnosis(Rank.NO_START, "simulate", what, start.reason, code=code, subject=subject)
+                continue
+            if start.lost.messages:
+                detail = f"the log ends at {start.log_end}: {start.cut_reason}; "
+                detail += f"{start.lost.facts()['intact']} can be salvaged"
+                what = f"a {name} broker loses messages"
                 yield Diagnosis(Rank.LOSS, "simulate", what, detail, start.lost.messages, code=code)
-            for trap in start.traps if start.starts else ():
-                code, subject = trap.code, trap.subject
-                rank = Rank.NOTE if code == "no-rocksdict" else Rank.LOSS
-                yield Diagnosis(rank, "simulate", code, trap.detail, code=code, subject=subject)
+            for trap in start.traps:
+                rank = Rank.NOTE if trap.code == "no-rocksdict" else Rank.LOSS
+                yield Diagnosis(rank, "simulate", trap.code, trap.detail, code=trap.code, subject=trap.subject)
 
     def _config(self) -> Iterator[Diagnosis]:
         info = self.found.info

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import store
+from rmqctl import advice
+from rmqctl.advice import commands_for
 from rmqctl.commands import COMMANDS
-from rmqctl.hints import HINTS, MENDED_BY, NEXT, command_for, describe
+from rmqctl.hints import HINTS, describe
 from store.errors import BadRequest
-from store.structures.findings import KINDS
-from store.structures.registry import STRUCTURES
 
 MODULES = sorted(Path(store.__file__).parent.rglob("*.py"))
 SOURCES = [path.read_text("utf-8") for path in MODULES]
@@ -21,22 +21,16 @@ SOURCES = [path.read_text("utf-8") for path in MODULES]
 def test_every_code_has_advice_and_all_advice_a_code() -> None:
     codes = {code for text in SOURCES for code in re.findall(r'"([a-z]+(?:-[a-z]+)+)"', text)}
     codes |= {code for text in SOURCES for code in re.findall(r'code="([a-z-]+)"', text)}
-    assert {*HINTS, *MENDED_BY, *NEXT} <= codes
+    assert {*HINTS, *advice.COMMANDS} <= codes
     given = {code for text in SOURCES for code in re.findall(r'code="([a-z-]+)"', text)}
     # This error says by itself what to install, for the library's users too.
-    assert given - {"no-rocksdict"} <= {*HINTS, *NEXT}
-
-
-def test_every_kind_that_a_command_mends_is_one_of_check() -> None:
-    for one in STRUCTURES:
-        one.furniture("check")
-    assert MENDED_BY.keys() <= KINDS.keys()
+    assert given - {"no-rocksdict"} <= {*HINTS, *advice.COMMANDS}
 
 
 def test_every_command_of_the_advice_exists() -> None:
-    named = [*MENDED_BY.values(), *NEXT.values(), *(command_for(code, ("a", "b")) for code in HINTS)]
+    named = [command for code in {*HINTS, *advice.COMMANDS} for command in commands_for(code, ("a", "b", 0))]
     paths = {command.path for command in COMMANDS}
-    for text in filter(None, named):
+    for text in named:
         assert {text.split()[0], " ".join(text.split()[:2])} & paths, text
 
 

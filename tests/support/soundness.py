@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.hints import MENDED_BY
+from rmqctl.advice import mended_by
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
@@ -74,7 +74,7 @@ class Soundness:
     def _may_stay(self, root: Path, kind: str) -> bool:
         if kind in NOT_DERIVED and not (root / "consumequeue").exists():
             return True
-        return kind in LEFT_BY_CUTS or (root in self._damaged and kind in MENDED_BY)
+        return kind in LEFT_BY_CUTS or (root in self._damaged and mended_by(kind, None) is not None)
 
 
 def _holds_files(root: Path) -> bool:

@@ -64,6 +64,7 @@ MAY_NAME_ANY = (
     "store/formats/",
     "store/structures/registry.py",
     "rmqctl/commands/",
+    "rmqctl/advice.py",
     "rmqctl/hints.py",
     "rmqctl/manpages.py",
     "rmqctl/store_manpage.py",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.hints import command_for
+from rmqctl.advice import command_for
 from store.errors import NotAStore
 from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock

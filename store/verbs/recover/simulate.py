@@ -40,6 +40,8 @@ from store.verbs.recover.side_blockers import side_blockers, timer_traps
 from store.verbs.recover.unseen import unseen_messages
 from store.verbs.recover.walk import Progress
 
+NO_START, LOSES_INTACT, LOSES_DAMAGED = "no-start", "loses-intact", "loses-damaged"
+"""Codes of what a start does, beside the codes of traps and errors."""
 LARGE_ALLOCATION = 512 << 20
 """A claimed size from which on a heap of the usual 8 GiB may be too small, beside what else is in it."""
 
@@ -74,6 +76,14 @@ class SimulatedStart:
     lost: LossReport = field(default_factory=LossReport)
     traps: list[Trap] = field(default_factory=list)
     unseen: dict[QueueKey, int] = field(default_factory=dict)
+
+    @property
+    def faults(self) -> list[tuple[str, tuple[object, ...]]]:
+        """The code and subject of each fault: why it does not start, what it loses, its traps."""
+        if not self.starts:
+            return [self.blocker if self.blocker[0] else (NO_START, ())]
+        lost = LOSES_INTACT if self.lost.facts()["intact"] else LOSES_DAMAGED
+        return [*([(lost, ())] if self.lost.messages else []), *((trap.code, trap.subject) for trap in self.traps)]
 
 
 def simulate(

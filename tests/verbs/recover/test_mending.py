@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqctl.commands.check import MENDING_ORDER
-from rmqctl.hints import MENDED_BY
+from rmqctl.advice import mended_by
 from store import open_store
 from store.errors import StoreError
 from store.files.store_reader import StoreReader
 from store.structures.findings import (
     BAD_SELF_OFFSET,
+    KINDS,
     MISSING_UNIT,
     QUEUE_DUPLICATE,
     QUEUE_GAP,
@@ -27,6 +27,7 @@ from store.structures.findings import (
     UNIT_WRONG_RECORD,
     Finding,
 )
+from store.structures.registry import STRUCTURES
 from store.verbs.check.check import check_files
 from tests.cli.running import rmqctl
 from tests.support.golden import copy_store
@@ -66,7 +67,7 @@ def names_another_queue(root: Path) -> bool:
 def mend(root: Path) -> Iterator[str]:
     """Runs the commands that check names, the log's first, until it names none that was not run."""
     for command in MENDING:
-        if command in {MENDED_BY.get(finding.kind) for finding in findings(root)}:
+        if command in {mended_by(finding.kind, None) for finding in findings(root)}:
             run = rmqctl(*SETTINGS, *command.split(), "--yes", store=root)
             assert run.code == 0 or "of no record" in run.err, run.err
             yield command
@@ -128,8 +129,9 @@ def test_a_recovery_as_a_broker_loses_what_follows_a_record_with_another_log_off
 
 
 def test_every_kind_that_a_command_can_mend_names_one_that_there_is() -> None:
-    assert set(MENDED_BY.values()) == {*MENDING, *MENDING_5_X}
-    assert set(MENDING_ORDER) == set(MENDED_BY.values())
+    for one in STRUCTURES:
+        one.furniture("check")
+    assert {mended_by(kind, None) for kind in KINDS} - {None} == {*MENDING, *MENDING_5_X}
 
 
 def test_check_names_what_mends_a_queue_file_of_another_size(healthy: Path, tmp_path: Path) -> None:

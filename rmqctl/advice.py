@@ -1,0 +1,176 @@
+"""The commands to run on what is wrong with a store, in the order in which they lose nothing.
+
+A fault of the engine (an error, a problem, a finding, a trap) carries a code and what the code is about. Every command
+that shows faults takes the commands, their costs and their order from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqctl.hints import HINTS
+
+if TYPE_CHECKING:
+    from rmqctl.context import Session
+
+SALVAGE, CUT, QUEUES, INDEX = "salvage --to NEWSTORE", "truncate-dirty", "rebuild --queues", "rebuild --index"
+TIMER, COMPACTION, CHECKPOINT = "timer rebuild", "compaction mend", "checkpoint rewrite"
+COMMANDS = {
+    # Kinds of findings. Where a cut would lose what a salvage keeps, the salvage comes first.
+    "bad-crc": (SALVAGE, CUT),
+    "bad-length": (SALVAGE, CUT),
+    "bad-self-offset": (SALVAGE,),
+    "missing-segment": (SALVAGE,),
+    "stale-tail": ("stale", CUT),
+    "wrong-size": ("simulate",),
+    "foreign-file": ("simulate",),
+    "time-backwards": ("timeline",),
+    "queue-gap": (QUEUES,),
+    "queue-duplicate": (QUEUES,),
+    "queue-shift": (QUEUES,),
+    "missing-unit": (QUEUES,),
+    "unit-differs": (QUEUES,),
+    "unit-nowhere": (QUEUES,),
+    "unit-wrong-record": (QUEUES,),
+    "lost-extension": (QUEUES,),
+    "unreadable-units": (QUEUES,),
+    "unreadable-index": (INDEX,),
+    "missing-index-entry": (INDEX,),
+    "index-entry-nowhere": (INDEX,),
+    "broken-chain": (INDEX,),
+    "index-header": (INDEX,),
+    "index-time": (INDEX,),
+    "lost-index": (INDEX,),
+    "timer-files": (TIMER,),
+    "timer-wheel": (TIMER,),
+    "timer-log": (TIMER,),
+    "timer-stale": (TIMER,),
+    "timer-again": (TIMER,),
+    "timer-state": (TIMER,),
+    "compaction-files": (COMPACTION,),
+    "compaction-leftover": (COMPACTION,),
+    "compaction-position": (COMPACTION,),
+    "compaction-uncopied": (COMPACTION,),
+    "compaction-unit": (COMPACTION,),
+    "checkpoint-ahead": (CHECKPOINT,),
+    "checkpoint-invalid": (CHECKPOINT,),
+    # Problems that a look at the files shows.
+    "unreadable": ("check",),
+    "config-table": ("config check",),
+    "damage": ("simulate",),
+    "segment-list": ("simulate",),
+    "not-shut-down": ("simulate", "recover"),
+    "no-log": ("quarantine list",),
+    "no-queues": (f"{QUEUES} --dry-run",),
+    "queue-file-lost": (QUEUES + " --topic {0} --queue {1} --dry-run",),
+    "index-file-lost": (f"{INDEX} --dry-run",),
+    "extension-file-lost": ("recover --dry-run",),
+    "queues-behind": ("check",),
+    "queues-ahead": ("simulate",),
+    "no-index": (f"{INDEX} --dry-run",),
+    "no-checkpoint": ("checkpoint show",),
+    "unreadable-queue": ("check",),
+    # What a simulated start and the consumers' offsets show.
+    "no-start": ("simulate",),
+    "loses-intact": (SALVAGE, CUT),
+    "loses-damaged": ("recover",),
+    "deleted-unconsumed": ("lag",),
+    "unknown-topic": ("info",),
+    "placeholder": ("get {0} --queue {1} --offset {2}",),
+    "restore-table": ("config check",),
+    "write-table": ("config check",),
+    "remove-entry": ("config check",),
+    "reset-offset": ("config check",),
+}
+"""The commands to run on a fault, in their order: the first shows or keeps what the last, which mends, would lose."""
+
+MENDED_IN_QUEUES = {"wrong-size": QUEUES}
+"""The command that mends a kind in the files of a queue alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command to run, after `rmqctl --store DIR`.
+
+    can_be_undone  whether `undo` takes it back; None where it changes nothing in the store
+    """
+
+    command: str
+    cost: str = "only looks"
+    can_be_undone: bool | None = None
+
+
+_STEPS = (
+    Step("undo", "moves files back"),
+    Step("simulate"),
+    Step("stale"),
+    Step("salvage", "reads the whole log, writes a second store"),
+    Step("recover", "cuts the log where a broker would, keeps what it removes", can_be_undone=True),
+    Step(CUT, "all records behind the cut leave the store", can_be_undone=True),
+    Step(QUEUES, "reads the whole log, writes the derived files anew", can_be_undone=True),
+    Step(INDEX, "reads the whole log, writes the derived files anew", can_be_undone=True),
+    Step(TIMER, "reads the whole log", can_be_undone=True),
+    Step(COMPACTION, "reads the files concerned", can_be_undone=True),
+    Step(CHECKPOINT, "reads the newest segments", can_be_undone=True),
+    Step("config rebuild-topics", "reads the whole log", can_be_undone=True),
+)
+"""The order of a plan: what shows, what keeps, then the log, what is built from it, and tables. Other commands look."""
+
+MENDING = tuple(step.command for step in _STEPS if step.can_be_undone)
+WITHHELD = {"missing-segment": (QUEUES,), "newer": MENDING, "no-log": MENDING}
+"""Commands that do harm where a fault is: a rebuild numbers the messages behind a gap anew."""
+
+
+def commands_for(code: str, subject: Sequence[object] = ()) -> tuple[str, ...]:
+    """Look up the commands for a fault, in their order, after `rmqctl --store DIR`."""
+    in_hint = HINTS.get(code, "").partition("`rmqctl ")[2].partition("`")[0]
+    commands = COMMANDS.get(code) or ((in_hint,) if in_hint else ())
+    return tuple(command.format(*subject) for command in commands)
+
+
+def command_for(code: str, subject: Sequence[object] = ()) -> str:
+    """Look up the command to run first; empty without one."""
+    return next(iter(commands_for(code, subject)), "")
+
+
+def mended_by(kind: str, topic: str | None) -> str | None:
+    """Look up the command that mends a kind of findings in its files.
+
+    topic  of the queue whose file it is about, None where it is about another file
+    """
+    last = COMMANDS.get(kind, ("",))[-1]
+    return last if last in MENDING else (MENDED_IN_QUEUES.get(kind) if topic is not None else None)
+
+
+def step_of(command: str) -> Step:
+    """A command with its cost."""
+    known = next((step for step in _STEPS if command.startswith(step.command)), Step(""))
+    return Step(command, known.cost, None if command.endswith("--dry-run") else known.can_be_undone)
+
+
+def plan_of(commands: Iterable[str], withheld: Collection[str] = ()) -> list[Step]:
+    """Order what the faults of one store ask for: each command once, and none that another one covers."""
+    wanted = dict.fromkeys(command.removesuffix(" --dry-run") for command in commands if command)
+    if sum(command.startswith(f"{QUEUES} ") for command in wanted) > 1:
+        wanted[QUEUES] = None
+    if "recover" in wanted:
+        # It cuts the log at the same place.
+        wanted.pop(CUT, None)
+    kept = [
+        command
+        for command in wanted
+        if not any(command.startswith(f"{other} ") for other in wanted)
+        and not any(command.startswith(other) for other in withheld)
+    ]
+    names = [step.command for step in _STEPS]
+    places = {c: next((at for at, name in enumerate(names) if c.startswith(name)), len(names)) for c in kept}
+    return [step_of(command) for command in sorted(kept, key=places.__getitem__)]
+
+
+def say_plan(session: Session, steps: Iterable[Step]) -> None:
+    """Note the steps of a plan, a line each."""
+    for number, step in enumerate(steps, 1):
+        undone = "; undo takes it back" if step.can_be_undone else ""
+        session.note(f"step {number}: rmqctl --store {session.store.place} {step.command} ({step.cost}{undone})")
