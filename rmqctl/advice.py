@@ -61,7 +61,7 @@ COMMANDS = {
     "config-table": ("config check",),
     "damage": ("simulate",),
     "segment-list": ("simulate",),
-    "not-shut-down": ("simulate", "recover"),
+    "not-shut-down": ("simulate",),
     "no-log": ("quarantine list",),
     "no-queues": (f"{QUEUES} --dry-run",),
     "queue-file-lost": (QUEUES + " --topic {0} --queue {1} --dry-run",),
@@ -90,6 +90,10 @@ MENDED_IN_QUEUES = {"wrong-size": QUEUES}
 """The command that mends a kind in the files of a queue alone."""
 
 
+Fault = tuple[str, tuple[object, ...]]
+"""The code of an error, a problem, a finding or a trap, and what it is about."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """A command to run, after `rmqctl --store DIR`.
@@ -107,7 +111,7 @@ _STEPS = (
     Step("simulate"),
     Step("stale"),
     Step("salvage", "reads the whole log, writes a second store"),
-    Step("recover", "cuts the log where a broker would, keeps what it removes", can_be_undone=True),
+    Step("recover", "cuts the log where a broker would", can_be_undone=True),
     Step(CUT, "all records behind the cut leave the store", can_be_undone=True),
     Step(QUEUES, "reads the whole log, writes the derived files anew", can_be_undone=True),
     Step(INDEX, "reads the whole log, writes the derived files anew", can_be_undone=True),
@@ -144,17 +148,32 @@ def mended_by(kind: str, topic: str | None) -> str | None:
     return last if last in MENDING else (MENDED_IN_QUEUES.get(kind) if topic is not None else None)
 
 
+def fault_of(kind: str, topic: str | None, queue_id: int | None) -> Fault:
+    """What a finding is to a plan: a wrong length of a queue's file is mended otherwise than that of others."""
+    return ("queue-file-size", (topic, queue_id)) if kind in MENDED_IN_QUEUES and topic is not None else (kind, ())
+
+
 def step_of(command: str) -> Step:
     """A command with its cost."""
     known = next((step for step in _STEPS if command.startswith(step.command)), Step(""))
     return Step(command, known.cost, None if command.endswith("--dry-run") else known.can_be_undone)
 
 
-def plan_of(commands: Iterable[str], withheld: Collection[str] = ()) -> list[Step]:
-    """Order what the faults of one store ask for: each command once, and none that another one covers."""
-    wanted = dict.fromkeys(command.removesuffix(" --dry-run") for command in commands if command)
+def plan_of(faults: Iterable[Fault], withheld: Collection[str] = (), done: Collection[str] = ()) -> list[Step]:
+    """Order what the faults of one store ask for: each command once, and none that another one covers.
+
+    withheld  commands that would do harm to this store, beside those that its faults forbid
+    done      commands that need not be run again
+    """
+    faults = list(faults)
+    withheld = {*withheld, *(command for code, _ in faults for command in WITHHELD.get(code, ()))}
+    wanted = dict.fromkeys(
+        command.removesuffix(" --dry-run") for code, subject in faults for command in commands_for(code, subject)
+    )
     if sum(command.startswith(f"{QUEUES} ") for command in wanted) > 1:
         wanted[QUEUES] = None
+    if "not-shut-down" in dict(faults) and not wanted.keys().isdisjoint(MENDING):
+        wanted["recover"] = None
     if "recover" in wanted:
         # It cuts the log at the same place.
         wanted.pop(CUT, None)
@@ -163,6 +182,7 @@ def plan_of(commands: Iterable[str], withheld: Collection[str] = ()) -> list[Ste
         for command in wanted
         if not any(command.startswith(f"{other} ") for other in wanted)
         and not any(command.startswith(other) for other in withheld)
+        and command not in done
     ]
     names = [step.command for step in _STEPS]
     places = {c: next((at for at, name in enumerate(names) if c.startswith(name)), len(names)) for c in kept}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.advice import CUT, MENDING, WITHHELD, commands_for, mended_by, plan_of, say_plan
+from rmqctl.advice import CUT, MENDING, WITHHELD, Fault, fault_of, mended_by, plan_of, say_plan
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.hints import hint_for
@@ -99,19 +99,17 @@ class _Check:
         """The findings as they are found."""
         from store.verbs.check import check_files
 
-        kinds: dict[str, None] = {}
-        commands: dict[str, None] = {}
+        faults: dict[Fault, None] = {}
         with self.session.progress("checking") as bar:
             for finding in check_files(
                 self.files, self.options, self.progress, lambda p: bar.update(p.bytes_done, p.bytes_in_all)
             ):
                 self.count += 1
-                kinds[finding.kind] = None
+                faults[fault_of(finding.kind, finding.topic, finding.queue_id)] = None
                 self.withheld += WITHHELD.get(finding.kind, ())
                 command = self._mended_by(finding)
-                commands |= dict.fromkeys([*commands_for(finding.kind), command or ""])
                 yield {name: getattr(finding, name) for name in COLUMNS} | {"mended_by": command}
-        self._advise(kinds, commands)
+        self._advise(faults)
         self._warn()
 
     def _mended_by(self, finding: Finding) -> str | None:
@@ -119,15 +117,16 @@ class _Check:
         command = mended_by(finding.kind, finding.topic)
         return None if command in self.withheld else command
 
-    def _advise(self, kinds: Collection[str], commands: Iterable[str]) -> None:
+    def _advise(self, faults: Collection[Fault]) -> None:
         """Say what to do, in the order in which nothing is lost."""
         was_shut_down = self.progress.horizon is not None or not self.files.exists("abort")
-        closed = () if was_shut_down or not kinds else commands_for("not-shut-down")
-        say_plan(self.session, plan_of([*closed, *commands], self.withheld))
-        if kinds and not self.files.segments():
+        closed: list[Fault] = [] if was_shut_down or not faults else [("not-shut-down", ())]
+        say_plan(self.session, plan_of([*closed, *faults], self.withheld, done=("check",)))
+        if faults and not self.files.segments():
             self.session.note(f"the commit log is empty; {hint_for('empty-log')}")
-        for hint in filter(None, map(hint_for, kinds)):
-            self.session.note(hint)
+        for hint in dict.fromkeys(hint_for(*fault) for fault in faults):
+            if hint:
+                self.session.note(hint)
 
     def _warn(self) -> None:
         """Warns of a log that was not checked as a whole."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rmqctl.advice import CUT, WITHHELD, command_for, commands_for, plan_of, step_of
+from rmqctl.advice import CUT, WITHHELD, Fault, command_for, fault_of, plan_of, step_of
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.hints import with_hint
@@ -75,17 +75,17 @@ def _verdict(found: Examination) -> str:
 
 def _withheld(found: Examination) -> list[str]:
     """The commands that would do harm to this store; only the group of a DLedger's member cuts its entries."""
-    codes = [one.code for one in found.diagnoses]
     cut = [CUT] if found.info.layout.dledger is not None else []
-    return [*cut, *(command for code in codes for command in WITHHELD.get(code, ()))]
+    return [*cut, *(command for one in found.diagnoses for command in WITHHELD.get(one.code, ()))]
 
 
 def _plan(found: Examination) -> list[dict[str, Any]]:
-    """The commands to run, in their order."""
-    faults = [(one.code, one.subject) for one in (*found.info.problems, *found.diagnoses)]
-    faults += [(one.kind, ()) for one in found.findings]
-    commands = (command for code, subject in faults for command in commands_for(code, subject))
-    return [asdict(step) for step in plan_of(commands, _withheld(found))]
+    """The commands to run, in their order, but for those whose work is done here."""
+    faults: list[Fault] = [(one.code, one.subject) for one in found.info.problems]
+    faults += [(one.code, one.subject) for one in found.diagnoses]
+    faults += [fault_of(one.kind, one.topic, one.queue_id) for one in found.findings]
+    done = ("check", *(["simulate"] if found.starts else []))
+    return [asdict(step) for step in plan_of(faults, _withheld(found), done)]
 
 
 def _row(session: Session, number: int, one: Diagnosis, withheld: Container[str]) -> dict[str, Any]:

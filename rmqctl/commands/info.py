@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rmqctl.advice import command_for, commands_for, plan_of
+from rmqctl.advice import command_for, plan_of
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
@@ -74,7 +74,7 @@ def _row(problem: Problem) -> dict[str, str]:
 
 def _next_command(info: StoreInfo) -> str:
     """The first step of the plan for all problems, else `check`."""
-    steps = plan_of(command for one in info.problems for command in commands_for(one.code, one.subject))
+    steps = plan_of((one.code, one.subject) for one in info.problems)
     return steps[0].command if steps else "check"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rmqctl.advice import commands_for, plan_of, say_plan
+from rmqctl.advice import plan_of, say_plan
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.hints import hint_for, with_hint
@@ -47,7 +47,9 @@ def run(
     session.store.warn_of_holder()
     names = list(BROKER_LINES) if compat is StartingLine.ALL else [compat.value if compat else None]
     outcomes = [_simulate(session, name) for name in names]
-    say_plan(session, plan_of(command for one in outcomes for command in _commands(one)))
+    faults = [fault for one in outcomes for fault in one.faults]
+    faults += [("not-shut-down", ())] if faults and any(one.mode == "abnormal" for one in outcomes) else []
+    say_plan(session, plan_of(faults, done=("simulate",)))
     is_sound = all(one.starts and not one.traps and one.lost.is_empty for one in outcomes)
     verdict = "; ".join(_verdict(one) for one in outcomes)
     return Result("simulate", {}, _tables(outcomes), OK if is_sound else FINDINGS, verdict)
@@ -67,12 +69,6 @@ def _simulate(session: Session, line: str | None) -> SimulatedStart:
             progress=bar.update,
             fs=fs,
         )
-
-
-def _commands(one: SimulatedStart) -> list[str]:
-    """The commands for what a start shows; one that was not shut down is recovered rather than cut."""
-    commands = [command for fault in one.faults for command in commands_for(*fault)]
-    return [*commands, *(["recover"] if commands and one.mode == "abnormal" else [])]
 
 
 def _reason(one: SimulatedStart) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.advice import CUT, SALVAGE, Step, command_for, mended_by, plan_of
+from rmqctl.advice import CUT, INDEX, QUEUES, SALVAGE, Fault, Step, command_for, fault_of, mended_by, plan_of
 from tests.cli.running import rmqctl
 from tests.support.five_stores import ARCHIVES, five
 from tests.support.golden import ALL, copy_store, golden
@@ -19,6 +19,8 @@ STORES |= {
     f"five/{path.name}": lambda path=path: five(path.name[:-7]) / "store" for path in sorted(ARCHIVES.glob("*.xz"))
 }
 NOTED = re.compile(r"^step \d+: rmqctl --store \S+ (.+) \([^()]*\)$", re.MULTILINE)
+DONE_HERE = ("check", "simulate")
+"""What doctor has done itself."""
 
 
 def noted(command: str, root: Path) -> list[str]:
@@ -28,7 +30,7 @@ def noted(command: str, root: Path) -> list[str]:
 def plan(root: Path) -> list[str]:
     run = rmqctl("--format", "json", "doctor", store=root)
     assert run.code in (0, 1), run.err
-    return [row["command"] for row in run.json.get("commands", ())]
+    return [*DONE_HERE, *(row["command"] for row in run.json.get("commands", ()))]
 
 
 def covering(steps: list[str], plan: list[str]) -> list[str]:
@@ -43,8 +45,7 @@ def assert_one_plan(root: Path) -> None:
         assert [step for step in whole if step in part] == part, (command, part, whole)
     info = rmqctl("--format", "json", "info", store=root).json
     first = info["next_command"].split(f"{root} ")[1]
-    assert covering([first], [*whole, "check"])[0] in [*whole, "check"]
-    assert not info["problems"] or whole
+    assert covering([first], whole)[0] in whole
     assert SALVAGE not in whole or CUT not in whole or whole.index(SALVAGE) < whole.index(CUT)
 
 
@@ -61,38 +62,46 @@ def test_every_command_gives_a_part_of_one_plan_for_a_damaged_store(seed: int, t
 
 
 @pytest.mark.parametrize(
-    ("wanted", "ordered"),
+    ("codes", "ordered"),
     [
-        ([CUT, SALVAGE], [SALVAGE, CUT]),
-        ([CUT, "recover"], ["recover"]),
-        (
-            ["config check", "rebuild --index", "recover", "undo 7"],
-            ["undo 7", "recover", "rebuild --index", "config check"],
-        ),
-        (["rebuild --queues --dry-run", "rebuild --queues"], ["rebuild --queues"]),
-        (["rebuild --queues --topic A --queue 1"], ["rebuild --queues --topic A --queue 1"]),
-        (["rebuild --queues --topic A --queue 1", "rebuild --queues --topic A --queue 2"], ["rebuild --queues"]),
-        (["", "checkpoint show"], ["checkpoint show"]),
+        (["bad-crc"], [SALVAGE, CUT]),
+        (["bad-crc", "not-shut-down"], ["simulate", SALVAGE, "recover"]),
+        (["not-shut-down"], ["simulate"]),
+        (["not-shut-down", "bad-self-offset"], ["simulate", SALVAGE]),
+        (["config-table", "lost-index", "loses-damaged", "stale-tail"], ["stale", "recover", INDEX, "config check"]),
+        (["no-queues", "unit-differs"], [QUEUES]),
+        (["missing-unit", "missing-segment"], [SALVAGE]),
+        (["missing-unit", "newer"], []),
+        (["no-checkpoint"], ["checkpoint show"]),
+        (["no-such-code"], []),
     ],
 )
-def test_a_plan_has_each_command_once_in_the_order_that_loses_nothing(wanted: list[str], ordered: list[str]) -> None:
-    assert [step.command for step in plan_of(wanted)] == ordered
+def test_a_plan_has_each_command_once_in_the_order_that_loses_nothing(codes: list[str], ordered: list[str]) -> None:
+    assert [step.command for step in plan_of([(code, ()) for code in codes])] == ordered
+
+
+def test_one_queue_is_built_alone_and_two_are_built_with_all() -> None:
+    lost = [fault_of("wrong-size", "A", 1), fault_of("wrong-size", "A", 2)]
+    assert [step.command for step in plan_of(lost[:1])] == [f"{QUEUES} --topic A --queue 1"]
+    assert [step.command for step in plan_of(lost)] == [QUEUES]
+    assert fault_of("wrong-size", None, None) == ("wrong-size", ())
 
 
 def test_a_step_says_what_it_costs_and_whether_undo_takes_it_back() -> None:
-    assert plan_of(["get A --queue 0 --offset 1", "rebuild --index", SALVAGE]) == [
+    assert plan_of([("placeholder", ("A", 0, 1)), ("lost-index", ()), ("bad-self-offset", ())]) == [
         Step(SALVAGE, "reads the whole log, writes a second store"),
-        Step("rebuild --index", "reads the whole log, writes the derived files anew", can_be_undone=True),
+        Step(INDEX, "reads the whole log, writes the derived files anew", can_be_undone=True),
         Step("get A --queue 0 --offset 1"),
     ]
 
 
-def test_a_withheld_command_is_in_no_plan() -> None:
-    assert plan_of(["rebuild --queues --topic A --queue 1", CUT], ["rebuild --queues", CUT]) == []
+def test_no_plan_has_what_is_withheld_or_done() -> None:
+    faults: list[Fault] = [("missing-unit", ()), ("stale-tail", ()), ("damage", ())]
+    assert [step.command for step in plan_of(faults, withheld=[QUEUES], done=["stale"])] == ["simulate", CUT]
 
 
 def test_the_first_command_of_a_fault_keeps_and_the_last_one_mends() -> None:
     assert (command_for("bad-crc"), mended_by("bad-crc", None)) == (SALVAGE, CUT)
     assert (command_for("stale-tail"), mended_by("stale-tail", None)) == ("stale", CUT)
-    assert (mended_by("wrong-size", None), mended_by("wrong-size", "T")) == (None, "rebuild --queues")
+    assert (mended_by("wrong-size", None), mended_by("wrong-size", "T")) == (None, QUEUES)
     assert mended_by("missing-segment", None) is None
