@@ -1,4 +1,4 @@
-"""The commands to run on what is wrong with a store, in the order in which they lose nothing.
+"""The commands to run on a store's faults, in the order that loses nothing.
 
 A fault of the engine (an error, a problem, a finding, a trap) carries a code and what the code is about. Every command
 that shows faults takes the commands, their costs and their order from here.
@@ -149,18 +149,18 @@ def mended_by(kind: str, topic: str | None) -> str | None:
 
 
 def fault_of(kind: str, topic: str | None, queue_id: int | None) -> Fault:
-    """What a finding is to a plan: a wrong length of a queue's file is mended otherwise than that of others."""
+    """Name the fault of a finding; a wrong length of a queue's file is one of its own."""
     return ("queue-file-size", (topic, queue_id)) if kind in MENDED_IN_QUEUES and topic is not None else (kind, ())
 
 
 def step_of(command: str) -> Step:
-    """A command with its cost."""
+    """Look up the cost of a command."""
     known = next((step for step in _STEPS if command.startswith(step.command)), Step(""))
     return Step(command, known.cost, None if command.endswith("--dry-run") else known.can_be_undone)
 
 
 def plan_of(faults: Iterable[Fault], withheld: Collection[str] = (), done: Collection[str] = ()) -> list[Step]:
-    """Order what the faults of one store ask for: each command once, and none that another one covers.
+    """Order the commands for the faults of one store: each once, none that another covers.
 
     withheld  commands that would do harm to this store, beside those that its faults forbid
     done      commands that need not be run again

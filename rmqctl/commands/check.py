@@ -118,7 +118,7 @@ class _Check:
         return None if command in self.withheld else command
 
     def _advise(self, faults: Collection[Fault]) -> None:
-        """Say what to do, in the order in which nothing is lost."""
+        """Say the commands to run, in the order that loses nothing."""
         was_shut_down = self.progress.horizon is not None or not self.files.exists("abort")
         closed: list[Fault] = [] if was_shut_down or not faults else [("not-shut-down", ())]
         say_plan(self.session, plan_of([*closed, *faults], self.withheld, done=("check",)))

@@ -74,13 +74,16 @@ def _verdict(found: Examination) -> str:
 
 
 def _withheld(found: Examination) -> list[str]:
-    """The commands that would do harm to this store; only the group of a DLedger's member cuts its entries."""
+    """Name the commands that would do harm to this store.
+
+    Only the group of a DLedger's member cuts its entries.
+    """
     cut = [CUT] if found.info.layout.dledger is not None else []
     return [*cut, *(command for one in found.diagnoses for command in WITHHELD.get(one.code, ()))]
 
 
 def _plan(found: Examination) -> list[dict[str, Any]]:
-    """The commands to run, in their order, but for those whose work is done here."""
+    """List the commands to run, in their order, but for those whose work is done here."""
     faults: list[Fault] = [(one.code, one.subject) for one in found.info.problems]
     faults += [(one.code, one.subject) for one in found.diagnoses]
     faults += [fault_of(one.kind, one.topic, one.queue_id) for one in found.findings]

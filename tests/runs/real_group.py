@@ -75,7 +75,7 @@ def _put(real: Cluster, topic: str, rnd: random.Random, *, delayed: bool) -> Row
 
 
 def _consume(real: Cluster, topic: str, group: str, wanted: set[str], what: str) -> None:
-    got = real.consume(topic, group, len(wanted), "--from", "first", timeout_s=70)
+    got = real.consume(topic, group, len(wanted), "--from", "first", timeout_s=150)
     found = {row["properties"]["UNIQ_KEY"] for row in got if "RMQCTL_LOST" not in row["properties"]}
     assert wanted <= found, f"{what}: {group} misses {len(wanted - found)} of {len(wanted)} of {topic}"
 

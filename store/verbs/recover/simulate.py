@@ -79,7 +79,7 @@ class SimulatedStart:
 
     @property
     def faults(self) -> list[tuple[str, tuple[object, ...]]]:
-        """The code and subject of each fault: why it does not start, what it loses, its traps."""
+        """Name each fault by code and subject: the blocker, the losses, the traps."""
         if not self.starts:
             return [self.blocker if self.blocker[0] else (NO_START, ())]
         lost = LOSES_INTACT if self.lost.facts()["intact"] else LOSES_DAMAGED
