@@ -63,6 +63,8 @@ TESTS = {
         "tests/dispatch",
         "tests/opened/test_log_end.py",
         "tests/query/tables",
+        "tests/query/embedded/test_engine.py",
+        "tests/verbs/test_dump.py",
         "tests/verbs/recover/test_rules.py",
         "tests/verbs/recover/test_torn_properties.py",
         "tests/verbs/salvage/test_carve.py",

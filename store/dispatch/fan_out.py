@@ -94,19 +94,22 @@ class FanOut:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            for worker in self._workers:
-                worker.finish(drop=error is not None)
+            self._finish(drop=error is not None)
         except BaseException:
             # Interrupted while waiting: no thread may be left that waits for more.
-            for worker in self._workers:
-                worker.drop()
-            for worker in self._workers:
-                worker.finish(drop=True)
+            self._finish(drop=True)
             raise
         failures = [worker.failure for worker in self._workers if worker.failure is not None]
         self._workers, self._first = [], []
         if failures and error is None:
             raise failures[0]
+
+    def _finish(self, *, drop: bool) -> None:
+        """Wait for the threads to do, or to drop, their items; may be called again after an interrupt."""
+        for worker in self._workers if drop else ():
+            worker.drop()
+        for worker in self._workers:
+            worker.finish()
 
 
 def _readers(units: UnitHandler | None, keys: KeyHandler) -> list[_Worker]:
@@ -154,9 +157,8 @@ class _Worker:
         """Discards items from here on, so that no thread is left waiting to give one."""
         self._dropped = True
 
-    def finish(self, *, drop: bool) -> None:
-        """Waits for the thread to do, or to drop, its items; may be called again after an interrupt."""
-        self._dropped = self._dropped or drop
+    def finish(self) -> None:
+        """Wait for the thread; may be called again after an interrupt."""
         while self._thread.is_alive():
             with contextlib.suppress(queue.Full):
                 self._items.put(None, timeout=FINISH_POLL_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 
@@ -161,6 +162,36 @@ def test_at_anything_worse_the_rest_of_the_segment_is_skipped(tmp_path: Path, ma
     assert said == ["not dispatched, with the rest of the segment"]
 
 
+@pytest.mark.parametrize(("readable", "is_noted"), [(0, False), (1, True)])
+def test_zeros_are_named_where_a_record_stands_after_them_and_before_the_end(
+    readable: int, is_noted: bool, tmp_path: Path
+) -> None:
+    log, collector = new_log(tmp_path), Collector()
+    places = put(log, 3)
+    damage(log, places[1], 0, bytes(places[2] - places[1]))
+    (file,) = log.segments.files
+    file.set_positions(places[2] + readable * (places[2] - places[1]))
+    follower = dispatcher(log, collector)
+    follower.catch_up()
+    assert collector.log_offsets == places[:1]
+    assert [one.position for one in follower.damages] == [places[1]] * is_noted
+    assert follower.behind_bytes == 0
+
+
+@pytest.mark.parametrize("as_broker", [False, True])
+def test_a_missing_segment_is_passed_and_a_broker_stays_there(as_broker: bool, tmp_path: Path) -> None:
+    log, collector = new_log(tmp_path), Collector()
+    places = put(log, 30)
+    log.segments.delete_files([log.segments.files[1]])
+    follower = Dispatcher(log, [collector], 0, ScanRules(), as_broker=as_broker)
+    follower.catch_up()
+    kept = [place for place in places if place < SEGMENT_SIZE or (place >= 2 * SEGMENT_SIZE and not as_broker)]
+    assert collector.log_offsets == kept
+    assert follower.describe_findings() == (
+        [] if as_broker else ["the log lacks 4096 to 8192: messages there are in no queue"]
+    )
+
+
 def test_it_stops_at_what_was_readable_when_it_began(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     put(log, 3)
@@ -181,6 +212,67 @@ def test_handlers_side_by_side_get_every_run_in_order() -> None:
     with FanOut(handlers) as fan_out:
         log.dispatch_to(fan_out)
     assert [handler.log_offsets for handler in handlers] == [places, places]
+
+
+@pytest.mark.parametrize(
+    ("count", "in_threads", "compiled", "expected"),
+    [(1, True, True, False), (2, True, True, True), (2, False, True, False), (2, True, False, False)],
+)
+def test_threads_work_where_several_handlers_and_compiled_kernels_are(
+    count: int, in_threads: bool, compiled: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "COMPILED", compiled)
+    log, threads = SmallLog(), set[bool]()
+    log.put_many(2)
+
+    class Named(Collector):
+        def dispatch(self, run: Run) -> None:
+            threads.add(threading.current_thread() is not threading.main_thread())
+
+    with FanOut([Named() for _ in range(count)], in_threads=in_threads) as fan_out:
+        log.dispatch_to(fan_out)
+    assert threads == {expected}
+
+
+def test_the_first_handlers_error_is_raised_when_all_have_done_their_runs() -> None:
+    log, done = SmallLog(), Collector()
+    log.put(keys="key")
+
+    class Broken(Collector):
+        def __init__(self, reason: str) -> None:
+            super().__init__()
+            self.reason = reason
+
+        def dispatch(self, run: Run) -> None:
+            raise OSError(self.reason)
+
+    with pytest.raises(OSError, match="one"), FanOut([Broken("one"), done, Broken("two")]) as fan_out:
+        log.dispatch_to(fan_out, start=0)
+    assert done.calls == 1
+    with pytest.raises(OSError, match="only"), FanOut([done, Broken("only")]) as fan_out:
+        log.dispatch_to(fan_out, start=0)
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_runs_that_wait_are_dropped_with_an_error_and_done_without_one(interrupted: bool) -> None:
+    log, entered, go = SmallLog(), threading.Event(), threading.Event()
+    log.put(keys="key")
+
+    class Slow(Collector):
+        def dispatch(self, run: Run) -> None:
+            super().dispatch(run)
+            entered.set()
+            go.wait(10)
+
+    slow, opener = Slow(), threading.Timer(0.05, go.set)
+    with contextlib.suppress(KeyboardInterrupt), FanOut([slow, Collector()]) as fan_out:
+        for _ in range(3):
+            log.dispatch_to(fan_out, start=0)
+        entered.wait(10)
+        opener.start()
+        if interrupted:
+            raise KeyboardInterrupt
+    assert slow.calls == (1 if interrupted else 3)
 
 
 class Keyed(Collector):
@@ -207,6 +299,14 @@ class Coded(Collector):
 def log_with_keys(count: int) -> tuple[SmallLog, list[int]]:
     log = SmallLog()
     return log, [log.put(keys="key", tags="A") for _ in range(count)]
+
+
+def test_without_a_handler_of_keys_one_of_units_is_given_the_runs() -> None:
+    log, places = log_with_keys(20)
+    coded, other = Coded(), Collector()
+    with FanOut([coded, other]) as fan_out:
+        log.dispatch_to(fan_out)
+    assert (coded.log_offsets, coded.codes, coded.calls) == (places, [], other.calls)
 
 
 @pytest.mark.parametrize("beside", [Collector, Coded])
