@@ -62,11 +62,7 @@ class ChangeOptions:
         quarantine: Path | None = None,
         no_quarantine: bool = False,
     ) -> ChangeOptions:
-        """The options as a ChangeOptions; a usage error where they contradict or no terminal can be asked."""
-        if dry_run and yes:
-            raise typer.BadParameter("--dry-run changes nothing, --yes changes without asking; give one of them")
-        if quarantine is not None and no_quarantine:
-            raise typer.BadParameter("--quarantine keeps what is removed, --no-quarantine deletes it; give one of them")
+        """The options as a ChangeOptions; a usage error where no terminal can be asked."""
         if not dry_run:
             session.store.require_folder()
         if not (dry_run or yes or session.environment.can_ask):

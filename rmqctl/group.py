@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rmqctl.commands import COMMANDS, GROUPS, CommandPlace
+from rmqctl.contradictions import refuse_contradictions
 
 if TYPE_CHECKING:
     # Typer brings its own copy of Click.
@@ -81,6 +82,7 @@ class Command(_TakesGlobals, TyperCommand):
     """One command."""
 
     def invoke(self, ctx: Context) -> object:
+        refuse_contradictions(ctx)
         self.take_globals(ctx)
         ctx.obj.start_log()
         ctx.obj.take_pace()

@@ -163,6 +163,8 @@ def _filter(
     queue_id = None
     if kind is Kind.COMMITLOG and target is not None and not Path(target).exists():
         of_target, queue_id = split_target(target)
+        if topic not in (None, of_target):
+            raise typer.BadParameter(f"{target} and --topic {topic} are two topics; leave out one of them")
         topic = topic or of_target
     bounds = {}
     for name, text in (("from", from_text), ("to", to_text)):

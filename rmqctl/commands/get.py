@@ -97,7 +97,7 @@ def run(
     open, --follow shows a message as soon as it can be got; else it looks when files are made, and twice a second.
     """
     session: Session = ctx.obj
-    _check_contradictions(session, ctx)
+    _check_surroundings(session, follow=follow, raw=raw)
     rows = MessageRows(body, session.format, stored=stored_body, remedy=REMEDY, warn=session.warn)
     if msg_id is not None or log_offset is not None:
         return _get_one(session, _place_of(msg_id, log_offset), rows, raw, only_sound)
@@ -158,20 +158,10 @@ def _wait_at(served: StoreClient, queue: tuple[str, int], offset: int, message_f
     served.wait_for_message(*queue, offset, HOLD_MS, message_filter)
 
 
-def _check_contradictions(session: Session, ctx: typer.Context) -> None:
-    given = {name for name, value in ctx.params.items() if value is not None and value is not False}
-    if len(given & {"offset", "since", "msg_id", "log_offset"}) > 1:
-        raise typer.BadParameter("--offset, --since, --msg-id and --log-offset exclude one another")
-    if len(given & {"tags", "sql", "group"}) > 1:
-        raise typer.BadParameter("give --tags or --sql, not both; --group has a filter of its own")
-    if given & {"msg_id", "log_offset"} and given & {"tags", "sql", "group", "one_call", "follow"}:
-        raise typer.BadParameter("one message is asked for; filters, --one-call and --follow do not go with it")
-    source = ctx.get_parameter_source("max_count")
-    if "follow" in given and source is not None and source.name != "DEFAULT":
-        raise typer.BadParameter("--max is where a get ends, and --follow does not end; leave out one of them")
-    if "follow" in given and session.options.uri is not None:
+def _check_surroundings(session: Session, *, follow: bool, raw: bool) -> None:
+    if follow and session.options.uri is not None:
         raise typer.BadParameter("--follow needs a store in a folder; what arrives at a URI later is not seen")
-    if "raw" in given and session.environment.stdout.isatty():
+    if raw and session.environment.stdout.isatty():
         raise typer.BadParameter("--raw writes bytes that a terminal may obey; send them to a file or a pipe")
 
 

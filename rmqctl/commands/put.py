@@ -133,9 +133,11 @@ def run(
     session: Session = ctx.obj
     choices: dict[str, Any] = {"recover": recover, "force_empty_log": force_empty_log, "compat": compat}
     open_for_writing = partial(_open_or_connect, session, topic, _settings(flush, transient_pool), **choices)
-    _check_half(half, from_file, transaction, delay_level)
+    _check_half(half)
     if from_file is not None:
-        _check_from_file(session, from_file, body, body_file)
+        if from_file != "-":
+            # Before the store is opened, and perhaps created, for nothing.
+            files_of(from_file)
         replay = Replay.given(as_stored, keep_times, topic_map, queue_map, _store_host(session, store_host))
         return LinePut(session, open_for_writing(), replay, from_file, topic).result()
     topic = _require_topic(topic, for_from=bool(as_stored or keep_times or topic_map or queue_map))
@@ -202,14 +204,6 @@ def _settings(flush: Flush | None, transient_pool: bool) -> dict[str, str]:
     return settings
 
 
-def _check_from_file(session: Session, from_file: str, body: str | None, body_file: str | None) -> None:
-    """Before the store is opened, and perhaps created, for nothing."""
-    if body is not None or body_file is not None:
-        raise typer.BadParameter("--from brings the bodies; leave out BODY and --body-file")
-    if from_file != "-":
-        files_of(from_file)
-
-
 def _store_host(session: Session, given: str | None) -> Host | None:
     """The store host by option or settings, None without."""
     from store import Host, StoreConfig
@@ -233,8 +227,6 @@ def _parse_property(text: str) -> tuple[str, str]:
 
 
 def _read_body(session: Session, body: str | None, body_file: str | None) -> bytes:
-    if body is not None and body_file is not None:
-        raise typer.BadParameter("give BODY or --body-file, not both")
     if body_file is not None:
         return session.environment.stdin.read() if body_file == "-" else Path(body_file).read_bytes()
     if body is None:
@@ -250,13 +242,9 @@ def _message(session: Session, row: dict[str, Any], content: bytes, store_host: 
         raise typer.BadParameter(str(error)) from None
 
 
-def _check_half(group: str | None, from_file: str | None, transaction: Transaction, delay_level: int | None) -> None:
-    if group is None:
-        return
-    if not group:
+def _check_half(group: str | None) -> None:
+    if group == "":
         raise typer.BadParameter("a half needs the name of its producer group", param_hint="--half")
-    if from_file is not None or transaction is not Transaction.NONE or delay_level is not None:
-        raise typer.BadParameter("--half puts one message, without --from, --transaction and --delay-level")
 
 
 def _put_half(session: Session, opened: WritableStore | StoreClient, message: Message, *, group: str) -> Result:

@@ -68,8 +68,6 @@ def run(
     session: Session = ctx.obj
     if queue is not None and topic is None:
         raise typer.BadParameter("--queue needs --topic")
-    if topic is not None and index:
-        raise typer.BadParameter("the index holds all topics; give --topic without --index")
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
     from store import plan_rebuild

@@ -91,17 +91,16 @@ def run(
     On Spark nothing but the log is trusted: all of it is walked, all queues and the index are built anew, and the rest
     follows as after a crash. The result is that of --abnormal for a store that has lost its queues, index and
     checkpoint. --engine auto goes there when --master or --remote is given, or when the log is larger than
-    --spark-above and an abnormal recovery would read all of it. The rules of --compat hold there too; --normal and
-    --cold are refused, and --keep-index changes nothing.
+    --spark-above and an abnormal recovery would read all of it. The rules of --compat hold there too; --normal,
+    --as-broker and --cold are refused, and --keep-index changes nothing.
     """
     session: Session = ctx.obj
     mode = _mode(normal=normal, abnormal=abnormal)
-    if engine is Engine.SPARK or master or remote:
-        _refuse_on_spark(normal=normal, cold=session.options.cold)
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
     _begin_to_read(session, dry_run=dry_run)
     with planning(session, consent, "recover", compat, passes_foreign=True) as opened:
-        choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, cold=session.options.cold)
+        stays = session.options.cold or as_broker
+        choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, stays=stays)
         if choice.is_spark:
             session.note(f"engine: spark ({choice.why})")
             change = _plan_on_spark(session, opened, master, remote, force_empty_log=force_empty_log)
@@ -127,9 +126,7 @@ def _note_lost_keys(session: Session, change: Change) -> None:
 
 
 def _mode(*, normal: bool, abnormal: bool) -> str:
-    """The mode of the options; a usage error where both are given."""
-    if normal and abnormal:
-        raise typer.BadParameter("give --normal or --abnormal, not both")
+    """The mode of the options."""
     return "normal" if normal else "abnormal" if abnormal else "auto"
 
 
@@ -169,13 +166,6 @@ def _plan_on_spark(
     return plan_recovery(opened, rebuild=rebuild, force_empty_log=force_empty_log)
 
 
-def _refuse_on_spark(*, normal: bool, cold: bool) -> None:
-    if normal:
-        raise typer.BadParameter("Spark builds everything anew, which --normal does not; leave one of them out")
-    if cold:
-        raise typer.BadParameter("--cold is for the walk in this process; leave it out on Spark")
-
-
 def _choose(
     opened: OpenedStore,
     engine: Engine,
@@ -184,15 +174,18 @@ def _choose(
     spark_above: int,
     *,
     mode: str,
-    cold: bool,
+    stays: bool,
 ) -> Backend:
-    """The engine; by size alone Spark is taken only where this process would read the whole log as well."""
+    """The engine; by size alone Spark is taken only where this process would read the whole log as well.
+
+    stays  the options are for the walk in this process
+    """
     from rmqctl.backend import Backend, choose_backend
     from store.verbs.recover import reads_whole_log
 
     log_size = sum(segment.size for segment in opened.log.segments.files)
     choice = choose_backend(engine, log_size, master=master, remote=remote, spark_above_bytes=spark_above)
     by_size = choice.is_spark and engine is Engine.AUTO and not (master or remote)
-    if by_size and (cold or not reads_whole_log(opened, mode)):
+    if by_size and (stays or not reads_whole_log(opened, mode)):
         return Backend(False, "the recovery does not read the whole log")
     return choice

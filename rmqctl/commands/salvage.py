@@ -86,7 +86,7 @@ def run(
     A new store has the broker's tables (brought) and every queue offset: placeholders (RMQCTL_LOST) take missing ones.
     """
     session: Session = ctx.obj
-    _refuse_contradictions(source, to, raw, move_list, keep_offsets=keep_offsets)
+    _refuse_contradictions(to, move_list, keep_offsets=keep_offsets, stored_body=stored_body)
     target = _Target(to, grade, keep_offsets, move_list, stored_body)
     if session.options.uri is None:
         if source is None and raw is None:
@@ -107,15 +107,12 @@ class _Target:
     stored_body: bool
 
 
-def _refuse_contradictions(
-    source: Path | None, to: Path | None, raw: Path | None, move_list: Path | None, *, keep_offsets: bool
-) -> None:
-    if raw is not None and source is not None:
-        raise typer.BadParameter("give a SOURCE or --raw, not both")
-    if (keep_offsets or move_list) and (to is None or to.suffix in (".jsonl", ".parquet")):
+def _refuse_contradictions(to: Path | None, move_list: Path | None, *, keep_offsets: bool, stored_body: bool) -> None:
+    is_file = to is not None and to.suffix in (".jsonl", ".parquet")
+    if stored_body and not is_file:
+        raise typer.BadParameter("--stored-body is for a file: give one that ends in .jsonl or .parquet with --to")
+    if (keep_offsets or move_list) and (to is None or is_file):
         raise typer.BadParameter("--keep-offsets and --map are for a new store: give its folder with --to")
-    if keep_offsets and move_list:
-        raise typer.BadParameter("--keep-offsets moves nothing, so there is nothing to --map")
 
 
 @contextmanager

@@ -86,6 +86,7 @@ REFUSED = (
 ABSENT_IS_EMPTY = ("config settings", "quarantine list")
 NEED_A_SERVER = ("stats", "flush", "stop", "filter register", "filter unregister")
 FORMS = [form for form in Format if form is not Format.AUTO]
+STORE_IS_NAMED = ("diff", "receive")
 NOT_OF_A_STORE = ("schema", "flush-bench", "put", "diff", "serve", "send", "receive")
 
 
@@ -99,7 +100,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def words_of(path: str, store: Path, out: Path, form: Format = Format.AUTO) -> list[str]:
     line = LINES[path].replace("STORE", str(store)).replace("OTHER", str(golden("torn").store))
-    return ["--quiet", "--format", form.value, *shlex.split(line.replace("OUT", str(out)).replace("NEW", form.value))]
+    given = [] if path in STORE_IS_NAMED else ["--store", str(store)]
+    words = shlex.split(line.replace("OUT", str(out)).replace("NEW", form.value))
+    return ["--quiet", "--format", form.value, *given, *words]
 
 
 def code_of(path: str) -> int:
@@ -142,7 +145,7 @@ def test_each_command_has_its_line() -> None:
 @pytest.mark.parametrize("path", LINES)
 def test_a_command_prints_each_format_whole_and_on_80_columns(path: str, store: Path, tmp_path: Path) -> None:
     runs = {
-        form: rmqctl(*words_of(path, store, tmp_path, form), store=store, terminal=form is Format.TABLE)
+        form: rmqctl(*words_of(path, store, tmp_path, form), terminal=form is Format.TABLE)
         for form in (FORMS if path != "flush-bench" else [Format.TABLE])
     }
     for form, run in runs.items():
@@ -171,14 +174,14 @@ def names_of_rows(document: dict[str, object]) -> set[str]:
 @pytest.mark.parametrize("path", ["put", "get", "find", "dump", "export", "report"])
 def test_a_command_writes_to_a_stream_that_is_not_utf_8(path: str, store: Path, tmp_path: Path) -> None:
     for form in (Format.TABLE, Format.JSON):
-        run = rmqctl(*words_of(path, store, tmp_path, form), store=store, encoding="ascii")
+        run = rmqctl(*words_of(path, store, tmp_path, form), encoding="ascii")
         assert run.code == code_of(path), run.err
 
 
 @pytest.mark.parametrize("path", [path for path in LINES if path not in NOT_OF_A_STORE])
 def test_without_a_store_nothing_is_printed_in_any_format(path: str, tmp_path: Path) -> None:
     for form in (Format.JSON, Format.CSV):
-        run = rmqctl(*words_of(path, tmp_path, tmp_path, form), store=tmp_path / "absent")
+        run = rmqctl(*words_of(path, tmp_path / "absent", tmp_path, form))
         if path in ABSENT_IS_EMPTY:
             assert run.code == OK, run.err
         else:
@@ -189,7 +192,7 @@ def test_without_a_store_nothing_is_printed_in_any_format(path: str, tmp_path: P
 @pytest.mark.parametrize("path", LINES)
 def test_a_setting_that_no_broker_has_is_refused_by_each(path: str, store: Path, tmp_path: Path) -> None:
     for setting in ("noSuchSetting=1", "mappedFileSizeCommitLog=x", "flushDiskType=BLUE"):
-        run = rmqctl("--set", setting, *words_of(path, store, tmp_path), store=store)
+        run = rmqctl("--set", setting, *words_of(path, store, tmp_path))
         assert (run.code, run.out) == (USAGE, "")
         assert setting.split("=", maxsplit=1)[0] in run.err
 
@@ -255,7 +258,8 @@ FIND_NOTHING = {
 def test_a_wrong_argument_never_leaves_half_a_document(line: str, store: Path, tmp_path: Path) -> None:
     words = shlex.split(line.replace("STORE", str(store)).replace("OUT", str(tmp_path)))
     for form in (Format.JSON, Format.CSV, Format.PLAIN):
-        run = rmqctl("--quiet", "--format", form.value, *words, store=store)
+        given = None if line.startswith(STORE_IS_NAMED) else store
+        run = rmqctl("--quiet", "--format", form.value, *words, store=given)
         if line in FIND_NOTHING:
             assert run.code == FIND_NOTHING[line], run.err
             CHECKS[form](run.out)
@@ -277,8 +281,8 @@ def test_a_closed_pipe_ends_a_command_quietly(path: str, store: Path, tmp_path: 
     environment = Environment(Keyboard(b"", False), ClosedPipe(False), err, {"NO_COLOR": "1"}, lambda: NOW_MS, 80)
     words = words_of(path, store, tmp_path, Format.JSONL)
     if path == "export":
-        words = ["--quiet", "export", "--to", "-", "--as", "jsonl"]
-    code = main(["--store", str(store), *words], environment)
+        words = ["--quiet", "--store", str(store), "export", "--to", "-", "--as", "jsonl"]
+    code = main(words, environment)
     assert code == (USAGE if path in REFUSED else OK), err.written
     assert err.written.startswith(b"rmqctl: ") == (path in REFUSED), err.written
     assert b"roken pipe" not in err.written
@@ -297,7 +301,7 @@ def test_a_process_whose_reader_is_gone_exits_with_0(line: str, store: Path) -> 
 @pytest.mark.parametrize("path", ["info", "find"])
 def test_a_real_terminal_of_80_columns_holds_every_line(path: str, store: Path, tmp_path: Path) -> None:
     leader, follower = pty.openpty()
-    words = [sys.executable, "-m", "rmqctl", "--store", str(store), *words_of(path, store, tmp_path)]
+    words = [sys.executable, "-m", "rmqctl", *words_of(path, store, tmp_path)]
     environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "xterm"}
     with running(words, stdout=follower, stderr=subprocess.DEVNULL, env=environment):
         os.close(follower)

@@ -46,7 +46,7 @@ def receive(master: FakeMaster, to: Path, *options: object) -> Run:
     with master:
         return rmqctl(
             "--format", "json", "--set", "mappedFileSizeCommitLog=16384",
-            "receive", master.address, "--to", to, "--controller", *options, store=to,
+            "receive", master.address, "--to", to, "--controller", *options,
         )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def test_a_copy_made_without_a_controller_takes_up_epochs(master_store: Path, lo
     to = tmp_path / "copy"
     with FakeMaster(honest(master_store, log_end)) as master:
         words = ("--set", "mappedFileSizeCommitLog=16384", "receive", master.address, "--to", to)
-        assert rmqctl(*words, store=to).code == 0
+        assert rmqctl(*words).code == 0
     assert receive(FakeController(master_store, log_end, [(3, 0)]), to).code == 0
     assert epochs_of(to) == [(3, 0)]
 

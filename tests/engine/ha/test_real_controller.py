@@ -51,7 +51,7 @@ def switch_master(class_path: str, root: Path, *epochs: int) -> Iterator[str]:
 
 def receive(address: str, to: Path, *options: object) -> Run:
     size = ("--set", "mappedFileSizeCommitLog=65536")
-    return rmqctl("--format", "json", *size, "receive", address, "--to", to, "--controller", *options, store=to)
+    return rmqctl("--format", "json", *size, "receive", address, "--to", to, "--controller", *options)
 
 
 def epochs_of(root: Path) -> list[int]:

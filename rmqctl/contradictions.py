@@ -1,0 +1,110 @@
+"""Pairs of contradicting options.
+
+They contradict, or one has no effect beside the other. A command refuses a pair of its line in PAIRS where both are on
+the command line: defaults and variables such as RMQCTL_STORE contradict nothing. `--flush sync` is the option with this
+value alone; such a name is the first of its pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    # Typer brings its own copy of Click.
+    from typer._click import Context
+
+Pairs = tuple[tuple[str, str, str], ...]
+
+GLOBAL: Pairs = (
+    ("--quiet", "--verbose", "one asks for less on stderr, the other for more"),
+    ("--color always", "--no-color", "they say the opposite"),
+)
+_IN_PROCESS: Pairs = (
+    ("--engine local", "--master --remote", "these are the address of a Spark"),
+    ("--engine local", "--spark-above", "the engine is chosen"),
+    ("--engine spark", "--spark-above", "the engine is chosen"),
+    ("--spark-above", "--master --remote", "an address of a Spark chooses it"),
+    ("--master", "--remote", "each is the address of a Spark"),
+)
+_ONE_MESSAGE = "one message is asked for"
+_STORED = "records are written as they are stored"
+_OF_LINES = "each line of the file has its own"
+PAIRS: Mapping[str, Pairs] = {
+    "get": (
+        ("--max", "--follow", "a get ends there, and one that follows does not end"),
+        ("--msg-id", "TOPIC --queue --max --tags --sql --group --one-call --follow", _ONE_MESSAGE),
+        ("--log-offset", "TOPIC --queue --max --tags --sql --group --one-call --follow", _ONE_MESSAGE),
+        ("--offset", "--since --msg-id --log-offset", "each is a place to begin at"),
+        ("--since", "--msg-id --log-offset", "each is a place to begin at"),
+        ("--msg-id", "--log-offset", "each is the place of a message"),
+        ("--tags", "--sql", "each is a filter"),
+        ("--group", "--tags --sql", "a group has a filter of its own"),
+        ("--raw", "--body --stored-body", _STORED),
+    ),
+    "dump": (("--hex", "--body --stored-body", "fields are shown with their bytes"),),
+    "put": (
+        ("--from", "BODY --body-file", "the file brings the bodies"),
+        ("--from", "--queue --tags --key --uniq-key --property --flag --delay-level --transaction --half", _OF_LINES),
+        ("BODY", "--body-file", "each is the body"),
+        ("--half", "--transaction --delay-level", "a half is of no other type, and waits for its end alone"),
+        ("--flush sync", "--transient-pool", "a broker has the pool with asynchronous flushes only"),
+    ),
+    "recover": (
+        ("--normal", "--abnormal", "they say the opposite"),
+        ("--as-broker", "--keep-index", "a broker throws those index files away"),
+        ("--engine spark", "--normal --as-broker --cold", "Spark builds everything anew from the whole log"),
+        ("--master", "--normal --as-broker --cold", "Spark builds everything anew from the whole log"),
+        ("--remote", "--normal --as-broker --cold", "Spark builds everything anew from the whole log"),
+        *_IN_PROCESS,
+    ),
+    "rebuild": (
+        ("--index", "--topic", "the index holds all topics"),
+        *_IN_PROCESS,
+    ),
+    "salvage": (
+        ("SOURCE", "--raw", "each is what is read"),
+        ("SOURCE", "--store", "each is what is read"),
+        ("--raw", "--store", "each is what is read"),
+        ("--keep-offsets", "--map", "no record gets another log offset"),
+    ),
+    "diff": (("A", "--store", "A and B are the stores that are compared"),),
+    "receive": (("--to", "--store", "--to is the store"),),
+    "export": (("--no-body", "--stored-body", "no body is written"), *_IN_PROCESS),
+    "sql": _IN_PROCESS,
+    "usage": _IN_PROCESS,
+    "audit": _IN_PROCESS,
+    "transaction resolve": (("--commit", "--rollback", "they say the opposite"),),
+}
+CHANGING: Pairs = (
+    ("--dry-run", "--yes", "one changes nothing, the other changes without asking"),
+    ("--quarantine", "--no-quarantine", "one keeps what is removed, the other deletes it"),
+)
+
+
+def refuse_contradictions(ctx: Context) -> None:
+    """Raise a usage error that names two options of the command line that do not go together."""
+    path = ctx.command_path.partition(" ")[2]
+    given = set(given_options(ctx))
+    for one, others, why in (*PAIRS.get(path, ()), *CHANGING, *GLOBAL):
+        for other in others.split():
+            if {one, other} <= given:
+                raise typer.BadParameter(f"{one} and {other} do not go together: {why}; leave out one of them", ctx)
+
+
+def given_options(ctx: Context) -> Iterator[str]:
+    """Yield the names of options and arguments on the command line.
+
+    They stand before the command's name or after it. An option's name comes with its value too: `--flush` and
+    `--flush sync`. Variables and defaults do not count.
+    """
+    root = ctx.find_root()
+    for context in {id(one): one for one in (root, ctx)}.values():
+        for parameter in context.command.get_params(context):
+            source = context.get_parameter_source(parameter.name or "")
+            if source is not None and source.name == "COMMANDLINE":
+                name = parameter.opts[0] if parameter.param_type_name == "option" else (parameter.name or "").upper()
+                yield name
+                yield f"{name} {context.params.get(parameter.name or '')}"
