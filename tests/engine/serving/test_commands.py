@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +26,7 @@ from store.engine.serving import ControlServer, StoreClient
 from store.formats import OP_TOPIC
 from tests.cli.running import rmqctl
 from tests.engine.ha.test_send import Slave
-from tests.support.processes import command_line, next_line, running
+from tests.support.processes import REPOSITORY, command_line, next_line, running
 from tests.support.stores import FOR_PROCESSES, SMALL, text_message
 from tests.support.threads import PATIENCE_S, eventually
 
@@ -68,6 +70,24 @@ def test_a_store_is_served_from_an_empty_folder_to_the_stop(root: Path) -> None:
         assert process.stdout.readline() == "closed by rmqctl stop, 1 message taken, 0 gets answered\n"
     assert not (root / "abort").exists()
     assert not (root / ".rmqctl" / "control.sock").exists()
+
+
+def test_the_program_of_the_readme_puts_and_ends_a_transaction_at_a_served_store(root: Path) -> None:
+    readme = (REPOSITORY / "README.md").read_text("utf-8")
+    (program,) = re.findall(r"```python\n(.*?StoreClient.*?)```", readme, re.DOTALL)
+    with serving(root) as process:
+        exec(compile(program.replace("/tmp/store", str(root)), "README.md", "exec"), {})
+        rows = [rmqctl("get", topic, "-f", "json", store=root).json["messages"] for topic in ("OrderTopic", "Payments")]
+        assert [(row["body"], row["keys"], row["queue_offset"]) for found in rows for row in found] == [
+            (b64encode(b"hello").decode(), ["order-4711"], 0), (b64encode(b"42").decode(), [], 0),
+        ]  # fmt: skip
+        assert rmqctl("stop", store=root).code == 0
+        assert process.wait(PATIENCE_S) == 0
+    shown = rmqctl("transaction", "show", "-f", "json", store=root)
+    assert (shown.code, [(row["state"], row["producer_group"]) for row in shown.json["transactions"]]) == (
+        0, [("committed", "payers")],
+    )  # fmt: skip
+    assert {name: count for name, count in shown.json["counts"].items() if count} == {"committed": 1}
 
 
 def test_a_finding_reaches_the_log_when_it_comes_up_and_once_until_it_passes() -> None:
