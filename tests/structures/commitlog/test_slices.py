@@ -1,0 +1,178 @@
+"""Parts of segments: each record is in one part, wherever the cuts are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from store.config import StoreConfig
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.message import Message
+from store.formats.run import Run
+from store.structures.commitlog.bulk import MessageColumns
+from store.structures.commitlog.commit_log import read_store_timestamp
+from store.structures.commitlog.put_rules import PutRules
+from store.structures.commitlog.resync import has_bytes_in, read_on, runs_between
+from store.structures.commitlog.scan import DEFAULT_RULES, VERIFYING, Damage, ScanRules, scan_log
+from store.structures.commitlog.slices import LogSlice, readable_runs, split, split_into, walk_slice, whole_segment
+from tests.support.logs import record
+from tests.support.small_log import SmallLog, SmallSegment
+
+SEGMENT = 4096
+
+
+@pytest.fixture(scope="module")
+def log() -> SmallLog:
+    log = SmallLog()
+    log.put_many(20)
+    return log
+
+
+@pytest.fixture
+def store(log: SmallLog, tmp_path: Path) -> Path:
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(log.data.ljust(SEGMENT, b"\0"))
+    return tmp_path
+
+
+def places(steps: object) -> list[int]:
+    return [int(at) for step in steps if isinstance(step, Run) for at in step.log_offsets]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("size", "part_bytes", "starts"), [(0, 4, []), (4, 4, [0]), (5, 4, [0, 4]), (8, 4, [0, 4])])
+def test_a_segment_is_cut_every_so_many_bytes(size: int, part_bytes: int, starts: list[int]) -> None:
+    parts = split([StoredFile("f", 100, size, 0)], part_bytes)
+    stops = [*starts[1:], size][: len(starts)]
+    assert parts == [LogSlice("f", 100, size, start, stop) for start, stop in zip(starts, stops, strict=True)]
+    assert [(part.log_start, part.log_stop) for part in parts] == [(100 + a, 100 + b) for a, b in zip(starts, stops)]
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "parts"), [(8, 1, 1), (8, 3, 3), (9, 3, 3), (10, 3, 3), (2, 3, 2), (0, 3, 0)]
+)
+def test_a_segment_is_cut_into_so_many_parts(size: int, count: int, parts: int) -> None:
+    assert len(split_into([StoredFile("f", 0, size, 0)], count)) == parts
+
+
+def test_a_whole_segment_is_walked_from_its_first_byte() -> None:
+    assert whole_segment(StoredFile("f", 7, 9, 0)) == LogSlice("f", 7, 9, 0, 9, is_exact=True)
+
+
+@pytest.mark.parametrize("part_bytes", [1000, 103, 102, 50, 7])
+def test_each_record_is_in_the_part_in_which_it_begins(part_bytes: int, log: SmallLog, store: Path) -> None:
+    reader = StoreReader(str(store))
+    starts = [unit.log_offset for unit in log.units]
+    for part in split(reader.segments(), part_bytes):
+        expected = [at for at in starts if part.log_start <= at < part.log_stop]
+        assert places(walk_slice(reader, part, DEFAULT_RULES)) == expected
+        assert places(walk_slice(reader, part, DEFAULT_RULES, go_on=False)) == expected
+
+
+@pytest.mark.parametrize("with_bad_bodies", [False, True])
+def test_after_a_bad_body_a_part_goes_on(with_bad_bodies: bool, log: SmallLog, store: Path) -> None:
+    segment, bad = store / "commitlog" / f"{0:020d}", log.units[5].log_offset
+    data = bytearray(segment.read_bytes())
+    data[bad + 88] ^= 1
+    segment.write_bytes(data)
+    reader = StoreReader(str(store))
+    (part,) = split(reader.segments(), SEGMENT)
+    starts = [unit.log_offset for unit in log.units if with_bad_bodies or unit.log_offset != bad]
+    steps = list(walk_slice(reader, part, VERIFYING, with_bad_bodies=with_bad_bodies))
+    assert places(steps) == starts
+    assert [step.file_start + step.position for step in steps if isinstance(step, Damage)] == [bad]
+    assert places(walk_slice(reader, part, VERIFYING, go_on=False)) == starts[:5]
+    assert places(readable_runs(reader, part, VERIFYING)) == [at for at in starts if at != bad]
+    assert list(reader.damage.items()) == [((str(segment), bad), "bad body CRC")]
+
+
+def test_rules_take_all_records_for_right_unless_told() -> None:
+    assert (ScanRules(False, True, False, False), ScanRules(True, True, False, False)) == (DEFAULT_RULES, VERIFYING)
+
+
+@pytest.mark.parametrize("number", [0, 1, 19])
+def test_runs_between_begin_before_the_stop(number: int, log: SmallLog) -> None:
+    segments, at = [SmallSegment(memoryview(log.data))], log.units[number].log_offset
+    starts = [unit.log_offset for unit in log.units]
+    for stop in (at - 1, at, at + 1):
+        assert places(runs_between(segments, 0, stop, rules=DEFAULT_RULES)) == [one for one in starts if one < stop]
+    assert places(runs_between(segments, at, 1 << 20, rules=DEFAULT_RULES)) == starts[number:]
+
+
+@pytest.mark.parametrize("at", [0, 5])
+def test_a_walk_of_the_log_counts_bytes_from_its_stop_on_as_not_there(at: int, log: SmallLog) -> None:
+    unit, start = log.units[at], 1 << 20
+    data = b"".join(record(position=start + place) for place in range(0, len(record()) * 9, len(record())))
+    size = len(record())
+    segments = [SmallSegment(memoryview(log.data)), SmallSegment(memoryview(data), file_start=start)]
+    end = unit.log_offset + unit.size
+    for stop, count in ((end - 1, at), (end, at + 1), (end + 1, at + 1)):
+        assert len(places(scan_log(segments, stop=stop))) == count
+    assert len(places(scan_log(segments, start + size * at))) == 9 - at
+    assert len(places(scan_log(segments, unit.log_offset))) == 20 - at
+    assert places(scan_log([], 0)) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "ranges", "has"),
+    [(b"\0\0\1", [(0, 2)], False), (b"\0\0\1", [(0, 3)], True), (b"\0\0\1", [(2, 3)], True), (b"\1\0\0", [(1, 3)], False),
+     (b"\1", [], False), (b"\0\1\0\1", [(0, 1), (2, 4)], True)],
+)  # fmt: skip
+def test_bytes_are_looked_for_in_the_ranges_alone(data: bytes, ranges: list[tuple[int, int]], has: bool) -> None:
+    assert has_bytes_in(ranges, lambda start, stop: data[start:stop]) is has
+
+
+def test_a_search_goes_on_one_byte_after_damage() -> None:
+    asked: list[int] = []
+
+    def find(at: int) -> int | None:
+        asked.append(at)
+        return None
+
+    damage = next(iter(scan_log([SmallSegment(memoryview(b"\1" * 100), file_start=50)])))
+    assert list(read_on(lambda at: [damage], find, 50)) == [damage]
+    assert asked == [51]
+
+
+@pytest.mark.parametrize("sys_flag", [0, 0x10, 0x20, 0x30])
+def test_the_store_time_is_read_after_the_born_host(sys_flag: int) -> None:
+    for time_ms in (-1, 1_700_000_000_123):
+        assert read_store_timestamp(memoryview(record(sys_flag=sys_flag, store_timestamp_ms=time_ms))) == time_ms
+
+
+ROOM = 1024 - 8 - 91 - 1
+"""Bytes of a body with which a record of a one-letter topic fills a segment of 1024 bytes up to its blank."""
+
+
+@pytest.mark.parametrize(
+    ("most", "segment", "body", "properties", "refused"),
+    [
+        (100, 4096, 99, 0, False), (100, 4096, 100, 0, False), (100, 4096, 101, 0, True),
+        (4096, 1024, ROOM, 0, False), (4096, 1024, ROOM + 1, 0, True), (4096, 1024, ROOM - 5, 5, False),
+        (4096, 1024, ROOM - 5, 6, True), (9, 1 << 20, 0, 32_767, False), (9, 1 << 20, 0, 32_768, True),
+        (9, 1 << 20, 9, 65_537 - 91 - 10, True),
+    ],
+)  # fmt: skip
+def test_a_message_is_refused_above_each_limit(
+    most: int, segment: int, body: int, properties: int, refused: bool
+) -> None:
+    rules = PutRules(StoreConfig(max_message_size=most), segment)
+    message = Message("T", bytes(body), 0, b"p" * properties)
+    columns = MessageColumns.of([Message("T"), message, Message("T", queue_id=-1)])
+    assert rules.refuse_rows(columns).tolist() == [False, refused, True]
+    assert (rules.refuse_batch([message], is_batch=False) is not None) is refused
+
+
+@pytest.mark.parametrize(("bodies", "is_refused"), [([56], False), ([57], False), ([78], False), ([79], True),
+                                                    ([28, 28], False), ([28, 29], True)])  # fmt: skip
+def test_a_batch_counts_as_it_is_sent(bodies: list[int], is_refused: bool) -> None:
+    rules = PutRules(StoreConfig(max_message_size=100), 4096)
+    assert (rules.refuse_batch([Message("T", bytes(size)) for size in bodies]) is not None) is is_refused
+
+
+def test_a_delayed_message_waits_in_the_queue_before_its_level() -> None:
+    rules = PutRules(StoreConfig(), 4096)
+    waiting = rules.delayed(Message.of("T", "x", delay_level=3, queue_id=5))
+    assert (waiting.topic, waiting.queue_id) == ("SCHEDULE_TOPIC_XXXX", 2)
+    assert sorted(waiting.properties.split(b"\x02")) == [b"DELAY\x013", b"REAL_QID\x015", b"REAL_TOPIC\x01T"]
+    assert rules.delayed(Message.of("T", "x")) == Message("T", b"x")
