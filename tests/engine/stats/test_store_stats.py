@@ -145,6 +145,16 @@ def test_each_time_is_in_its_class(elapsed_ms: int, place: int) -> None:
     assert (latency.max_ms, latency.total_ms) == (elapsed_ms, elapsed_ms)
 
 
+# One put's time, and the bound of its bucket: the time that all puts took at most.
+BOUNDS = [(0, 1), (1, 1), (2, 2), (20, 20), (21, 22), (47, 48), (49, 50), (51, 55), (95, 95), (96, 100), (101, 110)]
+BOUNDS += [(191, 200), (201, 250), (251, 300), (451, 500), (501, 600), (901, 1000), (1001, 2000), (9001, 10_000)]
+
+
+@pytest.mark.parametrize(("elapsed_ms", "bound_ms"), [*BOUNDS, (10_001, (1 << 63) - 1)])
+def test_a_time_counts_as_its_buckets_bound(elapsed_ms: int, bound_ms: int) -> None:
+    assert rotated(elapsed_ms).percentile(1.0) == bound_ms
+
+
 def test_totals_of_latency_outlive_the_minute_and_the_minute_does_not() -> None:
     latency = rotated(7, 3)
     latency.note(5)

@@ -57,7 +57,8 @@ messages = st.builds(
 def rows_of(many: list[Message]) -> MessageRows:
     data = b"".join(
         encode_record(
-            message, topic=message.topic.encode(), queue_offset=number, log_offset=START, store_timestamp_ms=1000 + number,
+            message, topic=message.topic.encode(), queue_offset=number, log_offset=START,
+            store_timestamp_ms=1000 + number,
             sys_flag=message.sys_flag | host_flags(message.born_host, message.store_host),
         )
         for number, message in enumerate(many)
