@@ -18,13 +18,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from store.files.mapped_file import MappedFile
-from store.files.store_reader import StoredFile, StoreReader
+from store.files.store_reader import StoreReader
 from store.formats.dledger import DLEDGER_HEADER
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import LogEnd, find_end
 from store.structures.commitlog.resync import find_record
-from store.structures.dledger.files import HEADER_SIZE, EntryIndex, read_member_state, start_faults
+from store.structures.dledger.files import HEADER_SIZE, EntryIndex, read_member_state
 from store.structures.trap import Trap
 from store.verbs.recover.lost import LossCounter
 from store.verbs.recover.recover import END_OF_LOG
@@ -69,19 +69,6 @@ def foretell_dledger_start(opened: OpenedStore, mode: str) -> SimulatedStart:
     outcome.files = [_kept(file) for file in files_afterwards(opened)]
     _end_at_commit(opened, outcome)
     return outcome
-
-
-def dledger_blockers(opened: OpenedStore) -> Iterator[Trap]:
-    """Each file of the member that ends its process at the start."""
-    folder = opened.layout.dledger
-    assert folder is not None
-    index = EntryIndex(StoreReader(str(folder.parent), opened.fs), folder.name)
-    own = set(opened.layout.writable_commitlogs)
-    segments = [segment for segment in opened.log.segments.files if segment.path.parent in own]
-    data_files = [StoredFile(str(one.path), one.file_start, one.size, 0) for one in segments]
-    for path, fault in start_faults(index.index_files, data_files):
-        code = "dledger-index-files" if path.startswith(f"{folder.name}/index/") else "dledger-data-files"
-        yield Trap(code, f"DLedger ends the process: {path}: {fault}")
 
 
 def _newer_entry(opened: OpenedStore) -> int | None:

@@ -23,12 +23,13 @@ from store.formats.run import Run
 from store.formats.wording import amount
 from store.kernels.native import clock_ms
 from store.layout import StoreLayout, is_topic_folder_name, segment_name
-from store.opened.detect import FoundStore, find_store, make_layout, queue_type_faults, require_store
+from store.opened.detect import FoundStore, find_store, make_layout, names_of, queue_type_faults, require_store
 from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
 from store.opened.reach import reach_store
 from store.structures.commitlog.scan import Blank, End, scan_segment
 from store.structures.consumequeue.queue_set import QueueKey
+from store.structures.registry import present
 from store.structures.trap import Trap
 from store.verbs.recover.confirm import confirm_offset
 from store.verbs.recover.differences import JAVA_MAX_ARRAY_SIZE, claimed_size, has_zero_last_file
@@ -36,7 +37,6 @@ from store.verbs.recover.foreign import index_folders
 from store.verbs.recover.lost import LossReport
 from store.verbs.recover.recover import RecoveryReport, finish_start, recover_store
 from store.verbs.recover.refused_topics import refused_at_start, refused_later
-from store.verbs.recover.side_blockers import side_blockers, timer_traps
 from store.verbs.recover.unseen import unseen_messages
 from store.verbs.recover.walk import Progress
 
@@ -140,17 +140,23 @@ def simulate_start(
     except StoreError as error:
         return _refused(found, fs, error)
     try:
-        is_5_3 = found.line.starts_at_queue_end
-        for trap in side_blockers(opened) if is_5_3 else ():
+        for trap in _of_rooms(opened, "blockers"):
             files, blocker = list(_files_on_disk(found.layout, fs)), (trap.code, trap.subject)
             return SimulatedStart(found.line.name, starts=False, reason=trap.detail, blocker=blocker, files=files)
         start = _foretell(opened, mode, scratch, progress)
-        start.traps += timer_traps(opened) if is_5_3 and start.starts else ()
+        start.traps += _of_rooms(opened, "traps") if start.starts else ()
         return start
     except DamagedFile as error:
         return _refused(found, fs, error)
     finally:
         opened.close()
+
+
+def _of_rooms(opened: OpenedStore, kind: str) -> Iterator[Trap]:
+    """Ask the room of each structure that is there and that the line knows for its `blockers` or `traps`."""
+    for one in present(names_of(opened.layout, opened.fs)):
+        room = one.furniture("start") if opened.line.name in one.lines else None
+        yield from getattr(room, kind, lambda opened: ())(opened)
 
 
 def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress | None) -> SimulatedStart:

@@ -1,0 +1,25 @@
+"""Find faults that fail the load of the compaction store.
+
+Other names, or a wrong length, in one of its two trees.
+
+Source: CompactionStore.load (5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from store.files.store_reader import StoreReader
+from store.structures.compaction.files import queues_of, start_faults
+from store.structures.trap import Trap
+
+if TYPE_CHECKING:
+    from store.opened.opened_store import OpenedStore
+
+
+def blockers(opened: OpenedStore) -> Iterator[Trap]:
+    """Find each fault that fails the load."""
+    for queue in queues_of(StoreReader(str(opened.layout.root), opened.fs)):
+        for file, fault in start_faults(queue):
+            yield Trap("compaction-files", f"the compaction store is not loaded: {file.path}: {fault}")

@@ -1,0 +1,46 @@
+"""Find faults of the timer's files that decide about a start.
+
+    wrong length   of the wheel or a log file: the broker stops
+    lost part      the broker starts, and messages are delivered twice or never
+
+Source: TimerWheel, TimerMessageStore.load (5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from store.formats.topics import TIMER_TOPIC
+from store.structures.timer.files import read_timer_files
+from store.structures.timer.review import describe_duplicates
+from store.structures.trap import Trap
+
+if TYPE_CHECKING:
+    from store.opened.opened_store import OpenedStore
+
+TIMER_QUEUE = TIMER_TOPIC, 0
+
+
+def blockers(opened: OpenedStore) -> Iterator[Trap]:
+    """Find each file of a wrong length."""
+    for name, fault in read_timer_files(opened.layout, opened.fs).start_faults():
+        yield Trap("timer-length", f"{name}: {fault}")
+
+
+def traps(opened: OpenedStore) -> Iterator[Trap]:
+    """Find each lost part of the timer's files, and the consequence of a start without it.
+
+    Where no part is lost, the messages that a start delivers or rolls once more.
+    """
+    queue = opened.queues.find(*TIMER_QUEUE)
+    if queue is None and not opened.fs.exists(opened.layout.root / "timerlog"):
+        return
+    files = read_timer_files(opened.layout, opened.fs)
+    lost = list(files.lost_parts(queue.max_offset if queue is not None else 0))
+    if lost:
+        yield from (Trap(code, fault) for code, fault in lost)
+        return
+    count, fault = describe_duplicates(opened)
+    if count:
+        yield Trap("timer-again", fault)
