@@ -437,8 +437,7 @@ class CommitLog:
 
     def earliest_time(self) -> int:
         """Store time of the first record, -1 without one."""
-        offset = self.min_offset
-        return self.store_timestamp(offset, RECORD_MIN_SIZE) if offset >= 0 else -1
+        return self.store_timestamp(self.min_offset, RECORD_MIN_SIZE)
 
     def scan(self, log_offset: int | None = None, rules: ScanRules = DEFAULT_RULES) -> Iterator[Step]:
         """The walk over the log from `log_offset` on."""

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from store import open_store
 from store.config import StoreConfig
 from store.files.store_reader import StoredFile, StoreReader
+from store.formats.columns import DamageReason
 from store.formats.message import Message
 from store.formats.run import Run
 from store.structures.commitlog.bulk import MessageColumns
@@ -84,6 +86,41 @@ def test_after_a_bad_body_a_part_goes_on(with_bad_bodies: bool, log: SmallLog, s
     assert starts_of(walk_slice(reader, part, VERIFYING, go_on=False)) == starts[:5]
     assert starts_of(readable_runs(reader, part, VERIFYING)) == [at for at in starts if at != bad]
     assert list(reader.damage.items()) == [((str(segment), bad), "bad body CRC")]
+
+
+@pytest.mark.parametrize(
+    ("start", "is_exact", "damaged"), [(0, False, [0]), (0, True, [0]), (9, True, [9]), (9, False, [])]
+)
+def test_a_part_begins_at_its_first_record_or_exactly_where_it_is_told(
+    start: int, is_exact: bool, damaged: list[int], log: SmallLog, store: Path
+) -> None:
+    segment = store / "commitlog" / f"{0:020d}"
+    segment.write_bytes(b"\1" * 8 + segment.read_bytes()[8:])
+    part = LogSlice(str(segment.relative_to(store)), 0, SEGMENT, start, SEGMENT, is_exact)
+    steps = list(walk_slice(StoreReader(str(store)), part, DEFAULT_RULES))
+    assert [step.file_start + step.position for step in steps if isinstance(step, Damage)] == damaged
+    assert starts_of(steps) == [unit.log_offset for unit in log.units[1:]]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"), [(record(v2=True), DamageReason.V2_RECORD), (b"\1" * 99, DamageReason.BAD_MAGIC)]
+)
+def test_a_record_of_5_x_is_named_where_it_is_damage(data: bytes, reason: DamageReason) -> None:
+    (step,) = scan_log([SmallSegment(memoryview(data))], rules=ScanRules(accept_v2=False))
+    assert isinstance(step, Damage)
+    assert step.reason == reason
+
+
+@pytest.mark.parametrize(("sys_flag", "counted"), [(0, 1), (4, 0), (8, 1), (12, 0)])
+@pytest.mark.parametrize("with_crc", [False, True])
+def test_prepared_and_rolled_back_messages_take_no_queue_offset(
+    sys_flag: int, counted: int, with_crc: bool, tmp_path: Path
+) -> None:
+    settings = {"enabledAppendPropCRC": with_crc}
+    with open_store(tmp_path / "s", read_only=False, settings=settings, compat="5.3") as store:
+        store.put(Message("T"))
+        result = store.put(Message("T", sys_flag=sys_flag))
+        assert (result.queue_offset, store.put(Message("T")).queue_offset) == (counted, 1 + counted)
 
 
 def test_rules_take_all_records_for_right_unless_told() -> None:

@@ -1,0 +1,84 @@
+"""Exports as files: each row is in the file of its partition, in each kind as it is in the table."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow.parquet as pq
+import pytest
+
+from store import Message, open_store
+from store.query.embedded import export as module
+from tests.cli.running import rmqctl
+
+TOPICS = ("A", "%RETRY%g", "B=b")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("export") / "s"
+    with open_store(root, read_only=False, clock=lambda: 86_400_000 + 7) as opened:
+        for number in range(12):
+            tags = None if number % 2 else "t,1"
+            opened.put(Message.of(TOPICS[number % 3], b"-%d" % number, tags=tags, keys=["k"], queue_id=number % 2))
+    return root
+
+
+def exported(store: Path, target: Path, kind: str, *words: str) -> Path:
+    run = rmqctl("export", "--to", target, "--as", kind, *words, store=store)
+    assert run.code == 0, run.err
+    return target
+
+
+def bodies(path: Path) -> list[str]:
+    """Numbers of the messages in a file."""
+    if path.suffix == ".parquet":
+        found = [row["body"] for row in pq.read_table(path, partitioning=None).to_pylist()]
+    elif path.suffix == ".csv":
+        found = [base64.b64decode(row["body"]) for row in csv.DictReader(path.open(encoding="utf-8"))]
+    else:
+        found = [json.loads(line)["body"].encode() for line in path.open(encoding="utf-8")]
+    return [body[1:].decode() for body in found]
+
+
+@pytest.mark.parametrize("most_open", [1, 2, 99])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
+def test_each_message_is_in_the_files_of_its_partition(
+    kind: str, most_open: int, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_OPEN", most_open)
+    target = exported(store, tmp_path / "out", kind, "--partition-by", "topic,queue_id,day")
+    found: dict[str, list[str]] = {}
+    for path in sorted(target.rglob("*.*")):
+        found.setdefault(str(path.parent.relative_to(target)), []).extend(bodies(path) if path.is_file() else [])
+    expected: dict[str, list[str]] = {}
+    for number in range(12):
+        place = f"topic={TOPICS[number % 3]}/queue_id={number % 2}/day=1970-01-02"
+        expected.setdefault(place, []).append(str(number))
+    assert {unquote(place): numbers for place, numbers in found.items()} == expected
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
+def test_an_export_without_messages_is_a_file_of_its_columns(kind: str, store: Path, tmp_path: Path) -> None:
+    target = exported(store, tmp_path / "out", kind, "--where", "topic = 'none'")
+    assert [path.name for path in target.iterdir()] == [f"part-00000.{kind}"]
+    assert bodies(target / f"part-00000.{kind}") == []
+
+
+def test_csv_has_times_bytes_and_lists_as_text(store: Path, tmp_path: Path) -> None:
+    target = exported(store, tmp_path / "out", "csv", "--where", "body_size = 2 and topic = 'A' and queue_id = 0")
+    with (target / "part-00000.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["store_timestamp"], row["tags"], row["keys"], row["body"]) for row in rows] == [
+        ("1970-01-02T00:00:00.007Z", "t,1", '["k"]', base64.b64encode(b"-%d" % number).decode()) for number in (0, 6)
+    ]
+
+
+def test_a_partition_without_a_value_has_a_folder_of_its_own(store: Path, tmp_path: Path) -> None:
+    target = exported(store, tmp_path / "out", "parquet", "--partition-by", "tags")
+    names = sorted(unquote(path.name) for path in target.iterdir())
+    assert names == ["tags=__HIVE_DEFAULT_PARTITION__", "tags=t,1"]
