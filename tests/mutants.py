@@ -41,7 +41,7 @@ from tests.support.operators import TOLD, Mutant, code_of, mutants_of
 from tests.support.warm import PASSED, TESTS_FAILED, WORKERS, Change, Chosen, Known, Limited, Warm, imported_as, in_fork
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_S = 5
+MOST_S = 10
 """A mutant is tried for so long, by what the tests take without one."""
 WANTED_SHARE = 0.9
 FLOORS = ("store/structures/", "store/verbs/", "store/engine/", "store/query/")
@@ -121,6 +121,18 @@ TESTS = {
     "store/query/embedded": ("tests/query/embedded", "tests/query/tables", "tests/cli/test_replay.py"),
     "store/reading": ("tests/reading", "tests/golden/test_reading.py"),
     "store/change": ("tests/change", "tests/verbs/recover/test_durable.py", "tests/verbs/recover/test_undo.py"),
+    "store/verbs/check": (
+        "tests/verbs/check",
+        "tests/structures/test_damaged_structures.py",
+        "tests/structures/test_foretold.py",
+        "tests/structures/test_compared_at_once.py",
+        "tests/structures/consumequeue/test_light_queues.py",
+        "tests/verbs/recover/test_checkpoint_review.py",
+        "tests/verbs/recover/test_overwritten.py",
+        "tests/opened/test_hostile_names.py",
+        "tests/cli/test_check.py",
+    ),
+    "store/verbs/find": ("tests/verbs/find", "tests/verbs/test_segment.py", "tests/structures/batchqueue"),
     "store/layout.py": ("tests/test_layout.py",),
     "store/formats": (
         "tests/formats",

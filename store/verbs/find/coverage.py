@@ -9,6 +9,7 @@ key is asked once for each topic. A broker indexes no rolled-back record: only a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from store.formats.topics import LMQ_PREFIX
 from store.structures.index.geometry import Geometry, given_geometry, infer_geometry
 from store.structures.index.index_file import IndexFile
 
-END_OF_TIME_MS = (1 << 63) - 1
+END_OF_TIME_MS = sys.maxsize
 
 
 class Stretch(NamedTuple):

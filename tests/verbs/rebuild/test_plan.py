@@ -1,0 +1,166 @@
+"""The plan of a rebuild: its files, facts, losses and promises, by whole rows."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store import open_store, plan_rebuild
+from store.config import StoreConfig
+from store.errors import StoreError
+from store.files.filesystem import Filesystem
+from store.formats.checkpoint_page import CheckpointPage, decode_checkpoint
+from store.formats.queue_unit import UNIT
+from store.verbs.rebuild.local import rebuild_locally
+from store.verbs.rebuild.publish import staged_files
+from store.verbs.rebuild.scope import RebuildReport, RebuildScope
+from tests.support.golden import copy_store
+from tests.support.stores import SMALL, Clock, make_store
+from tests.verbs.rebuild.stores import expired_store
+
+OTHERS = ["consumequeue/T/0", "consumequeue/T/2"]
+SIZE, COUNT = SMALL["mappedFileSizeCommitLog"], 60
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_store(tmp_path_factory.mktemp("whole") / "store", COUNT)
+
+
+@pytest.fixture
+def root(whole: Path, tmp_path: Path) -> Path:
+    return copy_store(whole, tmp_path / "store")
+
+
+def files_in(root: Path, *folders: str) -> list[str]:
+    paths = (path for name in folders for path in (root / name).rglob("*") if path.is_file())
+    return sorted(str(path.relative_to(root)) for path in paths)
+
+
+def set_checkpoint(root: Path, **fields: int) -> CheckpointPage:
+    """Change these fields of the checkpoint; gives the page."""
+    path = root / "checkpoint"
+    page = decode_checkpoint(path.read_bytes())._replace(**fields)
+    path.write_bytes(page.encode())
+    return page
+
+
+@pytest.mark.parametrize(
+    ("scope", "kept", "made"),
+    [
+        (RebuildScope(), [], ["consumequeue", "index"]),
+        (RebuildScope(index=False), ["index"], ["consumequeue"]),
+        (RebuildScope(queues=False), ["consumequeue"], ["index"]),
+        (RebuildScope(index=False, queue_id=1), [*OTHERS, "index"], ["consumequeue/T/1"]),
+        (RebuildScope(index=False, topic="U"), ["consumequeue", "index"], []),
+    ],
+)
+def test_the_files_of_the_scope_are_replaced_and_the_others_stay(
+    scope: RebuildScope, kept: list[str], made: list[str], root: Path
+) -> None:
+    before = files_in(root, "consumequeue", "index")
+    stay = files_in(root, *kept)
+    with plan_rebuild(root, scope, settings=SMALL, clock=Clock()) as change:
+        rows = [(row["action"], row["file"]) for row in change.rows() if row["file"] != "checkpoint"]
+        facts = change.facts
+    published = [file for action, file in rows if action != "remove"]
+    removed = [file for action, file in rows if action == "remove"]
+    assert published == sorted(published)
+    assert {file for file in published if file.startswith("consumequeue")} == set(
+        files_in(root, *(name for name in made if name != "index"))
+    )
+    assert set(removed) == set(before) - set(stay) - set(published)
+    with open_store(root) as store:
+        end = max(one.log_offset + one.size for number in range(3) for one in store.messages("T", number))
+    assert facts == {
+        "lost_messages": 0, "log_end": end, "stopped_by": facts["stopped_by"], "message_count": COUNT,
+    }  # fmt: skip
+
+
+def test_an_empty_log_beside_queues_is_refused_and_loses_what_they_show(root: Path) -> None:
+    shutil.rmtree(root / "commitlog")
+    (root / "commitlog").mkdir()
+    with pytest.raises(StoreError):
+        plan_rebuild(root, settings=SMALL)
+    with plan_rebuild(root, settings=SMALL, force_empty_log=True) as change:
+        assert (change.lost, change.facts["lost_messages"]) == ({"T": COUNT}, COUNT)
+    for scope, lost in ((RebuildScope(queue_id=1), 20), (RebuildScope(queues=False), 0), (RebuildScope(topic="U"), 0)):
+        with plan_rebuild(root, scope, settings=SMALL, force_empty_log=True) as change:
+            assert sum(change.lost.values()) == lost
+
+
+def test_a_dry_run_takes_no_lock_and_leaves_the_store_as_it_is(root: Path) -> None:
+    before = files_in(root, ".")
+    with plan_rebuild(root, settings=SMALL, dry_run=True), plan_rebuild(root, settings=SMALL, dry_run=True):
+        assert files_in(root, ".") == before
+    with plan_rebuild(root, settings=SMALL), pytest.raises(StoreError):
+        plan_rebuild(root, settings=SMALL)
+
+
+def test_another_engine_builds_the_files_in_place_of_this_process(root: Path) -> None:
+    asked: list[Any] = []
+
+    def build(staged: Path, config: StoreConfig, scope: RebuildScope, rules: Any) -> RebuildReport:
+        asked.append(scope)
+        return RebuildReport(7, "the test", 3, 0, ("a finding",))
+
+    with plan_rebuild(root, RebuildScope(queue_id=2), settings=SMALL, rebuild=build) as change:
+        assert change.facts == {"lost_messages": 20, "log_end": 7, "stopped_by": "the test", "message_count": 3}
+        assert change.notes[0] == "a finding"
+    assert asked == [RebuildScope(queue_id=2)]
+
+
+@pytest.mark.parametrize(("later", "index_ms"), [(-1, -1), (0, 0), (1, 0), (99, 0)])
+def test_the_checkpoint_is_lowered_to_the_full_files_of_the_new_index(
+    later: int, index_ms: int, root: Path, tmp_path: Path
+) -> None:
+    report = rebuild_locally(
+        str(root), tmp_path / "new", StoreConfig().with_settings(SMALL), RebuildScope(queues=False), clock=Clock()
+    )
+    full = sorted((tmp_path / "new/index").iterdir())[-2].read_bytes()
+    reached = int.from_bytes(full[8:16], "big")
+    before = set_checkpoint(root, index_ms=reached + later)
+    for scope in (RebuildScope(index=False), RebuildScope()):
+        with plan_rebuild(root, scope, settings=SMALL, clock=Clock()) as change:
+            change.apply()
+        page = decode_checkpoint((root / "checkpoint").read_bytes())
+        assert page == (before._replace(index_ms=reached + index_ms) if scope.index else before)
+    assert report.record_count == COUNT
+
+
+def test_beside_an_empty_log_the_checkpoint_promises_nothing(root: Path) -> None:
+    before = set_checkpoint(root, index_ms=5, physic_ms=6, logics_ms=7)
+    shutil.rmtree(root / "commitlog")
+    (root / "commitlog").mkdir()
+    with plan_rebuild(root, RebuildScope(index=False), settings=SMALL, force_empty_log=True) as change:
+        change.apply()
+    page = decode_checkpoint((root / "checkpoint").read_bytes())
+    assert page == before._replace(physic_ms=0, logics_ms=0, index_ms=0)
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_progress_is_in_bytes_from_the_logs_start(start: int, tmp_path: Path) -> None:
+    root = (expired_store if start else make_store)(tmp_path / "store", *([] if start else [200]))
+    told: list[int] = []
+    report = rebuild_locally(
+        str(root), tmp_path / "new", StoreConfig().with_settings(SMALL), RebuildScope(), clock=Clock(),
+        on_progress=told.append,
+    )  # fmt: skip
+    assert (told == sorted(told), told[-1]) == (True, report.log_end - start * SIZE)
+    assert report.file_count == len(staged_files(tmp_path / "new", Filesystem())) > 0
+    assert staged_files(tmp_path / "new", Filesystem()) == sorted(staged_files(tmp_path / "new", Filesystem()))
+
+
+@pytest.mark.parametrize("records", [1, 7])
+def test_records_beyond_the_confirmed_offset_get_no_units(records: int, root: Path, tmp_path: Path) -> None:
+    with open_store(root) as store:
+        ends = sorted(one.log_offset + one.size for number in range(3) for one in store.messages("T", number))
+    config = StoreConfig().with_settings(SMALL)
+    for confirmed, count in ((ends[records - 1] - 1, records - 1), (ends[records - 1], records), (10**9, COUNT)):
+        new = tmp_path / str(confirmed)
+        rebuild_locally(str(root), new, config, RebuildScope(confirmed=confirmed), clock=Clock())
+        data = b"".join((new / path).read_bytes() for path in files_in(new, "consumequeue"))
+        assert sum(size > 0 for _, size, _ in UNIT.iter_unpack(data)) == count
