@@ -225,7 +225,8 @@ class Room:
     def _change(self, mutant: Mutant, known: Known) -> Change:
         """Choose the tests that run the statement, or any where it runs at import: who uses a constant is not seen.
 
-        Those that are named for the module come first, then those that run its lines, and the shortest.
+        Those that are named for the module come first, then those that run its lines, and the shortest. Each of the
+        two may take MOST_S.
         """
         path, place = str(ROOT / mutant.file), mutant.place
         source = (ROOT / mutant.file).read_text(encoding="utf-8")
@@ -237,11 +238,10 @@ class Room:
             name: known.tests[name].seconds for name in (known.tests if self._at_import(mutant, known) else reached)
         }
         stem = f"test_{Path(path).stem}.py"
-        tests = dict(sorted(near.items(), key=lambda test: (stem not in test[0], test[0] not in reached, test[1])))
-        sums = accumulate(tests.values())
-        chosen = [name for name, total in zip(tests, sums, strict=True) if total <= MOST_S or name == next(iter(tests))]
+        tests = sorted(near.items(), key=lambda test: (test[0] not in reached, test[1]))
+        named, others = ([test for test in tests if (stem in test[0]) == is_named] for is_named in (True, False))
         original = partial(compile, source, path, "exec", dont_inherit=True)
-        return Change(partial(code_of, mutant, source, path), original, {name: tests[name] for name in chosen})
+        return Change(partial(code_of, mutant, source, path), original, {**_first_of(named), **_first_of(others)})
 
     def _tried_anew(self, mutant: Mutant, code: int | None) -> int:
         """Try a mutant in a process that has not imported its module, where it could not be tried otherwise."""
@@ -264,6 +264,12 @@ class Room:
         for file, kept in self._kept():
             if file in self._known.files and file not in self._known.failing and not kept.exists():
                 kept.write_bytes(pickle.dumps(self._known.files[file]))
+
+
+def _first_of(tests: Sequence[tuple[str, float]]) -> dict[str, float]:
+    """Take tests from the front that take MOST_S together, one at least."""
+    sums = accumulate(seconds for _, seconds in tests)
+    return dict(test for test, total in zip(tests, sums, strict=True) if total <= MOST_S or test == tests[0])
 
 
 def tests_of(room: str) -> tuple[str, ...]:

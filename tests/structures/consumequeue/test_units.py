@@ -166,12 +166,12 @@ WORDS = [
         "consumers' offsets point 4 messages too far"
     ),
     (
-        "T, queue 1: the messages with queue offsets 3 to 4 came where 5 is next, with the unit at 5 to 6 as in a broker: "
-        "consumers' offsets point 2 messages too low"
+        "T, queue 1: the messages with queue offsets 3 to 4 came where 5 is next, with the unit at 5 to 6 as "
+        "in a broker: consumers' offsets point 2 messages too low"
     ),
     (
-        "T, queue 1: the message with queue offset 3 came where 5 is next, without a unit: others have these queue offsets; "
-        "put them again"
+        "T, queue 1: the message with queue offset 3 came where 5 is next, without a unit: others have these "
+        "queue offsets; put them again"
     ),
 ]
 OUT_OF_ORDER = [FIRST, OutOfOrder("T", 1, 3, 5, 2), OutOfOrder("T", 1, 3, 5, has_unit=False)]
