@@ -125,6 +125,7 @@ TESTS = {
         "tests/verbs/check",
         "tests/structures/test_damaged_structures.py",
         "tests/structures/test_foretold.py",
+        "tests/structures/test_refused_attributes.py",
         "tests/structures/test_compared_at_once.py",
         "tests/structures/consumequeue/test_light_queues.py",
         "tests/verbs/recover/test_checkpoint_review.py",

@@ -53,7 +53,7 @@ class Listing:
         extensions, foreign_extensions = _queue_files(files, "consumequeue_ext", links)
         indexes = tuple(files.index_files())
         sizes = Counter(file.size for of_queue in found.values() for file in of_queue)
-        usual = int(str(settings.get("mappedFileSizeConsumeQueue", 0))) or (sizes.most_common(1)[0][0] if sizes else 0)
+        usual = int(str(settings.get("mappedFileSizeConsumeQueue", 0))) or max(sizes, key=sizes.__getitem__, default=0)
         strangers = [*_foreign_in_commitlog(files), *foreign, *foreign_extensions, *_foreign_in_index(files, links)]
         return cls(
             segments=tuple(files.segments()),
@@ -92,7 +92,7 @@ def _queue_files(
     for entry in files.below(folder):
         links += [entry.path] if entry.is_link and not entry.kind else []
         names = entry.path.split("/")[1:]
-        queue_id = parse_queue_id(names[1]) if len(names) > 1 else 0
+        queue_id = parse_queue_id(names[1]) if len(names) > 1 else None
         if len(names) == 1 and not entry.is_folder:
             foreign.append((entry.path, "a file where topics' folders are", HARMLESS))
         elif len(names) == 2 and (queue_id is None or not entry.is_folder):

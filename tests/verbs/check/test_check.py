@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,25 +13,28 @@ from typing import Any
 import pytest
 
 from store import open_store
-from store.errors import BadRequest
+from store.errors import BadRequest, StoreIOError
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.message import StoredMessage
 from store.formats.queue_unit import PRE_BLANK, UNIT
 from store.structures.findings import (
     BAD_SELF_OFFSET,
     CHECKPOINT_AHEAD,
+    CHECKPOINT_INVALID,
     FOREIGN_FILE,
     INDEX_ENTRY_NOWHERE,
     LINK,
     LOST_INDEX,
+    MISSING_INDEX_ENTRY,
     MISSING_SEGMENT,
+    MISSING_UNIT,
     QUEUE_GAP,
     STALE_TAIL,
     TIME_BACKWARDS,
     UNIT_NOWHERE,
     Finding,
 )
-from store.verbs.check import writer
+from store.verbs.check import promises, writer
 from store.verbs.check.check import CheckOptions, check_files, is_chosen, require_within
 from store.verbs.check.listing import (
     HARMLESS,
@@ -42,6 +46,7 @@ from store.verbs.check.listing import (
     Listing,
 )
 from store.verbs.check.seams import SegmentSummary, lost_index_findings, seam_findings
+from store.verbs.check.segment import Derived, SegmentRules, check_segment
 from tests.support.golden import copy_store
 from tests.support.stores import SMALL, make_store
 
@@ -117,6 +122,12 @@ def test_links_are_listed_and_what_they_lead_to_counts(root: Path, tmp_path: Pat
         (root / name).rename(tmp_path / str(number))
         (root / name).symlink_to(tmp_path / str(number))
     assert findings(root) == [Finding(LINK, name, 0, detail=LINKED) for name in names]
+
+
+def test_what_is_in_a_folder_among_the_index_files_is_part_of_it(root: Path) -> None:
+    (root / "index/folder").mkdir()
+    (root / "index/folder/x.bak").touch()
+    assert [one.file for one in findings(root)] == ["index/folder"]
 
 
 def listing_of(*names: tuple[str, int], settings: dict[str, object] | None = None) -> Listing:
@@ -253,6 +264,75 @@ def test_the_checkpoint_promises_no_more_than_the_files_reach(field: str, later:
     assert all(one.detail.endswith(detail.split("{}")[1]) for one in found)
 
 
+NO_CHECKPOINT = "there is no checkpoint: an abnormal recovery reads the whole log"
+
+
+@pytest.mark.parametrize(("size", "fault"), [(None, NO_CHECKPOINT), (23, "23 bytes, expected 4096"), (4096, None)])
+def test_a_checkpoint_that_is_missing_or_short_is_found(size: int | None, fault: str | None, root: Path) -> None:
+    data = (root / "checkpoint").read_bytes()
+    (root / "checkpoint").unlink()
+    if size is not None:
+        (root / "checkpoint").write_bytes(data[:size])
+    expected = [Finding(CHECKPOINT_INVALID, "checkpoint", 0, detail=fault)] if fault else []
+    assert findings(root, CHECKPOINT_INVALID) == expected
+
+
+def test_a_checkpoint_of_which_nothing_can_be_read_is_found(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (errno.EIO, errno.EACCES):
+        error = StoreIOError("its bytes can't be read", errno=number)
+        monkeypatch.setattr(promises, "read_file", lambda files, error=error: raised(error))
+        found = promises.checkpoint_file_findings(StoreReader(str(root)))
+        if number in promises.UNREADABLE:
+            expected = Finding(CHECKPOINT_INVALID, f"{root}/checkpoint", 0, detail=error.reason)
+            assert list(found) == [expected]
+        else:
+            with pytest.raises(StoreIOError):
+                list(found)
+
+
+def raised(error: Exception) -> Any:
+    raise error
+
+
+@pytest.mark.parametrize("has_segment", [True, False])
+def test_beside_a_log_without_records_the_checkpoint_promises_nothing(has_segment: bool, tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    if has_segment:
+        (tmp_path / "commitlog" / f"{0:020d}").write_bytes(bytes(SIZE))
+    numbers = (1, 0, 0, 0, 1)
+    (tmp_path / "checkpoint").write_bytes(b"".join(one.to_bytes(8, "big") for one in numbers).ljust(4096, b"\0"))
+    rows = [(one.offset, one.detail) for one in findings(tmp_path, CHECKPOINT_AHEAD)]
+    assert rows == [
+        (0, "physic is 1, 1 ms later than anything in the files"),
+        (32, "confirm is 1, 1 bytes later than anything in the files"),
+    ]
+
+
+def test_a_unit_of_the_first_record_of_a_log_that_is_gone_is_found(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 1)
+    (root / "commitlog" / f"{0:020d}").unlink()
+    assert findings(root, UNIT_NOWHERE) == [
+        Finding(UNIT_NOWHERE, f"consumequeue/T/0/{0:020d}", 0, "T", 0, detail="points to 0, where no segment is")
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 10])
+def test_nothing_at_or_behind_a_writers_horizon_is_looked_at(count: int, root: Path) -> None:
+    stored = records(root)
+    horizon = stored[count].log_offset
+    write(root, horizon, bytes(8))
+    write(root, stored[count - 1].log_offset + 28, bytes(8) if count > 1 else b"\1")
+    files = StoreReader(str(root))
+    for limit, behind in ((horizon, set()), (horizon + 8, set()), (None, {STALE_TAIL})):
+        found, seam = check_segment(files, files.segments()[0], Derived((), (), has_index=True), rules_of(limit))
+        assert {one.kind for one in found} - {MISSING_UNIT, MISSING_INDEX_ENTRY} == {BAD_SELF_OFFSET, *behind}
+        assert (seam.record_count, seam.end) == (count, horizon)
+
+
+def rules_of(horizon: int | None) -> SegmentRules:
+    return CheckOptions().rules(horizon)
+
+
 @pytest.mark.parametrize(("at", "early_ms"), [(5, 0), (5, 1), (5, 1500), (5, -1), (0, 5)])
 def test_a_store_time_before_that_of_the_record_in_front_is_found(at: int, early_ms: int, root: Path) -> None:
     stored = records(root)
@@ -365,6 +445,22 @@ def test_a_store_is_dispatched_up_to_the_newest_unit_of_any_queue(
     listings: Any = [SimpleNamespace(files=[StoredFile(path, 0, 0, 0)]) for path in data]
     files: Any = SimpleNamespace(salvage_written=lambda path, *_: SimpleNamespace(buffer=memoryview(data[path])))
     assert writer.horizon_of(files, [*listings, SimpleNamespace(files=[])]) == horizon
+
+
+def test_of_many_queues_the_newest_file_of_each_of_the_sixteen_written_to_last_is_read() -> None:
+    read: list[str] = []
+
+    def salvage_written(path: str, *_: int) -> Any:
+        read.append(path)
+        return SimpleNamespace(buffer=memoryview(UNIT.pack(int(path), 50, 0)))
+
+    listings: Any = [
+        SimpleNamespace(files=[StoredFile("9999", 0, 0, 0), StoredFile(str(number), 0, 0, number)])
+        for number in range(30)
+    ]
+    files: Any = SimpleNamespace(salvage_written=salvage_written)
+    assert writer.horizon_of(files, reversed(listings)) == 29
+    assert sorted(map(int, read)) == [*range(14, 30)]
 
 
 def test_the_horizon_is_from_before_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,12 +20,13 @@ from store.formats.message import COMPRESSED, INNER_BATCH, RECORD_MIN_SIZE, Stor
 from store.formats.queue_unit import PRE_BLANK_SIZE, UNIT
 from store.opened.detect import make_layout
 from store.reading.inside import messages_inside
+from store.verbs.find import coverage
 from store.verbs.find.coverage import Stretch, unnamed
 from store.verbs.find.find import Finder, Searched, find
 from store.verbs.find.life import life_of
 from store.verbs.find.places import Consumption, Place, consumers_of
 from store.verbs.find.scan import scan_log, with_any_of, with_body
-from tests.support.five_stores import five
+from tests.support.five_stores import copy_of_five, five
 from tests.support.stores import SMALL, make_store
 
 SIZE, COUNT = SMALL["mappedFileSizeCommitLog"], 150
@@ -100,6 +102,7 @@ def reader_of(**queues: list[tuple[int, int]]) -> Any:
         ([(100, 300), (401, 499)], [(400, 401)]),
         ([(100, 700), (200, 10), (800, 50), (850, 50)], []),
         ([(50, 20), (900, 100)], [(100, 900)]),
+        ([(100, 800), (950, 20)], []),
         ([(950, 20)], [(100, 900)]),
         ([(0, PRE_BLANK_SIZE), (0, 0), (-1, 200), (100, 800)], []),
     ],
@@ -148,14 +151,20 @@ def test_an_answer_is_cut_where_more_are_found_than_asked_for(most: int, use_ind
         assert (found.is_cut, found.searched) == (most < COUNT, searched)
 
 
-def test_the_index_is_asked_for_what_it_covers_and_files_of_two_sizes_are_asked(tmp_path: Path) -> None:
+def test_the_index_is_asked_for_what_it_covers_and_files_of_two_sizes_are_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = make_store(tmp_path / "store", COUNT)
     with open_store(root, settings={**SMALL, "maxIndexNum": 60}, read_only=False) as store:
         for number in range(COUNT):
             assert store.put(Message.of("T", b"x", keys=[f"later{number}"])).is_ok
+    inferred: list[Path] = []
+    infer = coverage.infer_geometry
+    monkeypatch.setattr(coverage, "infer_geometry", lambda path, fs: inferred.append(path) or infer(path, fs))
     search = finder(root)
-    sizes = {path.stat().st_size for path in (root / "index").iterdir()}
-    assert (len(sizes), search.index.faults) == (2, [])
+    firsts = {path.stat().st_size: path for path in sorted((root / "index").iterdir(), reverse=True)}
+    assert (len(firsts), search.index.faults) == (2, [])
+    assert inferred == sorted(firsts.values())
     assert len(search.index.files) == len(list((root / "index").iterdir()))
     assert sum(one.stop - one.start for one in search._uncovered) < SIZE
     for number in range(0, COUNT, 7):
@@ -377,3 +386,29 @@ def test_of_a_record_of_several_messages_those_are_given_that_are_hits() -> None
         assert [one.log_offset for one in finder(root, outer=True).find(key, 9).messages] == [batch.log_offset]
         part = finder(root).find(key[3:], 9)
         assert (part.searched_as, {one.uniq_key for one in part.messages}) == ("text", {key})
+
+
+def test_a_place_that_no_file_has_is_named_without_one(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 1)
+    for path in (*(root / "index").iterdir(), root / "consumequeue/T/0" / f"{0:020d}"):
+        path.unlink()
+    (message,) = finder(root).at([0])
+    assert list(finder(root).places_of(message))[1:] == [
+        Place(0, "unit 0 of T/0", "", -1, "no queue file holds it"),
+        *(Place(0, f"index entry of {key}", "", -1, "no file has it") for key in ("U0", "k0", "all")),
+    ]
+
+
+def test_a_record_that_no_unit_of_its_batch_queue_names_is_named(tmp_path: Path) -> None:
+    root = copy_of_five("bcq", tmp_path)
+    (batch,) = finder(root, outer=True).find("5DE241593E4E58A3AD0FC262B85DA6DE", 9).records
+    name = f"unit of {batch.topic}/{batch.queue_id}"
+    (unit,) = [place for place in finder(root).places_of(batch) if place.place == name]
+    assert (unit.log_offset, unit.state) == (batch.log_offset, "ok")
+    data = bytearray((root / unit.file).read_bytes())
+    assert int.from_bytes(data[unit.position : unit.position + 8], "big") == batch.log_offset
+    data[unit.position + 8 : unit.position + 12] = (7).to_bytes(4, "big")
+    (root / unit.file).write_bytes(data)
+    assert replace(unit, state="it names 7 bytes") in list(finder(root).places_of(batch))
+    (root / unit.file).write_bytes(bytes(len(data)))
+    assert Place(batch.log_offset, name, "", -1, "no queue file holds it") in list(finder(root).places_of(batch))

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from store import open_store, plan_rebuild
+from store import Message, open_store, plan_rebuild
 from store.config import StoreConfig
-from store.errors import StoreError
+from store.errors import NotAStore, StoreError
 from store.files.filesystem import Filesystem
 from store.formats.checkpoint_page import CheckpointPage, decode_checkpoint
 from store.formats.queue_unit import UNIT
+from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.verbs.rebuild import plan
 from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.publish import staged_files
 from store.verbs.rebuild.scope import RebuildReport, RebuildScope
@@ -164,3 +166,64 @@ def test_records_beyond_the_confirmed_offset_get_no_units(records: int, root: Pa
         rebuild_locally(str(root), new, config, RebuildScope(confirmed=confirmed), clock=Clock())
         data = b"".join((new / path).read_bytes() for path in files_in(new, "consumequeue"))
         assert sum(size > 0 for _, size, _ in UNIT.iter_unpack(data)) == count
+
+
+def test_of_expired_queues_beside_an_empty_log_what_they_still_show_is_lost(tmp_path: Path) -> None:
+    root = expired_store(tmp_path / "store")
+    (root / "consumequeue/T/0" / f"{0:020d}").unlink()
+    shutil.rmtree(root / "commitlog")
+    (root / "commitlog").mkdir()
+    with plan_rebuild(root, settings=SMALL, force_empty_log=True) as change:
+        assert [*change.lost.items()] == [("Old", 30), ("T", 180)]
+
+
+@pytest.mark.parametrize("force_empty_log", [True, False])
+def test_a_folder_that_is_no_store_is_refused(force_empty_log: bool, tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none/file").touch()
+
+    def build(*_: Any) -> RebuildReport:
+        return RebuildReport(0, "", 0, 0)
+
+    with pytest.raises(StoreError):
+        plan_rebuild(tmp_path / "none", settings=SMALL, force_empty_log=force_empty_log, rebuild=build)
+    with pytest.raises(NotAStore):
+        rebuild_locally(str(tmp_path / "none"), tmp_path / "new", StoreConfig(), RebuildScope(), clock=Clock())
+
+
+@pytest.mark.parametrize(
+    ("scope", "settings", "remarks"),
+    [
+        (RebuildScope(), {}, ["inferred", "assumed"]),
+        (RebuildScope(topic="SCHEDULE_TOPIC_XXXX"), {}, ["inferred", "assumed"]),
+        (RebuildScope(), {"messageDelayLevel": "1s 5s"}, ["inferred"]),
+        (RebuildScope(topic="T"), {}, []),
+        (RebuildScope(queues=False), {}, []),
+    ],
+)
+def test_a_rebuild_of_delayed_queues_names_the_delays_that_it_takes(
+    scope: RebuildScope, settings: dict[str, str], remarks: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(tmp_path / "store", settings=SMALL, read_only=False) as store:
+        for properties in (b"DELAY\x013\x02", b""):
+            assert store.put(Message("T", b"x", 0, properties)).is_ok
+    monkeypatch.setattr(plan, "describe_inferred_delays", lambda *_: ["inferred"])
+    monkeypatch.setattr(plan, "describe_assumed_delays", lambda *_: ["assumed"])
+    with plan_rebuild(tmp_path / "store", scope, settings={**SMALL, **settings}) as change:
+        assert change.remarks == remarks
+
+
+def test_all_files_of_a_rebuilt_queue_are_durable_before_they_are_published(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int, int]] = []
+    flush = ConsumeQueue.flush
+
+    def flushed(queue: ConsumeQueue, least_pages: int) -> bool:
+        is_whole = flush(queue, least_pages)
+        asked.append((queue.topic, queue.queue_id, sum(file.wrote - file.flushed for file in queue.files.files)))
+        return is_whole
+
+    monkeypatch.setattr(ConsumeQueue, "flush", flushed)
+    rebuild_locally(str(root), tmp_path / "new", StoreConfig().with_settings(SMALL), RebuildScope(), clock=Clock())
+    assert {queue: left for *queue_, left in asked for queue in [tuple(queue_)]} == {("T", n): 0 for n in range(3)}

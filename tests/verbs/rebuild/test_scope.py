@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from store import Message, open_store
 from store.files.store_reader import StoreReader
+from store.formats.message import TRANSACTION_PREPARED
 from store.formats.queue_unit import BATCH_UNIT_SIZE, UNIT_SIZE
 from store.structures.batchqueue.units import BATCH_UNIT_DTYPE
 from store.verbs.rebuild.behind import ends_in_damage, messages_behind
@@ -97,3 +99,24 @@ def test_messages_behind_damage_are_counted_by_topic_in_the_scope(damaged: tuple
 def test_an_end_before_a_sound_record_zeros_or_no_segment_is_no_damage(log_end: int, tmp_path: Path) -> None:
     files = StoreReader(str(make_store(tmp_path / "s", 20)))
     assert messages_behind(files, RebuildScope(), log_end) == {}
+
+
+def test_damage_at_a_segments_first_byte_ends_the_log(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "s", 200)
+    for start in (0, SIZE):
+        with (root / "commitlog" / f"{start:020d}").open("r+b") as segment:
+            segment.seek(90)
+            segment.write(b"\xff")
+        assert ends_in_damage(StoreReader(str(root)), start)
+
+
+def test_messages_behind_damage_are_counted_by_topic_without_what_no_queue_shows(tmp_path: Path) -> None:
+    with open_store(tmp_path / "s", settings=SMALL, read_only=False) as store:
+        for topic, sys_flag in (("T", 0), ("T", TRANSACTION_PREPARED), ("U", 0), ("A", 0), ("U", 0), ("T", 4)):
+            assert store.put(Message(topic, b"body" * 30, sys_flag=sys_flag)).is_ok
+    segment = tmp_path / "s/commitlog" / f"{0:020d}"
+    data = bytearray(segment.read_bytes())
+    data[90] ^= 1
+    segment.write_bytes(data)
+    found = messages_behind(StoreReader(str(tmp_path / "s")), RebuildScope(), 0)
+    assert [*found.items()] == [("A", 1), ("T", 1), ("U", 2)]
