@@ -133,6 +133,11 @@ TESTS = {
         "tests/opened/test_hostile_names.py",
         "tests/cli/test_check.py",
     ),
+    "store/verbs/rebuild": (
+        "tests/verbs/rebuild",
+        "tests/verbs/recover/test_durable.py",
+        "tests/structures/queuedb/test_rocksdb_rebuild.py",
+    ),
     "store/verbs/find": ("tests/verbs/find", "tests/verbs/test_segment.py", "tests/structures/batchqueue"),
     "store/layout.py": ("tests/test_layout.py",),
     "store/formats": (

@@ -71,7 +71,6 @@ def plan_rebuild(
         if not force_empty_log:
             require_log(layout, fs)
         files = StoreReader(str(layout.root), fs, layout.commitlogs_elsewhere)
-        files.check_is_store()
         if "mappedFileSizeCommitLog" in given and not force_empty_log:
             files.check_segment_sizes(StoreConfig().with_settings(given).mapped_file_size_commit_log)
         scope = replace(scope, confirmed=confirmed_offset(files))

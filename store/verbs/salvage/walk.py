@@ -262,8 +262,8 @@ def _record_at(window: Window, at: int, rules: ScanRules) -> Run | Damage | Blan
 
 def _magic_places(window: Window, start: int, stop: int) -> Iterator[int]:
     """Find positions in [start, stop) 4 bytes in front of a magic. Unreadable pages are left out."""
-    position = start
-    while position < stop:
+    position, last = start, min(stop + 4, window.size)
+    while position < last:
         wanted = min(window.size, position + _SEARCH_BYTES)
         end = window.readable_end(position, wanted)
         for match in _MAGIC.finditer(window.buffer[position:end]):

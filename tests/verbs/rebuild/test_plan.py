@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from store import Message, open_store, plan_rebuild
 from store.config import StoreConfig
 from store.errors import NotAStore, StoreError
 from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
 from store.formats.checkpoint_page import CheckpointPage, decode_checkpoint
 from store.formats.queue_unit import UNIT
 from store.structures.consumequeue.consume_queue import ConsumeQueue
-from store.verbs.rebuild import plan
+from store.verbs.rebuild import expired, plan
 from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.publish import staged_files
 from store.verbs.rebuild.scope import RebuildReport, RebuildScope
@@ -227,3 +229,24 @@ def test_all_files_of_a_rebuilt_queue_are_durable_before_they_are_published(
     monkeypatch.setattr(ConsumeQueue, "flush", flushed)
     rebuild_locally(str(root), tmp_path / "new", StoreConfig().with_settings(SMALL), RebuildScope(), clock=Clock())
     assert {queue: left for *queue_, left in asked for queue in [tuple(queue_)]} == {("T", n): 0 for n in range(3)}
+
+
+def test_segments_of_another_size_than_the_given_one_are_refused(root: Path) -> None:
+    for size, is_refused in ((SIZE, False), (2 * SIZE, True)):
+        settings = {**SMALL, "mappedFileSizeCommitLog": size}
+        with nullcontext() if not is_refused else pytest.raises(StoreError):
+            plan_rebuild(root, settings=settings).close()
+        plan_rebuild(root, settings=settings, force_empty_log=True).close()
+
+
+def test_an_expired_queue_whose_end_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = expired_store(tmp_path / "store")
+
+    def fail(*_: object) -> None:
+        raise StoreError("bad sector")
+
+    monkeypatch.setattr(expired, "_stage_last", fail)
+    files = StoreReader(str(root))
+    found = expired.keep_expired_ends(files, tmp_path / "new", RebuildScope(topic="Old"), Filesystem())
+    assert found == ["Old, queue 0: its next message gets another queue offset: bad sector"]
+    assert expired.keep_expired_ends(files, tmp_path / "new", RebuildScope(queues=False), Filesystem()) == []
