@@ -24,10 +24,9 @@ from store.opened.checkpoint import read_checkpoint_file
 from store.opened.delays import DELAY_LEVELS, describe_inferred_delays, infer_delay_levels
 from store.opened.sizes import assumed_sizes, infer_sizes
 from store.structures.consumequeue.guard import has_light_queues
-from store.structures.registry import Names, refusing
+from store.structures.registry import Names, present, refusing, unknown_names
 
 DLEDGER_PATHS = "storePathDLedgerCommitLog"
-NEWER_QUEUES = "consumequeue_r"
 
 
 class FoundStore(NamedTuple):
@@ -152,7 +151,7 @@ def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, verb: str) -> None:
     """
     for file, found in newer_structures(layout, fs):
         raise UnsupportedFormat(
-            f"{found}, of a broker newer than 5.3: the store is read, and not changed",
+            f"{found}, of a broker newer than 5.3: the store is read, checked and salvaged, and not changed",
             file=file,
             hint="change it with the tools of the broker that wrote it, or move a damaged file out of the store",
         )
@@ -205,8 +204,12 @@ def _require_segment_files(layout: StoreLayout, fs: Filesystem) -> None:
 
 def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path, str]]:
     """File and description of each structure that no broker known here writes (5.3.4 and later)."""
-    if fs.exists(layout.root / NEWER_QUEUES):
-        yield layout.root / NEWER_QUEUES, "consume queues of an unknown kind"
+    names = names_of(layout, fs)
+    for one in (one for one in present(names) if one.newer):
+        for name in names.matching(one.traces[0]):
+            yield layout.root / one.traces[0].folder / name, one.newer
+    for name in unknown_names(names, databases=True):
+        yield layout.root / name, "a RocksDB of an unknown kind"
     found = fs.look_at(layout.checkpoint)
     # Of a 4.9 store the rest of the checkpoint is damage, which no broker reads.
     if found is not None and not found.is_folder and next(traces_of_5(layout, fs), None) is not None:

@@ -79,6 +79,7 @@ TOPIC_ATTRIBUTE = kind(
     Rank.LOSS,
 )
 FOREIGN_FILE = kind("foreign-file", "something in the store's folders that no broker made", Rank.NOTE, is_single=True)
+UNKNOWN_NAME = kind("unknown", "something in the store's root that is not known here", Rank.NOTE, is_single=True)
 LINK = kind(
     "link",
     "a folder or file of the store is a link, which commands that change the store refuse",

@@ -61,6 +61,7 @@ class Structure:
     lines     the broker lines that write it
     refuses   the verbs that would leave it wrong; the room's guard says why
     dumped_as the kind of rows that its `rows` makes
+    newer     what it is, where only a broker newer than those known here writes it
     """
 
     name: str
@@ -70,6 +71,7 @@ class Structure:
     lines: tuple[str, ...] = ("5.3",)
     refuses: frozenset[str] = frozenset()
     dumped_as: str | None = None
+    newer: str = ""
 
     def furniture(self, kind: str) -> ModuleType | None:
         """Import a module of the room; None where the room has none of that kind."""
@@ -131,7 +133,17 @@ STRUCTURES = (
         refuses=(CHANGES | {AS_BROKER}) - {RECOVER, DERIVE},
         dumped_as="consumequeue",
     ),
-    Structure("queues of a newer broker", None, (Trace("consumequeue_r"),), (), ("newer",)),
+    *(
+        Structure("structure of a newer broker", None, (Trace(path),), (), (), newer=what)
+        for path, what in (
+            ("consumequeue_r", "consume queues of an unknown kind"),
+            ("RocksDBMessageStore", "a message store of an unknown kind"),
+            ("rocksdbstore", "the database of index, timer and half messages"),
+            ("consumequeue_rocksdb", "a queue database in a folder of its own"),
+            ("timerwheel.[0-9]*", "snapshots of the timer wheel"),
+            ("config/metadata", "one database for all tables"),
+        )
+    ),
     Structure(
         "batch queue",
         "batchqueue",
@@ -198,6 +210,8 @@ STRUCTURES = (
     ),
 )
 _ROOT_NAMES = frozenset(trace.path.split("/")[0] for one in STRUCTURES for trace in one.traces)
+_FILE_SYSTEMS_OWN = ("lost+found", ".nfs*", ".snapshot*")
+"""Names that a file system puts into any folder."""
 
 
 class Names:
@@ -219,10 +233,14 @@ class Names:
             self._known[folder] = frozenset(self._list_names(folder))
         return self._known[folder]
 
+    def matching(self, trace: Trace) -> list[str]:
+        """The names in the trace's folder that its last name matches."""
+        return sorted(name for name in self.of(trace.folder) if fnmatchcase(name, trace.name))
+
     def has(self, trace: Trace) -> bool:
         """Whether the trace is in the store."""
         if "*" in trace.name:
-            return any(fnmatchcase(name, trace.name) for name in self.of(trace.folder))
+            return bool(self.matching(trace))
         found = self._exists(trace.path)
         if not found or not trace.holds:
             return found
@@ -241,10 +259,8 @@ def refusing(names: Names, verb: str) -> Iterator[Structure]:
     return (one for one in STRUCTURES if verb in one.refuses and any(map(names.has, one.traces)))
 
 
-def unknown_names(names: Names) -> list[str]:
-    """The names in the store's root that no structure explains."""
-    return [
-        name
-        for name in sorted(names.of(""))
-        if name != OWN_FOLDER and not any(fnmatchcase(name, known) for known in _ROOT_NAMES)
-    ]
+def unknown_names(names: Names, *, databases: bool = False) -> list[str]:
+    """The names in the store's root that no structure explains: RocksDB folders, or the others."""
+    known = (*_ROOT_NAMES, *_FILE_SYSTEMS_OWN, OWN_FOLDER)
+    found = (name for name in sorted(names.of("")) if not any(fnmatchcase(name, pattern) for pattern in known))
+    return [name for name in found if names.has(Trace(f"{name}/CURRENT")) == databases]

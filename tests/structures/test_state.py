@@ -174,7 +174,7 @@ def test_info_shows_what_the_small_files_say(root: Path) -> None:
 
 
 def test_structures_are_looked_for_in_the_order_of_the_brokers_criteria() -> None:
-    assert [one.name for one in STRUCTURES] == [
+    assert [one.name for one in STRUCTURES if not one.newer] == [
         "commit log",
         "checkpoint",
         "abort marker",
@@ -183,7 +183,6 @@ def test_structures_are_looked_for_in_the_order_of_the_brokers_criteria() -> Non
         "consume queue",
         "extension",
         "queue database",
-        "queues of a newer broker",
         "batch queue",
         "index",
         "compaction",
@@ -197,8 +196,12 @@ def test_structures_are_looked_for_in_the_order_of_the_brokers_criteria() -> Non
     ]
 
 
-def leave_newer_queues(root: Path) -> None:
-    (root / "consumequeue_r").mkdir()
+def leaving(file: str) -> Callable[[Path], None]:
+    def leave(root: Path) -> None:
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).touch()
+
+    return leave
 
 
 def write_newer_field(root: Path) -> None:
@@ -207,7 +210,18 @@ def write_newer_field(root: Path) -> None:
         file.write(b"\1")
 
 
-@pytest.mark.parametrize("leave", [leave_newer_queues, write_newer_field])
+NEWER_FILES = [
+    "consumequeue_r/CURRENT",
+    "RocksDBMessageStore/CURRENT",
+    "rocksdbstore/CURRENT",
+    "consumequeue_rocksdb/CURRENT",
+    "config/metadata/CURRENT",
+    "timerwheel.676",
+    "of-a-broker-to-come/CURRENT",
+]
+
+
+@pytest.mark.parametrize("leave", [write_newer_field, *map(leaving, NEWER_FILES)], ids=["checkpoint", *NEWER_FILES])
 def test_what_a_newer_broker_left_is_named_read_and_never_changed(
     leave: Callable[[Path], None], tmp_path: Path
 ) -> None:
@@ -227,6 +241,27 @@ def test_what_a_newer_broker_left_is_named_read_and_never_changed(
     ):
         assert rmqctl(*words, store=root).code == 4
     assert contents(root) == before
+
+
+@pytest.mark.parametrize(
+    ("file", "found"),
+    [
+        ("notes.txt", {"unknown"}),
+        ("backup/commitlog/00000000000000000000", {"unknown"}),
+        ("timerwheel.old", {"unknown"}),
+        ("lost+found/x", set()),
+        (".nfs000000000000a1b2", set()),
+        ("rocksdbstore", {"newer"}),
+    ],
+)
+def test_what_no_broker_made_in_the_root_is_noted_and_hinders_no_change(
+    file: str, found: set[str], tmp_path: Path
+) -> None:
+    root = copy_of_five("bcq", tmp_path)
+    leaving(file)(root)
+    assert kinds(root) == found
+    assert rmqctl("recover", "--yes", store=root).code == (4 if "newer" in found else 0)
+    assert (root / file).exists()
 
 
 def controlled(tmp_path: Path, confirm_index: int) -> tuple[Path, int]:

@@ -28,7 +28,7 @@ from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.layout import StoreLayout
-from store.opened.detect import find_batch_topics, make_layout, newer_structures
+from store.opened.detect import find_batch_topics, make_layout, names_of, newer_structures
 from store.structures.checked import CheckedStore
 from store.structures.checkpoint.files import confirmed_offset
 from store.structures.consumequeue.guard import has_light_queues
@@ -40,11 +40,12 @@ from store.structures.findings import (
     MISSING_UNIT,
     NEWER,
     TOPIC_ATTRIBUTE,
+    UNKNOWN_NAME,
     Finding,
     group_findings,
 )
 from store.structures.index.survey import IndexFile, survey_index
-from store.structures.registry import Names, present
+from store.structures.registry import Names, present, unknown_names
 from store.structures.tables import refused_attributes
 from store.verbs.check.coverage import LogExtent, outside_findings, segment_list_findings
 from store.verbs.check.listing import Listing, Share
@@ -210,6 +211,8 @@ class _Check:
         fs = Filesystem()
         for path, found in newer_structures(self.layout, fs):
             yield Finding(NEWER, str(path), 0, detail=found)
+        for name in unknown_names(names_of(self.layout, fs)):
+            yield Finding(UNKNOWN_NAME, self.files.name_of(name), 0, detail="changes leave it as it is")
         for topic, clause in refused_attributes(self.layout.config, fs).items():
             table = self.files.name_of("config/topics.json")
             yield Finding(TOPIC_ATTRIBUTE, table, 0, topic, detail=f"{clause}; set it with the broker stopped")
