@@ -177,7 +177,7 @@ class _Contents:
     def _likely(self) -> list[int]:
         """The slot counts with the most points of steps 1 and 2, and of step 3 for a few entries."""
         found: list[tuple[int, int]] = []
-        probes = sorted({1, self.newest // 3, self.newest * 2 // 3, self.newest - 1} - {0})
+        probes = {1, self.newest // 3, self.newest * 2 // 3, self.newest - 1} - {0}
         for slots in self._candidates():
             points = self._points(slots) + sum(self._reachable(slots, number).astype(int) for number in probes)
             top = np.argsort(-points, kind="stable")[:_BEST_PAIRS]

@@ -173,6 +173,42 @@ def test_a_damaged_chain_does_not_hold_a_query_for_ever(tmp_path: Path, links: d
     assert offsets(open_index(tmp_path), "k", max_count=64) == [places[number - 1] for number in read]
 
 
+@pytest.mark.parametrize(("previous", "read"), [(4, [3, 4]), (5, [3])])
+def test_a_chain_leads_as_far_as_the_entry_that_is_put_next(previous: int, read: list[int], tmp_path: Path) -> None:
+    log = SmallLog()
+    places = log.put_many(5, keys="k")
+    path = built(tmp_path, log).files[0].path
+    data = bytearray(path.read_bytes())
+    data[36:40] = (4).to_bytes(4, "big")
+    for number, link in ((3, previous), (4, 0)):
+        at = entry_position(SLOTS, number) + ENTRY_SIZE - 4
+        data[at : at + 4] = link.to_bytes(4, "big")
+    slot = next(at for at in range(40, 40 + 4 * SLOTS, 4) if any(data[at : at + 4]))
+    data[slot : slot + 4] = (3).to_bytes(4, "big")
+    path.write_bytes(data)
+    assert offsets(open_index(tmp_path, writable=False), "k") == [places[number - 1] for number in read]
+
+
+def test_a_file_that_counts_no_entry_has_none(tmp_path: Path) -> None:
+    log = SmallLog()
+    log.put(keys="k")
+    path = built(tmp_path, log).files[0].path
+    data = bytearray(path.read_bytes())
+    data[36:40] = (1).to_bytes(4, "big")
+    path.write_bytes(data)
+    assert offsets(open_index(tmp_path, writable=False), "k") == []
+
+
+def test_a_full_file_is_durable_before_it_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, done, flush = SmallLog(), list[object](), index_file.IndexFile.flush
+    log.put_many(12, keys="k")
+    monkeypatch.setattr(index_file.IndexFile, "flush", lambda file: (done.append(file.header.index_count), flush(file)))
+    index = open_index(tmp_path, full=done)  # type: ignore[arg-type]
+    log.dispatch_to(index)
+    index.close()
+    assert done[:2] == [12, START_MS + 10_000]
+
+
 # Seconds of three entries of one key behind the file's begin, and the entries found from a time on, newest first.
 TIMES = [
     ([0, 5, 9], 6, [3]),
