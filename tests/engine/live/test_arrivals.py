@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
 
 from store import Message, ServedStore, open_store
 from store.engine.live.arrivals import Arrival
+from store.engine.live.hold import HeldGet
 from store.formats.java import tags_code
 from store.reading.filter import TagExpression, compile_sql
 from tests.support.stores import SMALL, Clock
@@ -174,3 +179,22 @@ def test_closing_the_store_ends_held_gets(tmp_path: Path) -> None:
     wait_until_held(store, 1)
     store.close()
     assert held.joined() is False
+
+
+class Wanted:
+    def __init__(self, tags: bool, properties: bool) -> None:
+        self.tags, self.properties = tags, properties
+
+    def matches_tags_code(self, tags_code: int) -> bool:
+        return self.tags
+
+    def matches_properties(self, properties: object) -> bool:
+        return self.properties
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_woken"),
+    [(None, True), (Wanted(True, True), True), (Wanted(True, False), False), (Wanted(False, True), False)],
+)
+def test_a_held_get_wants_what_both_parts_of_its_filter_let_through(wanted: Wanted | None, is_woken: bool) -> None:
+    assert HeldGet(0, wanted).wants(cast(Arrival, SimpleNamespace(tags_code=5, properties={}))) is is_woken
