@@ -133,6 +133,13 @@ TESTS = {
         "tests/opened/test_hostile_names.py",
         "tests/cli/test_check.py",
     ),
+    "store/verbs/recover": (
+        "tests/verbs/recover",
+        "tests/structures/dledger/test_dledger.py",
+        "tests/structures/queuedb/test_rocksdb_recover.py",
+        "tests/golden/test_recovering.py",
+        "tests/opened/test_lost_for_plans.py",
+    ),
     "store/verbs/rebuild": (
         "tests/verbs/rebuild",
         "tests/verbs/recover/test_durable.py",

@@ -18,6 +18,8 @@ from store.files.store_reader import StoredFile, StoreReader
 from store.formats.message import StoredMessage
 from store.formats.queue_unit import PRE_BLANK, UNIT
 from store.structures.findings import (
+    BAD_CRC,
+    BAD_LENGTH,
     BAD_SELF_OFFSET,
     CHECKPOINT_AHEAD,
     CHECKPOINT_INVALID,
@@ -35,7 +37,7 @@ from store.structures.findings import (
     Finding,
 )
 from store.verbs.check import promises, writer
-from store.verbs.check.check import CheckOptions, check_files, is_chosen, require_within
+from store.verbs.check.check import CheckOptions, Progress, _Check, check_files, is_chosen, require_within, seams_before
 from store.verbs.check.listing import (
     HARMLESS,
     LINKED,
@@ -294,16 +296,20 @@ def raised(error: Exception) -> Any:
     raise error
 
 
+@pytest.mark.parametrize("index_ms", [0, 1])
 @pytest.mark.parametrize("has_segment", [True, False])
-def test_beside_a_log_without_records_the_checkpoint_promises_nothing(has_segment: bool, tmp_path: Path) -> None:
+def test_beside_a_log_without_records_the_checkpoint_promises_nothing(
+    has_segment: bool, index_ms: int, tmp_path: Path
+) -> None:
     (tmp_path / "commitlog").mkdir()
     if has_segment:
         (tmp_path / "commitlog" / f"{0:020d}").write_bytes(bytes(SIZE))
-    numbers = (1, 0, 0, 0, 1)
+    numbers = (1, 0, index_ms, 0, 1)
     (tmp_path / "checkpoint").write_bytes(b"".join(one.to_bytes(8, "big") for one in numbers).ljust(4096, b"\0"))
     rows = [(one.offset, one.detail) for one in findings(tmp_path, CHECKPOINT_AHEAD)]
     assert rows == [
         (0, "physic is 1, 1 ms later than anything in the files"),
+        *[(16, "index is 1, 1 ms later than anything in the files")] * index_ms,
         (32, "confirm is 1, 1 bytes later than anything in the files"),
     ]
 
@@ -391,6 +397,42 @@ def test_units_and_entries_of_a_segment_that_is_gone_are_counted_file_by_file(ro
     assert [one for one in found if one.kind in (UNIT_NOWHERE, INDEX_ENTRY_NOWHERE)] == expected
     assert {one.kind for one in found} == {UNIT_NOWHERE, INDEX_ENTRY_NOWHERE, MISSING_SEGMENT, QUEUE_GAP}
     assert stored[-1].log_offset > 2 * SIZE
+
+
+@pytest.mark.parametrize("number", [3, 120, 250])
+@pytest.mark.parametrize(("at", "kind"), [(90, BAD_CRC), (4, BAD_LENGTH)])
+def test_damage_is_found_at_the_log_offset_of_its_record(number: int, at: int, kind: str, root: Path) -> None:
+    place = records(root)[number].log_offset
+    write(root, place + at, b"\xff")
+    (found,) = findings(root, BAD_CRC, BAD_LENGTH)
+    assert (found.kind, found.file, found.offset) == (kind, f"commitlog/{place // SIZE * SIZE:020d}", place)
+
+
+@pytest.mark.parametrize("number", [10, 11, 12, 130])
+def test_a_record_with_another_queue_offset_is_a_gap_of_its_queue_alone(number: int, root: Path) -> None:
+    message = records(root)[number]
+    write(root, message.log_offset + 20, (message.queue_offset + 5).to_bytes(8, "big"))
+    found = {(one.file, one.topic, one.queue_id) for one in findings(root, QUEUE_GAP)}
+    assert found == {(f"commitlog/{message.log_offset // SIZE * SIZE:020d}", "T", number % 3)}
+
+
+def test_the_segments_before_an_offset_are_summed_up_back_to_one_with_records_in_log_order(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 100)
+    for number in (2, 3, 4):
+        (root / "commitlog" / f"{number * SIZE:020d}").write_bytes(bytes(SIZE))
+    files = StoreReader(str(root))
+    found = seams_before(files, files.segments(), CheckOptions(from_offset=4 * SIZE))
+    assert [(one.file_start, one.record_count > 0) for one in found] == [
+        (SIZE, True), (2 * SIZE, False), (3 * SIZE, False),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("has_writer", [True, False])
+def test_the_newest_index_file_is_a_writers_where_there_is_one(has_writer: bool, root: Path) -> None:
+    checked = _Check(StoreReader(str(root)), CheckOptions(), Progress(), None, None)
+    checked.is_written_to = has_writer
+    newest = f"index/{max((root / 'index').iterdir()).name}"
+    assert checked.listing_rules().written_index == (newest if has_writer else None)
 
 
 def segment(number: int, size: int = 100, path: str = "commitlog/00000000000000000000") -> StoredFile:
