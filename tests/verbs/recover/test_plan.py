@@ -1,0 +1,171 @@
+"""The plan of a recovery that cuts the log, and the counts of its losses, by whole rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from store import open_store
+from store.formats.columns import DamageReason
+from store.formats.message import RECORD_MIN_SIZE, StoredMessage
+from store.verbs.recover.lost import (
+    LossReport,
+    LossTally,
+    LostForGroup,
+    LostQueue,
+    _claimed_bytes,
+    _is_zeroed_cut,
+)
+from store.verbs.recover.plan import plan_recovery
+from tests.support.golden import copy_store
+from tests.support.stores import SMALL, make_store, planning
+
+SIZE, COUNT = SMALL["mappedFileSizeCommitLog"], 300
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = make_store(tmp_path_factory.mktemp("whole") / "store", COUNT)
+    (root / "checkpoint").write_bytes(bytes(4096))
+    (root / "abort").touch()
+    return root
+
+
+def records(root: Path) -> list[StoredMessage]:
+    with open_store(root, as_is=True) as store:
+        found = [message for queue_id in range(3) for message in store.messages("T", queue_id)]
+    return sorted(found, key=lambda one: one.log_offset)
+
+
+@pytest.mark.parametrize("number", [100, 170, 298, 299])
+def test_a_recovery_cuts_at_the_damage_and_counts_what_is_behind(number: int, whole: Path, tmp_path: Path) -> None:
+    root = copy_store(whole, tmp_path / "store")
+    stored = records(root)
+    bad = stored[number]
+    first = bad.log_offset // SIZE * SIZE
+    with (root / "commitlog" / f"{first:020d}").open("r+b") as segment:
+        segment.seek(bad.log_offset - first + 90)
+        segment.write(b"\xff")
+    with planning(root) as opened:
+        change = plan_recovery(opened)
+        facts, lost = change.facts, change.lost
+        rows = [(row["action"], row["file"]) for row in change.rows() if str(row["file"]).startswith("commitlog")]
+        change.apply()
+    later = [start for start in range(first + SIZE, 5 * SIZE, SIZE) if (whole / "commitlog" / f"{start:020d}").exists()]
+    assert [file for _, file in rows] == [f"commitlog/{start:020d}" for start in [*reversed(later), first]]
+    behind = stored[number:]
+    queues = [[one for one in behind if one.queue_id == queue_id] for queue_id in range(3)]
+    assert lost == {"T": len(behind)}
+    expected = {
+        "log_end": bad.log_offset, "lost_messages": len(behind), "lost_bytes": sum(one.size for one in behind),
+        "lost_intact": len(behind) - 1, "lost_damaged": 1, "lost_unreadable": 0, "lost_units_cut": len(behind),
+        "lost_delayed": 0, "unconsumed": [],
+        "lost": [
+            {"topic": "T", "queue_id": queue_id, "message_count": len(own), "size_bytes": sum(one.size for one in own),
+             "intact_count": sum(one is not bad for one in own), "damaged_count": sum(one is bad for one in own),
+             "unreadable_count": 0, "unconsumed_by_group": {}}
+            for queue_id, own in enumerate(queues) if own
+        ],
+    }  # fmt: skip
+    assert facts == facts | expected
+    assert [one.log_offset for one in records(root)] == [one.log_offset for one in stored[:number]]
+    data = (root / "commitlog" / f"{first:020d}").read_bytes()
+    assert data[bad.log_offset - first :][:8] == bytes(8)
+
+
+def damage(position: int, reason: DamageReason = DamageReason.BAD_CRC, unreadable: tuple[int, int] = (0, 0)) -> Any:
+    return SimpleNamespace(position=position, reason=reason, unreadable=unreadable)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "size"),
+    [(RECORD_MIN_SIZE - 1, 0), (RECORD_MIN_SIZE, RECORD_MIN_SIZE), (600, 600), (601, 0), (-1, 0), (0, 0)],
+)
+def test_a_damaged_record_has_the_bytes_that_it_claims_where_there_are_so_many(claimed: int, size: int) -> None:
+    buffer = memoryview(bytes(400) + claimed.to_bytes(4, "big", signed=True) + bytes(596))
+    segment: Any = SimpleNamespace(buffer=buffer, size=1000)
+    assert _claimed_bytes(segment, damage(400)) == size
+    assert _claimed_bytes(segment, damage(400, DamageReason.UNREADABLE, (400, 912))) == 512
+
+
+@pytest.mark.parametrize(
+    ("position", "head", "is_cut"),
+    [
+        (100, bytes(8) + b"\1" * 100, True),
+        (100, bytes(7) + b"\1" * 101, False),
+        (100, bytes(108), False),
+        (100, bytes(9) + b"\1" * 100, False),
+        (504, bytes(8) + b"\1" * 100, False),
+        (503, bytes(8) + b"\1" * 100, True),
+        (504, bytes(28) + (5504).to_bytes(8, "big") + bytes(64), True),
+        (504, bytes(28) + (5503).to_bytes(8, "big") + bytes(64), False),
+        (1000 - RECORD_MIN_SIZE, bytes(8) + b"\1" * (RECORD_MIN_SIZE - 8), True),
+        (1000 - RECORD_MIN_SIZE + 1, bytes(8) + b"\1" * (RECORD_MIN_SIZE - 9), False),
+    ],
+)
+def test_a_zeroed_cut_leaves_the_rest_of_a_record(position: int, head: bytes, is_cut: bool) -> None:
+    buffer = memoryview((bytes(position) + head).ljust(1000, b"\0"))
+    segment: Any = SimpleNamespace(buffer=buffer, size=1000, file_start=5000, readable_end=lambda start, stop: stop)
+    assert _is_zeroed_cut(segment, position) == is_cut
+    unreadable: Any = SimpleNamespace(buffer=buffer, size=1000, file_start=5000, readable_end=lambda start, stop: start)
+    assert not _is_zeroed_cut(unreadable, position)
+
+
+def offsets(*numbers: int) -> Any:
+    return np.array(numbers, np.int64)
+
+
+def test_losses_are_added_up_by_queue_and_held_against_what_groups_consumed() -> None:
+    tally = LossTally()
+    assert (tally.rows(), tally.has_offsets, tally.unconsumed({("T", "g"): {0: 0}})) == ([], False, [])
+    tally.count(("T", 1), 2, 20, "intact")
+    tally.count(("T", 0), 3, 30, "intact")
+    tally.count(("A", 0), 1, 5, "unreadable")
+    tally.count(("T", 0), 1, 10, "damaged")
+    tally.note_offsets(("T", 0), offsets(4, 5, 6))
+    tally.note_offsets(("T", 0), offsets(7))
+    tally.note_offsets(("T", 1), offsets(0, 1))
+    assert tally.rows() == [
+        LostQueue("A", 0, 1, 5, unreadable=1),
+        LostQueue("T", 0, 4, 40, intact=3, damaged=1),
+        LostQueue("T", 1, 2, 20, intact=2),
+    ]
+    consumed = {("T", "g"): {0: 5, 1: 2}, ("T", "b"): {0: 8}, ("A", "g"): {0: 0}}
+    assert tally.unconsumed(consumed) == [LostForGroup("b", "T", 1, 2), LostForGroup("g", "T", 0, 3)]
+
+
+def test_a_loss_report_is_summed_by_topic_group_and_state() -> None:
+    rows = [LostQueue("T", 0, 4, 40, 1, 2, 1), LostQueue("T", 1, 2, 20, 2), LostQueue("A", 0, 1, 5, 0, 0, 1)]
+    groups = [LostForGroup("g", "T", 0, 3), LostForGroup("g", "T", 1, 2), LostForGroup("b", "A", 0, 1)]
+    report = LossReport(rows, groups, units_cut=9, index_keys=8, delayed=7)
+    assert report.facts() == {
+        "messages": 7, "bytes": 65, "intact": 3, "damaged": 2, "unreadable": 2, "unconsumed": {"b": 1, "g": 5},
+        "units_cut": 9, "index_keys": 8, "delayed": 7,
+    }  # fmt: skip
+    assert [*report.by_topic().items()] == [("A", 1), ("T", 6)]
+    assert [*report.by_group().items()] == [("b", 1), ("g", 5)]
+    assert report.group_rows() == [
+        {"group": "b", "topic": "A", "message_count": 1}, {"group": "g", "topic": "T", "message_count": 5},
+    ]  # fmt: skip
+    assert [(row["queue_id"], row["unconsumed_by_group"]) for row in report.queue_rows()] == [
+        (0, {"g": 3}), (1, {"g": 2}), (0, {"b": 1}),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("report", "is_empty"),
+    [
+        (LossReport(), True),
+        (LossReport(units_cut=1), True),
+        (LossReport(index_keys=1), False),
+        (LossReport(delayed=1), False),
+        (LossReport([LostQueue("T", 0, 1)]), False),
+        (LossReport([LostQueue("T", 0, 0)]), True),
+    ],
+)
+def test_units_alone_are_no_loss(report: LossReport, is_empty: bool) -> None:
+    assert report.is_empty == is_empty
