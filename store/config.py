@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from store.errors import BadRequest, StoreIOError
+from store.errors import BadRequest, StoreIOError, quoted
 from store.setting_values import (
     MAX_INT,
     MAX_LONG,
@@ -348,6 +348,7 @@ def has_effect(name: str) -> bool:
     return bool(all_settings()[name].effect)
 
 
+MOST_CONF_BYTES = 1 << 20
 _WITHOUT_EFFECT = Path(__file__).with_name("settings_without_effect.csv")
 
 
@@ -367,21 +368,26 @@ def _unknown(name: str, source: str | Path | None) -> BadRequest:
     nearest = difflib.get_close_matches(name.lower(), lower, n=1)
     hint = f"did you mean {lower[nearest[0]]}?" if nearest else None
     code = None if nearest else "unknown-setting"
-    return BadRequest(f"RocketMQ has no setting {name}", file=source, hint=hint, code=code)
+    shown = name if name.isidentifier() and quoted(name) == repr(name) else quoted(name)
+    return BadRequest(f"RocketMQ has no setting {shown}", file=source, hint=hint, code=code)
 
 
 def read_broker_conf(path: str | Path) -> dict[str, str]:
-    """Reads a broker.conf, a Java properties file; BadRequest for a name that RocketMQ does not know."""
+    """Reads a broker.conf, a Java properties file; BadRequest for names and values that no broker takes."""
     import javaproperties
 
     try:
+        if Path(path).stat().st_size > MOST_CONF_BYTES:
+            raise BadRequest(f"a broker configuration has no more than {MOST_CONF_BYTES} bytes")
         with Path(path).open("rb") as stream:
             pairs: dict[str, str] = javaproperties.load(stream)
+        StoreConfig().with_settings(pairs)
     except OSError as error:
         raise StoreIOError.from_os(error, path, "read the broker configuration") from error
+    except BadRequest as error:
+        raise BadRequest(error.reason, file=path, hint=error.hint, code=error.code) from None
     except ValueError as error:
         raise BadRequest(f"not a Java properties file: {error}", file=path) from None
-    check_settings(pairs, path)
     return {name: value.strip() for name, value in pairs.items()}
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import os
 import re
 from typing import cast
 
@@ -18,6 +20,7 @@ _DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 MAX_DELAY_MS = 1 << 61
 _MAX_DELAY_DIGITS = len(str(MAX_DELAY_MS))
 _HOUR = re.compile(r"0{0,8}(?:[0-9]|1[0-9]|2[0-3])")
+_INT = re.compile(r"[+-]?[0-9]+")
 _WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 
 
@@ -64,12 +67,21 @@ def convert_value(name: str, type_name: str, value: object) -> SettingValue:
         if type_name == "bool":
             return {"true": True, "false": False}[text.lower()]
         if type_name == "int":
+            if not _INT.fullmatch(text):
+                raise ValueError
             return int(text) if len(text) <= _MAX_DELAY_DIGITS + 1 else MAX_LONG + 1
         if type_name == "float":
-            return float(text)
+            number = float(text)
+            if not math.isfinite(number):
+                raise ValueError
+            return number
     except (KeyError, ValueError):
         raise BadRequest(f"setting {name} needs {_WANTED[type_name]}, not {value[:40]!r}") from None
     if "\0" in text:
         # No path can hold it.
         raise BadRequest(f"setting {name} holds a zero byte: {value[:40]!r}")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise BadRequest(f"setting {name} holds half of a character: {value[:40]!r}") from None
     return text

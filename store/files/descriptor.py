@@ -14,6 +14,8 @@ from typing import NamedTuple, TypeVar
 from store.errors import ForeignFile, StoreIOError
 
 NEW_FILE_MODE = 0o644
+# <linux/limits.h>, in bytes; a letter has at most 4 of them.
+MAX_NAME, MAX_PATH, MOST_UTF8 = 255, 4096, 4
 COPY_CHUNK_SIZE = 1 << 20
 _NO_KERNEL_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 _LEVELS_ABOVE_QUEUE_FILES = 2
@@ -89,8 +91,21 @@ def os_errors(path: str | os.PathLike[str], doing: str) -> Iterator[None]:
         raise StoreIOError.from_os(error, path, doing) from error
 
 
+def require_possible(path: str | os.PathLike[str]) -> None:
+    """Raise FileNotFoundError for a name that no file has: one with a NUL, one beyond Linux's limits.
+
+    Tables under config/ hold such topics, of which the store has no queue.
+    """
+    text = os.fspath(path)
+    is_long = len(text) * MOST_UTF8 > MAX_NAME and any(len(os.fsencode(name)) > MAX_NAME for name in text.split("/"))
+    if "\0" in text or is_long or len(os.fsencode(text)) >= MAX_PATH:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), text)
+
+
 def open_number(path: str | os.PathLike[str], flags: int, folder: int | None = None) -> int:
     """Opens a file; the limit of open files is raised when it is met."""
+    if not flags & os.O_CREAT:
+        require_possible(path)
     # A FIFO without a writer would block an open for ever; regular files ignore O_NONBLOCK.
     flags |= os.O_CLOEXEC | os.O_NONBLOCK
     return _with_more_descriptors(lambda: os.open(path, flags, NEW_FILE_MODE, dir_fd=folder))

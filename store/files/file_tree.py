@@ -22,6 +22,7 @@ from store.files.descriptor import (
     entry_of,
     os_errors,
     require_kind,
+    require_possible,
 )
 
 
@@ -47,6 +48,7 @@ class FileTree:
         """Lists a folder's names, sorted, without a look at the files; a missing folder is empty."""
         with os_errors(folder, "list the folder"):
             try:
+                require_possible(folder)
                 with os.scandir(folder) as entries:
                     return sorted([entry.name for entry in entries])
             except (FileNotFoundError, NotADirectoryError):
@@ -56,6 +58,7 @@ class FileTree:
         """Lists a folder's names, sorted, each with whether it is a link; a missing folder is empty."""
         with os_errors(folder, "list the folder"):
             try:
+                require_possible(folder)
                 with os.scandir(folder) as entries:
                     return sorted([(entry.name, entry.is_symlink()) for entry in entries])
             except (FileNotFoundError, NotADirectoryError):
@@ -81,6 +84,7 @@ class FileTree:
         """Whether the name is there; no permission to look is an error, not an absence."""
         with os_errors(path, "look at the file"):
             try:
+                require_possible(path)
                 path.stat()
             except (FileNotFoundError, NotADirectoryError):
                 return False
@@ -90,6 +94,7 @@ class FileTree:
         """Describes the entry of this name, None without one."""
         with os_errors(path, "look at the file"):
             try:
+                require_possible(path)
                 return entry_of(path, path.stat(), is_link=path.is_symlink())
             except (FileNotFoundError, NotADirectoryError):
                 return None

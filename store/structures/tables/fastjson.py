@@ -21,10 +21,11 @@ from collections.abc import Iterator
 
 Json = dict[str, "Json"] | dict[int, "Json"] | list["Json"] | str | int | float | bool | None
 
-_TEXT_OR_BARE_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|[{,]\s*-?\d+\s*:')
+_TEXT_OR_BARE_KEY = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{,]\s*-?\d+\s*:')
+_SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 _BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(\s*:)")
 _TOKEN = re.compile(
-    r"""(?P<text>"(?:[^"\\]|\\.)*")|(?P<single>'(?:[^'\\]|\\.)*')|(?P<space>\s+|/\*.*?\*/|//[^\n]*)"""
+    r"""(?P<text>"[^"\\]*(?:\\.[^"\\]*)*")|(?P<single>'[^'\\]*(?:\\.[^'\\]*)*')|(?P<space>\s+|/\*.*?\*/|//[^\n]*)"""
     r"""|(?P<key>-?\d+(?=\s*:)|[^\W\d][\w$]*(?=\s*:))|(?P<number>-?\d[\d.]*(?:[eE][+-]?\d+)?)[LSBFD]?|(?P<other>\w+|.)""",
     re.DOTALL,
 )
@@ -36,6 +37,13 @@ def parse_fastjson(text: str) -> Json:
     Raises ValueError for text that Fastjson refuses as well: cut off, followed by other bytes, or not JSON.
     """
     try:
+        return _parse(text)
+    except RecursionError as error:
+        raise ValueError("the document is nested too deeply") from error
+
+
+def _parse(text: str) -> Json:
+    try:
         return _loads(_TEXT_OR_BARE_KEY.sub(_quote_key, text))
     except ValueError as error:
         lenient = "".join(_plain_tokens(text))
@@ -46,10 +54,10 @@ def parse_fastjson(text: str) -> Json:
 
 
 def _loads(text: str) -> Json:
-    try:
-        parsed: Json = json.loads(text, strict=False)
-    except RecursionError as error:
-        raise ValueError("the document is nested too deeply") from error
+    parsed: Json = json.loads(text, strict=False)
+    if _SURROGATE.search(text):
+        # Half of a character: Java writes it to files, and as a file's name, as "?".
+        parsed = json.loads(json.dumps(parsed, ensure_ascii=False).encode("utf-8", "replace"))
     return parsed
 
 

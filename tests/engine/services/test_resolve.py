@@ -136,7 +136,7 @@ def test_a_transaction_is_found_by_its_halfs_message_id(tmp_path: Path) -> None:
     [
         (("B", "--commit", "--yes"), 2, "no half message has the UNIQ_KEY or message id B"),
         (("A", "--yes"), 2, "give one of --commit and --rollback"),
-        (("A", "--commit", "--rollback", "--yes"), 2, "give one of --commit and --rollback"),
+        (("A", "--commit", "--rollback", "--yes"), 2, "--commit and --rollback do not go together"),
         (("A", "--commit"), 2, "give --yes"),
     ],
 )
