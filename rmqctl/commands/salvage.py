@@ -145,6 +145,7 @@ def _result(session: Session, path: Path, target: _Target) -> Result:
     if report.unread_offsets:
         session.warn(f"nothing is counted as unconsumed: {report.unread_offsets}")
     if report.lost_ops is not None:
+        facts |= {"lost_op_records": report.lost_ops.known, "possible_op_records": report.lost_ops.possible}
         session.warn(_describe_lost_ops(report.lost_ops))
     if report.first_log_offset > 0:
         text = f"note: the log begins at {report.first_log_offset}; what was before it expired or is lost"

@@ -161,6 +161,29 @@ def test_entries_in_a_rocksdb_tell_the_delays_too(tmp_path: Path) -> None:
     assert infer_delay_levels(make_layout(root, {}), Filesystem()) == INFERRED
 
 
+@pytest.mark.parametrize(
+    ("lost", "options", "assumed"),
+    [
+        ("", [], []),
+        ("2", [], ["3 (10s)"]),
+        ("*", [], ["3 (10s), 4 (30s)"]),
+        ("*", ["--set", f"messageDelayLevel={OWN}"], []),
+    ],
+)
+def test_delays_that_a_new_rocksdb_gets_by_default_are_said(
+    lost: str, options: list[str], assumed: list[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("rocksdict", reason="rocksdict is not installed: it writes RocksDBs")
+    root = delayed(tmp_path / "store", OWN, 3, 4)
+    for queue in (root / QUEUES / "SCHEDULE_TOPIC_XXXX").glob(lost) if lost else ():
+        shutil.rmtree(queue)
+    run = rmqctl(*options, "--set", "storeType=defaultRocksDB", "rebuild", "--queues", "--yes", store=root)
+    assert run.code == 0, run.err
+    assert (root / QUEUES / "CURRENT").exists()
+    said = [line.split(ASSUMED)[1].split(";")[0] for line in (run.out + run.err).splitlines() if ASSUMED in line]
+    assert said == assumed
+
+
 @pytest.mark.parametrize("most", [1, 2, 59, 60])
 def test_no_more_entries_are_read_than_are_affordable(
     most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -157,17 +157,17 @@ NOWHERE = "of no known queue, which may be op records"
 
 
 @pytest.mark.parametrize(
-    ("topic", "number", "with_queues", "said"),
+    ("topic", "number", "with_queues", "said", "facts"),
     [
-        (OP_TOPIC, 0, True, [f"1 lost message {OPS}"]),
-        (OP_TOPIC, 0, False, [f"1 lost message {NOWHERE}"]),
-        (OP_TOPIC, 1, False, [f"1 lost message {OPS}"]),
-        (OP_TOPIC, 2, False, [f"1 lost message {NOWHERE}"]),
-        ("Pay", 0, True, []),
+        (OP_TOPIC, 0, True, [f"1 lost message {OPS}"], {"lost_op_records": 1, "possible_op_records": 0}),
+        (OP_TOPIC, 0, False, [f"1 lost message {NOWHERE}"], {"lost_op_records": 0, "possible_op_records": 1}),
+        (OP_TOPIC, 1, False, [f"1 lost message {OPS}"], {"lost_op_records": 1, "possible_op_records": 0}),
+        (OP_TOPIC, 2, False, [f"1 lost message {NOWHERE}"], {"lost_op_records": 0, "possible_op_records": 1}),
+        ("Pay", 0, True, [], {}),
     ],
 )
 def test_a_lost_message_that_is_or_may_be_an_op_record_is_said_with_what_to_do(
-    topic: str, number: int, with_queues: bool, said: list[str], tmp_path: Path
+    topic: str, number: int, with_queues: bool, said: list[str], facts: dict[str, int], tmp_path: Path
 ) -> None:
     root = build(tmp_path / "store", three_committed)
     with open_store(root, as_is=True) as opened:
@@ -175,13 +175,15 @@ def test_a_lost_message_that_is_or_may_be_an_op_record_is_said_with_what_to_do(
     overwrite(root, lost.log_offset + 40, bytes(lost.size - 40))
     if not with_queues:
         shutil.rmtree(root / "consumequeue")
+    run, found = rmqctl("salvage", store=root), rmqctl("-f", "json", "salvage", store=root).json
+    assert {name: count for name, count in found.items() if name.endswith("_op_records")} == facts
     expected = [
         f"warning: {one}: without its op record a half message is checked again, and may be committed a second time; "
         "before a broker starts with the new store, see `transaction show` there, and end with `transaction resolve` "
         "what it warns of or calls in-doubt"
         for one in said
     ]
-    assert [line for line in rmqctl("salvage", store=root).err.splitlines() if "half message" in line] == expected
+    assert [line for line in run.err.splitlines() if "half message" in line] == expected
 
 
 def test_without_half_messages_no_lost_message_is_an_op_record(store: Path) -> None:
