@@ -14,7 +14,7 @@ from tests.engine.services.stores import show, unpack
 def test_a_killed_brokers_messages_are_not_delivered_twice(name: str, tmp_path: Path) -> None:
     root, _ = unpack(name, tmp_path)
     (root / "abort").unlink()
-    before = show(root, "delay", "show")["counts"]
+    before = show(root, "delay", "show", code=1)["counts"]
     run = rmqctl("--format", "json", "delay", "rewrite-offsets", "--yes", store=root)
     after = show(root, "delay", "show")["counts"]
     assert (run.code, run.json["applied"]) == (0, True), run.err
