@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig
-from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE
+from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE, QueueUnit
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from tests.support.small_log import (
     START_MS,
@@ -129,6 +129,19 @@ def test_truncation_moves_the_end_and_leaves_the_stale_units_on_disk(tmp_path: P
     assert (queue.max_offset, queue.max_physic_offset) == (14, log.units[14].log_offset)
     assert len(queue.files.files) == 2
     assert queue.files.files[1].buffer[:].tobytes() == before
+
+
+# Of a file of damaged units: the first one's log offset, where the log ends, and the units that stay.
+@pytest.mark.parametrize(("first", "end", "kept", "kept_by_broker"), [(5, 6, 0, 3), (5, 5, 0, 0), (5, 4, 0, 0)])
+def test_a_broker_takes_the_first_unit_of_a_file_for_written(
+    first: int, end: int, kept: int, kept_by_broker: int, tmp_path: Path
+) -> None:
+    for as_broker, count in ((False, kept), (True, kept_by_broker)):
+        _, queue = filled(tmp_path / str(as_broker), 5)
+        units = [QueueUnit(first, 0, 0), *(QueueUnit(at, 1, 0) for at in (1, 2, 90, 91))]
+        queue.files.files[0].buffer[: 5 * UNIT_SIZE] = b"".join(unit.encode() for unit in units)
+        queue.truncate_dirty_logic_files(end, as_broker=as_broker)
+        assert queue.max_offset == count
 
 
 def test_truncation_at_a_file_boundary_deletes_the_file_behind_it(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from store.structures.consumequeue.compare import other_codes
 from store.structures.consumequeue.consume_queue import OutOfOrder
 from store.structures.consumequeue.resting import RestingQueue
 from store.structures.consumequeue.survey import QueueFile, QueueListing, survey_queues
-from store.structures.consumequeue.torn_units import _is_torn
+from store.structures.consumequeue.torn_units import _is_torn, _rewrite
 from store.structures.consumequeue.unit_array import (
     _chunks,
     count_before,
@@ -177,7 +177,7 @@ WORDS = [
 OUT_OF_ORDER = [FIRST, OutOfOrder("T", 1, 3, 5, 2), OutOfOrder("T", 1, 3, 5, has_unit=False)]
 
 
-@pytest.mark.parametrize(("found", "words"), zip(OUT_OF_ORDER, WORDS, strict=True))
+@pytest.mark.parametrize(("found", "words"), list(zip(OUT_OF_ORDER, WORDS, strict=True)))
 def test_messages_out_of_order_are_described(found: OutOfOrder, words: str) -> None:
     assert found.describe() == words
 
@@ -253,3 +253,36 @@ def test_addresses_outside_of_the_extension_files_are_lost(
     rows = surveyed(tmp_path, (5, units, SIZE), log_start=log_start, extension=extension)
     detail = f"units name addresses 24 to 44 of consumequeue_ext/, {held}"
     assert rows[1:] == ([] if held is None else [finding(tmp_path, LOST_EXTENSION, 5, 5, detail)])
+
+
+class Rewritten:
+    """A queue that keeps what is rewritten."""
+
+    def __init__(self, topic: str, *, has_ext: bool) -> None:
+        self.topic, self.ext = topic, object() if has_ext else None
+        self.units: list[tuple[int, QueueUnit]] = []
+
+    def rewrite(self, queue_offset: int, unit: QueueUnit) -> None:
+        self.units.append((queue_offset, unit))
+
+
+DELAYED = "SCHEDULE_TOPIC_XXXX"
+TIME_MS = 1_700_000_000_123
+
+
+@pytest.mark.parametrize(
+    ("topic", "has_ext", "found", "code", "kept"),
+    [
+        ("T", False, 5, 6, 6), ("T", False, ADDRESS, 6, 6), ("T", True, ADDRESS, 6, ADDRESS), ("T", True, 5, 6, 6),
+        (DELAYED, False, (1 << 31) - 1, TIME_MS, (1 << 31) - 1), (DELAYED, False, 1 << 31, TIME_MS, TIME_MS),
+        (DELAYED, False, TIME_MS + 3000, TIME_MS, TIME_MS + 3000), (DELAYED, False, TIME_MS + 1, TIME_MS, TIME_MS),
+    ],
+)  # fmt: skip
+def test_a_unit_is_rewritten_but_for_a_tags_code_that_a_broker_writes(
+    topic: str, has_ext: bool, found: int, code: int, kept: int
+) -> None:
+    for size in (10, 11):
+        queue = Rewritten(topic, has_ext=has_ext)
+        was, wanted = QueueUnit(100, size, found), QueueUnit(100, 10, kept)
+        is_rewritten = _rewrite(cast(Any, queue), 7, was, QueueUnit(100, 10, code))
+        assert (is_rewritten, queue.units) == (was != wanted, [(7, wanted)] * (was != wanted))
