@@ -17,6 +17,11 @@ def five(name: str) -> Path:
     return unpacked(ARCHIVES / f"{name}.tar.xz") / name
 
 
+def fivefive(name: str) -> Path:
+    """The unpacked archive of a 5.5 broker; nothing in it may be changed."""
+    return unpacked(ARCHIVES.with_name("fivefive") / f"{name}.tar.xz") / name
+
+
 def copy_of_five(name: str, target: Path) -> Path:
     """A copy of the store to change."""
     return copy_store(five(name) / "store", target / "store")

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from store.files.readable import Salvaged
 from store.files.store_reader import StoreReader
 from store.formats.derived import entries_of
 from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, MAX_TIME_DIFF_SECONDS, SLOT_SIZE
-from store.formats.run import Int64Array
+from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct, is_in
 from store.structures.consumequeue.compare import split_by_start
 from store.structures.findings import INDEX_ENTRY_NOWHERE, INDEX_TIME, MISSING_INDEX_ENTRY, Finding
-from store.structures.index.expect import Entries
+from store.structures.index.expect import Entries, are_of_tags
 from store.structures.index.rising import RisingOffsets
 from store.structures.index.survey import IndexFile
 
@@ -53,12 +54,13 @@ class EntryFile:
 
 
 def index_differences(
-    segment: str, indexes: Sequence[EntryFile], low: int, high: int, expected: Entries, starts: Int64Array
+    segment: str, indexes: Sequence[EntryFile], low: int, high: int, expected: Entries, run: Run | None
 ) -> Iterator[Finding]:
     """Compare the entries that point to low … high with those that the records there should have.
 
-    starts  where the records there begin
+    run  the records there; None where there are none
     """
+    starts = run.log_offsets if run is not None else np.empty(0, np.int64)
     expected_codes = _codes(expected.log_offset, expected.key_hash, low)
     found = [(file, *file.between(low, high)) for file in indexes]
     seen = [_codes(entries["log_offset"].astype(np.int64), entries["key_hash"], low) for _, _, entries in found]
@@ -70,6 +72,7 @@ def index_differences(
     wanted = distinct(expected_codes)
     for (file, numbers, entries), codes in zip(found, seen, strict=True):
         bad = np.flatnonzero(~is_in(codes, wanted))
+        bad = bad if run is None else bad[~_are_of_tags(run, starts, entries[bad])]
         for rows, why in split_by_start(entries["log_offset"].astype(np.int64), bad, starts, NO_KEY):
             detail = f"points to {int(entries['log_offset'][rows[0]])}, {why}"
             number = int(numbers[rows[0]])
@@ -79,6 +82,16 @@ def index_differences(
         where = int(missing[0] >> 32) + low
         detail = "keys of this record are in no index file"
         yield Finding(MISSING_INDEX_ENTRY, segment, where, count=len(missing), detail=detail)
+
+
+def _are_of_tags(run: Run, starts: Int64Array, entries: np.ndarray) -> npt.NDArray[np.bool_]:
+    """Whether each of these entries is of the tags of the record that it points to."""
+    targets = entries["log_offset"].astype(np.int64)
+    known = np.flatnonzero(is_in(targets, starts))
+    found = np.zeros(len(entries), bool)
+    rows = np.searchsorted(starts, targets[known])
+    found[known] = are_of_tags(run, rows, entries["key_hash"][known].astype(np.int64))
+    return found
 
 
 def _wrong_times(file: EntryFile, numbers: Int64Array, entries: np.ndarray, expected: Entries) -> Iterator[Finding]:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from store.formats.java import key_hash
+from store.formats.properties import TAGS, decode_properties
 from store.formats.run import Int64Array, Run
 from store.structures.index.keys import CAPACITY, KeyHasher, Keys
 
@@ -37,6 +40,28 @@ def expected_entries(run: Run) -> Entries:
     found = [keys if keys.is_all_of(run) else keys.copy() for keys in pieces]
     hashes, records = found[0][:2] if len(found) == 1 else _joined(found)
     return Entries(hashes, run.log_offsets[records], run.columns.store_timestamp_ms[records])
+
+
+def are_of_tags(run: Run, rows: Int64Array, hashes: np.ndarray) -> npt.NDArray[np.bool_]:
+    """Whether each hash is that of the tags of the record in this row.
+
+    5.4 and later add an entry of `topic#T#tags` for a message with TAGS; one index may have records with and without.
+
+    Source: IndexService.buildIndex (5.5.0).
+    """
+    content, columns = memoryview(run.buffer), run.columns
+    known: dict[tuple[bytes, str], int] = {}
+    found = np.zeros(len(rows), bool)
+    for i, row in enumerate(rows.tolist()):
+        at, size = int(columns.topic_position[row]), int(columns.topic_size[row])
+        topic = bytes(content[at : at + size])
+        at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
+        tags = decode_properties(content[at : at + size]).get(TAGS)
+        if tags is not None:
+            if (topic, tags) not in known:
+                known[topic, tags] = key_hash(f"{topic.decode('utf-8', 'replace')}#T#{tags}")
+            found[i] = known[topic, tags] == int(hashes[i])
+    return found
 
 
 def _joined(found: list[Keys]) -> tuple[Int64Array, Int64Array]:

@@ -262,14 +262,14 @@ class _SegmentCheck:
         queues = self.states.numbers_of(units)
         self._compare_units(self.units.below(end), units, queues, starts)
         self._collect()
-        self._of_index = self._aside.submit(self._compare_index, run, self.cursor, end, starts)
+        self._of_index = self._aside.submit(self._compare_index, run, self.cursor, end)
         self.cursor = end
 
-    def _compare_index(self, run: Run | None, start: int, end: int, starts: Int64Array) -> list[Finding]:
+    def _compare_index(self, run: Run | None, start: int, end: int) -> list[Finding]:
         """Compares the keys of the records from `start` to `end` with the index entries there."""
         entries = NO_ENTRIES if run is None else self._expected_entries(run)
         if self.has_index:
-            return list(index_differences(self.name, self.indexes, start, end, entries, starts))
+            return list(index_differences(self.name, self.indexes, start, end, entries, run))
         if len(entries.log_offset):
             self.seam.first_key = int(entries.log_offset[0]) if self.seam.first_key < 0 else self.seam.first_key
             self.seam.key_count += len(entries.log_offset)

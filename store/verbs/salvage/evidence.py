@@ -2,7 +2,7 @@
 
     queue unit    names the record's log offset: its queue, queue offset, size and tags code must be the record's;
                   those of light queues are passed over, and where there are several one right unit is enough
-    index entry   names the record's log offset: the record must have the keys that the entries have, and no others
+    index entry   names the record's log offset: the entries must have the record's keys; they may have more
     properties    never end in a zero byte, but do where a page was zeroed
     __CRC32#      where a record has one (5.x), it is that of all its bytes, unless the message is a copy
 
@@ -150,7 +150,10 @@ class Evidence:
         self._has_tags = np.concatenate([self._has_tags, has_tags])
 
     def _wrong_keys(self, found: SalvagedRun) -> Int64Array:
-        """Rows that have entries in the index, but of other keys."""
+        """Rows that have entries in the index, but not for all of their keys.
+
+        Entries beyond those contradict nothing: 5.4 and later index tags too.
+        """
         known, log_offsets = self._stretch.entries, found.log_offsets
         if not len(known.log_offset):
             return np.empty(0, np.int64)
@@ -163,9 +166,7 @@ class Evidence:
             return np.empty(0, np.int64)
         rows = np.searchsorted(log_offsets, expected.log_offset)
         has_entry = is_in_sorted(expected.log_offset, offsets)
-        missing = has_entry & ~is_in(combined, entries)
-        foreign = offsets[~is_in(entries, combined)]
-        return np.concatenate([rows[missing], np.flatnonzero(is_in(log_offsets, foreign))])
+        return np.asarray(rows[has_entry & ~is_in(combined, entries)], np.int64)
 
 
 _REASONS = (

@@ -18,6 +18,7 @@ from store.formats.index_page import (
     SLOT_COUNT_AT,
     entry_position,
 )
+from store.formats.java import key_hash
 from store.formats.run import Run
 from store.structures.commitlog.scan import scan_segment
 from store.structures.findings import (
@@ -45,9 +46,9 @@ COUNT = 14
 class Damaged:
     """A store with an index of two files, of which some fields are overwritten."""
 
-    def __init__(self, root: Path, keys: list[str] | None = None) -> None:
+    def __init__(self, root: Path, keys: list[str] | None = None, tags: str = "") -> None:
         self.log = SmallLog()
-        self.places = [self.log.put(keys=key) for key in keys or [f"k{number}" for number in range(COUNT)]]
+        self.places = [self.log.put(keys=key, tags=tags) for key in keys or [f"k{number}" for number in range(COUNT)]]
         index = open_index(root)
         self.log.dispatch_to(index)
         index.close()
@@ -74,7 +75,7 @@ class Damaged:
         assert isinstance(run, Run)
         entries = [EntryFile(reader, file) for file in files]
         wanted = expected_entries(run) if expected is None else expected
-        return list(index_differences("segment", entries, 0, self.log.end, wanted, run.log_offsets))
+        return list(index_differences("segment", entries, 0, self.log.end, wanted, run))
 
     def finding(self, kind: str, file: int, offset: int, detail: str, count: int = 1) -> Finding:
         return Finding(kind, str(self.paths[file]), offset, count=count, detail=detail)
@@ -204,6 +205,22 @@ def test_an_entry_without_its_key_and_a_key_without_an_entry_are_named(index: Da
         MISSING_INDEX_ENTRY, "segment", index.places[12], detail="keys of this record are in no index file"
     )
     assert index.differences() == [index.finding(INDEX_ENTRY_NOWHERE, 1, 2, nowhere), missing]
+
+
+@pytest.mark.parametrize(
+    ("topic", "tags", "is_known"),
+    [("T", "paid", True), ("T", "paid2", False), ("U", "paid", False), ("T", "PAID", False), ("T", "", False)],
+)
+def test_an_entry_of_the_records_tags_is_one_of_5_4(topic: str, tags: str, is_known: bool, tmp_path: Path) -> None:
+    index = Damaged(tmp_path, tags="paid")
+    index.overwrite(1, entry_position(SLOTS, 2), key_hash(f"{topic}#T#{tags}"))
+    kinds = [MISSING_INDEX_ENTRY] if is_known else [INDEX_ENTRY_NOWHERE, MISSING_INDEX_ENTRY]
+    assert [one.kind for one in index.differences()] == kinds
+
+
+def test_an_entry_of_no_tags_belongs_to_no_record(index: Damaged) -> None:
+    index.overwrite(1, entry_position(SLOTS, 2), key_hash("T#T#"))
+    assert [one.kind for one in index.differences()] == [INDEX_ENTRY_NOWHERE, MISSING_INDEX_ENTRY]
 
 
 def test_missing_keys_are_counted_from_the_first_record(index: Damaged) -> None:

@@ -15,7 +15,8 @@ from store.verbs.salvage import derived_files
 from store.verbs.salvage.derived_files import DerivedFiles
 from store.verbs.salvage.salvage import SalvageReport, salvage_runs
 from tests.conftest import CopyOf
-from tests.support.five_stores import copy_of_five
+from tests.support.five_stores import copy_of_five, fivefive
+from tests.support.golden import copy_store
 
 UNIT_SIZE = 20
 FLAG_AT = 16
@@ -106,3 +107,18 @@ def test_a_property_crc_of_other_bytes_contradicts_a_record_that_is_no_copy(
     log.write_bytes(data)
     found, _, _ = salvaged(tmp_path)
     assert found == [(0, "certain", ""), (size, *graded), (2 * size, "certain", "")]
+
+
+def test_index_entries_of_tags_make_no_record_doubtful() -> None:
+    grades = [grade for _, grade, _ in salvaged(fivefive("plain") / "store")[0]]
+    assert grades == ["certain"] * 31
+
+
+def test_a_record_with_a_key_that_the_index_lacks_is_doubtful(tmp_path: Path) -> None:
+    root = copy_store(fivefive("plain") / "store", tmp_path / "store")
+    log = next((root / "commitlog").iterdir())
+    data = log.read_bytes()
+    at = data.index(b"KEYS\x01") + 5
+    log.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    doubtful = [(grade, reason) for _, grade, reason in salvaged(root)[0] if grade != "certain"]
+    assert doubtful == [("partial", "its index entries name other keys")]
