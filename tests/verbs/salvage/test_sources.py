@@ -13,6 +13,7 @@ from store.files.filesystem import Filesystem
 from store.formats.message import RECORD_MIN_SIZE, encode_record
 from store.verbs.salvage import walk
 from store.verbs.salvage.grade import Grade, SalvagedRun, Skipped, TornRecord
+from store.verbs.salvage.queue_gaps import Missing, QueueGaps
 from store.verbs.salvage.sources import config_of, find_sources, is_store_root, open_source
 from store.verbs.salvage.walk import find_start, walk_file
 from tests.support.stores import SMALL, make_store
@@ -189,3 +190,17 @@ def test_a_magic_is_found_across_the_pieces_of_a_search(tmp_path: Path, monkeypa
         assert [*walk._magic_places(source.window, 0, SIZE)] == at(*range(6))
         assert [*walk._magic_places(source.window, LENGTH, LENGTH * 3)] == at(1, 2)
         assert [*walk._magic_places(source.window, LENGTH + 1, LENGTH * 3 + 1)] == at(2, 3)
+
+
+@pytest.mark.parametrize(("missing", "is_found"), [(0, False), (1, True), (2, True), (3, False)])
+def test_queue_offsets_are_missing_as_far_as_the_log_between_has_room(
+    missing: int, is_found: bool, tmp_path: Path
+) -> None:
+    # From the second record to the fourth there is room for two of the smallest.
+    data = record(0) + record(LENGTH, 1) + record(LENGTH * 3, 2 + missing)
+    source = open_source(write(tmp_path / f"{0:020d}", data.ljust(SIZE, b"\0")), Filesystem())
+    gaps = QueueGaps()
+    runs = [piece for piece in walk_file(source, 0) if isinstance(piece, SalvagedRun)]
+    found = [one for run in runs for _, one in gaps.split(run) if one is not None]
+    assert 2 * LENGTH // RECORD_MIN_SIZE == 2
+    assert found == ([Missing(b"T", 0, 2, 2 + missing, LENGTH, LENGTH * 3)] if is_found else [])
