@@ -49,8 +49,8 @@ from store.verbs.rebuild.plan import plan_rebuild as plan_rebuild
 from store.verbs.rebuild.scope import RebuildScope as RebuildScope
 from store.verbs.rebuild.timer import plan_timer_rebuild as plan_timer_rebuild
 from store.verbs.recover.checkpoint_plan import plan_checkpoint as plan_checkpoint
+from store.verbs.recover.outcome import SimulatedStart as SimulatedStart
 from store.verbs.recover.plan import plan_recovery as plan_recovery
-from store.verbs.recover.simulate import SimulatedStart as SimulatedStart
 from store.verbs.recover.simulate import simulate as simulate
 from store.verbs.recover.truncate import plan_truncation as plan_truncation
 

@@ -50,7 +50,8 @@ from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.consumequeue.resting import RestingQueue
 from store.structures.registry import PUT
 from store.structures.tables.review import review_loading
-from store.verbs.recover.plan import plan_recovery
+from store.verbs.recover.plan import plan_by_rules
+from store.verbs.recover.rules import OWNER
 
 if TYPE_CHECKING:
     from store.engine.services.served_store import ServedStore
@@ -111,14 +112,7 @@ class WritingOpener:
             staging(layout, fs, "open", dry_run=False) as folder,
             contextlib.closing(self._load(found, overlay=Overlay(folder))) as staged,
         ):
-            change = plan_recovery(
-                staged,
-                force_empty_log=self.force_empty_log,
-                every_unit=False,
-                # An owner without slaves: what is in its log is confirmed.
-                only_confirmed=False,
-                progress=self.request.progress,
-            )
+            change = plan_by_rules(staged, OWNER, force_empty_log=self.force_empty_log, progress=self.request.progress)
             log_end, confirmed = int(change.facts["log_end"]), staged.checkpoint.confirm_log_offset
             resting = _unchanged(staged.queues.resting(), change, layout)
             change_id = change.apply()

@@ -37,7 +37,8 @@ from store.verbs.check.check import CheckOptions, Progress, check_files
 from store.verbs.info import StoreInfo, look_at_store
 from store.verbs.lag import LagReport, review_lag
 from store.verbs.recover.open_for_reading import ReadingOpener
-from store.verbs.recover.simulate import SimulatedStart, simulate_start
+from store.verbs.recover.outcome import SimulatedStart
+from store.verbs.recover.simulate import simulate_start
 from store.verbs.salvage.placeholder import find_placeholders
 from store.verbs.tables import ConfigReview, review_tables
 

@@ -37,7 +37,8 @@ from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
 from store.opened.detect import find_store
 from store.verbs.recover.differences import Difference
-from store.verbs.recover.simulate import SimulatedStart, simulate_start
+from store.verbs.recover.outcome import SimulatedStart
+from store.verbs.recover.simulate import simulate_start
 from tests.support.golden import WITH_ANSWERS, Golden, copy_store, golden
 from tests.support.putting import put_all
 from tests.support.random_damage import KINDS, damage

@@ -20,11 +20,12 @@ from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.put_result import PutResult
 from store.verbs.recover.plan import add_checkpoint, add_cut, add_derived, new_change
 from store.verbs.recover.recover import RecoveryReport, recover_store
+from store.verbs.recover.rules import OWNER
 
 
 def recover_to_append(opened: OpenedStore) -> RecoveryReport:
     """Step 1, for plan_append. Records are to be read before plan_append hides the last segment."""
-    found = recover_store(opened)
+    found = recover_store(opened, OWNER)
     for (topic, queue_id), next_offset in opened.queues.next_offsets():
         opened.log.set_queue_offset(topic, queue_id, next_offset)
     return found

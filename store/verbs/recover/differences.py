@@ -12,6 +12,7 @@ from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import LogEnd
 from store.structures.commitlog.scan import Damage
 from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.verbs.recover.rules import RecoveryRules
 
 JAVA_MAX_ARRAY_SIZE = (1 << 31) - 9
 """A greater array is refused by every Java virtual machine, whatever its heap."""
@@ -81,7 +82,7 @@ assert set(_REASONS) == set(Difference)
 
 
 def applying(
-    opened: OpenedStore, end: LogEnd, queue_end: int, *, delayed: int, keep_index: bool, as_broker: bool
+    opened: OpenedStore, end: LogEnd, queue_end: int, rules: RecoveryRules, *, delayed: int
 ) -> list[Difference]:
     """The differences that matter for this store. The queues must not have been truncated yet.
 
@@ -89,7 +90,7 @@ def applying(
     """
     found = [Difference.ZEROED_CUT] if isinstance(end.outcome, Damage) else []
     found += [Difference.CLOSED] if opened.abort.exists() else []
-    if as_broker:
+    if rules.as_broker:
         return found
     if not opened.line.accepts_v2 and claimed_size(opened, end) > JAVA_MAX_ARRAY_SIZE:
         found.append(Difference.HUGE_SIZE)
@@ -99,7 +100,7 @@ def applying(
         found.append(Difference.ZERO_QUEUE_FILE)
     if isinstance(end.outcome, Damage) and end.outcome.reason == DamageReason.TORN_PROPERTIES:
         found.append(Difference.TORN_PROPERTIES)
-    if keep_index:
+    if rules.keep_index:
         found.append(Difference.KEPT_INDEX)
     return found
 

@@ -27,8 +27,8 @@ from store.structures.commitlog.resync import find_record
 from store.structures.dledger.files import HEADER_SIZE, EntryIndex, read_member_state
 from store.structures.trap import Trap
 from store.verbs.recover.lost import LossCounter
+from store.verbs.recover.outcome import FileOutcome, SimulatedStart, files_afterwards
 from store.verbs.recover.recover import END_OF_LOG
-from store.verbs.recover.simulate import FileOutcome, SimulatedStart, files_afterwards
 from store.verbs.recover.start import is_abnormal, starting_segment
 
 _MESSAGE = 1

@@ -28,6 +28,7 @@ from store.verbs.recover.confirm import UpTo, confirm_offset
 from store.verbs.recover.differences import applying
 from store.verbs.recover.lost import LossCounter
 from store.verbs.recover.recover import END_OF_LOG, RecoveryReport, cut_log
+from store.verbs.recover.rules import RecoveryRules
 
 
 def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
@@ -59,7 +60,7 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
         losses.read_behind(found.behind, end)
         losses.read_units(end.log_end, END_OF_LOG)
         found.lost = losses.report()
-    found.differences = applying(opened, end, queue_end_before, delayed=delayed, keep_index=True, as_broker=False)
+    found.differences = applying(opened, end, queue_end_before, RecoveryRules(keep_index=True), delayed=delayed)
     found.findings = list(dict.fromkeys([*made.findings, *opened.queues.describe_findings()]))
     return found
 

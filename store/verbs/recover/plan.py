@@ -31,6 +31,7 @@ from store.verbs.recover.confirm import EPOCH_FILE, keep_confirm_offset
 from store.verbs.recover.foreign import describe_foreign_names
 from store.verbs.recover.lost import LossReport
 from store.verbs.recover.recover import RecoveryReport, recover_store
+from store.verbs.recover.rules import RecoveryRules
 from store.verbs.recover.stray_units import find_stray_units
 from store.verbs.recover.walk import Progress
 
@@ -58,8 +59,6 @@ def plan_recovery(
     as_broker: bool = False,
     force_empty_log: bool = False,
     rebuild: Rebuild | None = None,
-    every_unit: bool = True,
-    only_confirmed: bool = True,
     progress: Progress | None = None,
 ) -> Change:
     """The whole recovery of a store: of its path, or of one that was opened with an overlay.
@@ -77,40 +76,50 @@ def plan_recovery(
     ('abnormal', 1, 'abort')
 
     as_broker  loses what a broker loses
-    every_unit  looks for damage inside of queues, which a broker reads at their ends only
-    only_confirmed   gives units to confirmed records alone, in controller mode; False for an owner without slaves
     force_empty_log  goes on where the log is empty and queues are not; else that is refused
     rebuild    walks the whole log and builds queues and index in this process's place; the other options are moot then
     """
+    rules = RecoveryRules(mode, as_broker=as_broker, keep_index=keep_index)
+    return plan_by_rules(opened, rules, force_empty_log=force_empty_log, rebuild=rebuild, progress=progress)
+
+
+def plan_by_rules(
+    opened: OpenedStore,
+    rules: RecoveryRules,
+    *,
+    force_empty_log: bool,
+    rebuild: Rebuild | None = None,
+    progress: Progress | None = None,
+) -> Change:
+    """The recovery of a store that was opened with an overlay; options as plan_recovery takes them."""
     if not force_empty_log:
         require_log(opened.layout, opened.fs)
-    if as_broker or rebuild is not None or not _can_build_rocksdb(opened):
+    if rules.as_broker or rebuild is not None or not _can_build_rocksdb(opened):
         refuse_unchangeable(opened.layout, opened.fs, AS_BROKER)
     if opened.config.queues_in_rocksdb:
         from store.verbs.recover.rocksdb_recover import recover_rocksdb
 
-        found = recover_rocksdb(opened, mode, progress)
+        found = recover_rocksdb(opened, rules.mode, progress)
     elif rebuild is not None:
         found = _recover_by_rebuild(opened, rebuild)
     else:
-        rules = {"keep_index": keep_index, "as_broker": as_broker, "only_confirmed": only_confirmed}
-        found = recover_store(opened, mode=mode, **rules, progress=progress)
+        found = recover_store(opened, rules, progress)
     database = _database_actions(opened, found)
     change = new_change(opened, "recover")
     change.facts = recovery_facts(opened, found)
     add_lost(change, found.lost)
     change.notes, change.foreign = found.findings, describe_foreign_names(opened)
-    change.remarks = [*found.remarks, *keep_confirm_offset(opened, found.log_end, only_confirmed=only_confirmed)]
+    change.remarks = [*found.remarks, *keep_confirm_offset(opened, found.log_end, only_confirmed=rules.only_confirmed)]
     _cut_log(opened, change, found)
-    if every_unit and not (found.is_rebuilt or opened.config.queues_in_rocksdb):
+    if rules.every_unit and not (found.is_rebuilt or opened.config.queues_in_rocksdb):
         change.damaged = find_stray_units(opened, found.log_end)
     if found.is_rebuilt:
         change.actions += _rebuilt_actions(opened, change)
     else:
         add_derived(opened, change)
         change.actions += database
-    _require_delays(opened, change, as_broker=as_broker)
-    _set_times(opened, found, as_broker=as_broker)
+    _require_delays(opened, change, as_broker=rules.as_broker)
+    _set_times(opened, found, as_broker=rules.as_broker)
     return _close(opened, change)
 
 

@@ -38,6 +38,7 @@ from store.verbs.recover.differences import Difference, applying
 from store.verbs.recover.lost import LossCounter, LossReport, indexed_before
 from store.verbs.recover.lost_index import build_lost_index, find_lost_index
 from store.verbs.recover.lost_queues import build_cut_short, build_lost_queues
+from store.verbs.recover.rules import RecoveryRules
 from store.verbs.recover.start import is_abnormal, starting_segment
 from store.verbs.recover.walk import Progress, dispatch_stretch, walk
 
@@ -89,22 +90,11 @@ class RecoveryReport:
 
 def recover_store(
     opened: OpenedStore,
-    *,
-    mode: str = "auto",
-    keep_index: bool = False,
-    as_broker: bool = False,
-    dispatch: bool = True,
-    only_confirmed: bool = False,
+    rules: RecoveryRules,
     progress: Progress | None = None,
 ) -> RecoveryReport:
-    """Steps 1 to 8 on an opened store; everything that changes lands in its overlay, or in memory.
-
-    keep_index  rebuilds the index files that a broker deletes after a crash
-    as_broker   loses what a broker loses
-    dispatch    False leaves step 8 out: what a broker's load leaves before its start
-    only_confirmed  in controller mode, gives units to confirmed records alone
-    """
-    opened.as_broker = as_broker
+    """Steps 1 to 8 on an opened store; everything that changes lands in its overlay, or in memory."""
+    as_broker = opened.as_broker = rules.as_broker
     if as_broker:
         opened.require_no_empty_file()
     if opened.config.enable_calc_filter_bit_map:
@@ -112,7 +102,7 @@ def recover_store(
         from store.reading.filter.subscription import use_bit_maps
 
         use_bit_maps(opened)
-    abnormal = is_abnormal(opened, mode)
+    abnormal = is_abnormal(opened, rules.mode)
     queue_end = opened.queues.recover()
     start, reason = starting_segment(opened, abnormal=abnormal)
     found = RecoveryReport("abnormal" if abnormal else "normal", reason, LogEnd(start, 0), queue_end_before=queue_end)
@@ -120,14 +110,14 @@ def recover_store(
     if not opened.log.segments.files:
         drop_derived(opened, found, as_broker=as_broker)
         return found
-    work = _Recovery(opened, found, start, keep_index=keep_index, as_broker=as_broker)
-    if only_confirmed:
+    work = _Recovery(opened, found, start, rules)
+    if rules.only_confirmed:
         work.queues_only = up_to_confirmed(opened, work.queues_only, as_broker=as_broker)
         work.handlers = up_to_confirmed(opened, work.handlers, as_broker=as_broker)
     work.build_lost_queues(progress)
     work.walk_and_cut(progress)
     work.cut_queues()
-    if dispatch and not (as_broker and opened.line.dispatches_in_recovery):
+    if rules.dispatch and not (as_broker and opened.line.dispatches_in_recovery):
         # An abnormal walk has handed everything over; a damaged queue that was cut back may still lack its last units.
         # A broker dispatches a last record that no queue holds to the index once more.
         _catch_up(opened, found, work.queues_only if abnormal and not as_broker else work.handlers)
@@ -159,23 +149,20 @@ def drop_derived(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool 
 class _Recovery:
     """Steps 4 to 8 on one store; each notes its results in the report."""
 
-    def __init__(
-        self, opened: OpenedStore, found: RecoveryReport, start: int, *, keep_index: bool, as_broker: bool
-    ) -> None:
-        self.opened, self.found, self.start = opened, found, start
-        self.keep_index, self.as_broker = keep_index, as_broker
+    def __init__(self, opened: OpenedStore, found: RecoveryReport, start: int, rules: RecoveryRules) -> None:
+        self.opened, self.found, self.start, self.rules = opened, found, start, rules
         self.is_abnormal = found.mode == "abnormal"
         self.queues_only: Sequence[Handler] = [opened.queues]
         indexes = [opened.index] if opened.config.message_index_enable else []
         self.handlers: Sequence[Handler] = [opened.queues, *indexes]
-        self.keeps_times = opened.line.recovers_with_delay_levels or not as_broker
+        self.keeps_times = opened.line.recovers_with_delay_levels or not rules.as_broker
         self.builds_lost_queues = self.builds_lost_index = False
         self.unkept_keys = 0
         self.delayed_count = 0
 
     def build_lost_queues(self, progress: Progress | None) -> None:
         """Builds queues that are lost; a broker does not notice them."""
-        if not self.as_broker:
+        if not self.rules.as_broker:
             opened, found, abnormal = self.opened, self.found, self.is_abnormal
             built = build_lost_queues(opened, self.start, found.queue_end_before, abnormal=abnormal, progress=progress)
             found.remarks += [*opened.assumed, *built]
@@ -187,7 +174,7 @@ class _Recovery:
         opened, queues = self.opened, self.opened.queues
         self._drop_index(progress)
         delayed_before = _delayed_units(opened)
-        queues.rewrites_torn_units = not self.as_broker
+        queues.rewrites_torn_units = not self.rules.as_broker
         levels = contextlib.nullcontext() if self.keeps_times else queues.without_delay_levels()
         with levels, FanOut(self._walked_by()) as builders:
             self.found.end = walk(opened, self.start, [builders], progress, cuts_torn=self.is_abnormal)
@@ -203,8 +190,8 @@ class _Recovery:
         self.losses.read_units(found.log_end, END_OF_LOG)
         found.differences = self._differences()
         if found.queue_end_before >= found.log_end:
-            opened.queues.truncate_dirty(found.log_end, as_broker=self.as_broker)
-            if not self.as_broker:
+            opened.queues.truncate_dirty(found.log_end, as_broker=self.rules.as_broker)
+            if not self.rules.as_broker:
                 self._mend_cut_queues()
         opened.queues.correct_min_offsets(opened.log.min_offset)
 
@@ -230,19 +217,19 @@ class _Recovery:
         """
         opened, start = self.opened, self.start
         stop = start if self.is_abnormal else self.found.queue_end_before
-        unread_from = opened.index.drop_unreadable(with_empty=not self.as_broker)
+        unread_from = opened.index.drop_unreadable(with_empty=not self.rules.as_broker)
         unsafe = opened.index.unsafe_files(opened.checkpoint.index_ms) if self.is_abnormal else []
         self.found.lost_index = self._find_lost_index(unsafe, stop, progress)
-        if not self.as_broker and (built := build_lost_index(opened, stop, self.found.lost_index, progress)):
+        if not self.rules.as_broker and (built := build_lost_index(opened, stop, self.found.lost_index, progress)):
             self.found.remarks += built
             self.builds_lost_index = True
             return
         begins = [file.header.begin_log_offset for file in unsafe if file.header.index_count > 1]
-        if not self.keep_index:
+        if not self.rules.keep_index:
             self.unkept_keys = sum(indexed_before(file, start) for file in unsafe)
         opened.index.remove(unsafe)
         begins += [unread_from] if unread_from is not None else []
-        if self.keep_index and begins and min(begins) < start:
+        if self.rules.keep_index and begins and min(begins) < start:
             dispatch_stretch(opened, min(begins), start, [opened.index])
         elif unread_from is not None and opened.config.message_index_enable:
             dispatch_stretch(opened, max(unread_from, opened.log.min_offset, 0), stop, [opened.index])
@@ -251,15 +238,19 @@ class _Recovery:
 
     def _find_lost_index(self, unsafe: list[IndexFile], stop: int, progress: Progress | None) -> str:
         """Names the lost part of the index; files that a broker deletes now are not missed."""
-        reaches_stop = not self.is_abnormal or self.keep_index
-        judged = self.opened.index.files if self.keep_index else [f for f in self.opened.index.files if f not in unsafe]
+        reaches_stop = not self.is_abnormal or self.rules.keep_index
+        judged = (
+            self.opened.index.files
+            if self.rules.keep_index
+            else [f for f in self.opened.index.files if f not in unsafe]
+        )
         return find_lost_index(self.opened, stop, judged=judged, to_stop=reaches_stop, progress=progress)
 
     def _walked_by(self) -> Sequence[Handler]:
         """The handlers of the records in the walk of step 4."""
         if self.is_abnormal:
             return self.handlers
-        if self.as_broker and self.opened.line.dispatches_in_recovery:
+        if self.rules.as_broker and self.opened.line.dispatches_in_recovery:
             return [_Behind(self.handlers, self.found.queue_end_before)]
         return []
 
@@ -269,9 +260,8 @@ class _Recovery:
             opened,
             found.end,
             found.queue_end_before,
+            self.rules,
             delayed=self.delayed_count,
-            keep_index=self.keep_index,
-            as_broker=self.as_broker,
         )
         differences += [Difference.LOST_QUEUES] if self.builds_lost_queues else []
         differences += [Difference.LOST_INDEX] if self.builds_lost_index else []

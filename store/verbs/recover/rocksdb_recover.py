@@ -20,6 +20,7 @@ from store.verbs.recover.differences import applying
 from store.verbs.recover.from_rebuild import open_rebuilt
 from store.verbs.recover.recover import RecoveryReport
 from store.verbs.recover.rocksdb_start import foretell_rocksdb_start
+from store.verbs.recover.rules import RecoveryRules
 from store.verbs.recover.walk import Progress
 
 
@@ -46,9 +47,7 @@ def recover_rocksdb(opened: OpenedStore, mode: str, progress: Progress | None = 
     found.end.record_count, found.dispatched_count = made.record_count, made.record_count
     open_rebuilt(opened, opened.overlay.folder)
     keeps = found.mode == "abnormal"
-    found.differences = applying(
-        opened, found.end, found.queue_end_before, delayed=0, keep_index=keeps, as_broker=False
-    )
+    found.differences = applying(opened, found.end, found.queue_end_before, RecoveryRules(keep_index=keeps), delayed=0)
     return found
 
 

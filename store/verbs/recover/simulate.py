@@ -9,11 +9,9 @@ The files are those that a broker's load leaves, before its start hands over wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from store.change.workspace import relative_name
 from store.errors import DamagedFile, StoreError
 from store.files.filesystem import Filesystem
 from store.files.overlay import Overlay
@@ -22,7 +20,7 @@ from store.formats.message import is_queued
 from store.formats.run import Run
 from store.formats.wording import amount
 from store.kernels.native import clock_ms
-from store.layout import StoreLayout, is_topic_folder_name, segment_name
+from store.layout import is_topic_folder_name
 from store.opened.detect import FoundStore, find_store, make_layout, names_of, queue_type_faults, require_store
 from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
@@ -35,55 +33,15 @@ from store.verbs.recover.confirm import confirm_offset
 from store.verbs.recover.differences import JAVA_MAX_ARRAY_SIZE, claimed_size, has_zero_last_file
 from store.verbs.recover.foreign import index_folders
 from store.verbs.recover.lost import LossReport
+from store.verbs.recover.outcome import FileOutcome, SimulatedStart, files_afterwards, files_on_disk
 from store.verbs.recover.recover import RecoveryReport, finish_start, recover_store
 from store.verbs.recover.refused_topics import refused_at_start, refused_later
+from store.verbs.recover.rules import RecoveryRules
 from store.verbs.recover.unseen import unseen_messages
 from store.verbs.recover.walk import Progress
 
-NO_START, LOSES_INTACT, LOSES_DAMAGED = "no-start", "loses-intact", "loses-damaged"
-"""Codes of what a start does, beside the codes of traps and errors."""
 LARGE_ALLOCATION = 512 << 20
 """A claimed size from which on a heap of the usual 8 GiB may be too small, beside what else is in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileOutcome:
-    """A commit-log or queue file as it will be: keep, truncate (its end moves back), remove or write."""
-
-    file: str
-    action: str
-    size: int
-
-
-@dataclass(slots=True)
-class SimulatedStart:
-    """A line's next start.
-
-    `reason` says why the broker does not start; `blocker` is the code of the trap, with its subject, or of an error.
-    `unseen` counts, by topic and queue id, the messages that stay in the log and that no queue shows.
-    """
-
-    compat: str
-    starts: bool
-    reason: str = ""
-    blocker: tuple[str, tuple[object, ...]] = ("", ())
-    mode: str = ""
-    start_segment: int = -1
-    start_reason: str = ""
-    log_end: int = -1
-    cut_reason: str = ""
-    files: list[FileOutcome] = field(default_factory=list)
-    lost: LossReport = field(default_factory=LossReport)
-    traps: list[Trap] = field(default_factory=list)
-    unseen: dict[QueueKey, int] = field(default_factory=dict)
-
-    @property
-    def faults(self) -> list[tuple[str, tuple[object, ...]]]:
-        """Name each fault by code and subject: the blocker, the losses, the traps."""
-        if not self.starts:
-            return [self.blocker if self.blocker[0] else (NO_START, ())]
-        lost = LOSES_INTACT if self.lost.facts()["intact"] else LOSES_DAMAGED
-        return [*([(lost, ())] if self.lost.messages else []), *((trap.code, trap.subject) for trap in self.traps)]
 
 
 def simulate(
@@ -141,7 +99,7 @@ def simulate_start(
         return _refused(found, fs, error)
     try:
         for trap in _of_rooms(opened, "blockers"):
-            files, blocker = list(_files_on_disk(found.layout, fs)), (trap.code, trap.subject)
+            files, blocker = list(files_on_disk(found.layout, fs)), (trap.code, trap.subject)
             return SimulatedStart(found.line.name, starts=False, reason=trap.detail, blocker=blocker, files=files)
         start = _foretell(opened, mode, scratch, progress)
         start.traps += _of_rooms(opened, "traps") if start.starts else ()
@@ -173,19 +131,19 @@ def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress 
         outcome.traps += [Trap("no-rocksdict", text) for text in report.findings]
         outcome.traps += [_rocksdb_poison(at) for at in report.light_faults[:1]]
         return outcome
-    found = recover_store(opened, mode=mode, as_broker=True, dispatch=False, only_confirmed=True, progress=progress)
+    found = recover_store(opened, RecoveryRules(mode, as_broker=True, dispatch=False), progress)
     return _outcome(opened, found)
 
 
 def _refused(found: FoundStore, fs: Filesystem, error: StoreError) -> SimulatedStart:
     """The start that an error ends."""
-    files, blocker = list(_files_on_disk(found.layout, fs)), (error.code or "", error.subject)
+    files, blocker = list(files_on_disk(found.layout, fs)), (error.code or "", error.subject)
     return SimulatedStart(found.line.name, starts=False, reason=str(error), blocker=blocker, files=files)
 
 
 def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
     blocker = _blocker(opened, found)
-    files = list(_files_on_disk(opened.layout, opened.fs)) if blocker else _files_after(opened, found)
+    files = list(files_on_disk(opened.layout, opened.fs)) if blocker else _files_after(opened, found)
     traps = [blocker] if blocker else list(_traps(opened, found))
     # Last, for the start hands over what the queues lack.
     unseen = {} if blocker or opened.config.queues_in_rocksdb else _unseen_after(opened, found)
@@ -314,64 +272,8 @@ def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:
     return False
 
 
-# The files.
-
-
-def _files_on_disk(layout: StoreLayout, fs: Filesystem) -> Iterator[FileOutcome]:
-    """List every commit-log and queue file as kept. A file beside the folders of topics is no queue file."""
-    queues = (layout.consumequeue, layout.batchconsumequeue)
-    for folder in (*layout.writable_commitlogs, *layout.read_only_paths, *queues):
-        for path, size in _walk_files(folder, fs):
-            if path.parent not in queues:
-                yield FileOutcome(relative_name(layout.root, path), "keep", size)
-
-
-def _walk_files(folder: Path, fs: Filesystem) -> Iterator[tuple[Path, int]]:
-    for entry in fs.list_folder(folder):
-        if entry.is_folder:
-            yield from _walk_files(entry.path, fs)
-        else:
-            yield entry.path, entry.size
-
-
 def _files_after(opened: OpenedStore, found: RecoveryReport) -> list[FileOutcome]:
     removed = [segment.path for segment in found.behind if segment.file_start > found.log_end]
     is_cut = found.behind and not isinstance(found.end.outcome, Blank | End)
     cut = [found.behind[0].path] if is_cut and found.behind[0].file_start <= found.log_end else []
     return files_afterwards(opened, removed, cut)
-
-
-def files_afterwards(
-    opened: OpenedStore, removed: Sequence[Path] = (), truncated: Sequence[Path] = ()
-) -> list[FileOutcome]:
-    """Lists every commit-log and queue file with its fate.
-
-    removed, truncated  segments of the log
-    """
-    root = opened.layout.root
-    files = {one.file: one for one in _files_on_disk(opened.layout, opened.fs)}
-    for path in (*removed, *opened.queues.removed_paths(), *_dropped_empty(opened, list(files.values()))):
-        name = relative_name(root, path)
-        files[name] = FileOutcome(name, "remove", files[name].size)
-    for path in (*truncated, *_truncated_queues(opened)):
-        name = relative_name(root, path)
-        # A file that the recovery created is listed below.
-        files |= {name: FileOutcome(name, "truncate", files[name].size)} if name in files else {}
-    for place, staged in opened.queues.staged_files():
-        name = relative_name(root, place)
-        files[name] = FileOutcome(name, "write", opened.fs.stat(staged).st_size)
-    return sorted(files.values(), key=lambda one: one.file)
-
-
-def _dropped_empty(opened: OpenedStore, files: list[FileOutcome]) -> Iterator[Path]:
-    """Last files of length zero: 5.3 deletes them while loading, and does not start with others."""
-    if opened.line.drops_empty_last_file:
-        yield from (opened.layout.root / file.file for file in files if not file.size)
-
-
-def _truncated_queues(opened: OpenedStore) -> Iterator[Path]:
-    """Queue files that keep bytes behind their new end."""
-    for queue in opened.queues.awake():
-        last = queue.files.last
-        if last is not None and queue.has_cut_units():
-            yield queue.files.folder / segment_name(last.file_start)

@@ -11,6 +11,7 @@ from store.config import LINE_4_9, LINE_5_3, BrokerLine
 from store.formats.columns import DamageReason
 from store.structures.commitlog.scan import Damage, End
 from store.verbs.recover.differences import JAVA_MAX_ARRAY_SIZE, Difference, applying, claimed_size, has_zero_last_file
+from store.verbs.recover.rules import RecoveryRules
 
 Z, C, H, D = Difference.ZEROED_CUT, Difference.CLOSED, Difference.HUGE_SIZE, Difference.DELIVER_TIME
 Q, T, K = Difference.ZERO_QUEUE_FILE, Difference.TORN_PROPERTIES, Difference.KEPT_INDEX
@@ -69,9 +70,9 @@ def test_each_difference_from_a_broker_is_named_where_it_matters(
     store: Any, outcome: Any, queue_end: int, delayed: int, keep_index: bool, found: list[Difference]
 ) -> None:
     end = ended(outcome)
-    named = applying(store, end, queue_end, delayed=delayed, keep_index=keep_index, as_broker=False)
+    named = applying(store, end, queue_end, RecoveryRules(keep_index=keep_index), delayed=delayed)
     assert named == found
-    as_broker = applying(store, end, queue_end, delayed=delayed, keep_index=keep_index, as_broker=True)
+    as_broker = applying(store, end, queue_end, RecoveryRules(as_broker=True, keep_index=keep_index), delayed=delayed)
     assert as_broker == [one for one in found if one in (Z, C)]
 
 

@@ -20,7 +20,8 @@ from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
 from store.layout import StoreLayout
 from store.opened.detect import find_store
-from store.verbs.recover.simulate import SimulatedStart, simulate_start
+from store.verbs.recover.outcome import SimulatedStart
+from store.verbs.recover.simulate import simulate_start
 from tests.cli.running import rmqctl
 from tests.support.golden import WITH_ANSWERS, copy_store, golden
 from tests.support.random_damage import damage, records

@@ -1,0 +1,111 @@
+"""Hold the result of a simulated start: its losses, its traps, the fate of every file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from store.change.workspace import relative_name
+from store.files.filesystem import Filesystem
+from store.layout import StoreLayout, segment_name
+from store.opened.opened_store import OpenedStore
+from store.structures.consumequeue.queue_set import QueueKey
+from store.structures.trap import Trap
+from store.verbs.recover.lost import LossReport
+
+NO_START, LOSES_INTACT, LOSES_DAMAGED = "no-start", "loses-intact", "loses-damaged"
+"""Codes of what a start does, beside the codes of traps and errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileOutcome:
+    """A commit-log or queue file as it will be: keep, truncate (its end moves back), remove or write."""
+
+    file: str
+    action: str
+    size: int
+
+
+@dataclass(slots=True)
+class SimulatedStart:
+    """A line's next start.
+
+    `reason` says why the broker does not start; `blocker` is the code of the trap, with its subject, or of an error.
+    `unseen` counts, by topic and queue id, the messages that stay in the log and that no queue shows.
+    """
+
+    compat: str
+    starts: bool
+    reason: str = ""
+    blocker: tuple[str, tuple[object, ...]] = ("", ())
+    mode: str = ""
+    start_segment: int = -1
+    start_reason: str = ""
+    log_end: int = -1
+    cut_reason: str = ""
+    files: list[FileOutcome] = field(default_factory=list)
+    lost: LossReport = field(default_factory=LossReport)
+    traps: list[Trap] = field(default_factory=list)
+    unseen: dict[QueueKey, int] = field(default_factory=dict)
+
+    @property
+    def faults(self) -> list[tuple[str, tuple[object, ...]]]:
+        """Name each fault by code and subject: the blocker, the losses, the traps."""
+        if not self.starts:
+            return [self.blocker if self.blocker[0] else (NO_START, ())]
+        lost = LOSES_INTACT if self.lost.facts()["intact"] else LOSES_DAMAGED
+        return [*([(lost, ())] if self.lost.messages else []), *((trap.code, trap.subject) for trap in self.traps)]
+
+
+def files_on_disk(layout: StoreLayout, fs: Filesystem) -> Iterator[FileOutcome]:
+    """List every commit-log and queue file as kept. A file beside the folders of topics is no queue file."""
+    queues = (layout.consumequeue, layout.batchconsumequeue)
+    for folder in (*layout.writable_commitlogs, *layout.read_only_paths, *queues):
+        for path, size in _walk_files(folder, fs):
+            if path.parent not in queues:
+                yield FileOutcome(relative_name(layout.root, path), "keep", size)
+
+
+def _walk_files(folder: Path, fs: Filesystem) -> Iterator[tuple[Path, int]]:
+    for entry in fs.list_folder(folder):
+        if entry.is_folder:
+            yield from _walk_files(entry.path, fs)
+        else:
+            yield entry.path, entry.size
+
+
+def files_afterwards(
+    opened: OpenedStore, removed: Sequence[Path] = (), truncated: Sequence[Path] = ()
+) -> list[FileOutcome]:
+    """Lists every commit-log and queue file with its fate.
+
+    removed, truncated  segments of the log
+    """
+    root = opened.layout.root
+    files = {one.file: one for one in files_on_disk(opened.layout, opened.fs)}
+    for path in (*removed, *opened.queues.removed_paths(), *_dropped_empty(opened, list(files.values()))):
+        name = relative_name(root, path)
+        files[name] = FileOutcome(name, "remove", files[name].size)
+    for path in (*truncated, *_truncated_queues(opened)):
+        name = relative_name(root, path)
+        # A file that the recovery created is listed below.
+        files |= {name: FileOutcome(name, "truncate", files[name].size)} if name in files else {}
+    for place, staged in opened.queues.staged_files():
+        name = relative_name(root, place)
+        files[name] = FileOutcome(name, "write", opened.fs.stat(staged).st_size)
+    return sorted(files.values(), key=lambda one: one.file)
+
+
+def _dropped_empty(opened: OpenedStore, files: list[FileOutcome]) -> Iterator[Path]:
+    """Last files of length zero: 5.3 deletes them while loading, and does not start with others."""
+    if opened.line.drops_empty_last_file:
+        yield from (opened.layout.root / file.file for file in files if not file.size)
+
+
+def _truncated_queues(opened: OpenedStore) -> Iterator[Path]:
+    """Queue files that keep bytes behind their new end."""
+    for queue in opened.queues.awake():
+        last = queue.files.last
+        if last is not None and queue.has_cut_units():
+            yield queue.files.folder / segment_name(last.file_start)
