@@ -112,8 +112,6 @@ TESTS = {
         "tests/engine/live",
         "tests/structures/commitlog",
         "tests/test_message_store.py",
-        "tests/verbs/clean/test_live.py",
-        "tests/verbs/clean/test_live_rules.py",
         "tests/verbs/recover/test_no_space.py",
     ),
     "store/engine/services": ("tests/engine/services", "tests/engine/serving/test_metrics.py"),
