@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -38,6 +39,11 @@ class Run:
     @property
     def rows(self) -> list[Any]:
         return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def steps(self) -> list[str]:
+        """The commands of the plan on stderr."""
+        return re.findall(r"^step \d+: rmqctl --store \S+ (.+) \([^()]*\)$", self.err, re.MULTILINE)
 
 
 class Text(io.TextIOWrapper):
