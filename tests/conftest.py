@@ -5,7 +5,8 @@ RMQCTL_NO_EXTENSIONS is set. So nothing here imports them at the top. Where kern
 runs uncompiled. Its modules are compiled to bytecode, which every process that a test starts reads, even where
 PYTHONDONTWRITEBYTECODE is set.
 
-`pytest` alone runs in a process per processor where pytest-xdist is installed; with a path or -n it does as told.
+`pytest` alone leaves out tests that are marked slow, and runs in a process per processor where pytest-xdist is
+installed; with a path, -m or -n it does as told. `.ci/run` runs the slow ones too.
 
 Stores lie in memory where /dev/shm has room, as thousands of small stores are synced; TMPDIR or --basetemp says
 otherwise. Archives are unpacked once for all worker processes.
@@ -74,11 +75,11 @@ def pytest_runtest_protocol() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Run the whole suite in a worker per processor; tests that share Spark stay in one of them."""
-    if hasattr(config, "workerinput") or not config.pluginmanager.hasplugin("xdist"):
+    """Run all but the slow tests in a worker per processor; those that share Spark stay in one of them."""
+    if hasattr(config, "workerinput") or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return
-    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    if whole and config.option.numprocesses is None and not config.option.usepdb:
+    config.option.markexpr = config.option.markexpr or "not slow"
+    if config.pluginmanager.hasplugin("xdist") and config.option.numprocesses is None and not config.option.usepdb:
         config.option.numprocesses, config.option.dist = len(os.sched_getaffinity(0)), "loadgroup"
 
 
