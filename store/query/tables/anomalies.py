@@ -12,12 +12,13 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from store.config import StoreConfig
 from store.files.store_reader import StoredFile, StoreReader
 from store.structures.findings import Finding, group_findings
-from store.verbs.check.check import CheckOptions, SurveyRules, survey_share
+from store.verbs.check.check import SurveyRules, survey_share
 from store.verbs.check.coverage import segment_list_findings
 from store.verbs.check.listing import Listing
-from store.verbs.check.segment import Derived, Surveys, check_segment
+from store.verbs.check.segment import Derived, SegmentRules, Surveys, check_segment
 
 AnomalyShare: TypeAlias = list[Finding] | tuple[StoredFile, Derived]
 """Findings of the planning, or a segment with the files that may point into it."""
@@ -45,5 +46,5 @@ def read_anomalies(files: StoreReader, share: AnomalyShare, schema: pa.Schema) -
 
 
 def _check(files: StoreReader, segment: StoredFile, derived: Derived) -> list[Finding]:
-    findings, _ = check_segment(files, segment, derived, CheckOptions().rules())
+    findings, _ = check_segment(files, segment, derived, SegmentRules(StoreConfig().delay_levels_ms))
     return findings

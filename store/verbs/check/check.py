@@ -79,12 +79,6 @@ class CheckOptions:
     threads: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def rules(
-        self, horizon: int | None = None, *, has_light: bool = False, confirmed: int | None = None
-    ) -> SegmentRules:
-        """Make the rules for the walk of a segment."""
-        return SegmentRules(self.config.delay_levels_ms, horizon, has_light, confirmed)
-
     @property
     def config(self) -> StoreConfig:
         return StoreConfig().with_settings(self.settings)
@@ -241,8 +235,7 @@ class _Check:
         self.progress.bytes_in_all = sum(segment.size for segment in chosen)
         surveys = Surveys(self.surveys)
         shares = ((s, surveys.of_segment(s)) for s in self._in_time(chosen))
-        rules = self.options.rules(self.progress.horizon, has_light=self.has_light, confirmed=self.store.confirmed)
-        work = partial(check_share, self.files, rules)
+        work = partial(check_share, self.files, self._rules())
         for segment, findings, seam in self.map_tasks(work, shares):
             yield from findings
             self.kinds |= {finding.kind for finding in findings}
@@ -250,6 +243,10 @@ class _Check:
             self.progress.bytes_done += segment.size
             if self.on_progress is not None:
                 self.on_progress(self.progress)
+
+    def _rules(self) -> SegmentRules:
+        delays, horizon = self.options.config.delay_levels_ms, self.progress.horizon
+        return SegmentRules(delays, horizon, self.has_light, self.store.confirmed)
 
     def _in_time(self, chosen: Sequence[StoredFile]) -> Iterator[StoredFile]:
         for segment in chosen:
@@ -261,7 +258,7 @@ class _Check:
     def _close(self) -> Iterator[Finding]:
         """Yield the findings between segments, and of the checkpoint when they reach the log's end."""
         if self.seams:
-            self.seams = [*seams_before(self.files, self.segments, self.options), *self.seams]
+            self.seams = [*seams_before(self.files, self.segments, self.options, self._rules()), *self.seams]
         yield from group_findings(seam_findings(self.files, self.segments, self.seams))
         lost_index = list(lost_index_findings(self.files, self.seams)) if self._expects_index() else []
         yield from lost_index
@@ -353,14 +350,16 @@ def require_within(files: StoreReader, segments: Sequence[StoredFile], from_offs
         )
 
 
-def seams_before(files: StoreReader, segments: Sequence[StoredFile], options: CheckOptions) -> list[SegmentSummary]:
+def seams_before(
+    files: StoreReader, segments: Sequence[StoredFile], options: CheckOptions, rules: SegmentRules
+) -> list[SegmentSummary]:
     """Summarise the segments before `from_offset`, back to the last one with records."""
     seams: list[SegmentSummary] = []
     whole_log = replace(options, from_offset=0)
     for segment in reversed([s for s in segments if s.number + s.size <= options.from_offset]):
         if not is_chosen(segment, whole_log):
             break
-        _, seam = check_segment(files, segment, Derived((), (), has_index=True), options.rules())
+        _, seam = check_segment(files, segment, Derived((), (), has_index=True), rules)
         seams.insert(0, seam)
         if seam.record_count:
             break

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from store.files.store_reader import StoredFile, StoreReader
-from store.formats.index_page import HEADER_SIZE
 from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
 from store.structures.consumequeue.survey import QueueListing
 from store.structures.findings import FOREIGN_FILE, LINK, Finding, effect_on_start
@@ -156,7 +155,7 @@ def _geometries(
     """By size the geometry of the settings, else the one that the first file of this size tells."""
     found: dict[int, Geometry] = {}
     for file in indexes:
-        if file.size not in found and file.size > HEADER_SIZE:
+        if file.size not in found:
             geometry = given_geometry(settings, file.size) or geometry_of(files.salvage(file.path).buffer)
             if geometry is not None:
                 found[file.size] = geometry

@@ -66,7 +66,7 @@ class Surveys:
     """All surveyed files, asked for by the segment that they point into."""
 
     def __init__(self, surveys: Sequence[QueueFile | IndexFile]) -> None:
-        self._queues = [s for s in surveys if isinstance(s, QueueFile) and s.high >= 0]
+        self._queues = [s for s in surveys if isinstance(s, QueueFile)]
         self.indexes = [s for s in surveys if isinstance(s, IndexFile)]
         self._low = np.array([s.low for s in self._queues], np.int64)
         self._high = np.array([s.high for s in self._queues], np.int64)

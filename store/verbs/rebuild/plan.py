@@ -104,9 +104,7 @@ def _publish(
     if in_rocksdb or change.publishes_below(layout.consumequeue / SCHEDULE_TOPIC):
         change.remarks += describe_inferred_delays(config, given)
         if DELAY_LEVELS not in given:
-            change.remarks += describe_assumed_delays(
-                layout, config, fs, built_levels(change.published, layout, fs)
-            )
+            change.remarks += describe_assumed_delays(layout, config, fs, built_levels(change.published, layout, fs))
     return change
 
 

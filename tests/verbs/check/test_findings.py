@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from store.files.store_reader import StoredFile, StoreReader
 from store.structures.findings import (
     BAD_CRC,
     KINDS,
-    MISSING_SEGMENT,
     MISSING_UNIT,
     UNIT_NOWHERE,
-    WRONG_SIZE,
     Finding,
     by_place,
     effect_on_start,
@@ -22,7 +17,6 @@ from store.structures.findings import (
 )
 from store.structures.index import rising
 from store.structures.index.rising import RisingOffsets
-from store.verbs.check.coverage import LogExtent, segment_list_findings
 
 
 def test_findings_of_kinds_that_come_in_masses_are_one_for_each_place() -> None:
@@ -67,68 +61,6 @@ def test_findings_are_sorted_by_place_and_then_by_what_people_see() -> None:
 )
 def test_an_empty_last_file_stops_4_9_alone(size: int, is_last: bool, effect: str) -> None:
     assert effect_on_start(size, is_last=is_last) == effect
-
-
-def segments(*places: tuple[int, int]) -> list[StoredFile]:
-    return [StoredFile(f"commitlog/{start:020d}", start, size, 0) for start, size in places]
-
-
-@pytest.mark.parametrize(
-    ("places", "usual", "found"),
-    [
-        ([(0, 100), (100, 100)], 0, []),
-        ([(100, 100), (200, 100)], 0, []),
-        ([(0, 100), (101, 100)], 0, [(MISSING_SEGMENT, 100, "the log goes from 100 to 101: 1 byte is not there")]),
-        ([(0, 100), (300, 100)], 0, [(MISSING_SEGMENT, 100, "the log goes from 100 to 300: 200 bytes are not there")]),
-        ([(0, 100), (100, 99)], 0, [(WRONG_SIZE, 100, "99 bytes, expected 100; no broker starts with it")]),
-        ([(0, 99)], 100, [(WRONG_SIZE, 0, "99 bytes, expected 100; no broker starts with it")]),
-        ([(0, 99)], 0, []),
-    ],
-)
-def test_segments_have_one_size_and_no_gaps(
-    places: list[tuple[int, int]], usual: int, found: list[tuple[str, int, str]], tmp_path: Path
-) -> None:
-    rows = segment_list_findings(StoreReader(str(tmp_path)), segments(*places), usual)
-    assert [(row.kind, row.offset, row.detail) for row in rows] == found
-
-
-def missed(log: LogExtent, *offsets: int) -> list[int]:
-    return [offset for offset in offsets if log.misses(np.array([offset]))[0]]
-
-
-PLACES = (0, 99, 100, 199, 200, 299, 300, 399, 400)
-
-
-@pytest.mark.parametrize(
-    ("held", "horizon", "start", "missing"),
-    [
-        ([(100, 100), (300, 100)], None, 100, [200, 299, 400]),
-        ([(100, 100), (300, 100)], 299, 100, [200]),
-        ([(100, 100), (300, 100)], 400, 100, [200, 299]),
-        ([], None, 0, [*PLACES]),
-        ([], 300, 0, [0, 99, 100, 199, 200, 299]),
-    ],
-)
-def test_offsets_in_no_segment_are_missed_but_for_expired_ones_and_a_writers(
-    held: list[tuple[int, int]], horizon: int | None, start: int, missing: list[int]
-) -> None:
-    log = LogExtent(segments(*held), horizon)
-    assert (log.start, missed(log, *PLACES)) == (start, missing)
-
-
-@pytest.mark.parametrize(
-    ("held", "low", "high", "may"),
-    [
-        ([(0, 100), (100, 100)], 0, 199, False),
-        ([(0, 100), (100, 100)], 0, 200, True),
-        ([(0, 100), (101, 100)], 0, 50, True),
-        ([(100, 100)], 0, 150, False),
-    ],
-)
-def test_a_range_inside_an_unbroken_run_misses_nothing(
-    held: list[tuple[int, int]], low: int, high: int, may: bool
-) -> None:
-    assert LogExtent(segments(*held)).may_miss(np.array([low]), np.array([high])).tolist() == [may]
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 1000])

@@ -76,6 +76,20 @@ def nothing(_: StoreReader) -> str:
     return ""
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_segment_is_begun_before_the_deadline_alone(
+    count: int, store: StoreReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.time, "monotonic", itertools.count().__next__)
+    progress, told = Progress(), list[tuple[int, int]]()
+    options = CheckOptions(max_seconds=count + 1, threads=1)
+    list(check_files(store, options, progress, lambda one: told.append((one.bytes_done, one.bytes_in_all))))
+    segments = store.segments()
+    size, in_all = segments[0].size, sum(one.size for one in segments)
+    assert progress.stopped_at == segments[count].number
+    assert told == [(number * size, in_all) for number in range(1, count + 1)]
+
+
 DAMAGES = (time_set_back, records_lost, log_cut, checkpoint_too_far, checkpoint_too_far_and_empty_files, nothing)
 
 

@@ -1,15 +1,34 @@
-"""Which derived files a segment is compared with, and how the queue offsets in it count on."""
+"""The walk of one segment: what it is compared with, how it counts on, and what it finds."""
 
 from __future__ import annotations
+
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from store.files.store_reader import StoredFile
+from store.config import StoreConfig
+from store.files.store_reader import StoredFile, StoreReader
 from store.structures.consumequeue.expect import Units
 from store.structures.consumequeue.survey import QueueFile
+from store.structures.findings import (
+    BAD_CRC,
+    BAD_LENGTH,
+    BAD_SELF_OFFSET,
+    LOST_INDEX,
+    MISSING_INDEX_ENTRY,
+    MISSING_UNIT,
+    QUEUE_GAP,
+    STALE_TAIL,
+    TIME_BACKWARDS,
+    Finding,
+)
 from store.structures.index.survey import IndexFile
-from store.verbs.check.segment import Surveys, _QueueStates
+from store.verbs.check.segment import Derived, SegmentRules, Surveys, _QueueStates, check_segment
+from store.verbs.rebuild.plan import plan_rebuild
+from tests.support.stores import SMALL, make_store
+from tests.verbs.check.stores import SIZE, findings, records, write
 
 
 def queue_file(path: str, low: int, high: int) -> QueueFile:
@@ -59,12 +78,146 @@ def test_queue_offsets_count_on_in_every_queue_from_run_to_run() -> None:
     states, queues = _QueueStates(), [("T", 0), ("U", 3)]
     broken = []
     for run in (
-        units((0, 5, 100), (1, 9, 110), (0, 6, 120), queues=queues[:2]),
+        units((0, 5, 0), (1, 9, 110), (0, 6, 120), queues=queues[:2]),
         units((1, 10, 130), (0, 8, 140), (1, 10, 150), (0, 9, 160), queues=queues),
         units((2, 0, 170), (0, 10, 180), (2, 1, 190), (1, 11, 200), queues=[*queues, ("%LMQ%a", 0)]),
     ):
         found = states.broken(states.numbers_of(run), run)
         broken += [(states.names[number], before, rows.tolist()) for number, before, rows in found]
     assert broken == [(("T", 0), 6, [1, 3]), (("U", 3), 9, [0, 2])]
-    assert states.ends() == {("T", 0): (5, 100, 10), ("U", 3): (9, 110, 11), ("%LMQ%a", 0): (0, 170, 1)}
+    assert states.ends() == {("T", 0): (5, 0, 10), ("U", 3): (9, 110, 11), ("%LMQ%a", 0): (0, 170, 1)}
     assert states.is_lmq.tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("count", [1, 10])
+def test_nothing_at_or_behind_a_writers_horizon_is_looked_at(count: int, root: Path) -> None:
+    stored = records(root)
+    horizon = stored[count].log_offset
+    write(root, horizon, bytes(8))
+    write(root, stored[count - 1].log_offset + 28, bytes(8) if count > 1 else b"\1")
+    files = StoreReader(str(root))
+    for limit, behind in ((horizon, set()), (horizon + 8, set()), (None, {STALE_TAIL})):
+        found, seam = check_segment(files, files.segments()[0], Derived((), (), has_index=True), rules_of(limit))
+        assert {one.kind for one in found} - {MISSING_UNIT, MISSING_INDEX_ENTRY} == {BAD_SELF_OFFSET, *behind}
+        assert (seam.record_count, seam.end) == (count, horizon)
+
+
+def rules_of(horizon: int | None) -> SegmentRules:
+    return SegmentRules(StoreConfig().delay_levels_ms, horizon)
+
+
+@pytest.mark.parametrize("count", [1, 10, None])
+@pytest.mark.parametrize("beyond", [0, 1, 100])
+def test_records_are_walked_up_to_a_horizon_or_the_segments_end(count: int | None, beyond: int, root: Path) -> None:
+    stored = [one for one in records(root) if one.log_offset < SIZE]
+    # A record that begins before the horizon is walked whole.
+    expected = len(stored) if count is None else count + (beyond > 0)
+    horizon = beyond + (SIZE if count is None else stored[count].log_offset)
+    files = StoreReader(str(root))
+    _, found = check_segment(files, files.segments()[0], Derived((), (), has_index=True), rules_of(horizon))
+    end = stored[expected - 1].log_offset + stored[expected - 1].size
+    assert (found.record_count, found.first, found.end) == (expected, 0, end)
+    assert found.newest_ms == found.last_ms == stored[expected - 1].store_timestamp_ms
+
+
+def test_the_summary_of_a_segment_without_records_names_none(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(bytes(SIZE))
+    files = StoreReader(str(tmp_path))
+    found, seam = check_segment(files, files.segments()[0], Derived((), (), has_index=False), rules_of(None))
+    assert (found, seam.outcome, seam.first, seam.end, seam.record_count) == ([], "end", -1, None, 0)
+    assert (seam.first_ms, seam.last_ms, seam.newest_ms, seam.queues) == (0, 0, 0, {})
+    assert (seam.first_key, seam.key_count) == (-1, 0)
+
+
+@pytest.mark.parametrize(("later_ms", "kinds"), [(-1, [STALE_TAIL]), (0, [BAD_LENGTH]), (1, [BAD_LENGTH])])
+def test_older_records_behind_damage_at_the_logs_end_are_what_others_were_put_over(
+    later_ms: int, kinds: list[str], tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store", 60)
+    stored = records(root)
+    write(root, stored[30].log_offset, b"\xff")
+    for one in stored[31:]:
+        write(root, one.log_offset + 56, (stored[29].store_timestamp_ms + later_ms).to_bytes(8, "big"))
+    files = StoreReader(str(root))
+    found, seam = check_segment(files, files.segments()[0], Derived((), (), has_index=True), rules_of(None))
+    assert [one.kind for one in found if one.kind in (STALE_TAIL, BAD_LENGTH)] == kinds
+    assert (seam.outcome, seam.record_count) == ("end", 30 if later_ms < 0 else 59)
+
+
+@pytest.mark.parametrize("damaged", [0, 1, 40])
+def test_the_first_key_of_a_log_without_index_files_stays_the_first_behind_damage(damaged: int, root: Path) -> None:
+    stored = records(root)
+    write(root, stored[damaged].log_offset + 4, b"\xff")
+    shutil.rmtree(root / "index")
+    first = stored[1].log_offset if damaged == 0 else 0
+    detail = f"no file for {299 * 3} keys, the first at log offset {first}"
+    assert findings(root, LOST_INDEX) == [Finding(LOST_INDEX, "index", 0, count=299 * 3, detail=detail)]
+
+
+@pytest.mark.parametrize(("promised", "lacking"), [(9, 0), (10, 0), (11, 1), (15, 5)])
+def test_records_that_end_behind_the_confirm_offset_need_no_units_and_entries(
+    promised: int, lacking: int, tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store", 20, queues=1)
+    (root / "epochFileCheckpoint").touch()
+    ends = [0, *(one.log_offset + one.size for one in records(root))]
+    for count in (10, promised):
+        page = bytearray((root / "checkpoint").read_bytes())
+        page[32:40] = ends[count].to_bytes(8, "big")
+        (root / "checkpoint").write_bytes(page)
+        if count == 10:
+            with plan_rebuild(root, settings=SMALL) as change:
+                change.apply(keep=False)
+    found = [(one.kind, one.offset, one.count) for one in findings(root, MISSING_UNIT, MISSING_INDEX_ENTRY)]
+    entries = [(MISSING_INDEX_ENTRY, ends[10], 3 * lacking)]
+    assert found == ([*entries, (MISSING_UNIT, ends[10], lacking)] if lacking else [])
+
+
+@pytest.mark.parametrize(("at", "early_ms"), [(5, 0), (5, 1), (5, 1500), (5, -1), (0, 5)])
+def test_a_store_time_before_that_of_the_record_in_front_is_found(at: int, early_ms: int, root: Path) -> None:
+    stored = records(root)
+    before_ms = stored[at - 1].store_timestamp_ms if at else stored[0].store_timestamp_ms
+    write(root, stored[at].log_offset + 56, (before_ms - early_ms).to_bytes(8, "big"))
+    detail = f"{early_ms} ms before the record in front of it"
+    expected = [Finding(TIME_BACKWARDS, f"commitlog/{0:020d}", stored[at].log_offset, detail=detail)]
+    assert findings(root, TIME_BACKWARDS) == (expected if at and early_ms > 0 else [])
+
+
+def test_a_record_that_names_another_log_offset_is_found(root: Path) -> None:
+    place = records(root)[-2].log_offset
+    write(root, place + 28, (place + 1).to_bytes(8, "big"))
+    segment = f"commitlog/{place // SIZE * SIZE:020d}"
+    assert findings(root, BAD_SELF_OFFSET) == [
+        Finding(BAD_SELF_OFFSET, segment, place, detail=f"the record says {place + 1}")
+    ]
+
+
+@pytest.mark.parametrize("left", [0, 1, 3])
+def test_records_behind_the_logs_end_are_counted_from_the_first(left: int, root: Path) -> None:
+    stored = records(root)
+    end = stored[-left - 1].log_offset
+    write(root, end, bytes(8))
+    words = "1 record is" if left == 1 else f"{left} records are"
+    segment = f"commitlog/{end // SIZE * SIZE:020d}"
+    assert findings(root, STALE_TAIL) == [
+        Finding(STALE_TAIL, segment, one.log_offset, count=left, detail=f"{words} behind the end at {end}")
+        for one in stored[-left:][:left][:1]
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [3, 120, 250])
+@pytest.mark.parametrize(("at", "kind"), [(90, BAD_CRC), (4, BAD_LENGTH)])
+def test_damage_is_found_at_the_log_offset_of_its_record(number: int, at: int, kind: str, root: Path) -> None:
+    place = records(root)[number].log_offset
+    write(root, place + at, b"\xff")
+    (found,) = findings(root, BAD_CRC, BAD_LENGTH)
+    assert (found.kind, found.file, found.offset) == (kind, f"commitlog/{place // SIZE * SIZE:020d}", place)
+
+
+@pytest.mark.parametrize("number", [10, 11, 12, 130])
+def test_a_record_with_another_queue_offset_is_a_gap_of_its_queue_alone(number: int, root: Path) -> None:
+    message = records(root)[number]
+    write(root, message.log_offset + 20, (message.queue_offset + 5).to_bytes(8, "big"))
+    found = {(one.file, one.topic, one.queue_id) for one in findings(root, QUEUE_GAP)}
+    assert found == {(f"commitlog/{message.log_offset // SIZE * SIZE:020d}", "T", number % 3)}

@@ -1,0 +1,120 @@
+"""Whether the segments lie end to end, and hold every place that units and entries name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.queue_unit import UNIT
+from store.structures.findings import (
+    INDEX_ENTRY_NOWHERE,
+    MISSING_SEGMENT,
+    QUEUE_GAP,
+    UNIT_NOWHERE,
+    WRONG_SIZE,
+    Finding,
+)
+from store.verbs.check.coverage import LogExtent, segment_list_findings
+from tests.support.stores import make_store
+from tests.verbs.check.stores import SIZE, findings, records
+
+
+def segments(*places: tuple[int, int]) -> list[StoredFile]:
+    return [StoredFile(f"commitlog/{start:020d}", start, size, 0) for start, size in places]
+
+
+@pytest.mark.parametrize(
+    ("places", "usual", "found"),
+    [
+        ([(0, 100), (100, 100)], 0, []),
+        ([(100, 100), (200, 100)], 0, []),
+        ([(0, 100), (101, 100)], 0, [(MISSING_SEGMENT, 100, "the log goes from 100 to 101: 1 byte is not there")]),
+        ([(0, 100), (300, 100)], 0, [(MISSING_SEGMENT, 100, "the log goes from 100 to 300: 200 bytes are not there")]),
+        ([(0, 100), (100, 99)], 0, [(WRONG_SIZE, 100, "99 bytes, expected 100; no broker starts with it")]),
+        ([(0, 99)], 100, [(WRONG_SIZE, 0, "99 bytes, expected 100; no broker starts with it")]),
+        ([(0, 99)], 0, []),
+    ],
+)
+def test_segments_have_one_size_and_no_gaps(
+    places: list[tuple[int, int]], usual: int, found: list[tuple[str, int, str]], tmp_path: Path
+) -> None:
+    rows = segment_list_findings(StoreReader(str(tmp_path)), segments(*places), usual)
+    assert [(row.kind, row.offset, row.detail) for row in rows] == found
+
+
+def missed(log: LogExtent, *offsets: int) -> list[int]:
+    return [offset for offset in offsets if log.misses(np.array([offset]))[0]]
+
+
+PLACES = (0, 99, 100, 199, 200, 299, 300, 399, 400)
+
+
+@pytest.mark.parametrize(
+    ("held", "horizon", "start", "missing"),
+    [
+        ([(100, 100), (300, 100)], None, 100, [200, 299, 400]),
+        ([(100, 100), (300, 100)], 299, 100, [200]),
+        ([(100, 100), (300, 100)], 400, 100, [200, 299]),
+        ([], None, 0, [*PLACES]),
+        ([], 300, 0, [0, 99, 100, 199, 200, 299]),
+    ],
+)
+def test_offsets_in_no_segment_are_missed_but_for_expired_ones_and_a_writers(
+    held: list[tuple[int, int]], horizon: int | None, start: int, missing: list[int]
+) -> None:
+    log = LogExtent(segments(*held), horizon)
+    assert (log.start, missed(log, *PLACES)) == (start, missing)
+
+
+@pytest.mark.parametrize(
+    ("held", "low", "high", "may"),
+    [
+        ([(0, 100), (100, 100)], 0, 199, False),
+        ([(0, 100), (100, 100)], 0, 200, True),
+        ([(0, 100), (101, 100)], 0, 50, True),
+        ([(100, 100)], 0, 150, False),
+    ],
+)
+def test_a_range_inside_an_unbroken_run_misses_nothing(
+    held: list[tuple[int, int]], low: int, high: int, may: bool
+) -> None:
+    assert LogExtent(segments(*held)).may_miss(np.array([low]), np.array([high])).tolist() == [may]
+
+
+def test_a_unit_of_the_first_record_of_a_log_that_is_gone_is_found(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 1)
+    (root / "commitlog" / f"{0:020d}").unlink()
+    assert findings(root, UNIT_NOWHERE) == [
+        Finding(UNIT_NOWHERE, f"consumequeue/T/0/{0:020d}", 0, "T", 0, detail="points to 0, where no segment is")
+    ]
+
+
+def test_units_and_entries_of_a_segment_that_is_gone_are_counted_file_by_file(root: Path) -> None:
+    lost = range(SIZE, 2 * SIZE)
+    stored = records(root)
+    expected = []
+    for path in sorted(root.glob("consumequeue/T/*/*")):
+        units = [one[0] for one in UNIT.iter_unpack(path.read_bytes())]
+        rows = [number for number, place in enumerate(units) if place in lost]
+        if rows:
+            detail = f"points to {units[rows[0]]}, where no segment is"
+            number = int(path.name) // 20 + rows[0]
+            name, queue_id = str(path.relative_to(root)), int(path.parent.name)
+            expected.append(Finding(UNIT_NOWHERE, name, number, "T", queue_id, len(rows), detail))
+    for path in sorted(root.glob("index/*")):
+        data = path.read_bytes()[240:]
+        places = [int.from_bytes(data[at + 4 : at + 12], "big") for at in range(0, len(data), 20)]
+        rows = [number for number, place in enumerate(places) if place in lost]
+        if rows:
+            detail = f"points to {places[rows[0]]}, where no segment is"
+            name = str(path.relative_to(root))
+            expected.append(Finding(INDEX_ENTRY_NOWHERE, name, rows[0], count=len(rows), detail=detail))
+    (root / "commitlog" / f"{SIZE:020d}").unlink()
+    assert sum(one.count for one in expected[:3]) >= 3
+    found = findings(root)
+    assert [one for one in found if one.kind in (UNIT_NOWHERE, INDEX_ENTRY_NOWHERE)] == expected
+    assert {one.kind for one in found} == {UNIT_NOWHERE, INDEX_ENTRY_NOWHERE, MISSING_SEGMENT, QUEUE_GAP}
+    assert stored[-1].log_offset > 2 * SIZE
