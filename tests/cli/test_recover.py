@@ -32,10 +32,10 @@ def java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "java_version", lambda: session.OLDEST_JAVA)
 
 
-def goes_to_spark(root: Path, *, above: int = 0, mode: str = "auto", cold: bool = False, **where: str) -> bool:
+def goes_to_spark(root: Path, *, above: int = 0, mode: str = "auto", stays: bool = False, **where: str) -> bool:
     with planning(root) as opened:
         choice = recover._choose(
-            opened, Engine.AUTO, where.get("master"), where.get("remote"), above, mode=mode, cold=cold
+            opened, Engine.AUTO, where.get("master"), where.get("remote"), above, mode=mode, stays=stays
         )
     return choice.is_spark
 
@@ -48,7 +48,7 @@ def test_auto_goes_to_spark_when_the_log_is_large_and_all_of_it_would_be_read(cr
 
 def test_auto_stays_when_only_a_part_of_the_log_would_be_read(crashed: Path) -> None:
     assert not goes_to_spark(crashed, mode="normal")
-    assert not goes_to_spark(crashed, cold=True)
+    assert not goes_to_spark(crashed, stays=True)
     (crashed / "abort").unlink()
     assert not goes_to_spark(crashed)
     (crashed / "abort").touch()
@@ -67,8 +67,8 @@ def test_auto_goes_to_an_address_that_is_given(crashed: Path) -> None:
     [
         (("--normal", "--engine", "spark"), "builds everything anew"),
         (("--normal", "--master", "local[2]"), "builds everything anew"),
-        (("--cold", "--remote", "sc://127.0.0.1:1"), "--cold is for the walk in this process"),
-        (("--engine", "local", "--master", "local[2]"), "contradicts"),
+        (("--cold", "--remote", "sc://127.0.0.1:1"), "--remote and --cold do not go together"),
+        (("--engine", "local", "--master", "local[2]"), "--engine local and --master do not go together"),
         (("--engine", "spark", "--set", "storePathCommitLog=x"), "another folder than the store's"),
         pytest.param(("--master", "nonsense"), "no Spark master", marks=needs_pyspark),
     ],

@@ -122,7 +122,8 @@ def test_every_reading_command_answers_or_names_the_unreadable_file(
     sector = Sector.all_of(store)[place]
     spoil(monkeypatch, store / sector.path, sector.page)
     name = Path(sector.path).name
-    runs = [(rmqctl(*words, store=store), words) for words in commands(store, tmp_path / "out", healthy)]
+    variables = {"RMQCTL_STORE": str(store), "NO_COLOR": "1"}
+    runs = [(rmqctl(*words, variables=variables), words) for words in commands(store, tmp_path / "out", healthy)]
     faults = [fault for run, words in runs for fault in faults_of(run, words, name)]
     assert not faults, "\n".join(faults)
 

@@ -35,8 +35,8 @@ class Finished:
     err: str
 
 
-def command_line(store: Path, *words: object) -> list[str]:
-    return [sys.executable, "-m", "rmqctl", "--store", str(store), *map(str, words)]
+def command_line(store: Path | None, *words: object) -> list[str]:
+    return [sys.executable, "-m", "rmqctl", *(["--store", str(store)] if store else []), *map(str, words)]
 
 
 def run(words: Sequence[str], *, memory_bytes: int | None = None, override: bool = True) -> Finished:

@@ -21,11 +21,12 @@ from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
 from store.files.store_reader import StoreReader
-from store.structures.findings import INDEX_ENTRY_NOWHERE, LOST_INDEX, MISSING_UNIT, STALE_TAIL
+from store.structures.findings import INDEX_ENTRY_NOWHERE, LOST_INDEX, MISSING_UNIT, STALE_TAIL, UNKNOWN_NAME
 from store.verbs.check.check import CheckOptions, check_files
 
 # A cut zeroes the place where the log ends and keeps what is behind it, and full index files that point there.
 LEFT_BY_CUTS = {INDEX_ENTRY_NOWHERE, STALE_TAIL}
+NO_DAMAGE = {UNKNOWN_NAME}
 NOT_DERIVED = {MISSING_UNIT, LOST_INDEX}
 
 # The stores of tests are small: starting threads takes longer than the walk.
@@ -74,7 +75,7 @@ class Soundness:
     def _may_stay(self, root: Path, kind: str) -> bool:
         if kind in NOT_DERIVED and not (root / "consumequeue").exists():
             return True
-        return kind in LEFT_BY_CUTS or (root in self._damaged and mended_by(kind, None) is not None)
+        return kind in LEFT_BY_CUTS | NO_DAMAGE or (root in self._damaged and mended_by(kind, None) is not None)
 
 
 def _holds_files(root: Path) -> bool:

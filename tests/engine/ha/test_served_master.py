@@ -56,7 +56,7 @@ def test_a_sync_master_that_serves_waits_for_receive_that_follows(tmp_path: Path
     with serving(root, brokerRole="SYNC_MASTER") as (client, address):
         assert put(client) == "SLAVE_NOT_AVAILABLE"
         words = ("--quiet", "receive", address, "--to", tmp_path / "copy", "--follow")
-        with running(command_line(root, *words)) as slave:
+        with running(command_line(None, *words)) as slave:
             assert eventually(lambda: put(client) == "PUT_OK")
             slave.send_signal(signal.SIGINT)
             slave.wait(PATIENCE_S)
@@ -68,7 +68,7 @@ def test_a_sync_master_that_serves_is_not_fooled_by_an_observer(tmp_path: Path) 
     with serving(root, brokerRole="SYNC_MASTER", slaveTimeout=100) as (client, address):
         put(client)
         words = ("--quiet", "receive", address, "--to", tmp_path / "copy", "--follow", "--observe")
-        with running(command_line(root, *words)):
+        with running(command_line(None, *words)):
             assert eventually(lambda: put(client) == "FLUSH_SLAVE_TIMEOUT")
             assert put(client) == "FLUSH_SLAVE_TIMEOUT"
 
