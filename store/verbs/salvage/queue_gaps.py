@@ -76,7 +76,7 @@ class QueueGaps:
         self._next[slot] = offset
         if slot in self._batched:
             return None
-        after, before = self._ends.get(slot, 0), int(salvaged.log_offsets[row])
+        after, before = self._ends[slot], int(salvaged.log_offsets[row])
         if offset - wanted > (before - after) // RECORD_MIN_SIZE:
             # More than the log between the two records can have held: the queue offset is damaged.
             return None

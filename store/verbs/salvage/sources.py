@@ -92,5 +92,5 @@ def _last_written(reader: StoreReader, window: Window) -> int:
 
 
 def _backwards(start: int, stop: int) -> Iterator[int]:
-    last = start + (max(0, stop - start - 1)) // _CHUNK_BYTES * _CHUNK_BYTES
+    last = start + (stop - start - 1) // _CHUNK_BYTES * _CHUNK_BYTES
     yield from range(last, start - 1, -_CHUNK_BYTES)

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from store.errors import BadRequest
 from store.files.filesystem import Filesystem
+from store.formats.message import BLANK_SIZE, MESSAGE_MAGIC_V1, RECORD_MIN_SIZE
 from store.verbs.salvage.carve import (
     BLOCK_SIZE,
     DEFAULT_SEGMENT_SIZE,
+    LARGEST_RECORD_SIZE,
     infer_segment_size,
     place_blocks,
     write_segments,
@@ -99,3 +102,56 @@ def test_a_segment_size_that_is_not_whole_blocks_is_refused() -> None:
     segment = golden("many").store / "commitlog" / f"{32768:020d}"
     run = rmqctl("--set", "mappedFileSizeCommitLog=1000", "salvage", "--raw", segment)
     assert (run.code, "not whole blocks" in run.err) == (2, True)
+
+
+def head(log_offset: int, size: int = 200) -> bytes:
+    """What is read of a record: its size, magic and log offset."""
+    return (size.to_bytes(4, "big") + MESSAGE_MAGIC_V1.to_bytes(4, "big", signed=MESSAGE_MAGIC_V1 < 0)).ljust(
+        28, b"\0"
+    ) + log_offset.to_bytes(8, "big")
+
+
+@pytest.mark.parametrize(
+    ("at", "log_offset", "size", "placed"),
+    [
+        (0, 0, 200, {0: BLOCK_SIZE}),
+        (0, 8192, 200, {8192: BLOCK_SIZE}),
+        (0, 8193, 200, {}),
+        (7, 8192 + 7, 200, {8192: BLOCK_SIZE}),
+        (7, 6, 200, {}),
+        (0, 8192, RECORD_MIN_SIZE - 1, {}),
+        (0, 8192, RECORD_MIN_SIZE, {8192: BLOCK_SIZE}),
+        (0, 8192, LARGEST_RECORD_SIZE + 1, {}),
+        (0, 8192, BLOCK_SIZE - BLANK_SIZE, {8192: BLOCK_SIZE}),
+        (0, 8192, BLOCK_SIZE - BLANK_SIZE + 1, {8192: BLOCK_SIZE, 12288: 2 * BLOCK_SIZE}),
+        (0, 8192, 2 * BLOCK_SIZE - BLANK_SIZE, {8192: BLOCK_SIZE, 12288: 2 * BLOCK_SIZE}),
+        (0, 8192, LARGEST_RECORD_SIZE, {8192: BLOCK_SIZE, 12288: 2 * BLOCK_SIZE, 16384: 3 * BLOCK_SIZE}),
+        (0, (1 << 56) - BLOCK_SIZE, 200, {(1 << 56) - BLOCK_SIZE: BLOCK_SIZE}),
+        (0, 1 << 56, 200, {}),
+        (BLOCK_SIZE * 3 - 36, 8192 + BLOCK_SIZE * 3 - 36, 200, {8192 + 2 * BLOCK_SIZE: 3 * BLOCK_SIZE}),
+    ],
+)
+def test_a_block_has_the_place_that_a_record_in_it_names(
+    at: int, log_offset: int, size: int, placed: dict[int, int], tmp_path: Path
+) -> None:
+    image = bytearray(4 * BLOCK_SIZE)
+    image[BLOCK_SIZE + at : BLOCK_SIZE + at + 36] = head(log_offset, size)
+    (tmp_path / "image").write_bytes(image)
+    assert place_blocks(tmp_path / "image", Filesystem()) == placed
+
+
+def test_a_head_that_the_image_cuts_places_no_block(tmp_path: Path) -> None:
+    for size, placed in ((36, {4096: 0}), (35, {}), (28, {}), (8, {})):
+        (tmp_path / "image").write_bytes(head(4096)[:size])
+        assert place_blocks(tmp_path / "image", Filesystem()) == placed
+
+
+@pytest.mark.parametrize(("size", "is_whole"), [(-BLOCK_SIZE, False), (0, False), (4095, False), (4096, True)])
+def test_segments_are_of_whole_blocks(size: int, is_whole: bool, tmp_path: Path) -> None:
+    (tmp_path / "image").write_bytes(head(4096).ljust(BLOCK_SIZE, b"\0"))
+    if is_whole:
+        write_segments(tmp_path / "image", {4096: 0}, tmp_path / "made", Filesystem(), size)
+        assert (tmp_path / "made" / f"{4096:020d}").read_bytes() == (tmp_path / "image").read_bytes()
+    else:
+        with pytest.raises(BadRequest, match=f"segments of {size} bytes are not whole blocks of 4096"):
+            write_segments(tmp_path / "image", {4096: 0}, tmp_path / "made", Filesystem(), size)

@@ -103,12 +103,15 @@ def test_delivered_messages_are_not_delivered_again_where_the_offsets_are_lost(t
     source, _ = unpack("services-aborted", tmp_path)
     (source / "config/delayOffset.json").unlink(missing_ok=True)
     assert show(source, "delay", "show", code=1)["counts"]["duplicate"] > 0
-    salvaged(source, tmp_path / "new")
+    brought = salvaged(source, tmp_path / "new")
+    assert brought["config/delayOffset.json"] == ("the log", "past what was delivered: level 1 at 5, level 2 at 3")
     assert show(tmp_path / "new", "delay", "show")["counts"]["duplicate"] == 0
+    assert not [*(tmp_path / "new").glob(".rmqctl/quarantine/*")]
 
 
 def test_a_store_of_5_3_stays_one(tmp_path: Path) -> None:
     source = copy_of_five("timer", tmp_path)
     salvaged(source, tmp_path / "new")
+    assert not [*(tmp_path / "new").glob(".rmqctl/quarantine/*")]
     assert rmqctl("--format", "json", "info", store=tmp_path / "new").json["compat"] == "5.3"
     assert rmqctl("check", store=tmp_path / "new").code == 0

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from store import Message, open_store
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.verbs.salvage import derived_files
-from store.verbs.salvage.derived_files import DerivedFiles
+from store.verbs.salvage.derived_files import NOTHING, DerivedFiles, Stretch
+from store.verbs.salvage.evidence import Evidence
 from store.verbs.salvage.salvage import SalvageReport, salvage_runs
 from tests.conftest import CopyOf
 from tests.support.five_stores import copy_of_five, fivefive
@@ -122,3 +127,42 @@ def test_a_record_with_a_key_that_the_index_lacks_is_doubtful(tmp_path: Path) ->
     log.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
     doubtful = [(grade, reason) for _, grade, reason in salvaged(root)[0] if grade != "certain"]
     assert doubtful == [("partial", "its index entries name other keys")]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "is_read"),
+    [(100, 199, False), (150, 199, False), (150, 200, True), (99, 150, True), (100, 100, False), (200, 300, True)],
+)
+def test_a_stretch_is_read_where_the_one_before_does_not_hold_the_records(first: int, last: int, is_read: bool) -> None:
+    read: list[tuple[int, int]] = []
+
+    def stretch(start: int, stop: int) -> Stretch:
+        read.append((start, stop))
+        return replace(NOTHING, start=start, stop=stop)
+
+    files: Any = SimpleNamespace(queues={}, stretch=stretch)
+    evidence = Evidence(files, ())
+    for log_offsets in ([100, 199], [first, last]):
+        found: Any = SimpleNamespace(log_offsets=np.array(log_offsets))
+        evidence._reach(found)
+    assert read == [(100, 200), *([(first, last + 1)] if is_read else [])]
+
+
+@pytest.mark.parametrize(
+    ("units", "end"),
+    [
+        ([], 1000),
+        ([(1000, 1100)], 1100),
+        ([(500, 900)], 1000),
+        ([(2000, 2100)], 2100),
+        ([(2001, 2100)], 1000),
+        ([(1000, 1100), (2100, 2200), (3200, 3300)], 3300),
+        ([(1000, 1100), (2101, 2200), (3200, 3300)], 1100),
+    ],
+)
+def test_a_unit_more_than_a_segment_behind_all_others_ends_the_log_in_front_of_it(
+    units: list[tuple[int, int]], end: int
+) -> None:
+    starts, stops = np.array(units, np.int64).reshape(-1, 2).T
+    files: Any = SimpleNamespace(queues={}, units_from=lambda covered: (starts, stops))
+    assert Evidence(files, ()).log_end(0, 1000, 1000) == end

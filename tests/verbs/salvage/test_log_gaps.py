@@ -114,3 +114,12 @@ def test_the_end_is_behind_the_last_covered_or_damaged_byte() -> None:
     coverage.add_blank(BlankEnd(A, 900, 900, 100))
     assert (coverage.end, coverage.covered_end) == (SIZE, SIZE)
     assert Gap(A, 5, 10, 25, "").size == 15
+
+
+def test_a_gap_goes_on_in_the_file_whose_records_reached_it_first() -> None:
+    coverage = LogCoverage()
+    # Bytes were put into the first file; the second has a copy of its last records.
+    coverage.add_run(run(A, 0, 500, -20))
+    coverage.add_run(run(B, 300, 500, 300))
+    coverage.add_run(run(A, 700, SIZE, -20))
+    assert coverage.gaps([source(0)], SIZE) == [Gap(A, 520, 500, 700, "bytes were removed from the file")]

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from store import open_store
+from store.files.filesystem import Filesystem
+from store.verbs.recover.lost import LossReport
+from store.verbs.salvage.derived_files import NamedUnits
+from store.verbs.salvage.evidence import Evidence
+from store.verbs.salvage.grade import Grade, SalvagedRun
+from store.verbs.salvage.losses import SalvageLosses
+from store.verbs.salvage.sources import open_source
+from store.verbs.salvage.walk import walk_file
 from tests.cli.running import rmqctl
 from tests.engine.services.stores import OP_TOPIC, Builder, build
 from tests.support.stores import make_store
+from tests.verbs.salvage.records import LENGTH, record, write
 
 COUNT = 60
 
@@ -190,3 +202,54 @@ def test_without_half_messages_no_lost_message_is_an_op_record(store: Path) -> N
     zero(store, COUNT - 1, COUNT - 1)
     shutil.rmtree(store / "consumequeue")
     assert "op record" not in rmqctl("salvage", store=store).err
+
+
+def lost_runs(tmp_path: Path, sys_flag: int = 0) -> list[SalvagedRun]:
+    """Three records of which none is certain, with queue offsets 0, 1 and 2."""
+    data = bytearray(b"".join(record(LENGTH * number, number) for number in range(3)))
+    data[39::LENGTH] = bytes([sys_flag]) * 3
+    source = open_source(write(tmp_path / f"{0:020d}", bytes(data)), Filesystem())
+    return [replace(one, grade=Grade.PARTIAL) for one in walk_file(source, 0) if isinstance(one, SalvagedRun)]
+
+
+def counted_in(run: SalvagedRun, units: list[tuple[int, int, int]]) -> LossReport:
+    """What is lost of a run with units of log offset, queue number and queue offset."""
+    columns = np.array(units, np.int64).reshape(-1, 3).T
+    named = NamedUnits(columns[0], columns[2], columns[0], columns[1], columns[0])
+
+    def units_in(start: int, stop: int) -> tuple[NamedUnits, list[tuple[str, int]]]:
+        return named.rows((named.log_offset >= start) & (named.log_offset < stop)), [("T", 0), ("U", 5)]
+
+    losses, evidence = SalvageLosses(frozenset()), cast("Evidence", SimpleNamespace(units_in=units_in))
+    losses.add(run, evidence)
+    return losses.report([], [], LENGTH * 3, evidence, {("T", "g"): {0: 0}, ("U", "g"): {5: 0}})
+
+
+@pytest.mark.parametrize(
+    ("units", "queues", "units_cut"),
+    [
+        ([], [("T", 0, 3)], 0),
+        ([(0, 0, 0), (LENGTH, 0, 1), (LENGTH * 2, 0, 2)], [("T", 0, 3)], 3),
+        ([(LENGTH * 2, 1, 8)], [("T", 0, 2), ("U", 5, 1)], 1),
+        ([(LENGTH * 2, 1, 8), (LENGTH * 2, 0, 9)], [("T", 0, 2), ("U", 5, 1)], 2),
+        ([(LENGTH * 2, 1, 8), (LENGTH * 2, 0, 2)], [("T", 0, 3)], 2),
+        ([(LENGTH * 2 + 1, 1, 8)], [("T", 0, 3)], 0),
+    ],
+)
+def test_a_lost_record_is_of_the_queue_that_its_first_unit_names_unless_one_agrees(
+    units: list[tuple[int, int, int]], queues: list[tuple[str, int, int]], units_cut: int, tmp_path: Path
+) -> None:
+    [run] = lost_runs(tmp_path)
+    report = counted_in(run, units)
+    assert [(row.topic, row.queue_id, row.damaged) for row in report.queues] == queues
+    assert (report.messages, report.bytes, report.units_cut) == (3, 3 * LENGTH, units_cut)
+    assert [(one.topic, one.queue_id, one.messages) for one in report.unconsumed] == queues
+
+
+@pytest.mark.parametrize(("sys_flag", "seen"), [(0, 3), (8, 3), (4, 0), (12, 0)])
+def test_consumers_miss_no_message_of_a_transaction_that_is_open_or_rolled_back(
+    sys_flag: int, seen: int, tmp_path: Path
+) -> None:
+    [run] = lost_runs(tmp_path, sys_flag)
+    report = counted_in(run, [])
+    assert (report.messages, sum(one.messages for one in report.unconsumed)) == (3, seen)

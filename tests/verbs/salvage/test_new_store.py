@@ -199,3 +199,20 @@ def test_a_damaged_queue_offset_asks_for_no_more_placeholders_than_the_log_can_h
     shutil.rmtree(root / "index")
     made = salvaged(root, tmp_path / "new", keep_offsets=keep_offsets)
     assert (made.record_count, made.placeholder_count) == (60, 0)
+
+
+@pytest.mark.parametrize(("name", "is_of_5"), [("normal", False), ("normal5", True), ("many", False)])
+def test_a_store_of_v2_records_is_one_of_5_x(name: str, is_of_5: bool, tmp_path: Path) -> None:
+    salvaged(golden(name).store, tmp_path / "new")
+    assert (tmp_path / "new/abort.bak").exists() == is_of_5
+
+
+def test_a_log_that_begins_later_keeps_its_first_segment(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 250)
+    first, *later = sorted((root / "commitlog").iterdir())
+    first.unlink()
+    made = salvaged(root, tmp_path / "new", keep_offsets=True)
+    assert sorted(one.name for one in (tmp_path / "new/commitlog").iterdir()) == [one.name for one in later]
+    last = max(records_of(root))
+    assert (made.filler_count, made.placeholder_count) == (0, 0)
+    assert made.log_end == last + len(records_of(root)[last][1])

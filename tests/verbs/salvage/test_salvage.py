@@ -219,3 +219,16 @@ def test_records_of_elsewhere_inside_a_damaged_body_are_not_taken_for_records(tm
     data[0:4] = bytes(4)
     (tmp_path / "00000000000000000000").write_bytes(data)
     assert not records_of(tmp_path)
+
+
+def test_a_walk_without_records_names_no_first_log_offset_and_a_cleared_report_nothing(tmp_path: Path) -> None:
+    report = SalvageReport()
+    (tmp_path / "00000000000000000000").write_bytes(bytes(4096))
+    assert records_of(tmp_path, report) == {}
+    assert report.first_log_offset == -1
+    (tmp_path / "00000000000000000000").write_bytes(carrying(b"x") + b"\1" * 500)
+    for _ in range(2):
+        report.clear()
+        records_of(tmp_path, report)
+        assert (report.files, report.records, len(report.gaps)) == (["00000000000000000000"], {"certain": 1}, 1)
+        assert (report.first_log_offset, report.size_bytes) == (0, {"certain": len(carrying(b"x"))})

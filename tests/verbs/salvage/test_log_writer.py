@@ -1,0 +1,118 @@
+"""The log of a salvaged store: what fills its gaps, how segments end, and what is made durable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from store.errors import BadRequest
+from store.files.filesystem import Descriptor, Filesystem
+from store.formats.message import BLANK_MAGIC, BLANK_SIZE, decode_record
+from store.verbs.salvage.log_writer import SMALLEST_FILLER, LogWriter, Moves
+from tests.verbs.salvage.records import LENGTH, record
+
+MIB = 1 << 20
+
+
+class Noting(Filesystem):
+    """Notes what is made durable."""
+
+    def __init__(self) -> None:
+        self.durable: list[str] = []
+
+    def fdatasync(self, file: Descriptor) -> None:
+        self.durable.append(file.path.name)
+
+    def fsync_folder(self, path: Path) -> None:
+        self.durable.append(path.name)
+
+
+def fillers(data: bytes, at: int, stop: int) -> list[int]:
+    """The sizes of the records from one position to another."""
+    sizes = []
+    while at < stop:
+        size = int.from_bytes(data[at : at + 4], "big")
+        one = decode_record(data[at : at + size])
+        assert (one.topic, one.log_offset, one.store_timestamp_ms, one.born_timestamp_ms) == ("F", at, 5, 0)
+        sizes.append(size)
+        at += size
+    assert at == stop
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("gap", "sizes"),
+    [
+        (0, []),
+        (SMALLEST_FILLER, [SMALLEST_FILLER]),
+        (2 * MIB, [2 * MIB]),
+        (2 * MIB + 1, [MIB, MIB + 1]),
+        (3 * MIB + 1, [MIB, MIB, MIB + 1]),
+    ],
+)
+def test_a_gap_is_filled_by_records_that_a_broker_takes(gap: int, sizes: list[int], tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "log", 8 * MIB, Filesystem())
+    writer.append(memoryview(record(0)), np.array([LENGTH]), moves=None)
+    writer.skip_to(LENGTH + gap, 5)
+    assert (writer.position, writer.filler_count) == (LENGTH + gap, len(sizes))
+    data = (tmp_path / "log" / f"{0:020d}").read_bytes()
+    assert fillers(data, LENGTH, LENGTH + gap) == sizes
+
+
+def test_a_gap_smaller_than_a_record_is_refused(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "log", 4096, Filesystem())
+    with pytest.raises(BadRequest, match=f"a gap of {SMALLEST_FILLER - 1} bytes is too small for a record") as refused:
+        writer.skip_to(SMALLEST_FILLER - 1, 5)
+    assert (refused.value.offset, refused.value.code) == (0, "no-room-for-placeholder")
+
+
+@pytest.mark.parametrize("left", [0, 7, 8, 9])
+def test_a_segment_ends_with_a_blank_that_has_room(left: int, tmp_path: Path) -> None:
+    size = 2 * LENGTH + left
+    writer = LogWriter(tmp_path / "log", size, Filesystem())
+    data = b"".join(record(LENGTH * number) for number in range(4))
+    moves = Moves()
+    writer.append(memoryview(data), np.full(4, LENGTH), moves=moves)
+    per_segment = 2 if left >= BLANK_SIZE else 1
+    places = [number // per_segment * size + number % per_segment * LENGTH for number in range(4)]
+    assert [moves.find(LENGTH * number) for number in range(4)] == places
+    assert [moves.find(LENGTH * number + 1) for number in (-1, 0, 3)] == [-1, -1, -1]
+    writer.close()
+    first = (tmp_path / "log" / f"{0:020d}").read_bytes()
+    end = per_segment * LENGTH
+    blank = (size - end).to_bytes(4, "big") + BLANK_MAGIC.to_bytes(4, "big", signed=BLANK_MAGIC < 0)
+    assert first[end : end + BLANK_SIZE] == blank
+    assert [decode_record(first[:LENGTH]).log_offset, writer.position] == [0, places[-1] + LENGTH]
+
+
+@pytest.mark.parametrize(("size", "fits"), [(LENGTH + BLANK_SIZE, True), (LENGTH + BLANK_SIZE - 1, False)])
+def test_a_record_that_no_segment_can_take_is_refused(size: int, fits: bool, tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "log", size, Filesystem())
+    if fits:
+        writer.append(memoryview(record(0)), np.array([LENGTH]), moves=None)
+        assert writer.position == LENGTH
+    else:
+        with pytest.raises(BadRequest, match=f"a record of {LENGTH} bytes does not fit into a segment of {size} bytes"):
+            writer.append(memoryview(record(0)), np.array([LENGTH]), moves=None)
+
+
+def test_each_segment_is_durable_before_the_next_and_the_folder_at_last(tmp_path: Path) -> None:
+    fs = Noting()
+    writer = LogWriter(tmp_path / "log", LENGTH + BLANK_SIZE, fs)
+    first, second = (f"{number * (LENGTH + BLANK_SIZE):020d}" for number in range(2))
+    fs.durable.clear()
+    writer.append(memoryview(record(0) + record(LENGTH)), np.full(2, LENGTH), moves=None)
+    assert fs.durable == [first]
+    writer.close()
+    assert fs.durable == [first, second, "log"]
+
+
+def test_a_log_that_ends_with_a_segment_is_closed_without_another(tmp_path: Path) -> None:
+    fs = Noting()
+    writer = LogWriter(tmp_path / "log", 4096, fs)
+    writer.skip_to(4096, 5)
+    fs.durable.clear()
+    writer.close()
+    assert (fs.durable, [one.name for one in (tmp_path / "log").iterdir()]) == (["log"], [f"{0:020d}"])

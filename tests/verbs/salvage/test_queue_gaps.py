@@ -1,0 +1,79 @@
+"""Missing queue offsets, and the gaps of the log that get their placeholders."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from store.errors import BadRequest
+from store.files.filesystem import Filesystem
+from store.formats.message import RECORD_MIN_SIZE
+from store.verbs.salvage.grade import Grade, SalvagedRun
+from store.verbs.salvage.placeholder import encode_placeholder
+from store.verbs.salvage.queue_gaps import Missing, QueueGaps, plan_placeholders
+from store.verbs.salvage.sources import open_source
+from store.verbs.salvage.walk import walk_file
+from tests.verbs.salvage.records import LENGTH, SIZE, record, write
+
+
+@pytest.mark.parametrize(("missing", "is_found"), [(0, False), (1, True), (2, True), (3, False)])
+def test_queue_offsets_are_missing_as_far_as_the_log_between_has_room(
+    missing: int, is_found: bool, tmp_path: Path
+) -> None:
+    # From the second record to the fourth there is room for two of the smallest.
+    data = record(0) + record(LENGTH, 1) + record(LENGTH * 3, 2 + missing)
+    source = open_source(write(tmp_path / f"{0:020d}", data.ljust(SIZE, b"\0")), Filesystem())
+    gaps = QueueGaps()
+    runs = [piece for piece in walk_file(source, 0) if isinstance(piece, SalvagedRun)]
+    found = [one for run in runs for _, one in gaps.split(run) if one is not None]
+    assert 2 * LENGTH // RECORD_MIN_SIZE == 2
+    assert found == ([Missing(b"T", 0, 2, 2 + missing, LENGTH, LENGTH * 3)] if is_found else [])
+
+
+def runs_of(tmp_path: Path, *parts: tuple[int, list[int]]) -> list[SalvagedRun]:
+    """Records at log offsets, by the queue offsets of those that follow each other."""
+    found = []
+    for start, offsets in parts:
+        data = b"".join(record(start + LENGTH * number, offset) for number, offset in enumerate(offsets))
+        source = open_source(write(tmp_path / f"{start:020d}", data), Filesystem())
+        found += [piece for piece in walk_file(source, start) if isinstance(piece, SalvagedRun)]
+    return found
+
+
+ROOM = len(encode_placeholder((b"T", 0, 2), 0, 0))
+BEHIND_TWO = LENGTH * 2
+
+
+@pytest.mark.parametrize(
+    ("room", "missing", "planned"),
+    [
+        (ROOM - 1, 1, None),
+        (ROOM, 1, [2]),
+        (ROOM * 2 - 1, 2, None),
+        (ROOM * 2, 2, [2, 3]),
+        (ROOM * 9, 2, [2, 3]),
+        (ROOM * 9, 0, []),
+    ],
+)
+def test_each_missing_queue_offset_gets_a_gap_with_room_or_all_is_refused(
+    room: int, missing: int, planned: list[int] | None, tmp_path: Path
+) -> None:
+    runs = runs_of(tmp_path, (0, [0, 1]), (BEHIND_TWO + room, [2 + missing, 3 + missing]))
+    if planned is None:
+        with pytest.raises(BadRequest, match=f"no room in the log for a placeholder of queue offset {1 + missing}"):
+            plan_placeholders(runs, in_batches=False)
+    else:
+        found = plan_placeholders(runs, in_batches=False)
+        assert found == ({BEHIND_TWO: [(b"T", 0, one) for one in planned]} if planned else {})
+
+
+def test_a_record_that_is_not_certain_leaves_its_place_to_the_gap_around_it(tmp_path: Path) -> None:
+    second = BEHIND_TWO + ROOM
+    other = second + LENGTH
+    between = replace(runs_of(tmp_path, (second, [9]))[0], grade=Grade.PARTIAL)
+    runs = runs_of(tmp_path, (0, [0, 1]), (other + ROOM, [4, 5]))
+    assert plan_placeholders([runs[0], between, runs[1]], in_batches=False) == {
+        BEHIND_TWO: [(b"T", 0, 2), (b"T", 0, 3)]
+    }
