@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 from tests.cli.running import rmqctl
 
 if __name__ == "__main__":
     for words in json.loads(sys.argv[2]):
-        # As a variable, for the lines that name what they read.
-        run = rmqctl(*words, variables={"RMQCTL_STORE": sys.argv[1], "NO_COLOR": "1"})
+        # --store contradicts a second word that names what is read.
+        names_store = len(words) > 1 and words[1].startswith(sys.argv[1])
+        run = rmqctl(*words, store=None if names_store else Path(sys.argv[1]))
         print(json.dumps([run.code, run.out, run.err]), flush=True)
