@@ -30,8 +30,9 @@ from store.formats.sets import distinct
 
 WORDS_PER_ENTRY = ENTRY_SIZE // SLOT_SIZE
 SMALLEST_SIZE = index_file_size(1, 2)
-FULL_SCORE = 5
+FULL_SCORE = 3
 _SAMPLED_ENTRIES = 64
+_PROBED_ENTRIES = 5
 _BEST_PAIRS = 64
 _PAIRS_AT_ONCE = 1 << 20
 _WORDS_BEHIND = 1 << 18
@@ -177,9 +178,9 @@ class _Contents:
     def _likely(self) -> list[int]:
         """The slot counts with the most points of steps 1 and 2, and of step 3 for a few entries."""
         found: list[tuple[int, int]] = []
-        probes = {1, self.newest // 3, self.newest * 2 // 3, self.newest - 1} - {0}
         for slots in self._candidates():
-            points = self._points(slots) + sum(self._reachable(slots, number).astype(int) for number in probes)
+            probed = [self._reachable(slots, number) for number in self._some_entries(_PROBED_ENTRIES)]
+            points = self._points(slots) + np.sum(probed, axis=0)
             top = np.argsort(-points, kind="stable")[:_BEST_PAIRS]
             found += [(-int(points[i]), int(slots[i])) for i in top if points[i]]
         return [slots for _, slots in sorted(found)[:_BEST_PAIRS]]
@@ -193,20 +194,21 @@ class _Contents:
             yield np.arange(start, min(start + step, last + 1), WORDS_PER_ENTRY, dtype=np.int64)
 
     def _points(self, slots: np.ndarray) -> np.ndarray:
-        """Points of steps 1 and 2 for each slot count: 2 for the newest entry's slot, 1 each for its hash
-        (zeros are rarely an entry) and the log offsets."""
-        newest, first = slots + WORDS_PER_ENTRY * self.newest, slots + WORDS_PER_ENTRY
-        hashes = self.words[newest].astype(np.int64)
-        in_slot = (hashes >= 0) & (self.words[np.maximum(hashes, 0) % slots] == self.newest)
-        ends = self._log_offsets(newest) == self.header.end_log_offset
-        begins = self._log_offsets(first) == self.header.begin_log_offset
-        return np.asarray(2 * in_slot + 1 * (hashes > 0) + 1 * ends + 1 * begins)
+        """Points of steps 1 and 2 for each slot count: the newest entry's slot and the two log offsets."""
+        ends = self._log_offsets(slots + WORDS_PER_ENTRY * self.newest) == self.header.end_log_offset
+        begins = self._log_offsets(slots + WORDS_PER_ENTRY) == self.header.begin_log_offset
+        return np.asarray(np.sum([self._is_in_slot(slots), ends, begins], axis=0))
+
+    def _is_in_slot(self, slots: np.ndarray) -> np.ndarray:
+        """Whether the newest entry's slot has its number. Zeros are rarely an entry."""
+        hashes = self.words[slots + WORDS_PER_ENTRY * self.newest]
+        return np.asarray((hashes > 0) & (self.words[hashes % slots] == self.newest))
 
     def _reachable(self, slots: np.ndarray | int, number: np.ndarray | int) -> np.ndarray:
         """Whether step 3 holds for an entry under each slot count, or for entries under one."""
         at = slots + WORDS_PER_ENTRY * number
-        hashes, previous = self.words[at].astype(np.int64), self.words[at + 4]
-        heads = self.words[np.maximum(hashes, 0) % slots]
+        hashes, previous = self.words[at], self.words[at + 4]
+        heads = self.words[hashes % slots]
         return np.asarray((hashes >= 0) & (heads >= number) & (previous < number))
 
     def _log_offsets(self, entries: np.ndarray) -> np.ndarray:
@@ -215,8 +217,11 @@ class _Contents:
 
     def _share_reachable(self, slots: int) -> float:
         """The share of sampled entries that satisfy step 3."""
-        sample = distinct(np.linspace(1, self.newest, _SAMPLED_ENTRIES).astype(np.int64))
-        return float(np.mean(self._reachable(slots, sample)))
+        return float(np.mean(self._reachable(slots, self._some_entries(_SAMPLED_ENTRIES))))
+
+    def _some_entries(self, count: int) -> np.ndarray:
+        """The numbers of `count` entries, from the first to the newest."""
+        return distinct(np.linspace(1, self.newest, count).astype(np.int64))
 
     def _points_of_rest(self, slots: int) -> int:
         """Points of step 4."""
