@@ -34,8 +34,6 @@ from store.structures.commitlog.put_result import PutResult, PutStatus, illegal
 
 MAX_TOPIC_LENGTH = 127
 MAX_FOLDER_NAME_SIZE = 255
-# What a record may have beyond the largest body.
-RECORD_EXTRA_SIZE = 64 * 1024
 
 _SENT_EXTRA_SIZE = 4 + 4 + 4 + 4 + 4 + 2
 """The numbers before a message's body and properties in a batch as a producer sends it (MessageDecoder)."""
@@ -49,7 +47,7 @@ class PutRules:
         self.appends_crc = config.enabled_append_prop_crc and line.accepts_v2
         """Whether a record ends with a CRC of all its other bytes."""
         self.max_body = config.max_message_size
-        self.max_record = min(config.max_message_size + RECORD_EXTRA_SIZE, segment_size - BLANK_SIZE)
+        self.max_record = segment_size - BLANK_SIZE
         self._level_count = len(config.delay_levels_ms)
 
     def refuse_batch(self, messages: Sequence[Message], *, is_batch: bool = True) -> PutResult | None:

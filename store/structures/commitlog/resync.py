@@ -22,8 +22,10 @@ from store.formats.run import Run
 from store.structures.commitlog.scan import DEFAULT_RULES, Blank, Damage, ScanRules, Segment, Step, scan_segment
 
 # The next record is mostly near; what is asked for counts as read for a process that may only read slowly.
-FIRST_FIND_BYTES, FIND_BYTES = 1 << 20, 128 << 20
+FIRST_FIND_BYTES = 1 << 20
+FIND_BYTES = 128 << 20
 LARGEST_RECORD_BYTES = 16 << 20
+"""More than a broker takes by default (4 MiB and 64 KiB)."""
 _ZERO_CHECK_SIZE = 16 * 1024 * 1024
 
 Scan = Callable[[int], Iterable[Step]]

@@ -26,14 +26,13 @@ from store.files.readable import Stretch, shortened
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.columns import DamageReason
 from store.formats.run import Run
-from store.structures.commitlog.resync import find_record, read_on
+from store.structures.commitlog.resync import LARGEST_RECORD_BYTES, find_record, read_on
 from store.structures.commitlog.scan import Blank, Damage, End, ScanRules, Step, scan_segment
 
 DEFAULT_PART_BYTES = 256 << 20
 WINDOW_BYTES = 64 << 20
-# More than the largest record a broker takes by default (4 MiB and 64 KiB).
-RECORD_MARGIN_BYTES = 8 << 20
-FIRST_ZERO_CHUNK_BYTES, ZERO_CHUNK_BYTES = 64 << 10, 4 << 20
+FIRST_ZERO_CHUNK_BYTES = 64 << 10
+ZERO_CHUNK_BYTES = 4 << 20
 BATCH_ROWS = 1 << 16
 
 
@@ -188,14 +187,14 @@ def _find_in_file(files: StoreReader, part: LogSlice, position: int, rules: Scan
     while position < part.stop:
         # A window beyond the stop, for the record that begins before it and ends behind it.
         position = _behind_zeros(files, part, position)
-        size = part.stop - position + RECORD_MARGIN_BYTES if files.is_local else WINDOW_BYTES
+        size = part.stop - position + LARGEST_RECORD_BYTES if files.is_local else WINDOW_BYTES
         window = _window(files, part, position, size)
         found = find_record(window, 0, accept_v2=rules.accept_v2)
         if found >= 0:
             return window.file_start + found if position + found < part.stop else None
         if window.size < size or files.is_local:
             return None  # the window held all that is left
-        position += size - RECORD_MARGIN_BYTES
+        position += size - LARGEST_RECORD_BYTES
     return None
 
 
@@ -206,10 +205,8 @@ def _behind_zeros(files: StoreReader, part: LogSlice, position: int) -> int:
         data, size = files.map(part.path, position, size), min(4 * size, ZERO_CHUNK_BYTES)
         if data.readable_end(0, len(data.buffer)) < len(data.buffer):
             return position
-        piece = np.frombuffer(data.buffer, np.uint8)
-        whole = len(piece) // 8 * 8
-        if piece[:whole].view(np.uint64).any() or piece[whole:].any():
+        if np.count_nonzero(np.frombuffer(data.buffer, np.uint8)):
             return position
         # A size begins with zero bytes, so a record may begin just before the first byte that is none.
-        position += max(len(piece) - 8, 8)
+        position += max(len(data.buffer) - 8, 8)
     return position

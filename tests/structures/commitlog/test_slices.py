@@ -7,17 +7,28 @@ from pathlib import Path
 import pytest
 
 from store import open_store
-from store.config import StoreConfig
+from store.config import LINE_4_9, StoreConfig
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.columns import DamageReason
 from store.formats.message import Message
 from store.formats.run import Run
+from store.structures.commitlog import slices
 from store.structures.commitlog.bulk import MessageColumns
 from store.structures.commitlog.commit_log import read_store_timestamp
+from store.structures.commitlog.light_puts import LightPuts
 from store.structures.commitlog.put_rules import PutRules
 from store.structures.commitlog.resync import has_bytes_in, read_on, runs_between
 from store.structures.commitlog.scan import DEFAULT_RULES, VERIFYING, Damage, ScanRules, scan_log
-from store.structures.commitlog.slices import LogSlice, readable_runs, split, split_into, walk_slice, whole_segment
+from store.structures.commitlog.slices import (
+    FIRST_ZERO_CHUNK_BYTES,
+    LogSlice,
+    _behind_zeros,
+    readable_runs,
+    split,
+    split_into,
+    walk_slice,
+    whole_segment,
+)
 from tests.support.logs import record
 from tests.support.small_log import SmallLog, SmallSegment
 
@@ -123,6 +134,94 @@ def test_prepared_and_rolled_back_messages_take_no_queue_offset(
         assert (result.queue_offset, store.put(Message("T")).queue_offset) == (counted, 1 + counted)
 
 
+@pytest.fixture
+def remote(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StoreReader, "is_local", False)
+
+
+SIZE = len(record())
+
+
+@pytest.mark.parametrize("window", [SIZE + 1, SIZE + 99, 2 * SIZE, SEGMENT - 1, SEGMENT, SEGMENT + 1])
+@pytest.mark.parametrize("part_bytes", [SEGMENT, 1000, 50])
+def test_windows_of_a_remote_file_give_the_records_of_each_part(
+    window: int, part_bytes: int, log: SmallLog, store: Path, remote: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "WINDOW_BYTES", window)
+    monkeypatch.setattr(slices, "LARGEST_RECORD_BYTES", SIZE)
+    reader = StoreReader(str(store))
+    for part in split(reader.segments(), part_bytes):
+        expected = [unit.log_offset for unit in log.units if part.log_start <= unit.log_offset < part.log_stop]
+        assert starts_of(walk_slice(reader, part, DEFAULT_RULES)) == expected
+
+
+@pytest.mark.parametrize("hole", [SIZE - 1, 2 * SIZE, 9 * SIZE, SEGMENT - SIZE])
+@pytest.mark.parametrize("window", [SIZE + 1, 2 * SIZE, SEGMENT])
+def test_a_record_behind_a_hole_of_many_windows_is_found(
+    hole: int, window: int, tmp_path: Path, remote: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "WINDOW_BYTES", window)
+    monkeypatch.setattr(slices, "LARGEST_RECORD_BYTES", SIZE)
+    reader = one_segment(tmp_path, (b"\1" * hole + record(position=hole)).ljust(SEGMENT, b"\1"))
+    assert starts_of(readable_runs(reader, split(reader.segments(), SEGMENT)[0], DEFAULT_RULES)) == [hole]
+
+
+def one_segment(root: Path, data: bytes, file_start: int = 0) -> StoreReader:
+    (root / "commitlog").mkdir()
+    (root / "commitlog" / f"{file_start:020d}").write_bytes(data)
+    return StoreReader(str(root))
+
+
+@pytest.mark.parametrize("file_start", [0, SEGMENT])
+def test_a_damage_at_a_cut_is_of_the_part_behind_it(file_start: int, tmp_path: Path) -> None:
+    sound = b"".join(record(position=file_start + place) for place in (0, SIZE))
+    reader = one_segment(tmp_path, (sound + b"\1" * 8).ljust(SEGMENT, b"\0"), file_start)
+    path = f"commitlog/{file_start:020d}"
+    for start, stop, is_exact, damaged in [
+        (0, 2 * SIZE, True, []), (0, 2 * SIZE + 1, True, [2 * SIZE]), (2 * SIZE, SEGMENT, True, [2 * SIZE]),
+        (2 * SIZE, SEGMENT, False, []),
+    ]:  # fmt: skip
+        reader.damage.clear()
+        part = LogSlice(path, file_start, SEGMENT, start, stop, is_exact)
+        places = [file_start + at for at in (0, SIZE) if start <= at]
+        assert starts_of(readable_runs(reader, part, DEFAULT_RULES)) == places
+        assert [at for _, at in reader.damage] == damaged
+
+
+CHUNK = FIRST_ZERO_CHUNK_BYTES
+
+
+@pytest.mark.parametrize(
+    ("size", "written", "stop", "behind"),
+    [
+        (CHUNK, CHUNK - 1, CHUNK, 0), (CHUNK + 1, CHUNK, CHUNK + 1, CHUNK - 8), (6 * CHUNK, 5 * CHUNK - 9, 6 * CHUNK,
+        CHUNK - 8), (6 * CHUNK, 5 * CHUNK - 8, 6 * CHUNK, 5 * CHUNK - 16), (3 * CHUNK, None, CHUNK - 8, CHUNK - 8),
+        (3 * CHUNK, None, CHUNK - 7, 3 * CHUNK - 8), (12, None, 12, 16), (17, 12, 17, 0),
+    ],
+)  # fmt: skip
+def test_zeros_are_passed_over_to_less_than_a_size_before_the_first_byte(
+    size: int, written: int | None, stop: int, behind: int, tmp_path: Path
+) -> None:
+    data = bytearray(size)
+    data[size if written is None else written :] = b"\1" * (0 if written is None else 1)
+    reader = one_segment(tmp_path, bytes(data[:size]).ljust(size, b"\0"))
+    part = LogSlice(f"commitlog/{0:020d}", 0, size, 0, stop)
+    assert _behind_zeros(reader, part, 0) == behind
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "queue_id"),
+    [
+        ({}, "%LMQ%a", 3), ({}, "a", 3), ({"enable_lmq": True}, "%LMQ%a", 0), ({"enable_lmq": True}, "a", 3),
+    ],
+)  # fmt: skip
+def test_a_light_queue_has_the_id_0_where_light_queues_are_on(
+    settings: dict[str, bool], name: str, queue_id: int
+) -> None:
+    lights = LightPuts(StoreConfig(enable_multi_dispatch=True, **settings), LINE_4_9)
+    assert lights.queues_of(Message("T", queue_id=3), [name]) == [(name, queue_id)]
+
+
 def test_rules_take_all_records_for_right_unless_told() -> None:
     assert (ScanRules(False, True, False, False), ScanRules(True, True, False, False)) == (DEFAULT_RULES, VERIFYING)
 
@@ -187,7 +286,6 @@ ROOM = 1024 - 8 - 91 - 1
         (100, 4096, 99, 0, False), (100, 4096, 100, 0, False), (100, 4096, 101, 0, True),
         (4096, 1024, ROOM, 0, False), (4096, 1024, ROOM + 1, 0, True), (4096, 1024, ROOM - 5, 5, False),
         (4096, 1024, ROOM - 5, 6, True), (9, 1 << 20, 0, 32_767, False), (9, 1 << 20, 0, 32_768, True),
-        (9, 1 << 20, 9, 65_537 - 91 - 10, True),
     ],
 )  # fmt: skip
 def test_a_message_is_refused_above_each_limit(
