@@ -10,6 +10,7 @@ import pytest
 
 from store.config import StoreConfig
 from store.files.store_reader import StoredFile, StoreReader
+from store.formats.queue_unit import UNIT
 from store.structures.consumequeue.expect import Units
 from store.structures.consumequeue.survey import QueueFile
 from store.structures.findings import (
@@ -22,6 +23,7 @@ from store.structures.findings import (
     QUEUE_GAP,
     STALE_TAIL,
     TIME_BACKWARDS,
+    UNIT_NOWHERE,
     Finding,
 )
 from store.structures.index.survey import IndexFile
@@ -221,3 +223,16 @@ def test_a_record_with_another_queue_offset_is_a_gap_of_its_queue_alone(number: 
     write(root, message.log_offset + 20, (message.queue_offset + 5).to_bytes(8, "big"))
     found = {(one.file, one.topic, one.queue_id) for one in findings(root, QUEUE_GAP)}
     assert found == {(f"commitlog/{message.log_offset // SIZE * SIZE:020d}", "T", number % 3)}
+
+
+@pytest.mark.parametrize("behind", [0, 100])
+def test_a_unit_that_names_a_place_behind_the_last_record_is_found(behind: int, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 15, queues=1)
+    last = records(root)[-1]
+    place = last.log_offset + last.size + behind
+    file = root / "consumequeue/T/0" / f"{0:020d}"
+    data = file.read_bytes()
+    file.write_bytes(data[:300] + UNIT.pack(place, 100, 0) + data[320:])
+    detail = f"points to {place}, where no record begins"
+    name = f"consumequeue/T/0/{0:020d}"
+    assert findings(root, UNIT_NOWHERE) == [Finding(UNIT_NOWHERE, name, 15, "T", 0, detail=detail)]

@@ -93,7 +93,9 @@ def test_files_of_no_known_meaning_are_named_and_left(source: Path, tmp_path: Pa
     write_tables(source, other_json="{}")
     (source / "brokerIdentity").write_text("me")
     (source / "transRocksDB").mkdir()
+    (source / "dledger-n0").mkdir()
     brought = salvaged(source, tmp_path / "new")
+    assert brought.keys() == {"config/other.json", "config/topics.json", "brokerIdentity", "transRocksDB"}
     assert (tmp_path / "new/config/other.json").read_text() == "{}"
     assert (tmp_path / "new/brokerIdentity").read_text() == "me"
     assert brought["transRocksDB"] == ("", "what it holds is not known; it may name log offsets of the old log")

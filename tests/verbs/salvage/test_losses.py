@@ -14,11 +14,13 @@ import pytest
 
 from store import open_store
 from store.files.filesystem import Filesystem
+from store.formats.message import RECORD_MIN_SIZE
 from store.verbs.recover.lost import LossReport
 from store.verbs.salvage.derived_files import NamedUnits
 from store.verbs.salvage.evidence import Evidence
 from store.verbs.salvage.grade import Grade, SalvagedRun
-from store.verbs.salvage.losses import SalvageLosses
+from store.verbs.salvage.log_gaps import Gap
+from store.verbs.salvage.losses import SalvageLosses, _Room
 from store.verbs.salvage.sources import open_source
 from store.verbs.salvage.walk import walk_file
 from tests.cli.running import rmqctl
@@ -253,3 +255,11 @@ def test_consumers_miss_no_message_of_a_transaction_that_is_open_or_rolled_back(
     [run] = lost_runs(tmp_path, sys_flag)
     report = counted_in(run, [])
     assert (report.messages, sum(one.messages for one in report.unconsumed)) == (3, seen)
+
+
+@pytest.mark.parametrize(("more", "records"), [(-1, 0), (0, 1), (RECORD_MIN_SIZE - 1, 1), (RECORD_MIN_SIZE, 2)])
+def test_the_gaps_between_two_records_had_room_for_so_many_of_the_smallest(more: int, records: int) -> None:
+    stop = 500 + RECORD_MIN_SIZE - 40 + more
+    gaps = [Gap("", 0, start, end, "") for start, end in ((0, 100), (160, 200), (500, stop), (stop + 50, stop + 900))]
+    assert _Room(gaps).between(100, stop + 50) == records
+    assert _Room([]).between(0, 1000) == 0
