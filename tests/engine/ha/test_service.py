@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from store import PutStatus, WritableStore, open_store
+from store.config import StoreConfig
+from store.engine.ha.service import _options
 from store.formats.properties import says_no_wait
 from store.structures.commitlog.bulk import MessageColumns
 from tests.engine.ha.test_send import Slave
@@ -27,6 +29,17 @@ ANY = "127.0.0.1:0"
 def master_store(root: Path, **settings: Any) -> Iterator[WritableStore]:
     with open_store(root, read_only=False, settings={**SMALL, "slaveTimeout": 100, **settings}, listen=ANY) as store:
         yield store
+
+
+def test_a_master_has_the_settings_of_its_store_in_seconds() -> None:
+    config = StoreConfig(
+        ha_transfer_batch_size=7, ha_send_heartbeat_interval=1500, ha_housekeeping_interval=2500,
+        slave_timeout=3500, ha_slave_fallbehind_max=9,
+    )  # fmt: skip
+    options = dataclasses.asdict(_options(config))
+    assert {name: options[name] for name in ("batch_size", "heartbeat_s", "housekeeping_s", "slave_timeout_s",
+            "fall_behind_max")} == {"batch_size": 7, "heartbeat_s": 1.5, "housekeeping_s": 2.5, "slave_timeout_s": 3.5,
+            "fall_behind_max": 9}  # fmt: skip
 
 
 def ha_master(store: WritableStore) -> Any:

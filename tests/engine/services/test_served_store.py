@@ -12,6 +12,7 @@ import pytest
 from store import Message, MessageColumns, ServedStore, WritableStore, open_store
 from store.engine.live import service as service_module
 from store.engine.live.running_flags import RunningFlag
+from store.engine.services.runtime_info import describe_bytes
 from store.engine.services.schedule import ScheduleMessageService
 from store.errors import BadRequest, DamagedFile, StoreIOError
 from store.formats.topics import HALF_TOPIC
@@ -292,6 +293,18 @@ def test_the_runtime_report_has_the_brokers_names(tmp_path: Path) -> None:
         assert (info["dispatchBehindBytes"], info["earliestMessageTimeStamp"]) == ("0", str(clock.now_ms))
         assert info["commitLogDirCapacity"].startswith("Total : ")
         assert all(isinstance(value, str) for value in info.values())
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (2047, "2.0 KiB"), (2048, "2.0 KiB"),
+        ((1 << 20) - 1, "1024.0 KiB"), (1 << 20, "1.0 MiB"), (1 << 30, "1.0 GiB"), (1 << 40, "1.0 TiB"),
+        (1 << 50, "1.0 PiB"), (1 << 60, "1.0 EiB"), (1 << 70, "1024.0 EiB"),
+    ],
+)  # fmt: skip
+def test_bytes_are_told_in_the_largest_unit_below_them(count: int, text: str) -> None:
+    assert describe_bytes(count) == text
 
 
 def test_the_statistics_are_sampled_every_second_of_the_clock(tmp_path: Path) -> None:

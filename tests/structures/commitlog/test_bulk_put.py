@@ -54,8 +54,8 @@ def files_of(root: Path) -> dict[str, bytes]:
     return kept
 
 
-def stored(root: Path, put: str, many: list[Message]) -> dict[str, bytes]:
-    with open_store(root, read_only=False, settings=SETTINGS, clock=a_clock) as store:
+def stored(root: Path, put: str, many: list[Message], compat: str | None = None) -> dict[str, bytes]:
+    with open_store(root, read_only=False, settings=SETTINGS, clock=a_clock, compat=compat) as store:
         if put == "many":
             store.put_many(MessageColumns.of(many))
         else:
@@ -89,6 +89,26 @@ def test_ipv6_hosts_are_stored_as_single_puts_store_them(tmp_path: Path) -> None
     for message in many:
         message.born_host = Host.parse("[2001:db8::1]:5000")
     assert stored(tmp_path / "a", "many", many) == stored(tmp_path / "b", "one by one", many)
+
+
+def test_5_3_ends_each_property_string_with_one_separator(tmp_path: Path) -> None:
+    texts = [b"a\x01b", b"", b"a\x01b\x02", b"a\x01b", b"a\x01bc\x02", b"a\x01bcd"]
+    many = [Message("T", b"x" * size, properties=text, born_timestamp_ms=1) for size, text in enumerate(texts)]
+    one_by_one = stored(tmp_path / "a", "one by one", many, "5.3")
+    assert stored(tmp_path / "b", "many", many, "5.3") == one_by_one
+    with open_store(tmp_path / "b") as store:
+        found = [message.property_text for message in store.messages("T", 0)]
+    assert found == [b"a\x01b\x02", b"", b"a\x01b\x02", b"a\x01b\x02", b"a\x01bc\x02", b"a\x01bcd\x02"]
+
+
+@pytest.mark.parametrize("length", [126, 127, 128, 255])
+@pytest.mark.parametrize("with_crc", [False, True])
+def test_a_long_topic_has_the_size_that_its_record_has(length: int, with_crc: bool, tmp_path: Path) -> None:
+    settings = {**SETTINGS, "enabledAppendPropCRC": with_crc}
+    with open_store(tmp_path, read_only=False, compat="5.3", settings=settings) as store:
+        result = store.put(Message("T" * length, b"x"))
+        raw = store.lookup(result.log_offset).raw  # type: ignore[union-attr]
+    assert (result.size, raw[4:8].hex()) == (len(raw), "daa320a7" if length < 128 else "daa320ab")
 
 
 @pytest.mark.parametrize("name", ["flag", "sys_flag", "reconsume_times"])

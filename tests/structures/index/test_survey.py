@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from store.errors import DamagedFile
 from store.files.store_reader import StoreReader
 from store.formats.index_page import (
     BEGIN_OFFSET_AT,
@@ -21,6 +22,7 @@ from store.formats.index_page import (
 from store.formats.java import key_hash
 from store.formats.run import Run
 from store.structures.commitlog.scan import scan_segment
+from store.structures.entry import Asked
 from store.structures.findings import (
     BROKEN_CHAIN,
     INDEX_ENTRY_NOWHERE,
@@ -29,7 +31,7 @@ from store.structures.findings import (
     MISSING_INDEX_ENTRY,
     Finding,
 )
-from store.structures.index import rising
+from store.structures.index import rising, rows
 from store.structures.index.compare import EntryFile, index_differences
 from store.structures.index.expect import Entries, expected_entries
 from store.structures.index.geometry import Geometry
@@ -284,3 +286,33 @@ def test_a_row_is_found_by_rows_that_were_read_in(count: int, at_once: int, monk
             rows = [search.row_of(before), search.row_of(wanted)]
             assert rows == [min(count, max(0, -(-at // 10))) for at in (before, wanted)]
             assert search.found == (rows[1], wanted)
+
+
+def test_the_entries_of_a_file_follow_its_header(tmp_path: Path) -> None:
+    store = Damaged(tmp_path)
+    reader, asked = StoreReader(str(tmp_path)), Asked(settings={"maxHashSlotNum": SLOTS, "maxIndexNum": CAPACITY})
+    made = []
+    for file in rows.files(reader, asked):
+        head, *entries = rows.rows(reader, file, asked)
+        assert (head.kind, head.number, head.start, len(head.data)) == ("header", 0, 0, 40)
+        begin_ms = {each.name: each.value for each in head.fields}["begin_timestamp_ms"]
+        for number, entry in enumerate(entries, 1):
+            fields = [each.value for each in entry.fields]
+            assert (entry.kind, entry.start) == ("entry", entry_position(SLOTS, number))
+            assert entry.extra["entry_index"] == number
+            assert entry.extra["slot"] == fields[0] % SLOTS
+            assert entry.extra["store_timestamp_ms"] == begin_ms + fields[2] * 1000
+            made.append((fields[0], fields[1]))
+    assert made == [(key_hash(f"T#k{number}"), at) for number, at in enumerate(store.places)]
+
+
+def test_a_file_that_is_shorter_than_its_header_is_damaged(tmp_path: Path) -> None:
+    store, asked = Damaged(tmp_path), Asked()
+    for size in (39, 40):
+        store.paths[0].write_bytes(bytes(size))
+        reader = StoreReader(str(tmp_path))
+        if size == 40:
+            assert len(list(rows.rows(reader, rows.files(reader, asked)[0], asked))) == 1
+        else:
+            with pytest.raises(DamagedFile):
+                list(rows.rows(reader, rows.files(reader, asked)[0], asked))
