@@ -8,7 +8,7 @@ import resource
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -48,16 +48,21 @@ class Echo:
         self.clients = ExitStack()
 
     def _serve(self, peer: Peer) -> None:
-        while request := peer.connection.recv(1):
-            if request == DEFECT:
-                raise KeyError("a defect")
-            if request == FOREIGN:
-                raise StoreClosed("no frame")
-            with peer.working():
-                if request == WORK:
-                    self.done.wait(PATIENCE_S)
-            peer.connection.sendall(request)
+        # A request that comes behind the listener's end resets the connection.
+        with suppress(ConnectionError):
+            while request := peer.connection.recv(1):
+                self._answer(peer, request)
         self.reasons.append(peer.end_reason)
+
+    def _answer(self, peer: Peer, request: bytes) -> None:
+        if request == DEFECT:
+            raise KeyError("a defect")
+        if request == FOREIGN:
+            raise StoreClosed("no frame")
+        with peer.working():
+            if request == WORK:
+                self.done.wait(PATIENCE_S)
+        peer.connection.sendall(request)
 
     def connect(self, *requests: bytes) -> socket.socket:
         client = self.clients.enter_context(socket.create_connection(self.address, PATIENCE_S))

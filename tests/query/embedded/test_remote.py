@@ -46,7 +46,7 @@ def test_a_remote_store_answers_as_a_local_one(bucket: str) -> None:
 
 READING = [
     ("get", "TopicA", "--queue", "0", "--offset", "0", "--max", "50"),
-    ("get", "TopicA", "--log-offset", "0"),
+    ("get", "--log-offset", "0"),
     ("get", "TopicA", "--since", "2000-01-01"),
     ("index-query", "TopicA", "order5"),
     ("checkpoint", "show"),

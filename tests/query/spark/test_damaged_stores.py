@@ -310,6 +310,7 @@ def test_every_kind_that_check_knows_is_among_them() -> None:
         "state-file",
         "link",
         "newer",
+        "unknown",
         "topic-attribute",
     }
     elsewhere |= {"bad-properties-crc", "copied-crc"}
