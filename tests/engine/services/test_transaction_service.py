@@ -222,10 +222,9 @@ def test_more_op_records_than_one_pull_takes_are_read(line: str, tmp_path: Path)
 def test_a_half_checked_often_enough_is_given_up(line: str, tmp_path: Path) -> None:
     with transactions(tmp_path / "s", line, transactionCheckMax=2) as made:
         made.prepare("A")
-        made.check()
-        made.check()
-        report = made.check()
-        (record,) = [made.store.lookup(place) for place in report.discarded]
+        # As in a broker, the second pass gives up its own copy where that is dispatched before the pass ends.
+        reports = [made.check() for _ in range(3)]
+        (record,) = [made.store.lookup(place) for report in reports for place in report.discarded]
         assert record is not None
         assert (record.topic, record.properties["TRANSACTION_CHECK_TIMES"]) == ("TRANS_CHECK_MAX_TIME_TOPIC", "2")
         assert made.states() == {"A": "discarded"}
