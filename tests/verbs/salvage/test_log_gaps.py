@@ -84,6 +84,12 @@ def gaps(covered: list[tuple[str, int, int]], sources: list[PlacedSource], end: 
             ],
         ),
         ([(B, 1000, 2000)], [source(1000)], 2000, []),
+        (
+            [(B, 1000, 2000)],
+            [source(1000)],
+            4000,
+            [Gap(C, None, 2000, 4000, f"2 files are missing, up to {3 * SIZE:020d}")],
+        ),
         ([], [source(0, stop=0)], 0, []),
     ],
 )

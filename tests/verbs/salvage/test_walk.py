@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from store.files.filesystem import Filesystem
-from store.formats.message import RECORD_MIN_SIZE
+from store.formats.message import BLANK_MAGIC, RECORD_MIN_SIZE
 from store.verbs.salvage import walk
 from store.verbs.salvage.grade import Grade, SalvagedRun, Skipped, TornRecord
 from store.verbs.salvage.sources import open_source
@@ -137,3 +137,12 @@ def test_copies_of_records_that_were_met_shift_nothing(tmp_path: Path) -> None:
     data = WHOLE[: LENGTH * 4] + WHOLE[LENGTH * 2 : LENGTH * 6]
     rows = pieces(data.ljust(SIZE, b"\0"), tmp_path)
     assert rows == [(CERTAIN, at(0, 1, 2, 3), ""), (PARTIAL, at(4, 5, 6, 7), OTHER_PLACE)]
+
+
+@pytest.mark.parametrize(("declared", "is_last"), [(-1, False), (0, True), (1, False), (-100, True)])
+def test_a_blank_ends_a_file_that_reaches_its_end_or_its_segments(declared: int, is_last: bool, tmp_path: Path) -> None:
+    end, size = LENGTH * 3, SIZE - LENGTH * 3 + declared
+    blank = size.to_bytes(4, "big") + BLANK_MAGIC.to_bytes(4, "big", signed=BLANK_MAGIC < 0)
+    data = (WHOLE[:LENGTH] + b"\xee" * 100 + WHOLE[LENGTH:end] + blank).ljust(SIZE, b"\0")
+    last = pieces(data, tmp_path)[-1]
+    assert last == ("blank", end + 100, START + end, size) if is_last else last[0] == "skipped"
