@@ -200,8 +200,9 @@ def test_a_log_says_what_was_run_and_how_it_ended_without_control_characters(tmp
 
 def test_a_time_out_of_range_is_wrong_usage(tmp_path: Path) -> None:
     for text in ("99999999999999999", "-99999999d", "9" * 200):
+        reason = "is not a time" if len(text) == 200 else "is out of range"
         run = rmqctl("clean-expired", "--dry-run", f"--now={text}", store=tmp_path)
-        assert (run.code, "out of range" in run.err or "is not a time" in run.err) == (2, True), run.err
+        assert (run.code, reason in run.err) == (2, True), run.err
 
 
 def test_a_file_named_like_the_engine_in_the_current_folder_is_not_imported(tmp_path: Path) -> None:

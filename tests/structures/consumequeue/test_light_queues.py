@@ -159,7 +159,7 @@ def test_light_queues_are_not_rebuilt_on_spark_which_would_leave_them_out(tmp_pa
     root = copy_of_five("lmq", tmp_path)
     before = contents(root)
     run = rmqctl("rebuild", "--queues", "--engine", "spark", "--yes", store=root)
-    assert run.code != 0
+    assert run.code == 4
     assert "light queues (INNER_MULTI_DISPATCH) are not built on Spark" in run.err
     assert contents(root) == before
 

@@ -63,11 +63,12 @@ def root(whole: Path, place: str, tmp_path: Path) -> Path:
     return root
 
 
-def test_recover_takes_an_empty_file_away_and_nothing_is_lost(root: Path, whole: Path) -> None:
+def test_recover_takes_an_empty_file_away_and_nothing_is_lost(root: Path, place: str, whole: Path) -> None:
     before = snapshot(root)
     empty = next(path for path in root.rglob("*[0-9]") if path.is_file() and not path.stat().st_size)
     _, change_id = recover(root, settings=SETTINGS, compat="4.9")
-    assert not empty.exists() or empty.stat().st_size
+    # A queue file is built anew.
+    assert (empty.stat().st_size if empty.exists() else None) == (400 if "queue" in place else None)
     with open_store(root, settings=SETTINGS) as store, open_store(whole, settings=SETTINGS) as other:
         assert stored_messages(store) == stored_messages(other)
     assert list(check_files(StoreReader(str(root)))) == []
