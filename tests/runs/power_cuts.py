@@ -4,7 +4,8 @@
 
 A run works on a simulated disk (tests/support/simulated_disk.py): it makes a store, puts with sync or async flush, and
 then recovers, rebuilds, truncates, cleans, undoes, rewrites the checkpoint or purges; or it changes a store that a
-broker wrote (whole_changes.py). For each cut the disk as it would be found is copied. Then
+broker wrote (whole_changes.py), or makes a store of another's records (copied_stores.py). For each cut the disk as it
+would be found is copied. Then
     1. a change that was cut short is undone, and the store is recovered
     2. every message that was promised is there, at its queue offset, with its body: one put with sync flush that was
        acknowledged, or any put before a shutdown that came to its end; what truncate or clean takes is not promised
@@ -13,6 +14,7 @@ broker wrote (whole_changes.py). For each cut the disk as it would be found is c
     4. check finds nothing, but what such a record says wrongly, keys that were indexed before the starting segment,
        which a rebuild of the index brings back, and records that a cut has left behind the log's end
     5. a change of a broker's store is there as a whole, or undone and can be run again
+    6. a store made of another's records keeps the promises of copied_stores.py
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.publish import plan_publish
 from store.verbs.rebuild.scope import RebuildScope
 from store.verbs.recover.checkpoint_plan import plan_checkpoint
+from tests.runs.copied_stores import COPIES, RunCopy, run_copy, verify_copy
 from tests.runs.served_records import records_of, torn_records, unexplained
 from tests.runs.whole_changes import CASES, verify_whole
 from tests.support.simulated_disk import Cut, SimulatedDisk
@@ -152,7 +155,7 @@ WORKS: dict[str, Callable[[Work], object]] = {
     "checkpoint rewrite": Work.rewrite_checkpoint,
     "purge": Work.purge,
 }
-NAMES = [*WORKS, *CASES]
+NAMES = [*WORKS, *CASES, *COPIES]
 
 
 class Run(NamedTuple):
@@ -194,9 +197,17 @@ def run_whole(folder: Path, name: str, cuts: range | list[int], chance: random.R
     return Run(disk.taken, len(disk.operations), {}, made.relative_to(folder / "disk"))
 
 
-def verify_run(name: str, ran: Run, cut: Cut) -> None:
+def run_one(folder: Path, name: str, cuts: range | list[int], chance: random.Random) -> Run | RunCopy:
+    """One run of any of NAMES."""
+    runs = {**dict.fromkeys(WORKS, run), **dict.fromkeys(CASES, run_whole)}
+    return runs.get(name, run_copy)(folder, name, cuts, chance)
+
+
+def verify_run(name: str, ran: Run | RunCopy, cut: Cut) -> None:
     """AssertionError where a cut of this run broke a promise."""
-    if name in WORKS:
+    if isinstance(ran, RunCopy):
+        verify_copy(name, ran.source, cut)
+    elif name in WORKS:
         verify(cut, ran.written)
     else:
         verify_whole(cut.root / ran.store, name, cut.operation, None, has_ended=cut.witness)
@@ -256,7 +267,7 @@ def power_cuts(folder: Path, count: int, seed: int, names: Collection[str] = NAM
             length = lengths.get(name)
             wanted = min(CUTS_PER_RUN, count - done)
             cuts = [] if length is None else chance.sample(range(1, length), min(wanted, length - 1))
-            ran = (run if name in WORKS else run_whole)(folder / "run", name, cuts, random.Random(run_seed))
+            ran = run_one(folder / "run", name, cuts, random.Random(run_seed))
             lengths[name] = ran.operation_count
             for cut in ran.cuts[: count - done]:
                 try:

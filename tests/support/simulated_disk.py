@@ -23,9 +23,10 @@ from __future__ import annotations
 import os
 import random
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from store.files.filesystem import Descriptor, Filesystem
@@ -56,6 +57,8 @@ class _Step(NamedTuple):
     value: _File | str | None
     new_name: Path | None = None
     """Where a rename has moved it."""
+    inside: Mapping[Path, _File | str] = MappingProxyType({})
+    """What a renamed folder brings along."""
 
 
 @dataclass(slots=True)
@@ -79,12 +82,21 @@ class _Names:
 
     def after(self, steps: Collection[_Step]) -> dict[Path, _File | str]:
         found = dict(self.synced)
-        for name, value, _ in steps:
+        for name, value, _, inside in steps:
             if value is None:
-                found.pop(name, None)
+                found = {path: kept for path, kept in found.items() if not path.is_relative_to(name)}
             else:
-                found[name] = value
+                found |= {name: value, **inside}
         return found
+
+    def inside(self, folder: Path, new_name: Path) -> dict[Path, _File | str]:
+        """The synced names in a folder, as they are after a rename; steps that no sync has covered go along."""
+        self.steps = [
+            step._replace(name=new_name / step.name.relative_to(folder)) if folder in step.name.parents else step
+            for step in self.steps
+        ]
+        within = {path: value for path, value in self.synced.items() if folder in path.parents}
+        return {new_name / path.relative_to(folder): value for path, value in within.items()}
 
     def sync(self, folder: Path) -> None:
         """Makes the steps in a folder durable."""
@@ -166,7 +178,8 @@ class SimulatedDisk(Filesystem):
             file = self._file_of(result if name == "open_new" else argument)
             self._note((result or argument).path, file)
         elif name == "rename":
-            self._note(rest[0], self._names.now()[argument])
+            value = self._names.now()[argument]
+            self._note(rest[0], value, inside=self._names.inside(argument, rest[0]) if value == "folder" else {})
             self._note(argument, None, rest[0])
         elif (name == "unlink" and argument in self._names.now()) or (
             name == "remove_folder" and result and argument in self._names.now()
@@ -177,9 +190,15 @@ class SimulatedDisk(Filesystem):
                 if folder.is_relative_to(self._root) and folder not in self._names.now():
                     self._note(folder, "folder")
 
-    def _note(self, name: Path, value: _File | str | None, new_name: Path | None = None) -> None:
+    def _note(
+        self,
+        name: Path,
+        value: _File | str | None,
+        new_name: Path | None = None,
+        inside: Mapping[Path, _File | str] = MappingProxyType({}),
+    ) -> None:
         if name.is_relative_to(self._root):
-            self._names.steps.append(_Step(name, value, new_name))
+            self._names.steps.append(_Step(name, value, new_name, inside))
 
     def _file_at(self, path: Path, *, is_synced: bool) -> _File:
         file = _File(os.open(path, os.O_RDONLY))

@@ -9,6 +9,7 @@
     4. queues and index, through dispatch
     5. the checkpoint
     6. the broker's tables: copied before the queues are built, fitted to them afterwards
+    7. all of it, built in .rmqctl/staging/, gets its place; the log comes last, and without one there is no store
 
 Queues that begin later than at 0 need none: a broker's queue begins with pre-blank units then.
 """
@@ -22,13 +23,14 @@ from types import MappingProxyType
 
 import numpy as np
 
+from store.change.workspace import staging_folder
 from store.config import LINE_4_9, StoreConfig
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.formats.checkpoint_page import CheckpointPage
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V2
 from store.formats.run import Run
-from store.layout import StoreLayout
+from store.layout import OWN_FOLDER, StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.detect import detect_line
 from store.verbs.rebuild.local import rebuild_locally
@@ -69,7 +71,9 @@ def write_new_store(
     next_offsets: Mapping[tuple[str, int], int] = MappingProxyType({}),
     source: StoreLayout | None = None,
 ) -> NewStore:
-    """Write a store of the certain records to an absent or empty `root`; a failure leaves nothing.
+    """Write a store of the certain records to an absent or empty `root`, durably.
+
+    A failure leaves nothing. After a kill or a power cut the log is whole or absent; commands refuse queues without it.
 
     salvage       gives the runs in log order, each time anew: keeping log offsets takes a second walk
     next_offsets  the queue offset of each queue's next message, as the old queues tell it
@@ -77,11 +81,20 @@ def write_new_store(
     BadRequest where `root` holds something, or where a gap can't be bridged with `keep_offsets`.
     """
     if fs.exists(root) and fs.list_folder(root):
-        raise BadRequest("the folder is not empty", file=root, hint="name a folder that does not exist yet")
+        raise BadRequest(
+            "the folder is not empty",
+            file=root,
+            hint="name a folder that does not exist yet; what a salvage that was cut short left has no commitlog/",
+        )
     try:
+        for folder in fs.make_folder(root):
+            fs.fsync_folder(folder.parent)
         line = detect_line(source, fs) if source is not None else LINE_4_9
-        tables = ConfigTables(source, StoreLayout(root), line, fs)
-        return _write(salvage, StoreLayout(root), config, fs, keep_offsets, clock, next_offsets, tables)
+        staged = StoreLayout(staging_folder(root, "salvage"))
+        tables = ConfigTables(source, staged, line, fs)
+        report = _write(salvage, staged, config, fs, keep_offsets, clock, next_offsets, tables)
+        _publish(staged, root, fs)
+        return report
     except BaseException:
         fs.remove_tree(root)
         raise
@@ -99,7 +112,6 @@ def _write(
 ) -> NewStore:
     report, root = NewStore(), layout.root
     planned = plan_placeholders(salvage(), in_batches=tables.are_queues_simple) if keep_offsets else None
-    made = fs.make_folder(layout.commitlog)
     writer = _StoreWriter(
         LogWriter(layout.commitlog, config.mapped_file_size_commit_log, fs), planned, tables.are_queues_simple
     )
@@ -122,9 +134,18 @@ def _write(
     StoreCheckpoint(layout.checkpoint, fs, page, None).flush()
     tables.fit(clock())
     report.brought = tables.rows
-    for folder in made:
-        fs.fsync_folder(folder.parent)
     return report
+
+
+def _publish(staged: StoreLayout, root: Path, fs: Filesystem) -> None:
+    """Move a whole store to `root`."""
+    for entry in fs.list_folder(staged.root):
+        if entry.path not in (staged.commitlog, staged.root / OWN_FOLDER):
+            fs.rename(entry.path, root / entry.path.name)
+    fs.fsync_folder(root)
+    fs.rename(staged.commitlog, StoreLayout(root).commitlog)
+    fs.remove_tree(root / OWN_FOLDER)
+    fs.fsync_folder(root)
 
 
 def _records_of(run: Run) -> memoryview:

@@ -467,11 +467,18 @@ def test_a_salvaged_store_is_durable(keep_offsets: bool, tmp_path: Path) -> None
         return salvage_runs(source, Filesystem(), SalvageReport(), delay_levels_ms=config.delay_levels_ms)
 
     root, layout = tmp_path / "disk/a/new", StoreLayout(source)
+    before_the_log: list[list[str]] = []
+
+    def look(disk: WatchedDisk, name: str, argument: Any) -> None:
+        if name == "rename" and argument.name == "commitlog":
+            before_the_log.append([one for one in disk.unsynced() if ".rmqctl" not in one])
+
+    disk.look = look
     write_new_store(walk, root, config, disk, keep_offsets=keep_offsets, clock=lambda: FAR_FUTURE_MS, source=layout)
     assert len(list((root / "commitlog").iterdir())) > 1
     assert StoreCheckpoint.load(root / "checkpoint", disk).physic_ms > 0
     assert all((root / name).exists() for name in ("brokerIdentity", "compaction/T/0", "config/plugin"))
-    assert disk.unsynced() == []
+    assert (before_the_log, disk.unsynced()) == ([[]], [])
     disk.close()
 
 

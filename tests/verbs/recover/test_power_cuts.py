@@ -16,7 +16,8 @@ from store.formats.java import crc32
 from store.formats.message import BORN_TIMESTAMP_AT, LOG_OFFSET_AT, decode_record
 from store.structures.commitlog import scan
 from store.structures.findings import BAD_CRC, BAD_SELF_OFFSET, INDEX_HEADER, MISSING_UNIT, QUEUE_SHIFT, Finding
-from tests.runs import power_cuts
+from tests.runs import copied_stores, power_cuts
+from tests.runs.copied_stores import COPIES
 from tests.runs.nth_call import FAILURES, runs
 from tests.runs.served_records import TornRecord, records_of, unexplained
 from tests.runs.whole_changes import CASES, verify_whole
@@ -33,6 +34,11 @@ def test_a_change_of_a_brokers_store_is_whole_or_undone_after_a_power_cut(name: 
     assert list(power_cuts.power_cuts(tmp_path, 4, seed=20261123, names=[name])) == [name] * 4
 
 
+@pytest.mark.parametrize("name", COPIES)
+def test_a_store_made_of_anothers_records_is_whole_or_none_after_a_power_cut(name: str, tmp_path: Path) -> None:
+    assert list(power_cuts.power_cuts(tmp_path, 12, seed=20261125, names=[name])) == [name] * 12
+
+
 class ForgetfulDisk(SimulatedDisk):
     """A disk that reports a sync and does none."""
 
@@ -47,11 +53,12 @@ def test_a_disk_that_does_not_sync_is_found_out(tmp_path: Path, monkeypatch: pyt
         list(power_cuts.power_cuts(tmp_path, 200, seed=1, names=power_cuts.WORKS))
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_change_of_a_brokers_store_on_a_disk_that_does_not_sync_is_found_out(
+@pytest.mark.parametrize("name", [*CASES, *COPIES])
+def test_a_change_or_copy_of_a_brokers_store_on_a_disk_that_does_not_sync_is_found_out(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(power_cuts, "SimulatedDisk", ForgetfulDisk)
+    for module in (power_cuts, copied_stores):
+        monkeypatch.setattr(module, "SimulatedDisk", ForgetfulDisk)
     with pytest.raises(AssertionError, match="run seed"):
         list(power_cuts.power_cuts(tmp_path, 200, seed=1, names=[name]))
 
