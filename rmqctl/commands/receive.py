@@ -66,8 +66,9 @@ def run(
     segment is byte-identical. Sizes, magic, CRC and log offset of each record are verified before it is written, and
     a report counts only bytes that are synced. Without --follow the command ends when it has what the master had.
 
-    A copy that was cut goes on where it ends: its last MiB is compared with the master's first, and where both differ
-    nothing is written (exit code 4). Exit code 5 when the connection is lost; run it again.
+    A copy that was cut goes on where it ends: its last MiB is compared with the master's first, of its last segment up
+    to 20 MiB. What a power cut left unwritten there is written; where both differ otherwise, nothing is (exit code 4).
+    Exit code 5 when the connection is lost; run it again.
 
     To the master this is a slave: a SYNC_MASTER waits for it, and counts what it reported as replicated. With
     --observe it reports only the offset that it asks for, but still is a connected slave.

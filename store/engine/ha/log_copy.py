@@ -3,7 +3,8 @@
     0           durable        end                 file end
     |--- synced ---|-- written ---|--- zeros, or a torn tail ---|
 
-Bytes behind the end are compared before they are overwritten: only zeros, or what comes anyway, may be there.
+Bytes behind the end are compared before they are overwritten: only zeros, or what comes anyway, may be there. A power
+cut leaves zeros before the end too: a sector that was not written, or the rest of one.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ from store.opened.detect import (
 from store.opened.log_end import find_closed_end
 from store.structures.commitlog.scan import VERIFYING
 from store.structures.registry import RECEIVE
+
+SECTOR = 512
+"""What a device writes as a whole, or tears."""
 
 
 class LogCopy:
@@ -99,15 +103,23 @@ class LogCopy:
             self._fs.truncate(self._fs.open_write(path), size)
 
     def require_same(self, log_offset: int, data: memoryview) -> None:
-        """Raise Diverged unless the copy holds `data` at `log_offset`, before its end."""
+        """Raise Diverged unless the copy holds `data` at `log_offset`, before its end.
+
+        What a power cut left unwritten is written, durably.
+        """
         while len(data):
             position = log_offset % self.segment_size
             part = data[: self.segment_size - position]
             path = self.folder / segment_name(log_offset - position)
             held = np.frombuffer(self._fs.read(self._fs.open_read(path), position, len(part)), np.uint8)
+            differs = held != np.frombuffer(part, np.uint8)[: len(held)]
             if len(held) < len(part):
                 raise StoreIOError(f"the file ends at {position + len(held)}", file=path)
-            _refuse_difference(held != np.frombuffer(part, np.uint8), log_offset)
+            _refuse_difference(differs & ~_unwritten(held, position), log_offset)
+            if differs.any():
+                file = self._fs.open_write(path)
+                self._fs.write(file, position, part)
+                self._fs.fdatasync(file)
             log_offset += len(part)
             data = data[len(part) :]
 
@@ -182,6 +194,17 @@ def _prepare(layout: StoreLayout, fs: Filesystem) -> list[Path]:
     if fs.exists(layout.abort):
         raise UncleanStore("the last owner did not shut down", file=layout.abort, code="unclean-copy")
     return made
+
+
+def _unwritten(held: np.ndarray[Any, np.dtype[np.uint8]], position: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Tell of each byte whether zeros follow to its sector's end.
+
+    position  the first byte's in its file
+    """
+    lead = position % SECTOR
+    zeros = np.pad(held == 0, (lead, -(lead + len(held)) % SECTOR), constant_values=True).reshape(-1, SECTOR)
+    rest: np.ndarray[Any, np.dtype[np.bool_]] = np.logical_and.accumulate(zeros[:, ::-1], axis=1)[:, ::-1]
+    return rest.reshape(-1)[lead : lead + len(held)]
 
 
 def _refuse_difference(differs: np.ndarray[Any, np.dtype[np.bool_]], log_offset: int) -> None:

@@ -2,7 +2,7 @@
 
 1. Find where to begin. An empty copy begins at the master's first, last or a given segment. A copy that has bytes
    already asks for its last OVERLAP_BYTES again and compares them, so that a divergence is found before a byte is
-   written.
+   written; at first for all that a power cut may have left unwritten.
 2. A report of 0 makes a master begin at its last segment. To begin at log offset 0 of a longer log, ask from 1: the
    first byte of a record is that of its size, 0 below 16 MiB, and the record's CRC, lengths and log offset prove it.
 3. Receive, verify, append. When nothing more comes at once, sync, then report what is durable.
@@ -31,7 +31,9 @@ from store.errors import BadRequest, Diverged, LinkLost, ReplicationError, Store
 
 OVERLAP_BYTES = 1 << 20
 VERIFY_BYTES = 2 << 20
-SYNC_BYTES = 64 << 20
+SYNC_BYTES = 16 << 20
+UNSYNCED_BYTES = SYNC_BYTES + 2 * VERIFY_BYTES
+"""No more than this is written between two syncs, and no sync leaves out a segment's end."""
 SYNC_INTERVAL_S = 1.0
 CAUGHT_UP_AFTER_S = 1.5
 CAUGHT_UP_AFTER_FRAMES = 3
@@ -200,8 +202,10 @@ class Receiver:
             raise
 
     def _resume(self) -> _Opening | None:
-        copy = self._copy
-        return self._ask(max(1, copy.first, copy.end - self._options.overlap_bytes))
+        copy, overlap = self._copy, self._options.overlap_bytes
+        if self._verifier is None:
+            overlap = max(overlap, min(UNSYNCED_BYTES, (copy.end - 1) % copy.segment_size + 1))
+        return self._ask(max(1, copy.first, copy.end - overlap))
 
     def _begin_empty(self) -> _Opening | None:
         """Finds the first segment of the copy, and has the master begin there."""

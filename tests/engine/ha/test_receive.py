@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 import struct
@@ -13,6 +14,11 @@ import pytest
 
 from store import open_store
 from store.engine.ha import receive as store_receive
+from store.engine.ha.link import Address
+from store.engine.ha.log_copy import LogCopy
+from store.engine.ha.receive import ReceiveOptions, Receiver
+from store.errors import Diverged
+from store.files.filesystem import Filesystem
 from tests.cli.running import Run, rmqctl
 from tests.support.fake_master import FakeMaster, Frame, Script, honest, log_of
 from tests.support.stores import SMALL, make_store
@@ -123,11 +129,6 @@ def test_a_copy_cut_anywhere_goes_on_where_it_ended(master_store: Path, log_end:
 
 
 def test_follow_connects_again_and_takes_what_came_meanwhile(master_store: Path, log_end: int, tmp_path: Path) -> None:
-    from store.engine.ha.link import Address
-    from store.engine.ha.log_copy import LogCopy
-    from store.engine.ha.receive import ReceiveOptions, Receiver
-    from store.files.filesystem import Filesystem
-
     lost: list[Exception] = []
     copy = LogCopy(tmp_path / "copy", {}, Filesystem())
     with FakeMaster(honest(master_store, log_end)) as master:
@@ -165,6 +166,49 @@ def test_a_divergence_is_found_before_a_byte_is_overwritten(master_store: Path, 
         run = receive(honest(other, store.max_log_offset), to)
     assert (run.code, "the copy holds other bytes than the master" in run.err) == (4, True)
     assert copied(to) == before
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize(
+    ("start", "stop", "is_written"),
+    [
+        (512, 1024, True),
+        (700, 1024, True),
+        (1023, 1024, True),
+        (700, 2048, True),
+        (512, 1023, False),
+        (1022, 1023, False),
+        (700, 1023, False),
+    ],
+)
+def test_zeros_up_to_a_sectors_end_are_written_and_another_difference_is_refused(
+    start: int, stop: int, is_written: bool, tmp_path: Path
+) -> None:
+    sound = b"x" * 2048
+    copy = LogCopy(tmp_path, {"mappedFileSizeCommitLog": SIZE}, Filesystem())
+    copy.append(0, memoryview(sound))
+    copy.close()
+    torn = sound[:start] + bytes(stop - start) + sound[stop:]
+    segment = tmp_path / f"commitlog/{0:020d}"
+    segment.write_bytes(torn + bytes(SIZE - 2048))
+    with contextlib.nullcontext() if is_written else pytest.raises(Diverged, match=f"offset {start}: "):
+        copy.require_same(100, memoryview(sound)[100:])
+    assert segment.read_bytes()[:2048] == (sound if is_written else torn)
+
+
+@pytest.mark.parametrize(
+    ("unsynced", "asked"), [(99, -100), (100, -100), (101, -101), (1000, -1000), (SIZE, None), (2 * SIZE, None)]
+)
+def test_a_copy_that_goes_on_asks_for_what_may_be_unsynced_in_its_last_segment(
+    unsynced: int, asked: int | None, master_store: Path, log_end: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive(honest(master_store, log_end), tmp_path / "copy")
+    monkeypatch.setattr(store_receive, "UNSYNCED_BYTES", unsynced)
+    with FakeMaster(honest(master_store, log_end)) as master:
+        copy = LogCopy(tmp_path / "copy", {"mappedFileSizeCommitLog": SIZE}, Filesystem())
+        Receiver(Address.parse(master.address), copy, ReceiveOptions(overlap_bytes=100)).run()
+        copy.close()
+        assert master.reports[0] == (log_end - log_end % SIZE if asked is None else log_end + asked)
 
 
 def test_a_master_that_is_behind_its_copy_has_diverged(master_store: Path, log_end: int, tmp_path: Path) -> None:

@@ -420,8 +420,13 @@ def test_a_copy_that_goes_on_makes_durable_what_it_found(tmp_path: Path) -> None
     disk = disk_over(tmp_path / "disk")
     segment = max((root / "commitlog").iterdir())
     disk.write(disk.open_write(segment), 100, b"x")
-    LogCopy(root, {"mappedFileSizeCommitLog": 16384}, disk).close()
+    copy = LogCopy(root, {"mappedFileSizeCommitLog": 16384}, disk)
     assert disk.pending("lock") == []
+    disk.write(disk.open_write(segment), 0, bytes(512))
+    disk.fdatasync(disk.open_write(segment))
+    copy.require_same(int(segment.name), memoryview(b"x" * 512))
+    assert disk.pending("lock") == []
+    copy.close()
     disk.close()
 
 
