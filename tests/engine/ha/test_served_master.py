@@ -87,14 +87,18 @@ def test_a_real_slave_absent_quick_slow_and_far_behind(line: str, tmp_path: Path
             assert eventually(lambda: put(client) == "PUT_OK")
             assert {put(client, number) for number in range(50)} == {"PUT_OK"}
             os.kill(real.pid, signal.SIGSTOP)
-            assert put(client) == "FLUSH_SLAVE_TIMEOUT"
+            # A put may come before the signal.
+            assert eventually(lambda: put(client) == "FLUSH_SLAVE_TIMEOUT")
             large = text_message(0, body_size=31_000)
             assert client.put(large).status.value in ("SLAVE_NOT_AVAILABLE", "FLUSH_SLAVE_TIMEOUT")
             assert put(client) == "SLAVE_NOT_AVAILABLE", "the slave is connected, and too far behind"
             os.kill(real.pid, signal.SIGCONT)
             assert eventually(lambda: put(client) == "PUT_OK")
             assert {put(client, number) for number in range(300)} == {"PUT_OK"}
-            assert eventually(lambda: segments(slave) == segments(root))
+            # An empty slave begins at the last segment, and puts go on while it starts.
+            first = min(segments(slave))
+            kept = {name: data for name, data in segments(root).items() if name >= first}
+            assert eventually(lambda: segments(slave) == kept)
         assert eventually(lambda: put(client) == "SLAVE_NOT_AVAILABLE")
     with open_store(root) as store:
         assert store.max_offset("T", 0) > 350
