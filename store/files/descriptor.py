@@ -68,7 +68,7 @@ class FolderEntry(NamedTuple):
 class Descriptor:
     """An open file that closes itself with its last reference."""
 
-    __slots__ = ("number", "path")
+    __slots__ = ("__weakref__", "number", "path")
 
     def __init__(self, number: int, path: Path) -> None:
         self.number = number

@@ -21,6 +21,7 @@ import fcntl
 import os
 import struct
 import threading
+import weakref
 from pathlib import Path
 from typing import Self
 
@@ -33,7 +34,8 @@ LOCKED_BYTES = 1
 # struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid.
 _FLOCK = struct.Struct("hhqqi4x")
 
-_held_here: set[tuple[int, int]] = set()
+_held_here: weakref.WeakValueDictionary[tuple[int, int], Descriptor] = weakref.WeakValueDictionary()
+"""By device and inode. A descriptor that is dropped takes its lock with it; its inode may be another file's then."""
 _held_here_lock = threading.Lock()
 
 
@@ -60,7 +62,7 @@ class StoreLock:
             descriptor = self._open()
             self._lock(descriptor)
             self._identity = _identity(self._fs.stat(self.path))
-            _held_here.add(self._identity)
+            _held_here[self._identity] = descriptor
             self._descriptor = descriptor
         try:
             self._write_content(descriptor)
@@ -74,7 +76,7 @@ class StoreLock:
             if self._descriptor is not None:
                 with os_errors(self.path, "unlock the store"):
                     fcntl.lockf(self._descriptor, fcntl.LOCK_UN, LOCKED_BYTES)
-                _held_here.discard(self._identity)
+                _held_here.pop(self._identity, None)
                 self._descriptor = None
 
     def __enter__(self) -> Self:

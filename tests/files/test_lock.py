@@ -76,6 +76,14 @@ def test_a_holder_without_a_number_holds_the_lock_all_the_same(tmp_path: Path) -
     assert not is_locked(path, fs)
 
 
+def test_a_lock_that_is_dropped_without_a_release_is_held_by_nobody(tmp_path: Path) -> None:
+    path, fs = tmp_path / "lock", Filesystem()
+    StoreLock(path, fs).acquire()
+    assert not is_locked(path, fs)
+    with StoreLock(path, fs):
+        assert is_locked(path, fs)
+
+
 def test_the_list_of_all_locks_is_not_read_where_nobody_holds_this_one(tmp_path: Path) -> None:
     # The kernel waits for all processors before it gives the list.
     path, fs = tmp_path / "lock", FaultyFilesystem()
