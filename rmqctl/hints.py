@@ -35,6 +35,7 @@ HINTS = {
     "rocksdb-damaged": "`rmqctl rebuild --queues` builds all queues anew from the log",
     "rocksdb-queues": "start the store's broker for it, or `rmqctl salvage --to NEWSTORE` makes a store with "
     "queue files; `rmqctl rebuild` makes a new RocksDB",
+    "message-database": "start the store's broker for it, or `rmqctl salvage --to NEWSTORE` makes a store of its log",
     "damage-in-front-of-the-end": "run `rmqctl salvage --to NEWSTORE`; `rmqctl check` lists the damage",
     "not-on-spark": "give --engine local",
     "no-transaction": "`rmqctl transaction show` lists transactions and their states",

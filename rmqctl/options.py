@@ -36,11 +36,20 @@ class Color(StrEnum):
     NEVER = "never"
 
 
+class Compat(StrEnum):
+    """Values of --compat."""
+
+    V4_9 = "4.9"
+    V5_3 = "5.3"
+    V5_5 = "5.5"
+
+
 class StartingLine(StrEnum):
     """Values of --compat of `simulate` and `doctor`."""
 
     V4_9 = "4.9"
     V5_3 = "5.3"
+    V5_5 = "5.5"
     ALL = "all"
 
 

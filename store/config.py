@@ -38,77 +38,6 @@ _INDEX_HEADER_SIZE, _INDEX_SLOT_SIZE, _INDEX_ENTRY_SIZE = 40, 4, 20
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerLine:
-    """One line of broker releases: each field is a rule that differs between the lines, as 4.9 has it."""
-
-    name: str
-    accepts_v2: bool = False
-    """Records of version 2, whose topic has a 2-byte length, are records."""
-    skips_folders: bool = False
-    """A folder among segments is passed over, not refused."""
-    drops_empty_last_file: bool = False
-    """A last file of length zero is deleted at start, not refused."""
-    loads_every_index_file: bool = False
-    """An index file that cannot be opened is refused at start; otherwise the files behind it are not loaded."""
-    recovers_with_delay_levels: bool = False
-    """Delayed messages found in recovery get their deliver time in the queue unit, not the hash of their tags."""
-    starts_at_queue_end: bool = False
-    """A normal recovery starts in the newest segment that queues reach into, not in the third last."""
-    dispatches_in_recovery: bool = False
-    """A normal recovery hands over the records behind the queues' end; nothing is left for the start to hand over."""
-    searches_lower_bound: bool = False
-    """A search by time gives the first message at or after the time, not the nearest in one file."""
-    begins_expired_queue_at_end: bool = False
-    """A queue whose messages have all expired begins at its end, not at 0 or where it began before."""
-    renames_config: bool = True
-    """A table under config/ is written to .tmp and renamed; otherwise the file is overwritten."""
-    cleans_when_forced: bool = False
-    """A partition above diskSpaceCleanForciblyRatio starts cleaning, even below diskMaxUsedSpaceRatio."""
-    skips_delay_poison: bool = False
-    """A delayed message that cannot be delivered is passed over; otherwise its level stands still."""
-    ends_with_separator: bool = False
-    """A property string that is put ends with a separator; a broker writes its map anew."""
-    marks_process: bool = False
-    """The abort marker holds the broker's process id, abort.bak what it held before."""
-
-    def __str__(self) -> str:
-        return self.name
-
-    def begins_at_end(self, newest: int, min_log_offset: int) -> bool:
-        """Whether a queue begins at its end: its newest record, at log offset `newest`, has expired."""
-        return self.begins_expired_queue_at_end and newest < min_log_offset
-
-
-LINE_4_9 = BrokerLine(name="4.9")
-LINE_5_3 = BrokerLine(
-    name="5.3",
-    accepts_v2=True,
-    skips_folders=True,
-    drops_empty_last_file=True,
-    loads_every_index_file=True,
-    recovers_with_delay_levels=True,
-    starts_at_queue_end=True,
-    dispatches_in_recovery=True,
-    searches_lower_bound=True,
-    begins_expired_queue_at_end=True,
-    renames_config=False,
-    cleans_when_forced=True,
-    skips_delay_poison=True,
-    ends_with_separator=True,
-    marks_process=True,
-)
-BROKER_LINES = {line.name: line for line in (LINE_4_9, LINE_5_3)}
-
-
-def broker_line(name: str) -> BrokerLine:
-    """Finds the line by its name; BadRequest for another name."""
-    line = BROKER_LINES.get(name)
-    if line is None:
-        raise BadRequest(f"the broker line is {' or '.join(BROKER_LINES)}, not {name}")
-    return line
-
-
 def _setting(default: T, effect: str, *, least: int = 0, most: int = MAX_INT, choices: tuple[str, ...] = ()) -> T:
     """A field of StoreConfig; numbers lie in least..most, texts with `choices` are one of them."""
     rules = {"effect": effect, "least": least, "most": most, "choices": choices}
@@ -161,6 +90,9 @@ class StoreConfig:
     message_index_enable: bool = _setting(True, "keys are indexed; recovery trusts the index's time")
     message_index_safe: bool = _setting(False, "recovery starts where the index is complete too")
     check_crc_on_recover: bool = _setting(True, "recovery checks the bodies' CRC")
+    commit_log_recover_max_num: int = _setting(
+        10, "5.5: the most segments that a recovery goes back; 0 and less are 10", least=-MAX_INT
+    )
     enabled_append_prop_crc: bool = _setting(False, "5.x: a record ends with a CRC of all its other bytes")
     enable_lmq: bool = _setting(False, "light queues (%LMQ%) get units in queue 0")
     enable_multi_dispatch: bool = _setting(False, "a message's units go to all queues it names")

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
+from store.broker_line import LINE_4_9, LINE_5_3
 from store.change.manifest import decode_manifest, encode_manifest
 from store.change.quarantine import interrupted_change, list_quarantine, undo
 from store.change.workspace import quarantine_folder
-from store.config import LINE_4_9, LINE_5_3
 from store.engine.ha.epochs import Epoch, EpochFile, decode_epochs, encode_epochs
 from store.errors import StoreError
 from store.files.filesystem import Filesystem

@@ -7,17 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from store.config import (
-    LINE_4_9,
-    LINE_5_3,
-    BrokerLine,
-    StoreConfig,
-    _camel,
-    all_settings,
-    broker_line,
-    check_settings,
-    read_broker_conf,
-)
+from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine, broker_line
+from store.config import StoreConfig, _camel, all_settings, check_settings, read_broker_conf
 from store.errors import BadRequest
 from store.setting_values import MAX_DELAY_MS, MAX_INT, MAX_LONG, parse_delay_levels, parse_hours
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +12,7 @@ from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.hints import hint_for
+from rmqctl.options import Compat
 from rmqctl.programs import to_json
 from rmqctl.result import Result, Table
 from rmqctl.settings import values_and_sources
@@ -44,13 +44,6 @@ SEE_ALSO = ("check", "lag", "info", "undo")
 FILE_COLUMNS = ("file", "load", "main_state", "backup_state", "temporary_state", "reason")
 ENTRY_COLUMNS = ("file", "section", "name", "value")
 SHOWN = ("name", "value", "source", "effect")
-
-
-class Compat(StrEnum):
-    """Values of --compat."""
-
-    V4_9 = "4.9"
-    V5_3 = "5.3"
 
 
 def run_settings(
@@ -168,7 +161,7 @@ def run_rebuild_topics(
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store.config import broker_line
+    from store.broker_line import broker_line
     from store.opened import detect_line
     from store.verbs import plan_topics
 

@@ -39,7 +39,7 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.config import BROKER_LINES
+    from store.broker_line import BROKER_LINES
     from store.opened import make_layout
     from store.verbs import examine
 

@@ -15,6 +15,7 @@ from rmqctl.changing import ForceEmptyLog
 from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
 from rmqctl.message_input import build_message
+from rmqctl.options import Compat
 from rmqctl.put_files import files_of
 from rmqctl.put_lines import LinePut
 from rmqctl.put_rows import level_count_of, result_of, row_of, say_refused_topics
@@ -51,13 +52,6 @@ class Flush(StrEnum):
 
     ASYNC = "async"
     SYNC = "sync"
-
-
-class Compat(StrEnum):
-    """Values of --compat."""
-
-    V4_9 = "4.9"
-    V5_3 = "5.3"
 
 
 CompatOption = Annotated[

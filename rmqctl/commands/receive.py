@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +13,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.options import MetricsPort, listen_address
+from rmqctl.options import Compat, MetricsPort, listen_address
 from rmqctl.result import Result
 from rmqctl.show import count
 
@@ -28,13 +27,6 @@ EXAMPLES = (
 )
 SEE_ALSO = ("send", "recover", "check", "diff")
 RATE_INTERVAL_S = 1.0
-
-
-class Compat(StrEnum):
-    """Values of --compat."""
-
-    V4_9 = "4.9"
-    V5_3 = "5.3"
 
 
 def run(

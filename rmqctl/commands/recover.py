@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove
 from rmqctl.changing import ChangeOptions, DryRun, ForceEmptyLog, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
+from rmqctl.options import Compat
 from rmqctl.result import Result
 from rmqctl.show import count
 from rmqctl.staged import planning
@@ -38,13 +38,6 @@ def _differences() -> list[tuple[str, str]]:
 
 SECTIONS = {"DIFFERENCES FROM A BROKER": _differences}
 """For the man page: the plan names those that apply to the store."""
-
-
-class Compat(StrEnum):
-    """Values of --compat."""
-
-    V4_9 = "4.9"
-    V5_3 = "5.3"
 
 
 Normal = Annotated[bool, typer.Option("--normal", help="As after a clean shutdown.")]

@@ -44,7 +44,7 @@ def run(
     from rmqctl.report.contents import sections_of
     from rmqctl.report.page import make_page
     from rmqctl.settings import with_sources
-    from store.config import BROKER_LINES
+    from store.broker_line import BROKER_LINES
     from store.files import os_errors
     from store.opened import make_layout
     from store.verbs import examine

@@ -42,7 +42,7 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.config import BROKER_LINES
+    from store.broker_line import BROKER_LINES
 
     session.store.warn_of_holder()
     names = list(BROKER_LINES) if compat is StartingLine.ALL else [compat.value if compat else None]

@@ -48,6 +48,9 @@ class UnitHandler(Handler, Protocol):
 class KeyHandler(Handler, Protocol):
     """A handler whose dispatch(run) can be given the keys, some thousands at a time."""
 
+    @property
+    def with_tags(self) -> bool: ...
+
     def put_keys(self, run: Run, keys: Keys) -> None: ...
 
 
@@ -114,7 +117,7 @@ class FanOut:
 
 def _readers(units: UnitHandler | None, keys: KeyHandler) -> list[_Worker]:
     """The thread that reads properties, and those that it gives to; they are ended in this order."""
-    hasher = KeyHasher()
+    hasher = KeyHasher(with_tags=keys.with_tags)
     key_putter = _Worker(f"{type(keys).__name__}.put_keys", lambda item: keys.put_keys(*item))
 
     def read_keys(run: Run) -> None:

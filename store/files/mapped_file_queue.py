@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from store.config import LINE_4_9, BrokerLine
+from store.broker_line import LINE_4_9, BrokerLine
 from store.errors import DamagedFile, ForeignFile, StoreError, WrongFileSize, is_passing
 from store.files.filesystem import MOVE_IT_OUT, Entry, Filesystem
 from store.files.mapped_file import MappedFile

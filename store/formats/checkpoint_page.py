@@ -1,16 +1,18 @@
 """The checkpoint: one 4 KiB page that starts with longs; the rest is zero. No checksum, no version.
 
-    0         8         16        24                      32
-    | physic  | logics  | index   | master flushed offset | confirm offset |      24 and 32: 5.x only
+    0         8         16        24                      32               40
+    | physic  | logics  | index   | master flushed offset | confirm offset | logics offset |
+                                    24 and 32: 5.x only                      40: 5.5 only
 
 physic          store time of the last message known to be flushed in the commit log
 logics          store time of the last message put into a consume queue
 index           end time of the last full index file that was flushed
 confirm offset  5.x: start of the last valid record at the last recovery
+logics offset   5.5: start of the record of the newest flushed unit of a queue file; 0 for none
 
 Bytes that are not understood are kept as they are.
 
-Source: StoreCheckpoint (4.9.8, 5.3.3).
+Source: StoreCheckpoint (4.9.8, 5.3.3, 5.5.0).
 """
 
 from __future__ import annotations
@@ -19,8 +21,16 @@ import struct
 from typing import NamedTuple
 
 CHECKPOINT_SIZE = 4096
-FIELDS = struct.Struct(">qqqqq")
-FIELD_NAMES = ("physic_ms", "logics_ms", "index_ms", "master_flushed_offset", "confirm_log_offset")
+FIELDS = struct.Struct(">qqqqqq")
+FIELD_NAMES = (
+    "physic_ms",
+    "logics_ms",
+    "index_ms",
+    "master_flushed_offset",
+    "confirm_log_offset",
+    "logics_log_offset",
+)
+_COUNT = len(FIELD_NAMES)
 SAFETY_MARGIN_MS = 3000
 YEAR_10000_MS = 253_402_300_800_000
 
@@ -33,11 +43,12 @@ class CheckpointPage(NamedTuple):
     index_ms: int = 0
     master_flushed_offset: int = 0
     confirm_log_offset: int = 0
+    logics_log_offset: int = 0
     rest: bytes = b""
 
     def encode(self) -> bytes:
         """The whole page, 4096 bytes."""
-        return (FIELDS.pack(*self[:5]) + self.rest).ljust(CHECKPOINT_SIZE, b"\0")
+        return (FIELDS.pack(*self[:_COUNT]) + self.rest).ljust(CHECKPOINT_SIZE, b"\0")
 
     def encode_mended(self) -> bytes:
         """Encodes the whole page with 0 for negative numbers: no broker has them."""
@@ -46,7 +57,9 @@ class CheckpointPage(NamedTuple):
     @property
     def is_possible(self) -> bool:
         """Whether a broker may have written the fields: times up to the year 9999, offsets from 0 on."""
-        return min(self[:5]) >= 0 and max(self[:3]) < YEAR_10000_MS
+        offsets = (self.master_flushed_offset, self.confirm_log_offset, self.logics_log_offset)
+        times = (self.physic_ms, self.logics_ms, self.index_ms)
+        return min(*times, *offsets) >= 0 and max(times) < YEAR_10000_MS
 
     @property
     def min_timestamp_ms(self) -> int:
@@ -65,6 +78,5 @@ class CheckpointPage(NamedTuple):
 def decode_checkpoint(data: bytes) -> CheckpointPage:
     """Reads the page from a file's bytes. Zeros follow a short file, as in the broker's mapping."""
     padded = data.ljust(CHECKPOINT_SIZE, b"\0")
-    physic_ms, logics_ms, index_ms, master_flushed, confirm = FIELDS.unpack_from(padded)
-    rest = padded[FIELDS.size :].rstrip(b"\0")
-    return CheckpointPage(physic_ms, logics_ms, index_ms, master_flushed, confirm, rest)
+    numbers = dict(zip(FIELD_NAMES, FIELDS.unpack_from(padded), strict=True))
+    return CheckpointPage(**numbers, rest=padded[FIELDS.size :].rstrip(b"\0"))

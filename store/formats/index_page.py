@@ -38,6 +38,8 @@ assert (HEADER.size, SLOT.size, ENTRY.size) == (HEADER_SIZE, SLOT_SIZE, ENTRY_SI
 BEGIN_TIME_AT, END_TIME_AT, BEGIN_OFFSET_AT, END_OFFSET_AT, SLOT_COUNT_AT, INDEX_COUNT_AT = 0, 8, 16, 24, 32, 36
 
 KEY_SEPARATOR = "#"
+TAGS_TYPE = "T"
+"""Stands between topic and tags in the text of an entry of tags (5.4 and later): topic#T#tags."""
 MAX_TIME_DIFF_SECONDS = (1 << 31) - 1
 FIRST_INDEX_COUNT = 1
 

@@ -13,6 +13,9 @@ OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 DISCARD_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 """Half messages that were checked too often."""
 TIMER_TOPIC = "rmq_sys_wheel_timer"
+ROCKSDB_HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
+ROCKSDB_OP_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
+"""Of 5.4 on; no older broker has a use for them."""
 RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 
@@ -20,9 +23,8 @@ MAX_SENT_LENGTH = 127
 _SENT = re.compile(r"[%|a-zA-Z0-9_-]+")
 _NOT_SENT = {
     *(SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, DISCARD_TOPIC, "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"),
-    *("RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"),
+    *(ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC),
 }
-"""The last two are of 5.4 on; no older broker has a use for them."""
 
 
 def topic_fault(topic: str) -> str:

@@ -1,12 +1,13 @@
 """From records to index entries: hashes of keys, and entries and slots written in the log's order.
 
-1. key_hashes finds UNIQ_KEY and KEYS in the raw properties and hashes "topic#key" for each key.
+1. key_hashes finds UNIQ_KEY and KEYS in the raw properties and hashes "topic#key" for each key, and on demand
+   "topic#T#tags" (5.4 and later).
 2. put_index_entries writes entries, slots and header of one index file until it is full.
 3. follow_chains reads them again, and says whether they hold together.
 
 A slot is anywhere in 20 MB, so it is asked for some entries before its turn.
 
-Source: IndexService.buildIndex, IndexFile.putKey, IndexHeader (4.9.8).
+Source: IndexService.buildIndex, IndexFile.putKey, IndexHeader (4.9.8, 5.5.0).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from store.kernels.properties import PREFETCH_RECORDS, SPACE, find_values, prefe
 TRANSACTION_ROLLBACK = 0xC
 MAX_KEYS_OF_RECORD = 1 << 14
 _SEPARATOR = ord(page.KEY_SEPARATOR)
+_TAGS_TYPE = ord(page.TAGS_TYPE)
 
 HEADER_SIZE, SLOT_SIZE, ENTRY_SIZE = page.HEADER_SIZE, page.SLOT_SIZE, page.ENTRY_SIZE
 MAX_TIME_DIFF_SECONDS, FIRST_INDEX_COUNT = page.MAX_TIME_DIFF_SECONDS, page.FIRST_INDEX_COUNT
@@ -54,12 +56,14 @@ def key_hashes(
     columns: Matrix,
     first: Long,
     count: Long,
+    with_tags: Long,
     hashes: Longs,
     records: Longs,
     state: Longs,
 ) -> Long:
     """Hash the keys of the records first … count - 1; returns the number of hashes.
 
+    with_tags        1 adds the tags of a record behind its keys, as 5.4 and later do; else 0
     hashes, records  per key its hash and its record's number; at least MAX_KEYS_OF_RECORD places
     state[0]         the record to go on with: `count`, or the first whose keys might not fit any more
     """
@@ -74,8 +78,13 @@ def key_hashes(
             break
         if is_indexed(columns, row):
             start = columns[Column.PROPERTIES_POSITION, row]
-            _, _, _, _, uniq_at, uniq_stop, keys_at, keys_stop = find_values(data, start, start + properties)
-            found = hash_keys(data, columns, row, uniq_at, uniq_stop, keys_at, keys_stop, hashes, records, found)
+            tags_at, tags_stop, _, _, uniq_at, uniq_stop, keys_at, keys_stop = find_values(
+                data, start, start + properties
+            )
+            tags_stop = tags_stop if with_tags else tags_at
+            found = hash_keys(
+                data, columns, row, uniq_at, uniq_stop, keys_at, keys_stop, tags_at, tags_stop, hashes, records, found
+            )
         row += 1
     state[0] = row
     return found
@@ -90,12 +99,17 @@ def hash_keys(
     uniq_stop: Long,
     keys_at: Long,
     keys_stop: Long,
+    tags_at: Long,
+    tags_stop: Long,
     hashes: Longs,
     records: Longs,
     found: Long,
 ) -> Long:
-    """Hash the keys of one record from the places of its UNIQ_KEY and KEYS, in this order."""
-    if uniq_at < 0 and keys_at < 0:
+    """Hash the keys of one record from the places of its UNIQ_KEY, KEYS and TAGS, in this order.
+
+    TAGS is left out where its end is its beginning.
+    """
+    if uniq_at < 0 and keys_at < 0 and tags_at == tags_stop:
         return found
     topic_at = columns[Column.TOPIC_POSITION, row]
     topic = hash_text(buffer, topic_at, topic_at + columns[Column.TOPIC_SIZE, row], 0)
@@ -112,6 +126,12 @@ def hash_keys(
             records[found] = row
             found += 1
         at = end + 1
+    if tags_at < tags_stop:
+        topic = (topic * 31 + _TAGS_TYPE) & WORD_MASK
+        topic = (topic * 31 + _SEPARATOR) & WORD_MASK
+        hashes[found] = to_key_hash(hash_text(buffer, tags_at, tags_stop, topic))
+        records[found] = row
+        found += 1
     return found
 
 

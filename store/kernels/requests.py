@@ -23,14 +23,15 @@ def dispatch_requests(
     count: Long,
     delay_levels_ms: Longs,
     codes: Longs,
+    with_tags: Long,
     hashes: Longs,
     records: Longs,
     state: Longs,
 ) -> Long:
     """Fill codes as tags_codes does, and hash keys as key_hashes does; returns the number of hashes.
 
-    codes                    of the records first … state[0] - 1, each at its record's number
-    hashes, records, state   as those of key_hashes
+    codes                               of the records first … state[0] - 1, each at its record's number
+    with_tags, hashes, records, state   as those of key_hashes
     """
     data = start_of(buffer)
     found = 0
@@ -46,7 +47,10 @@ def dispatch_requests(
         )
         codes[row] = tags_code(data, columns, row, tags_at, tags_stop, delay_at, delay_stop, delay_levels_ms)
         if is_indexed(columns, row):
-            found = hash_keys(data, columns, row, uniq_at, uniq_stop, keys_at, keys_stop, hashes, records, found)
+            tags_stop = tags_stop if with_tags else tags_at
+            found = hash_keys(
+                data, columns, row, uniq_at, uniq_stop, keys_at, keys_stop, tags_at, tags_stop, hashes, records, found
+            )
         row += 1
     state[0] = row
     return found

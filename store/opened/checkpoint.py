@@ -39,6 +39,8 @@ class StoreCheckpoint:
         self.physic_ms = page.physic_ms
         self.logics_ms = page.logics_ms
         self.index_ms = page.index_ms
+        self.logics_log_offset = page.logics_log_offset
+        """5.5: where the record of the newest flushed unit begins."""
         self.confirm_log_offset = page.confirm_log_offset
         """5.x: where the newest record begins that a recovery met; with a controller the end that all replicas have."""
         self.file_size = file_size
@@ -55,7 +57,7 @@ class StoreCheckpoint:
         data = read_checkpoint_file(path, fs)
         page = decode_checkpoint(data[:CHECKPOINT_SIZE])
         # Behind fields that no broker writes nothing is worth keeping.
-        return cls(path, fs, page if page.is_possible else page._replace(rest=b""), len(data))
+        return cls(path, fs, page if page.is_possible else page._replace(logics_log_offset=0, rest=b""), len(data))
 
     @property
     def page(self) -> CheckpointPage:
@@ -65,6 +67,7 @@ class StoreCheckpoint:
             logics_ms=self.logics_ms,
             index_ms=self.index_ms,
             confirm_log_offset=self.confirm_log_offset,
+            logics_log_offset=self.logics_log_offset,
         )
 
     @property

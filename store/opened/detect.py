@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from store.config import LINE_4_9, LINE_5_3, ROCKSDB_STORE, BrokerLine, StoreConfig, broker_line
+from store.broker_line import LINE_4_9, LINE_5_3, LINE_5_5, BrokerLine, broker_line
+from store.config import ROCKSDB_STORE, StoreConfig
 from store.errors import BadRequest, ForeignFile, NotAStore, UnsupportedFormat
 from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import numbered_files, segments_of
@@ -24,7 +25,7 @@ from store.opened.checkpoint import read_checkpoint_file
 from store.opened.delays import DELAY_LEVELS, describe_inferred_delays, infer_delay_levels
 from store.opened.sizes import assumed_sizes, infer_sizes
 from store.structures.consumequeue.guard import has_light_queues
-from store.structures.registry import Names, present, refusing, unknown_names
+from store.structures.registry import NEWEST, STRUCTURES, Names, present, refusing, unknown_names
 
 DLEDGER_PATHS = "storePathDLedgerCommitLog"
 
@@ -151,7 +152,7 @@ def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, verb: str) -> None:
     """
     for file, found in newer_structures(layout, fs):
         raise UnsupportedFormat(
-            f"{found}, of a broker newer than 5.3: the store is read, checked and salvaged, and not changed",
+            f"{found}: the store is read, checked and salvaged, and not changed",
             file=file,
             hint="change it with the tools of the broker that wrote it, or move a damaged file out of the store",
         )
@@ -216,7 +217,7 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
         page = decode_checkpoint(read_checkpoint_file(layout.checkpoint, fs)[:CHECKPOINT_SIZE])
         # Fields that no broker writes are damage, and so is what follows them.
         if page.rest and page.is_possible:
-            yield layout.checkpoint, "fields in the checkpoint that 5.3 does not know"
+            yield layout.checkpoint, "fields in the checkpoint that 5.5 does not know"
     if layout.dledger is not None:
         from store.files.store_reader import StoreReader
         from store.structures.dledger.files import EntryIndex
@@ -228,8 +229,25 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
 
 
 def detect_line(layout: StoreLayout, fs: Filesystem) -> BrokerLine:
-    """Finds the line that wrote the store: 5.3 where only a 5.x broker leaves such traces, else 4.9."""
+    """Find the newest line that left a trace in the store, else 4.9."""
+    if next(traces_of_5_5(layout, fs), None):
+        return LINE_5_5
     return LINE_5_3 if next(traces_of_5(layout, fs), None) else LINE_4_9
+
+
+def traces_of_5_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
+    """Each trace that only a broker of 5.4 or later leaves, as a clause for people."""
+    names = names_of(layout, fs)
+    for one in STRUCTURES:
+        if one.lines == NEWEST:
+            yield from (f"{trace.path} is there" for trace in one.traces if names.has(trace) and not trace.holds)
+            yield from (
+                f"{trace.path} has {trace.holds.decode()}*" for trace in one.traces if trace.holds and names.has(trace)
+            )
+    if next(traces_of_5(layout, fs), None) and fs.exists(layout.checkpoint):
+        page = decode_checkpoint(read_checkpoint_file(layout.checkpoint, fs)[:CHECKPOINT_SIZE])
+        if page.logics_log_offset and page.is_possible and not page.rest:
+            yield "the checkpoint has 5.5's offset"
 
 
 def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:

@@ -47,8 +47,10 @@ class IndexView(IndexService):
         fs: Filesystem,
         clock: Callable[[], int],
         note: Callable[[str], None],
+        *,
+        with_tags: bool = False,
     ) -> None:
-        super().__init__(layout, config, fs, writable=False, clock=clock)
+        super().__init__(layout, config, fs, writable=False, clock=clock, with_tags=with_tags)
         self._note = note
         self._order: list[IndexFile | _Uncovered] = []
         self._pieces: dict[tuple[Stretch, int], list[LogKeys]] = {}
@@ -149,7 +151,7 @@ class IndexView(IndexService):
     def _read_keys(self, part: _Uncovered, wanted: int) -> list[LogKeys]:
         pieces: list[LogKeys] = []
         capacity, count, known = self._entry_count - 1, 0, part.known
-        hasher = KeyHasher()
+        hasher = KeyHasher(with_tags=self.with_tags)
         for run in runs_between(self._segments, *part.stretch, rules=self._rules):
             for keys in hasher.keys_of(run):
                 if known:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from store.config import BrokerLine
+from store.broker_line import BrokerLine
 from store.formats.dledger import SEGMENT_HEAD_SIZE, first_record_at
 from store.formats.java import decode_utf8
 from store.formats.message import is_queued

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from store.config import BrokerLine, StoreConfig
+from store.broker_line import BrokerLine
+from store.config import StoreConfig
 from store.errors import ForeignFile, StoreError, WrongFileSize
 from store.files.allocate import AllocateMappedFileService
 from store.files.filesystem import Filesystem
@@ -99,9 +100,7 @@ class OpenedStore:
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
         if writable:
             queues.on_stored = checkpoint.note_stored
-        on_full = checkpoint.note_full_index if writable else checkpoint.set_index_ms
-        index = IndexService(layout, config, fs, writable=writable, clock=clock, overlay=overlay, on_full=on_full)
-        index.load()
+        index = _load_index(found, fs, clock, checkpoint, overlay, writable=writable)
         log, abort = CommitLog(files, config, clock, line), AbortMarker(layout.abort, fs)
         return cls(
             layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed, gives_delays
@@ -126,7 +125,7 @@ class OpenedStore:
             from store.opened.rocksdb_view import RocksQueueView
 
             queues = RocksQueueView(layout, config, fs, overlay)
-        index = IndexView(layout, config, fs, clock, note)
+        index = IndexView(layout, config, fs, clock, note, with_tags=line.indexes_tags)
         index.load()
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
         log, abort = CommitLog(files, config, clock, line), AbortMarker(layout.abort, fs)
@@ -166,6 +165,29 @@ class OpenedStore:
 def _folders_of(found: FoundStore) -> SegmentFolders:
     layout = found.layout
     return SegmentFolders(layout.writable_commitlogs, layout.read_only_paths, found.config.mapped_file_size_commit_log)
+
+
+def _load_index(
+    found: FoundStore,
+    fs: Filesystem,
+    clock: Callable[[], int],
+    checkpoint: StoreCheckpoint,
+    overlay: Overlay | None,
+    *,
+    writable: bool,
+) -> IndexService:
+    index = IndexService(
+        found.layout,
+        found.config,
+        fs,
+        writable=writable,
+        clock=clock,
+        overlay=overlay,
+        on_full=checkpoint.note_full_index if writable else checkpoint.set_index_ms,
+        with_tags=found.line.indexes_tags,
+    )
+    index.load()
+    return index
 
 
 def _overlaid_log(found: FoundStore, fs: Filesystem, overlay: Overlay) -> OverlayFileQueue:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
-from store.config import BrokerLine, StoreConfig
+from store.broker_line import BrokerLine
+from store.config import StoreConfig
 from store.errors import StoreError, StoreIOError
 from store.files.filesystem import Filesystem
 from store.files.overlay import Overlay

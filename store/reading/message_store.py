@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.config import BrokerLine, StoreConfig
+from store.broker_line import BrokerLine
+from store.config import StoreConfig
 from store.errors import BadRequest, DamagedRecord, StoreClosed
 from store.formats.message import StoredMessage
 from store.layout import StoreLayout

@@ -65,6 +65,7 @@ BROKEN_CHAIN = kind("broken-chain", "a chain of the index does not lead through 
 INDEX_HEADER = kind("index-header", "an index header disagrees with its entries")
 INDEX_TIME = kind("index-time", "an index file's times are not those of its records", Rank.NOTE)
 LOST_INDEX = kind("lost-index", "records have keys and there is no index file")
+TIMER_STATE = kind("timer-state", "the state of the timer cannot be what a broker wrote")
 LOST_EXTENSION = kind("lost-extension", "units name places in consumequeue_ext/ that no file holds")
 CHECKPOINT_AHEAD = kind("checkpoint-ahead", "the checkpoint promises more than the files hold", is_single=True)
 CHECKPOINT_INVALID = kind(
@@ -88,7 +89,7 @@ LINK = kind(
 )
 NEWER = kind(
     "newer",
-    "a broker newer than 5.3 wrote something that is not known here: the store is read, and not changed",
+    "a broker newer than 5.5 wrote something that is not known here: the store is read, and not changed",
     Rank.NOTE,
 )
 UNREADABLE_UNITS = kind("unreadable-units", "a queue file has pages that can't be read", is_single=True)

@@ -68,7 +68,7 @@ class Structure:
     room: str | None
     traces: tuple[Trace, ...]
     settings: tuple[str, ...] = ()
-    lines: tuple[str, ...] = ("5.3",)
+    lines: tuple[str, ...] = ("5.3", "5.5")
     refuses: frozenset[str] = frozenset()
     dumped_as: str | None = None
     newer: str = ""
@@ -86,7 +86,7 @@ DERIVE, SPARK = "rebuild", "spark"
 RECEIVE, AS_BROKER = "receive", "start"
 CHANGES = frozenset((PUT, CLEAN, TRUNCATE, RESOLVE, RECOVER, CHECKPOINT, DELAY, TIMER, DERIVE, SPARK, RECEIVE))
 """The verbs that change a store."""
-BOTH = ("4.9", "5.3")
+ALL, NEWEST = ("4.9", "5.3", "5.5"), ("5.5",)
 TOPICS = "config/topics.json"
 STRUCTURES = (
     Structure(
@@ -94,13 +94,13 @@ STRUCTURES = (
         "commitlog",
         (Trace("commitlog"),),
         ("storePathCommitLog",),
-        BOTH,
+        ALL,
         CHANGES - {RECEIVE},
         dumped_as="commitlog",
     ),
-    Structure("checkpoint", "checkpoint", (Trace("checkpoint"),), (), BOTH, dumped_as="checkpoint"),
-    Structure("abort marker", None, (Trace("abort"), Trace("abort.bak")), (), BOTH),
-    Structure("lock", None, (Trace("lock"),), (), BOTH),
+    Structure("checkpoint", "checkpoint", (Trace("checkpoint"),), (), ALL, dumped_as="checkpoint"),
+    Structure("abort marker", None, (Trace("abort"), Trace("abort.bak")), (), ALL),
+    Structure("lock", None, (Trace("lock"),), (), ALL),
     Structure(
         "dledger",
         "dledger",
@@ -113,7 +113,7 @@ STRUCTURES = (
         "consumequeue",
         (Trace("consumequeue"),),
         (),
-        BOTH,
+        ALL,
         frozenset((SPARK,)),
         dumped_as="consumequeue",
     ),
@@ -122,7 +122,7 @@ STRUCTURES = (
         "extension",
         (Trace("consumequeue_ext"),),
         ("enableConsumeQueueExt",),
-        BOTH,
+        ALL,
         dumped_as="ext",
     ),
     Structure(
@@ -134,14 +134,13 @@ STRUCTURES = (
         dumped_as="consumequeue",
     ),
     *(
-        Structure("structure of a newer broker", None, (Trace(path),), (), (), newer=what)
-        for path, what in (
-            ("consumequeue_r", "consume queues of an unknown kind"),
-            ("RocksDBMessageStore", "a message store of an unknown kind"),
-            ("rocksdbstore", "the database of index, timer and half messages"),
-            ("consumequeue_rocksdb", "a queue database in a folder of its own"),
-            ("timerwheel.[0-9]*", "snapshots of the timer wheel"),
-            ("config/metadata", "one database for all tables"),
+        Structure("structure of a newer broker", None, (Trace(path),), (), lines, newer=what)
+        for path, lines, what in (
+            ("consumequeue_r", (), "consume queues of an unknown kind"),
+            ("RocksDBMessageStore", (), "a message store of an unknown kind"),
+            ("consumequeue_rocksdb", NEWEST, "a queue database in a folder of its own"),
+            ("timerwheel.[0-9]*", NEWEST, "snapshots of the timer wheel"),
+            ("config/metadata", NEWEST, "one database for all tables"),
         )
     ),
     Structure(
@@ -153,11 +152,20 @@ STRUCTURES = (
         dumped_as="consumequeue",
     ),
     Structure(
+        "message database",
+        "messagedb",
+        (Trace("rocksdbstore"), Trace(TOPICS, b"RMQ_SYS_ROCKSDB_TRANS_")),
+        ("indexRocksDBEnable", "timerRocksDBEnable", "transRocksDBEnable"),
+        NEWEST,
+        CHANGES - {CLEAN, CHECKPOINT, DELAY, DERIVE, SPARK},
+        dumped_as="messages",
+    ),
+    Structure(
         "index",
         "index",
         (Trace("index"),),
         ("messageIndexEnable", "maxHashSlotNum", "maxIndexNum"),
-        BOTH,
+        ALL,
         dumped_as="index",
     ),
     Structure(
@@ -187,7 +195,7 @@ STRUCTURES = (
         "delayoffsets",
         (Trace("config/delayOffset.json"),),
         ("messageDelayLevel",),
-        BOTH,
+        ALL,
         dumped_as="delay",
     ),
     Structure(
@@ -197,7 +205,7 @@ STRUCTURES = (
         ("enableControllerMode",),
     ),
     Structure("tiered storage", "tiered", (Trace(TIERED), Trace("tiered_index_file"))),
-    Structure("tables", "tables", (Trace("config"), Trace("transaction")), (), BOTH),
+    Structure("tables", "tables", (Trace("config"), Trace("transaction")), (), ALL),
     Structure("pop consumers", "pop", (Trace(f"consumequeue/{REVIVE_PREFIX}*"), Trace("kvStore"))),
     Structure(
         "state",

@@ -19,8 +19,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from store.broker_line import LINE_4_9, BrokerLine
 from store.change.quarantine import interrupted_change
-from store.config import LINE_4_9, BrokerLine, StoreConfig
+from store.config import StoreConfig
 from store.errors import NotAStore, StoreError
 from store.files.filesystem import Filesystem
 from store.files.lock import AbortMarker
@@ -31,7 +32,7 @@ from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, decode_head
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from store.formats.run import Run
 from store.layout import StoreLayout
-from store.opened.detect import detect_line, find_batch_topics, infer_settings, traces_of_5
+from store.opened.detect import detect_line, find_batch_topics, infer_settings, traces_of_5, traces_of_5_5
 from store.structures.commitlog.scan import Damage, ScanRules
 from store.structures.commitlog.slices import LogSlice, walk_slice
 from store.structures.findings import MISSING_SEGMENT
@@ -167,7 +168,8 @@ class _Look:
         with self._noting():
             self.info.inferred = infer_settings(layout, settings, fs)
         with self._noting():
-            self.info.line, self.info.traces = detect_line(layout, fs), list(traces_of_5(layout, fs))
+            self.info.line = detect_line(layout, fs)
+            self.info.traces = [*traces_of_5_5(layout, fs), *traces_of_5(layout, fs)]
 
     def look(self) -> StoreInfo:
         info, fs, layout = self.info, self.fs, self.layout

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from store.config import LINE_4_9
+from store.broker_line import LINE_4_9
 from store.formats.derived import units_of
 from store.formats.topics import DLQ_PREFIX, RETRY_PREFIX
 from store.reading.message_store import MessageStore

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from store.config import LINE_4_9, BrokerLine
+from store.broker_line import LINE_4_9, BrokerLine
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.rocksdb_files import has_rocksdb_queues

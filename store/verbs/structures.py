@@ -7,7 +7,7 @@ from store.layout import StoreLayout
 from store.opened.detect import names_of, newer_structures
 from store.structures.registry import Present, present, unknown_names
 
-NEWER = "newer than 5.3"
+NEWER = "newer than 5.5"
 """Name of what no broker known here writes."""
 UNKNOWN = "unknown"
 """Name of a file or folder that no structure explains."""

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from store.broker_line import BrokerLine
 from store.change.change import Change
-from store.config import BrokerLine
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.run import Run

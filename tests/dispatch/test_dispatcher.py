@@ -278,6 +278,8 @@ def test_runs_that_wait_are_dropped_with_an_error_and_done_without_one(interrupt
 class Keyed(Collector):
     """Takes the keys of runs, and notes the log offset of each key's record."""
 
+    with_tags = False
+
     def put_keys(self, run: Run, keys: Keys) -> None:
         self.log_offsets += (run.columns.log_offset[keys.records]).tolist()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store.config import broker_line
+from store.broker_line import broker_line
 from store.files.filesystem import Filesystem
 from store.files.mapped_file_queue import MappedFileQueue
 from store.files.overlay import Overlay, StagedFile

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store.config import broker_line
+from store.broker_line import broker_line
 from store.errors import ForeignFile, StoreError, StoreIOError, WrongFileSize
 from store.files.filesystem import Filesystem
 from store.files.mapped_file_queue import MappedFileQueue

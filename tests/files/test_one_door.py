@@ -31,7 +31,7 @@ PASSES = {
     "query/spark/session.py": "the log and the package that a session of Spark is given",
     "query/spark/class_archive.py": "Java's own archive, in the user's cache",
     "engine/serving/place.py": "a socket is no file of the store",
-    "structures/queuedb/database.py": "a scratch folder outside of the store; RocksDB itself reads the table files",
+    "files/rocksdb_copy.py": "a scratch folder outside of the store; RocksDB itself reads the table files",
     "kernels/shipped.py": "compiled kernels that a package brings to a Spark executor",
 }
 MODULES = {"shutil", "tempfile", "mmap", "glob"}

@@ -232,7 +232,7 @@ def test_the_oldest_time_of_a_checkpoint_counts(
     [(-1, False, 0), (0, True, 0), (1, True, 1), (YEAR_10000_MS - 1, True, YEAR_10000_MS - 1)],
 )
 def test_a_checkpoint_has_no_negative_number(field: str, number: int, is_possible: bool, mended: int) -> None:
-    page = CheckpointPage(1, 2, 3, 4, 5, b"rest")._replace(**{field: number})
+    page = CheckpointPage(1, 2, 3, 4, 5, 6, b"rest")._replace(**{field: number})
     assert page.is_possible is is_possible
     assert decode_checkpoint(page.encode_mended()) == page._replace(**{field: mended})
 

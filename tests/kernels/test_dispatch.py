@@ -57,7 +57,7 @@ def index_files(data: bytes, slot_count: int, capacity: int, key_room: int = 1 <
         files, header = [bytearray(size)], np.array([0, 0, 0, 0, 0, 1], np.int64)
         hashes, records, state = np.zeros(key_room, np.int64), np.zeros(key_room, np.int64), np.zeros(8, np.int64)
         while state[0] < columns.shape[1]:
-            found = kernels.key_hashes(data, columns, int(state[0]), columns.shape[1], hashes, records, state)
+            found = kernels.key_hashes(data, columns, int(state[0]), columns.shape[1], 0, hashes, records, state)
             at = 0
             while at < found:
                 at = kernels.put_index_entries(
@@ -131,8 +131,14 @@ def test_hashes_stop_before_a_record_whose_keys_might_not_fit() -> None:
     assert index_files(data, 3, 100, key_room=20) == naive.index_files(records_of(data), 3, 100)
 
 
-@given(log=st.lists(parts, min_size=1, max_size=12), key_room=st.sampled_from([1 << 14, (1 << 14) + 3, 1 << 15]))
-def test_one_pass_over_the_properties_gives_the_codes_and_keys_of_two(log: list[dict[str, Any]], key_room: int) -> None:
+@given(
+    log=st.lists(parts, min_size=1, max_size=12),
+    key_room=st.sampled_from([1 << 14, (1 << 14) + 3, 1 << 15]),
+    with_tags=st.sampled_from([0, 1]),
+)
+def test_one_pass_over_the_properties_gives_the_codes_and_keys_of_two(
+    log: list[dict[str, Any]], key_room: int, with_tags: int
+) -> None:
     data = log_of(log)
     columns = scan(data).matrix
     count, levels = columns.shape[1], np.array(LEVELS, np.int64)
@@ -140,12 +146,14 @@ def test_one_pass_over_the_properties_gives_the_codes_and_keys_of_two(log: list[
     def in_two(kernels: ModuleType) -> tuple[list[int], list[tuple[int, int]]]:
         codes = np.zeros(count, np.int64)
         kernels.tags_codes(data, columns, count, levels, codes)
-        return codes.tolist(), keys_by(lambda first, *into: kernels.key_hashes(data, columns, first, count, *into))
+        return codes.tolist(), keys_by(
+            lambda first, *into: kernels.key_hashes(data, columns, first, count, with_tags, *into)
+        )
 
     def in_one(kernels: ModuleType) -> tuple[list[int], list[tuple[int, int]]]:
         codes = np.zeros(count, np.int64)
         keys = keys_by(
-            lambda first, *into: kernels.dispatch_requests(data, columns, first, count, levels, codes, *into)
+            lambda first, *into: kernels.dispatch_requests(data, columns, first, count, levels, codes, with_tags, *into)
         )
         return codes.tolist(), keys
 

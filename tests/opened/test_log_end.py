@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from store.config import LINE_4_9, LINE_5_3, BrokerLine
+from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
 from store.formats.message import BLANK_MAGIC
 from store.opened import log_end
 from store.opened.log_end import ViewedEnd, find_closed_end, find_crashed_end

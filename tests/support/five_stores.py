@@ -22,6 +22,11 @@ def fivefive(name: str) -> Path:
     return unpacked(ARCHIVES.with_name("fivefive") / f"{name}.tar.xz") / name
 
 
+def fivefive_file(name: str) -> Path:
+    """A file beside the archives of a 5.5 broker."""
+    return ARCHIVES.with_name("fivefive") / name
+
+
 def copy_of_five(name: str, target: Path) -> Path:
     """A copy of the store to change."""
     return copy_store(five(name) / "store", target / "store")

@@ -147,7 +147,7 @@ def golden(name: str) -> Golden:
 @cache
 def unpacked(archive: Path) -> Path:
     """The folder of an archive's files, which all worker processes share. Nothing in it may be changed."""
-    folder = _scratch() / archive.name
+    folder = _scratch() / f"{archive.parent.name}-{archive.name}"
     if not folder.is_dir():
         own = Path(tempfile.mkdtemp(dir=_scratch()))
         unpack(archive, own / "files")

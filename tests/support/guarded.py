@@ -111,20 +111,20 @@ def _dispatch(data: memoryview, work: Workspace, count: int, variant: int) -> No
     kernels.first_bad_body(data, work.columns, 0, count)
     work_state = np.zeros(8, np.int64)
     kernels.first_bad_properties_crc(data, work.columns, 0, count, work_state)
-    found = kernels.key_hashes(data, work.columns, 0, count, work.hashes, work.records, work_state)
+    found = kernels.key_hashes(data, work.columns, 0, count, variant % 2, work.hashes, work.records, work_state)
     assert 0 < work_state[0] <= count
     assert found == 0 or 0 <= int(work.hashes[:found].min()) <= int(work.hashes[:found].max()) < 1 << 31
-    _read_requests(data, work, count, found)
+    _read_requests(data, work, count, found, variant % 2)
     _compare(data, work, count)
     _write_queues(work, count, len(table), variant)
     _write_index(work, found, variant)
 
 
-def _read_requests(data: memoryview, work: Workspace, count: int, found: int) -> None:
+def _read_requests(data: memoryview, work: Workspace, count: int, found: int, with_tags: int) -> None:
     """Codes and hashes by one pass: those of the two that were asked before."""
     codes, hashes, state = work.codes[:count].copy(), work.hashes[:found].copy(), np.zeros(1, np.int64)
     again = kernels.dispatch_requests(
-        data, work.columns, 0, count, _LEVELS, work.codes, work.hashes, work.records, state
+        data, work.columns, 0, count, _LEVELS, work.codes, with_tags, work.hashes, work.records, state
     )
     assert again == found
     assert (work.codes[: state[0]] == codes[: state[0]]).all()

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from store.config import LINE_4_9, BrokerLine, StoreConfig
+from store.broker_line import LINE_4_9, BrokerLine
+from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.files.overlay import Overlay
 from store.formats.message import Message, encode_record

@@ -50,7 +50,9 @@ class Named(NamedTuple):
 
 
 STRUCTURES = {
-    "queue database": Named.of("rocksdb|queuedb", "queuedb/"),
+    # The message database is a RocksDB too.
+    "queue database": Named.of("rocksdb|queuedb", "queuedb/", "messagedb/"),
+    "message database": Named.of("messagedb|rocksdbstore", "messagedb/"),
     "dledger": Named.of("dledger|dleger", "dledger/"),
     "batch queue": Named.of("batch_?(consume_?)?queue|batch_?cq|batch_topic", "batchqueue/"),
     "timer": Named.of(r"timer_?(wheel|log|check|metrics)|structures\.timer", "timer/"),
@@ -62,6 +64,7 @@ STRUCTURES = {
 }
 MAY_NAME_ANY = (
     "store/formats/",
+    "store/files/rocksdb_",
     "store/structures/registry.py",
     "rmqctl/commands/",
     "rmqctl/advice.py",

@@ -66,7 +66,7 @@ def test_the_line_is_told_with_its_sign(name: str) -> None:
         ("dledger-n0/data", "DLedger commit log"),
         ("batchconsumequeue/BatchA/0", "set of batch consume queues"),
         ("compaction/compactionLog/T/0", "compacted topics"),
-        ("consumequeue_r", "newer than 5.3"),
+        ("consumequeue_r", "newer than 5.5"),
         ("kvStore", "kvStore"),
         ("consumequeue/%LMQ%a/0", "light queues"),
         ("somewhere", "unknown"),
@@ -84,7 +84,7 @@ def test_files_of_a_newer_broker_are_in_the_first_line(command: str, tmp_path: P
     root = make_store(tmp_path / "store", 5)
     (root / "consumequeue_r").mkdir()
     text = " ".join(rmqctl(command, store=root).out.split("\n\n")[0].split())
-    assert "a store of a broker newer than 5.3 (consumequeue_r)" in text
+    assert "a store of a broker newer than 5.5 (consumequeue_r)" in text
     assert "sound" not in text
 
 

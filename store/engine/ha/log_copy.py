@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from store.config import LINE_5_3
+from store.broker_line import LINE_4_9
 from store.engine.ha.segment_start import require_segment_start
 from store.errors import BadRequest, Diverged, StoreIOError, UncleanStore
 from store.files.durable import sync_files
@@ -151,7 +151,7 @@ class LogCopy:
 
     def _keep_line(self) -> None:
         """Write the master's offset into the checkpoint where nothing else tells a 5.x broker."""
-        if self._line is LINE_5_3 and not self.is_empty and detect_line(self._layout, self._fs) is not LINE_5_3:
+        if self._line is not LINE_4_9 and not self.is_empty and detect_line(self._layout, self._fs) is LINE_4_9:
             page = StoreCheckpoint.load(self._layout.checkpoint, self._fs).page
             page = page._replace(master_flushed_offset=self.durable)
             StoreCheckpoint(self._layout.checkpoint, self._fs, page, None).flush()

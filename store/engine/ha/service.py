@@ -15,7 +15,8 @@ Source: CommitLog.submitReplicaRequest, HAService (4.9.8); CommitLog.handleHA, c
 
 from __future__ import annotations
 
-from store.config import LINE_5_3, BrokerLine, StoreConfig
+from store.broker_line import LINE_4_9, BrokerLine
+from store.config import StoreConfig
 from store.engine.ha.link import Address
 from store.engine.ha.master import CommitLogSource, HAMaster, MasterOptions
 from store.engine.ha.slave_log import HAClient
@@ -29,7 +30,7 @@ class HAService:
     def __init__(
         self, log: CommitLog, config: StoreConfig, line: BrokerLine, listen: Address | None, master: Address | None
     ) -> None:
-        self._needed_slaves = config.in_sync_replicas - 1 if line is LINE_5_3 else None
+        self._needed_slaves = config.in_sync_replicas - 1 if line is not LINE_4_9 else None
         self._is_sync = config.broker_role == "SYNC_MASTER"
         self.master = HAMaster(CommitLogSource(log), listen, _options(config)) if listen is not None else None
         self.client = HAClient(log, master) if master is not None else None

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from store.config import LINE_4_9
+from store.broker_line import LINE_4_9
 from store.formats.properties import decode_properties
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore

@@ -9,8 +9,8 @@ committed and has no op record gets the op records alone, so that it is not comm
 
 from __future__ import annotations
 
+from store.broker_line import LINE_4_9
 from store.change.change import Change
-from store.config import LINE_4_9
 from store.engine.services.transaction_messages import commit_message, op_body, op_message
 from store.engine.services.transactions import Transaction, TransactionReview, TransactionState, review_transactions
 from store.errors import BadRequest, UncleanStore

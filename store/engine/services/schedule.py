@@ -24,7 +24,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import NamedTuple
 
-from store.config import BrokerLine
+from store.broker_line import BrokerLine
 from store.engine.live.service import ServiceThread
 from store.engine.writable_store import WritableStore
 from store.formats.java import parse_int

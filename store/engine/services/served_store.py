@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from store.config import LINE_5_3
+from store.broker_line import LINE_4_9
 from store.engine.live.cleaning import StoreCleaning
 from store.engine.live.hold import ArrivalFilter, PullRequestHoldService
 from store.engine.live.self_check import self_check_task
@@ -91,7 +91,7 @@ class ServedStore(WritableStore):
         self.services = _named(services)
         self.statistics = StoreStatsService(
             opened.clock,
-            transferred_name="getTransferredTps" if opened.line is LINE_5_3 else "getTransferedTps",
+            transferred_name="getTransferredTps" if opened.line is not LINE_4_9 else "getTransferedTps",
         )
         self.broker_statistics = BrokerStatsManager(opened.clock, opened.line)
         self.cleaning = StoreCleaning(opened, base.flags, lambda: base.dispatched_to)
@@ -145,7 +145,7 @@ class ServedStore(WritableStore):
         cleaning = self.cleaning.tasks() if Service.CLEANING in self.services else []
         statistics = _statistics_tasks(self.statistics, self.broker_statistics)
         always = [self.filters.task(), self_check_task(self.opened)]
-        if self.opened.line is LINE_5_3:
+        if self.opened.line is not LINE_4_9:
             task = TimedTask("writing the checkpoint", self.opened.checkpoint.flush, CHECKPOINT_MS, CHECKPOINT_MS)
             always.append(task)
         return [cleaning, statistics if Service.STATISTICS in self.services else [], always]

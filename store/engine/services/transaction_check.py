@@ -27,7 +27,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
 
-from store.config import LINE_4_9, BrokerLine, StoreConfig
+from store.broker_line import LINE_4_9, BrokerLine
+from store.config import StoreConfig
 from store.engine.services.transaction_messages import (
     CHECK_IMMUNITY,
     CHECK_TIMES,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from store.config import LINE_4_9, BrokerLine
+from store.broker_line import LINE_4_9, BrokerLine
 from store.errors import BadRequest
 from store.formats.host import Host
 from store.formats.java import parse_int

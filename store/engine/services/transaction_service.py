@@ -25,7 +25,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from store.config import LINE_4_9
+from store.broker_line import LINE_4_9
 from store.engine.live.service import ServiceThread
 from store.engine.services.transaction_check import CheckPass, CheckReport, CheckRules, Getter
 from store.engine.services.transaction_messages import (

@@ -35,7 +35,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from store.config import LINE_4_9, BrokerLine
+from store.broker_line import LINE_4_9, BrokerLine
 from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
 
 CLUSTER = "DefaultCluster"

@@ -115,7 +115,8 @@ class Gatherer:
         found = PartPieces(part)
         scratch = _Scratch(self.folder)
         units, keys = _Units(scratch, found, self.scope), _Keys(scratch, found)
-        hasher, delay_levels_ms = KeyHasher(KEY_CAPACITY), np.array(self.delay_levels_ms, np.int64)
+        hasher = KeyHasher(KEY_CAPACITY, with_tags=self.scope.with_tags)
+        delay_levels_ms = np.array(self.delay_levels_ms, np.int64)
         rules = replace(self.rules, by_place=True)
         for step in walk_slice(StoreReader(self.address), part, rules, go_on=False):
             if isinstance(step, Run):

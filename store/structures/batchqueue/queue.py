@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from store.config import LINE_4_9, BrokerLine
+from store.broker_line import LINE_4_9, BrokerLine
 from store.errors import BadRequest
 from store.files.mapped_file import MappedFile
 from store.files.mapped_file_queue import MappedFileQueue

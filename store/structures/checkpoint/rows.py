@@ -18,8 +18,13 @@ def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
 def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
     """The checkpoint's fields, and unknown bytes behind them."""
     data = bytes(reader.read(file.path, 0, CHECKPOINT_SIZE)).ljust(CHECKPOINT_SIZE, b"\0")
-    yield Entry("checkpoint", file.path, 0, 0, data[: FIELDS.size], fields_of(FIELDS, FIELD_NAMES, data))
+    fields = fields_of(FIELDS, FIELD_NAMES, data)
+    if not fields[-1].value:
+        # No broker before 5.5 has the last field.
+        fields = fields[:-1]
+    size = fields[-1].start + fields[-1].size
+    yield Entry("checkpoint", file.path, 0, 0, data[:size], fields)
     rest = data[FIELDS.size :].rstrip(b"\0")
     if rest:
-        fields = [Field("rest", 0, len(rest), rest)]
-        yield Entry("unknown", file.path, 0, FIELDS.size, rest, fields, {"detail": "a field that 5.3 does not know"})
+        unknown = [Field("rest", 0, len(rest), rest)]
+        yield Entry("unknown", file.path, 0, FIELDS.size, rest, unknown, {"detail": "a field that 5.5 does not know"})

@@ -31,7 +31,8 @@ from dataclasses import replace
 from itertools import accumulate
 
 from store import kernels
-from store.config import LINE_4_9, BrokerLine, StoreConfig
+from store.broker_line import LINE_4_9, BrokerLine
+from store.config import StoreConfig
 from store.errors import DamagedRecord, StoreClosed, StoreIOError
 from store.files import lost_pages
 from store.files.mapped_file import MappedFile

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from store.config import BrokerLine, StoreConfig
+from store.broker_line import BrokerLine
+from store.config import StoreConfig
 from store.formats import properties as props
 from store.formats.message import Message, host_flags, record_size
 from store.formats.topics import LMQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC

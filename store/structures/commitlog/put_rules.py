@@ -14,7 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from store.config import LINE_4_9, BrokerLine, StoreConfig
+from store.broker_line import LINE_4_9, BrokerLine
+from store.config import StoreConfig
 from store.formats import properties as props
 from store.formats.java import utf16_length
 from store.formats.message import (

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from store import kernels
-from store.config import LINE_4_9, BrokerLine
+from store.broker_line import LINE_4_9, BrokerLine
 from store.errors import BadRequest, StoreError
 from store.files.mapped_file import MappedFile
 from store.files.mapped_file_queue import MappedFileQueue

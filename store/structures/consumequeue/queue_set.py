@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from store.config import LINE_4_9, BrokerLine, StoreConfig
+from store.broker_line import LINE_4_9, BrokerLine
+from store.config import StoreConfig
 from store.errors import ForeignFile, StoreError, StoreIOError, WrongFileSize
 from store.files.filesystem import MOVE_IT_OUT, Entry, Filesystem
 from store.files.mapped_file_queue import MappedFileQueue

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from store import kernels
-from store.config import BrokerLine
+from store.broker_line import BrokerLine
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.formats.derived import units_of

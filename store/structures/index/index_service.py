@@ -63,8 +63,9 @@ class IndexSource(Protocol):
 class IndexService:
     """The index. With an `overlay` nothing under the store's folder is written.
 
-    clock    milliseconds, for the names of new files
-    on_full  called with the end time of a file that is full and flushed
+    clock      milliseconds, for the names of new files
+    on_full    called with the end time of a file that is full and flushed
+    with_tags  whether a message's tags get an entry behind its keys, as from a broker of 5.4 and later
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class IndexService:
         clock: Callable[[], int],
         overlay: Overlay | None = None,
         on_full: Callable[[int], None] = lambda end_timestamp_ms: None,
+        with_tags: bool = False,
     ) -> None:
         self.files: list[IndexFile] = []
         self.failures: list[StoreError] = []
@@ -91,7 +93,8 @@ class IndexService:
         self._clock = clock
         self._overlay = overlay
         self._on_full = on_full
-        self._hasher = KeyHasher()
+        self.with_tags = with_tags
+        self._hasher = KeyHasher(with_tags=with_tags)
         self._flushing: threading.Thread | None = None
         self._flush_failure: StoreError | None = None
         self.creation_pauses_s: Sequence[float] = ()

@@ -32,9 +32,10 @@ class Keys(NamedTuple):
 
 
 class KeyHasher:
-    """Hashes the keys of runs; `capacity` is how many at a time."""
+    """Hashes the keys of runs; `capacity` is how many at a time, `with_tags` adds each record's tags."""
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
+    def __init__(self, capacity: int = CAPACITY, *, with_tags: bool = False) -> None:
+        self._with_tags = int(with_tags)
         self._hashes: Int64Array = np.empty(capacity, np.int64)
         self._records: Int64Array = np.empty(capacity, np.int64)
 
@@ -46,7 +47,7 @@ class KeyHasher:
         return self._pieces(
             run,
             lambda first, state: kernels.key_hashes(
-                run.buffer, run.array, first, run.count, self._hashes, self._records, state
+                run.buffer, run.array, first, run.count, self._with_tags, self._hashes, self._records, state
             ),
         )
 
@@ -55,7 +56,16 @@ class KeyHasher:
         return self._pieces(
             run,
             lambda first, state: kernels.dispatch_requests(
-                run.buffer, run.array, first, run.count, delay_levels_ms, codes, self._hashes, self._records, state
+                run.buffer,
+                run.array,
+                first,
+                run.count,
+                delay_levels_ms,
+                codes,
+                self._with_tags,
+                self._hashes,
+                self._records,
+                state,
             ),
         )
 

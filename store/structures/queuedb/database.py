@@ -1,13 +1,7 @@
-"""QueueDatabase: the RocksDB with a store's consume queues, read through the package rocksdict.
-
-The store's own database is never opened: rocksdict writes a file beside what it opens. The small files are copied into
-a scratch folder, and table files, which RocksDB never changes, are named there by links. LOCK stays where it is.
-"""
+"""QueueDatabase: the RocksDB with a store's consume queues."""
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -15,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from store.errors import BadRequest, DamagedFile, StoreError
-from store.files.filesystem import Filesystem, os_errors
+from store.files import rocksdb_copy
+from store.files.filesystem import Filesystem
 from store.formats.queue_unit import BatchUnit
 from store.structures.batchqueue.units import BATCH_UNIT_DTYPE, NO_COMPACTED_OFFSET, BatchUnitArray
 from store.structures.queuedb.keys import (
@@ -35,9 +29,7 @@ from store.structures.queuedb.runs import MalformedEntry, UnitRun, runs_of
 
 QueueKey = tuple[str, int]
 FindUnit = Callable[[int], BatchUnit | None]
-INSTALL = "install it: pip install 'rmqctl[rocksdb]'"
-_TRIES = 3
-"""Between two copied files a live broker's compaction may replace others."""
+CONTENT = "consume queues"
 _LAST_QUEUE_OFFSET = (1 << 63) - 1
 
 
@@ -55,7 +47,7 @@ class QueueDatabase:
         self.oldest: dict[QueueKey, Place] = {}
         self.checkpoint = 0
         self.malformed: list[bytes] = []
-        with _damage_of(folder):
+        with rocksdb_copy.damage_of(folder, CONTENT):
             for key, value in families[OFFSETS].items():
                 self._take(key, value)
 
@@ -94,22 +86,22 @@ class QueueDatabase:
         if last is not None:
             # RocksDB's bound is the first key that is not read.
             bounds.set_iterate_upper_bound(last + b"\0")
-        with _damage_of(self._folder):
+        with rocksdb_copy.damage_of(self._folder, CONTENT):
             yield from runs_of(self._families[UNITS].items(from_key=first, read_opt=bounds))
 
     def entries(self, first: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Every key and value of the table of units, or those from the key `first` on."""
-        with _damage_of(self._folder):
+        with rocksdb_copy.damage_of(self._folder, CONTENT):
             yield from self._families[UNITS].items(from_key=first)
 
     def offset_entries(self) -> Iterator[tuple[bytes, bytes]]:
         """Every key and value of the offset table."""
-        with _damage_of(self._folder):
+        with rocksdb_copy.damage_of(self._folder, CONTENT):
             yield from self._families[OFFSETS].items()
 
     def unit(self, queue: QueueKey, queue_offset: int) -> BatchUnit | None:
         """The unit of one queue offset; None at a hole."""
-        with _damage_of(self._folder):
+        with rocksdb_copy.damage_of(self._folder, CONTENT):
             value = self._families[UNITS].get(unit_key(*queue, queue_offset)) if queue_offset >= 0 else None
         if value is None or len(value) != VALUE.size:
             return None
@@ -159,16 +151,7 @@ def search(low: int, high: int, find: FindUnit, is_right: Callable[[BatchUnit], 
 
 def require_binding(folder: Path) -> ModuleType:
     """The package rocksdict; BadRequest with the way to install it."""
-    try:
-        import rocksdict
-    except ImportError:
-        raise BadRequest(
-            "the consume queues are a RocksDB, and the package rocksdict is not installed",
-            file=folder,
-            hint=INSTALL,
-            code="no-rocksdict",
-        ) from None
-    return rocksdict
+    return rocksdb_copy.require_binding(folder, CONTENT)
 
 
 def open_database(folder: Path, scratch: Path, fs: Filesystem) -> QueueDatabase:
@@ -176,52 +159,6 @@ def open_database(folder: Path, scratch: Path, fs: Filesystem) -> QueueDatabase:
 
     Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the copy, StoreIOError.
     """
-    rocksdict = require_binding(folder)
-    for left in reversed(range(_TRIES)):
-        copy = scratch / "rocksdb"
-        shutil.rmtree(copy, ignore_errors=True)
-        try:
-            _copy(folder, copy, fs)
-            return _open(rocksdict, folder, copy)
-        except StoreError:
-            if not left:
-                raise
-    raise AssertionError
-
-
-def _copy(folder: Path, copy: Path, fs: Filesystem) -> None:
-    with os_errors(copy, "copy the RocksDB"):
-        copy.mkdir(parents=True)
-        for entry in fs.list_folder(folder):
-            name = entry.path.name
-            if entry.is_folder or name == "LOCK":
-                continue
-            if name.endswith(".sst"):
-                (copy / name).symlink_to(entry.path.absolute())
-            else:
-                (copy / name).write_bytes(fs.read_file(entry.path))
-
-
-def _open(rocksdict: Any, folder: Path, copy: Path) -> QueueDatabase:
-    with _damage_of(folder):
-        options = {name: rocksdict.Options(raw_mode=True) for name in rocksdict.Rdict.list_cf(str(copy))}
-        for name in (UNITS, OFFSETS):
-            if name not in options:
-                raise DamagedFile(f"the RocksDB has no column family {name!r}", file=folder)
-        read_only = rocksdict.AccessType.read_only()
-        database = rocksdict.Rdict(str(copy), rocksdict.Options(raw_mode=True), options, read_only)
-        return QueueDatabase({name: database.get_column_family(name) for name in options}, folder)
-
-
-@contextlib.contextmanager
-def _damage_of(folder: Path) -> Iterator[None]:
-    """Turns RocksDB's errors inside of the block into DamagedFile."""
-    try:
-        yield
-    except StoreError:
-        raise
-    # rocksdict raises a plain Exception.
-    except Exception as error:
-        reason = " ".join(str(error).split())
-        text = f"RocksDB can't read the consume queues: {reason}"
-        raise DamagedFile(text, file=folder, code="rocksdb-damaged") from error
+    families = rocksdb_copy.open_copy(folder, scratch, fs, CONTENT, (UNITS, OFFSETS))
+    with rocksdb_copy.damage_of(folder, CONTENT):
+        return QueueDatabase(families, folder)

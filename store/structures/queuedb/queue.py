@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from store.config import LINE_4_9, BrokerLine
+from store.broker_line import LINE_4_9, BrokerLine
 from store.formats.queue_unit import BATCH_UNIT_SIZE, BatchUnit
 from store.formats.run import Int64Array
 from store.structures.batchqueue.queue import BatchConsumeQueue, unit_at, written_units

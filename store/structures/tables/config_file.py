@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from store.config import BrokerLine
+from store.broker_line import BrokerLine
 from store.files.filesystem import Filesystem
 from store.structures.tables.fastjson import Json, parse_fastjson
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.config import BrokerLine
+from store.broker_line import BrokerLine
 from store.files.filesystem import Filesystem
 from store.formats.topics import HALF_TOPIC, OP_TOPIC
 from store.structures.tables.config_file import ConfigFile, Load, read_config_file

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.config import BrokerLine
+from store.broker_line import BrokerLine
 from store.files.filesystem import Filesystem
 from store.formats.topics import LMQ_PREFIX, SCHEDULE_TOPIC
 from store.structures.tables.config_file import ConfigCopy, read_config_file

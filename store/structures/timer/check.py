@@ -27,7 +27,7 @@ from store.formats.topics import TIMER_TOPIC
 from store.formats.wording import amount
 from store.layout import StoreLayout
 from store.structures.checked import CheckedStore
-from store.structures.findings import Finding, group_findings
+from store.structures.findings import TIMER_STATE, Finding, group_findings
 from store.structures.timer.check_log import TimerLogCheck
 from store.structures.timer.files import (
     CHECK_SIZE,
@@ -42,7 +42,7 @@ from store.structures.timer.files import (
     metrics_fault,
     read_timer_files,
 )
-from store.structures.timer.findings import TIMER_AGAIN, TIMER_FILES, TIMER_STALE, TIMER_STATE, TIMER_WHEEL
+from store.structures.timer.findings import TIMER_AGAIN, TIMER_FILES, TIMER_STALE, TIMER_WHEEL
 from store.structures.timer.review import describe_duplicates
 
 _HOUR_MS = 3_600_000

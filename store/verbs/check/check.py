@@ -182,12 +182,12 @@ class _Check:
         of_checkpoint = checkpoint_file_findings(self.files)
         of_files = group_findings([*self.listing.findings, *of_segments, *of_checkpoint, *self._of_layout()])
         rooms = self._rooms()
-        owners = [room.owned_by(self.store) for room in rooms if hasattr(room, "owned_by")]
-        for finding in chain(of_files, self._check_files()):
-            if not any(owns(finding) for owns in owners):
-                yield finding
-        for room in rooms:
-            yield from room.check(self.store)
+        owners = {room: room.owned_by(self.store) for room in rooms if hasattr(room, "owned_by")}
+        sources = [(None, chain(of_files, self._check_files())), *((room, room.check(self.store)) for room in rooms)]
+        for source, findings in sources:
+            for finding in findings:
+                if not any(owns(finding) for room, owns in owners.items() if room is not source):
+                    yield finding
 
     def _rooms(self) -> list[ModuleType]:
         """Import the check of each structure whose traces are there."""

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from store.config import BrokerLine, StoreConfig
+from store.broker_line import BrokerLine
+from store.config import StoreConfig
 from store.formats.wording import amount
 from store.setting_values import parse_hours
 

@@ -58,7 +58,7 @@ def rebuild_locally(
     queues = ConsumeQueueStore(layout, config, fs, writable=True, batch_queues=batch_queues(topics))
     queues.wants = scope.wants
     queues.bit_maps = make_bit_maps(source, config, fs, clock()) if files.is_local else None
-    index = IndexService(layout, config, fs, writable=True, clock=clock)
+    index = IndexService(layout, config, fs, writable=True, clock=clock, with_tags=scope.with_tags)
     handlers: list[Handler] = [queues] if scope.queues and not config.queues_in_rocksdb else []
     database = _rocksdb_queues(source, layout, config, scope, fs) if scope.queues else None
     handlers += [database] if database is not None else []

@@ -16,7 +16,7 @@ from store.formats.topics import SCHEDULE_TOPIC
 from store.kernels.native import clock_ms
 from store.layout import StoreLayout
 from store.opened.delays import DELAY_LEVELS, built_levels, describe_assumed_delays, describe_inferred_delays
-from store.opened.detect import infer_config, require_log
+from store.opened.detect import detect_line, infer_config, require_log
 from store.opened.reach import reach_store
 from store.opened.staged import locked_store, staging
 from store.structures.checkpoint.files import confirmed_offset
@@ -73,7 +73,8 @@ def plan_rebuild(
         files = StoreReader(str(layout.root), fs, layout.commitlogs_elsewhere)
         if "mappedFileSizeCommitLog" in given and not force_empty_log:
             files.check_segment_sizes(StoreConfig().with_settings(given).mapped_file_size_commit_log)
-        scope = replace(scope, confirmed=confirmed_offset(files))
+        with_tags = detect_line(layout, fs).indexes_tags
+        scope = replace(scope, confirmed=confirmed_offset(files), with_tags=with_tags)
         config = infer_config(layout, given, fs)
         made = (rebuild or _local(layout, clock, fs))(staged, config, scope, VERIFYING)
         change = _publish(layout, config, scope, staged, fs, given)

@@ -27,6 +27,7 @@ class RebuildScope:
     """The scope of a rebuild: the queues (all, of a topic, or one), the index, or both.
 
     confirmed  of a broker in controller mode: records that end behind this log offset get no units and entries
+    with_tags  whether tags get index entries, as from a broker of 5.4 and later
     """
 
     queues: bool = True
@@ -34,6 +35,7 @@ class RebuildScope:
     topic: str | None = None
     queue_id: int | None = None
     confirmed: int | None = None
+    with_tags: bool = False
 
     @property
     def is_narrow(self) -> bool:

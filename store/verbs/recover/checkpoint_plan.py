@@ -7,6 +7,7 @@ record; what was walked is made durable before the page is published.
 from __future__ import annotations
 
 from store.change.change import Change
+from store.errors import DamagedRecord
 from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
@@ -35,6 +36,7 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
         index_ms=min(opened.index.flushed_until_ms, log_ms),
         master_flushed_offset=min(before.master_flushed_offset, log_end),
         confirm_log_offset=min(before.confirm_log_offset, log_end),
+        logics_log_offset=before.logics_log_offset if _begins_record(opened, before.logics_log_offset) else 0,
     )
     overlay = opened.overlay
     assert overlay is not None, "a plan is made on a store with an overlay"
@@ -51,3 +53,11 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
         change.sync_paths = [file.path for file in opened.log.segments.files if file.file_start <= log_end]
         change.sync_paths += [file.path for queue in opened.queues for file in queue.files.files]
     return change
+
+
+def _begins_record(opened: OpenedStore, log_offset: int) -> bool:
+    """Whether a record begins there, in front of the log's end."""
+    try:
+        return opened.log.lookup(log_offset) is not None
+    except DamagedRecord:
+        return False

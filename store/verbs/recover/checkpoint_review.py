@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from store.errors import DamagedRecord
-from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage
+from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELD_NAMES, CheckpointPage
 from store.formats.wording import amount_is
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.commit_log import read_store_timestamp
@@ -23,7 +23,7 @@ from store.verbs.recover.lost_queues import build_all_lost
 from store.verbs.recover.start import first_store_timestamp, starting_segment
 from store.verbs.recover.walk import Progress, dispatch_stretch, walk
 
-_NUMBERS = CheckpointPage._fields[:5]
+_NUMBERS = FIELD_NAMES
 
 
 class Reached(NamedTuple):
@@ -79,12 +79,14 @@ def promises_of(page: CheckpointPage, reached: Reached) -> list[Promise]:
         Promise("logics", page.logics_ms, reached.queue_ms, "queues built", expired=reached.first_ms),
         Promise("index", page.index_ms, reached.index_ms, "index flushed", expired=reached.first_ms),
     ]
-    if page.master_flushed_offset or page.confirm_log_offset:
+    if page.master_flushed_offset or page.confirm_log_offset or page.logics_log_offset:
         end = reached.log_end
         promises += [
             Promise("master_flushed", page.master_flushed_offset, end, "master flushed", is_offset=True),
             Promise("confirm", page.confirm_log_offset, end, "last valid record", is_offset=True),
         ]
+    if page.logics_log_offset:
+        promises.append(Promise("logics_log", page.logics_log_offset, end - 1, "units flushed", is_offset=True))
     return promises
 
 

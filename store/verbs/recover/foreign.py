@@ -6,7 +6,7 @@ named like an index file IndexService.load fails, which 5.3.3 asks for, and 4.9.
 
 from __future__ import annotations
 
-from store.config import LINE_4_9, LINE_5_3, BrokerLine
+from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
 from store.errors import ForeignFile, StoreError
 from store.files.mapped_file_queue import MappedFileQueue
 from store.layout import parse_index_file_name

@@ -37,7 +37,8 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
     opened.checkpoint.physic_ms = opened.checkpoint.logics_ms = opened.checkpoint.index_ms = 0
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
     confirm = confirm_offset(opened) or None
-    scope = RebuildScope(index=opened.config.message_index_enable, confirmed=confirm)
+    with_tags = opened.line.indexes_tags
+    scope = RebuildScope(index=opened.config.message_index_enable, confirmed=confirm, with_tags=with_tags)
     made = rebuild(opened.overlay.folder, opened.config, scope, rules)
     queue_end_before = opened.queues.recover()
     open_rebuilt(opened, opened.overlay.folder)

@@ -287,6 +287,9 @@ def lower_checkpoint(opened: OpenedStore, last_store_timestamp_ms: int, log_end:
     page.confirm_log_offset = min(page.confirm_log_offset, log_end)
     page.physic_ms, page.logics_ms = min(page.physic_ms, last), min(page.logics_ms, last)
     page.index_ms = min(page.index_ms, opened.index.flushed_until_ms)
+    if page.logics_log_offset >= log_end:
+        # Where it is 0, 5.5 goes by the time of the units.
+        page.logics_log_offset = 0
 
 
 def add_checkpoint(opened: OpenedStore, change: Change) -> None:

@@ -58,7 +58,7 @@ def _build(opened: OpenedStore) -> RebuildReport:
         str(opened.layout.root),
         opened.overlay.folder,
         opened.config,
-        RebuildScope(index=opened.config.message_index_enable),
+        RebuildScope(index=opened.config.message_index_enable, with_tags=opened.line.indexes_tags),
         clock=opened.clock,
         fs=opened.fs,
         commitlogs=opened.layout.commitlogs_elsewhere,

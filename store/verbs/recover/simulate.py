@@ -193,8 +193,8 @@ def _blocker(opened: OpenedStore, found: RecoveryReport) -> Trap | None:
     if (at := _waits_at(opened, found.log_end)) >= 0:
         detail = f"the start waits for ever for the segment of log offset {at}, which is missing"
         return Trap(code="waits-for-segment", detail=detail)
-    truncates = found.queue_end_before >= found.log_end
-    for queue in opened.queues.awake() if opened.line.starts_at_queue_end and not truncates else ():
+    trips = opened.line.starts_at_queue_end and not opened.line.guards_unwritten_file
+    for queue in opened.queues.awake() if trips and found.queue_end_before < found.log_end else ():
         if has_zero_last_file(queue):
             detail = f"IllegalArgumentException: the last file of {queue.topic}, queue {queue.queue_id} has no unit"
             return Trap(code="zero-queue-file", detail=detail, subject=(queue.topic, queue.queue_id))

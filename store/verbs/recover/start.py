@@ -3,24 +3,32 @@
     normal, 4.9    the third last segment
     normal, 5.3    the newest segment that the consume queues reach into
     abnormal       the newest segment whose first message is old enough for the checkpoint, else the first
+    5.5            the newest of some segments (commitLogRecoverMaxNum, usually 10) whose first record is whole, and
+                   which the queues reach into (normal), or the checkpoint's logics offset (abnormal; without one the
+                   time of the units); else the oldest of them
 
-Source: CommitLog.recoverNormally, isMappedFileMatchedRecover (4.9.8, 5.3.3).
+Source: CommitLog.recoverNormally, isMappedFileMatchedRecover (4.9.8, 5.3.3, 5.5.0).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from store.config import BrokerLine
+from store.broker_line import BrokerLine
 from store.errors import BadRequest
 from store.formats.dledger import SEGMENT_HEAD_SIZE, first_record_at
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
+from store.formats.run import Run
+from store.formats.wording import amount
 from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.commit_log import read_store_timestamp
-from store.structures.commitlog.scan import Segment
+from store.structures.commitlog.scan import Segment, scan_segment
 
 MODES = ("auto", "normal", "abnormal")
+_MOST_RECOVERED = 10
+"""Of 5.5, where commitLogRecoverMaxNum is 0 or less."""
 
 
 class Start(NamedTuple):
@@ -42,6 +50,8 @@ def starting_segment(opened: OpenedStore, *, abnormal: bool) -> Start:
     segments = opened.log.segments.files
     if not segments:
         return Start(0, "the commit log is empty")
+    if opened.line.matches_first_record:
+        return _newest_matching_segment(opened, _offset_rule(opened) if not abnormal else _trust_rule(opened))
     if abnormal:
         return _newest_trusted_segment(opened)
     if opened.line.starts_at_queue_end:
@@ -74,6 +84,41 @@ def first_store_timestamp(segment: Segment, line: BrokerLine) -> int:
     if len(head) < RECORD_MIN_SIZE or int.from_bytes(head[MAGIC_AT : MAGIC_AT + 4], "big") not in magics:
         return 0
     return read_store_timestamp(head)
+
+
+class _Rule(NamedTuple):
+    """Whether a recovery of 5.5 may start at a record of this log offset and store time, and why it does."""
+
+    matches: Callable[[int, int], bool]
+    reason: str
+
+
+def _offset_rule(opened: OpenedStore) -> _Rule:
+    end = opened.queues.max_physic_offset
+    return _Rule(lambda log_offset, time_ms: log_offset <= end, "the newest that the consume queues reach into")
+
+
+def _trust_rule(opened: OpenedStore) -> _Rule:
+    page, config = opened.checkpoint, opened.config
+    if at := page.logics_log_offset:
+        reason = f"the newest whose first message the checkpoint's logics offset covers ({at})"
+        return _Rule(lambda log_offset, time_ms: log_offset <= at, reason)
+    limits = [page.logics_ms, *([page.index_ms] if config.message_index_enable and config.message_index_safe else [])]
+    reason = f"the newest whose first message the checkpoint covers ({min(limits)})"
+    return _Rule(lambda log_offset, time_ms: time_ms <= min(limits), reason)
+
+
+def _newest_matching_segment(opened: OpenedStore, rule: _Rule) -> Start:
+    most = opened.config.commit_log_recover_max_num
+    segments = opened.log.segments.files[-(most if most > 0 else _MOST_RECOVERED) :]
+    rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
+    for segment in reversed(segments):
+        first = next(scan_segment(segment, 0, rules=rules, capacity=1), None)
+        if isinstance(first, Run):
+            time_ms = int(first.columns.store_timestamp_ms[0])
+            if time_ms and rule.matches(int(first.columns.log_offset[0]), time_ms):
+                return Start(segment.file_start, rule.reason)
+    return Start(segments[0].file_start, f"the oldest of {amount(len(segments), 'segment')}: nothing tells a newer one")
 
 
 def _newest_trusted_segment(opened: OpenedStore) -> Start:

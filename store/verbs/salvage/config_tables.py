@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from store.config import BrokerLine
+from store.broker_line import BrokerLine
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.rocksdb_files import has_rocksdb_queues

@@ -23,8 +23,9 @@ from types import MappingProxyType
 
 import numpy as np
 
+from store.broker_line import LINE_4_9
 from store.change.workspace import staging_folder
-from store.config import LINE_4_9, StoreConfig
+from store.config import StoreConfig
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.formats.checkpoint_page import CheckpointPage

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig
+from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
+from store.config import StoreConfig
 from store.engine.live import cleaning as live
 from store.engine.live.cleaning import (
     CleanCommitLogService,

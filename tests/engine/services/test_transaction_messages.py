@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from store import Message, StoredMessage, open_store
-from store.config import LINE_4_9, LINE_5_3
+from store.broker_line import LINE_4_9, LINE_5_3
 from store.engine.services.transaction_messages import (
     CHECK_TIMES,
     commit_message,

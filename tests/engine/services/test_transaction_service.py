@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from store import Message, StoredMessage, open_store
-from store.config import broker_line
+from store.broker_line import broker_line
 from store.engine.services.transaction_check import CheckReport
 from store.engine.services.transaction_service import TransactionalMessageService
 from store.engine.services.transactions import review_transactions

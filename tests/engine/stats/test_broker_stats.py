@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from store.config import LINE_5_3
+from store.broker_line import LINE_5_3
 from store.engine.stats.broker_stats import CLUSTER, BrokerStatsManager, StatsReport
 from tests.support.stores import Clock
 

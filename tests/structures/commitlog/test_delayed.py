@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig
+from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
+from store.config import StoreConfig
 from store.formats.message import Message
 from store.formats.properties import decode_properties
 from store.formats.topics import SCHEDULE_TOPIC

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from store import open_store
-from store.config import LINE_4_9, StoreConfig
+from store.broker_line import LINE_4_9
+from store.config import StoreConfig
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.columns import DamageReason
 from store.formats.message import Message

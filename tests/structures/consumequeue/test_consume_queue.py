@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig
+from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
+from store.config import StoreConfig
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE, QueueUnit
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from tests.support.small_log import (

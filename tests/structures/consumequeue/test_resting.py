@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from store import Message, MessageStore, open_store
-from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig
+from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
+from store.config import StoreConfig
 from store.files import mapped_file
 from store.files.filesystem import Filesystem
 from store.formats.queue_unit import PRE_BLANK, QueueUnit

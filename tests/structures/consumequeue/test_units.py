@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from store.config import LINE_4_9, LINE_5_3
+from store.broker_line import LINE_4_9, LINE_5_3
 from store.files.mapped_file import MappedFile
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.columns import Column

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from store.config import LINE_4_9, LINE_5_3
+from store.broker_line import LINE_4_9, LINE_5_3
 from store.files.filesystem import Filesystem
 from store.structures.tables.config_file import Load, State, read_config_file
 from store.structures.tables.consumer_offsets import read_consumer_offsets

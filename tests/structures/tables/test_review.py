@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from store.config import LINE_4_9, LINE_5_3, BrokerLine
+from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
 from store.files.filesystem import Filesystem
 from store.structures.tables.config_file import read_config_file, read_config_files
 from store.structures.tables.fastjson import parse_fastjson

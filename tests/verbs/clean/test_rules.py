@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from store.config import LINE_4_9, LINE_5_3, StoreConfig
+from store.broker_line import LINE_4_9, LINE_5_3
+from store.config import StoreConfig
 from store.verbs.clean.rules import (
     HOUR_MS,
     Retention,

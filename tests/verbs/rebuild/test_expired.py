@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store import Message, check, open_store
-from store.config import broker_line
+from store.broker_line import broker_line
 from store.files.store_reader import StoreReader
 from store.verbs.queue_ends import queue_ends
 from tests.cli.running import rmqctl

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from store.config import LINE_4_9, LINE_5_3, BrokerLine
+from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
 from store.verbs.recover.confirm import confirm_offset, describe_unconfirmed, keep_confirm_offset, up_to_confirmed
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from store.config import LINE_4_9, LINE_5_3, BrokerLine
+from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
 from store.files.filesystem import Filesystem
 from store.formats.checkpoint_page import CheckpointPage
 from store.formats.dledger import DLEDGER_HEADER

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from store.config import LINE_4_9, LINE_5_3, BrokerLine
+from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
 from store.formats.columns import DamageReason
 from store.structures.commitlog.scan import Damage, End
 from store.verbs.recover.differences import JAVA_MAX_ARRAY_SIZE, Difference, applying, claimed_size, has_zero_last_file

@@ -1,0 +1,88 @@
+"""The lines of broker releases.
+
+Two lines differ in the rules that are fields here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from store.errors import BadRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerLine:
+    """One line of broker releases: each field is a rule that differs between the lines, as 4.9 has it."""
+
+    name: str
+    accepts_v2: bool = False
+    """Records of version 2, whose topic has a 2-byte length, are records."""
+    skips_folders: bool = False
+    """A folder among segments is passed over, not refused."""
+    drops_empty_last_file: bool = False
+    """A last file of length zero is deleted at start, not refused."""
+    loads_every_index_file: bool = False
+    """An index file that cannot be opened is refused at start; otherwise the files behind it are not loaded."""
+    recovers_with_delay_levels: bool = False
+    """Delayed messages found in recovery get their deliver time in the queue unit, not the hash of their tags."""
+    starts_at_queue_end: bool = False
+    """A normal recovery starts in the newest segment that queues reach into, not in the third last."""
+    dispatches_in_recovery: bool = False
+    """A normal recovery hands over the records behind the queues' end; nothing is left for the start to hand over."""
+    searches_lower_bound: bool = False
+    """A search by time gives the first message at or after the time, not the nearest in one file."""
+    begins_expired_queue_at_end: bool = False
+    """A queue whose messages have all expired begins at its end, not at 0 or where it began before."""
+    renames_config: bool = True
+    """A table under config/ is written to .tmp and renamed; otherwise the file is overwritten."""
+    cleans_when_forced: bool = False
+    """A partition above diskSpaceCleanForciblyRatio starts cleaning, even below diskMaxUsedSpaceRatio."""
+    skips_delay_poison: bool = False
+    """A delayed message that cannot be delivered is passed over; otherwise its level stands still."""
+    ends_with_separator: bool = False
+    """A property string that is put ends with a separator; a broker writes its map anew."""
+    marks_process: bool = False
+    """The abort marker holds the broker's process id, abort.bak what it held before."""
+    indexes_tags: bool = False
+    """A message's tags get an entry in the index files, behind those of its keys."""
+    matches_first_record: bool = False
+    """A recovery starts in the newest of some segments whose first record is whole and which all files reach into."""
+    guards_unwritten_file: bool = False
+    """A last queue file without a unit is none for a recovery's cut; otherwise 5.3 does not start with it."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def begins_at_end(self, newest: int, min_log_offset: int) -> bool:
+        """Whether a queue begins at its end: its newest record, at log offset `newest`, has expired."""
+        return self.begins_expired_queue_at_end and newest < min_log_offset
+
+
+LINE_4_9 = BrokerLine(name="4.9")
+LINE_5_3 = BrokerLine(
+    name="5.3",
+    accepts_v2=True,
+    skips_folders=True,
+    drops_empty_last_file=True,
+    loads_every_index_file=True,
+    recovers_with_delay_levels=True,
+    starts_at_queue_end=True,
+    dispatches_in_recovery=True,
+    searches_lower_bound=True,
+    begins_expired_queue_at_end=True,
+    renames_config=False,
+    cleans_when_forced=True,
+    skips_delay_poison=True,
+    ends_with_separator=True,
+    marks_process=True,
+)
+LINE_5_5 = replace(LINE_5_3, name="5.5", indexes_tags=True, matches_first_record=True, guards_unwritten_file=True)
+BROKER_LINES = {line.name: line for line in (LINE_4_9, LINE_5_3, LINE_5_5)}
+
+
+def broker_line(name: str) -> BrokerLine:
+    """Finds the line by its name; BadRequest for another name."""
+    line = BROKER_LINES.get(name)
+    if line is None:
+        raise BadRequest(f"the broker line is {' or '.join(BROKER_LINES)}, not {name}")
+    return line

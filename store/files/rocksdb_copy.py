@@ -1,0 +1,98 @@
+"""Open a copy of a RocksDB through the package rocksdict.
+
+The store's own database is never opened: rocksdict writes a file beside what it opens. The small files are copied into
+a scratch folder, and table files, which RocksDB never changes, are named there by links. LOCK stays where it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from store.errors import BadRequest, DamagedFile, StoreError
+from store.files.filesystem import Filesystem, os_errors
+
+Families = dict[str, Any]
+"""Column families by name, as rocksdict gives them."""
+INSTALL = "install it: pip install 'rmqctl[rocksdb]'"
+_TRIES = 3
+"""Between two copied files a live broker's compaction may replace others."""
+
+
+def require_binding(folder: Path, content: str) -> ModuleType:
+    """The package rocksdict; BadRequest with the way to install it.
+
+    content  what the database holds, as a clause for people
+    """
+    try:
+        import rocksdict
+    except ImportError:
+        raise BadRequest(
+            f"the {content} are in a RocksDB, and the package rocksdict is not installed",
+            file=folder,
+            hint=INSTALL,
+            code="no-rocksdict",
+        ) from None
+    return rocksdict
+
+
+def open_copy(folder: Path, scratch: Path, fs: Filesystem, content: str, families: Sequence[str]) -> Families:
+    """Opens a copy of the RocksDB in `folder`, made in `scratch`: its column families by name.
+
+    families  those that it must have
+
+    Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the copy, StoreIOError.
+    """
+    rocksdict = require_binding(folder, content)
+    for left in reversed(range(_TRIES)):
+        copy = scratch / f"{folder.name}.rocksdb"
+        shutil.rmtree(copy, ignore_errors=True)
+        try:
+            _copy(folder, copy, fs)
+            return _open(rocksdict, folder, copy, content, families)
+        except StoreError:
+            if not left:
+                raise
+    raise AssertionError
+
+
+@contextlib.contextmanager
+def damage_of(folder: Path, content: str) -> Iterator[None]:
+    """Turns RocksDB's errors inside of the block into DamagedFile."""
+    try:
+        yield
+    except StoreError:
+        raise
+    # rocksdict raises a plain Exception.
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        text = f"RocksDB can't read the {content}: {reason}"
+        raise DamagedFile(text, file=folder, code="rocksdb-damaged") from error
+
+
+def _copy(folder: Path, copy: Path, fs: Filesystem) -> None:
+    with os_errors(copy, "copy the RocksDB"):
+        copy.mkdir(parents=True)
+        for entry in fs.list_folder(folder):
+            name = entry.path.name
+            if entry.is_folder or name == "LOCK":
+                continue
+            if name.endswith(".sst"):
+                (copy / name).symlink_to(entry.path.absolute())
+            else:
+                (copy / name).write_bytes(fs.read_file(entry.path))
+
+
+def _open(rocksdict: Any, folder: Path, copy: Path, content: str, families: Sequence[str]) -> dict[str, Any]:
+    with damage_of(folder, content):
+        options = {name: rocksdict.Options(raw_mode=True) for name in rocksdict.Rdict.list_cf(str(copy))}
+        for name in families:
+            if name not in options:
+                raise DamagedFile(f"the RocksDB has no column family {name!r}", file=folder)
+        read_only = rocksdict.AccessType.read_only()
+        database = rocksdict.Rdict(str(copy), rocksdict.Options(raw_mode=True), options, read_only)
+        return {name: database.get_column_family(name) for name in options}

@@ -1,0 +1,176 @@
+"""Check the message database against the log, in both directions (5.4 and later).
+
+    the database       opens; its keys and values are well formed, and nothing points behind the log's end
+    database → log     every entry is of the record that it points to
+    log → database     every record between the first and the last that are indexed has all its entries
+
+Entries of expired records, timers that were delivered and half messages that were given up leave no trace in the log,
+and are harmless. So are the entries that a broker had not flushed when it was killed.
+
+Imported only where a store has such a database.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from store.errors import BadRequest, DamagedFile
+from store.files.filesystem import Filesystem
+from store.files.scratch import Scratch
+from store.files.store_reader import StoreReader
+from store.files.stored_segment import StoredSegment
+from store.formats.run import Run
+from store.formats.topics import TIMER_TOPIC
+from store.structures.checked import CheckedStore
+from store.structures.commitlog.resync import readable_behind
+from store.structures.commitlog.scan import ScanRules
+from store.structures.findings import LOST_INDEX, TIMER_STATE, Finding, group_findings, kind
+from store.structures.messagedb.database import FOLDER, MessageDatabase, may_hold_entries, open_database
+from store.structures.messagedb.expect import OpenHalves, records_of
+from store.structures.messagedb.keys import (
+    HOUR_MS,
+    INDEX,
+    LAST_OFFSET,
+    SCAN_OFFSET,
+    TIMELINE,
+    TIMER,
+    TRANS,
+    HalfEntry,
+    IndexEntry,
+    TimerEntry,
+)
+
+DATABASE_STATE = kind(
+    "message-database", "the RocksDB with index, timers and half messages can't be read, or is ahead of the log"
+)
+ENTRY_NOWHERE = kind(
+    "message-entry-nowhere", "an entry of the message database is of no record at the place that it names"
+)
+MISSING_ENTRY = kind("missing-message-entry", "a key has no entry in the message database, which has later ones")
+_DELIVERED_MS = HOUR_MS // 2
+"""Delivered timers are deleted so long behind the timeline."""
+
+
+def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
+    """Tell the findings on files that a broker leaves alone beside this database."""
+    owned: set[str] = set()
+    with Scratch() as scratch, suppress(BadRequest, DamagedFile):
+        if store.files.is_local and may_hold_entries(store.layout, Filesystem()):
+            database = open_database(Path(store.files.address) / FOLDER, scratch.folder, Filesystem())
+            owned |= {TIMER_STATE} if SCAN_OFFSET in database.longs[TIMER] else set()
+            owned |= {LOST_INDEX} if LAST_OFFSET in database.longs[INDEX] else set()
+    return lambda finding: finding.kind in owned
+
+
+def check(store: CheckedStore) -> Iterator[Finding]:
+    """Yield the findings of the store's message database.
+
+    Without the package rocksdict one finding says so.
+    """
+    files = store.files
+    if not files.is_local or not may_hold_entries(store.layout, Filesystem()):
+        return
+    with Scratch() as scratch:
+        try:
+            database = open_database(Path(files.address) / FOLDER, scratch.folder, Filesystem())
+            work = _Check(files.name_of(FOLDER), database)
+            yield from group_findings(work.of_database())
+            yield from group_findings(work.of_log(files, store.horizon))
+        except (BadRequest, DamagedFile) as error:
+            advice = f"; {error.hint}" if isinstance(error, BadRequest) else ""
+            yield Finding(DATABASE_STATE, files.name_of(FOLDER), 0, detail=f"{error.reason}{advice}")
+
+
+@dataclass(slots=True)
+class _Check:
+    """One database against its log; entries are taken out as their records come."""
+
+    place: str
+    database: MessageDatabase
+    index: dict[int, set[IndexEntry]] = field(default_factory=lambda: defaultdict(set))
+    timers: dict[int, list[TimerEntry]] = field(default_factory=lambda: defaultdict(list))
+    halves: dict[int, HalfEntry] = field(default_factory=dict)
+
+    def of_database(self) -> Iterator[Finding]:
+        """Yield the faults of keys, values and families; note the entries."""
+        for name in self.database.others:
+            yield self._state(0, f"a column family {name!r}, of a broker newer than 5.5")
+        delivered_ms = self.database.longs[TIMER].get(TIMELINE, 0) - _DELIVERED_MS
+        for entry in self.database.index():
+            if isinstance(entry, bytes):
+                yield self._state(0, "a key or a value is malformed")
+            else:
+                self.index[entry.log_offset].add(entry)
+        for timer in self.database.timers():
+            if isinstance(timer, bytes):
+                yield self._state(0, "a key or a value is malformed")
+            elif timer.delivery_ms >= delivered_ms:
+                self.timers[timer.log_offset].append(timer)
+        for half in self.database.halves():
+            if isinstance(half, bytes):
+                yield self._state(0, "a key or a value is malformed")
+            else:
+                self.halves[half.log_offset] = half
+
+    def of_log(self, files: StoreReader, horizon: int | None) -> Iterator[Finding]:
+        """Walk the log; yield entries that are missing, and those that no record explains."""
+        segments = [StoredSegment(files, file) for file in files.segments()]
+        start = end = segments[0].file_start if segments else 0
+        last = self.database.longs[INDEX].get(LAST_OFFSET, 0)
+        indexed = range(min(self.index, default=last + 1), last + 1)
+        opened, next_timer = OpenHalves(), 0
+        for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True), behind_end=False):
+            if not isinstance(step, Run) or (horizon is not None and step.start >= horizon):
+                continue
+            end = step.end
+            for record in records_of(step):
+                opened.take(record)
+                if record.topic == TIMER_TOPIC:
+                    next_timer = max(next_timer, record.queue_offset + 1)
+                found, expected = self.index.pop(record.log_offset, set()), set(record.index_entries())
+                if missing := expected - found if record.log_offset in indexed else set():
+                    detail = f"{len(missing)} of the record at log offset {record.log_offset}"
+                    yield Finding(MISSING_ENTRY, self.place, record.log_offset, record.topic, detail=detail)
+                yield from (self._nowhere(one) for one in sorted(found - expected))
+                timers = self.timers.pop(record.log_offset, [])
+                yield from (self._nowhere(one) for one in timers if one != record.timer())
+        for entry in self._left(opened):
+            # Expired records left the log before their entries leave the database.
+            if start <= entry.log_offset < end:
+                yield self._nowhere(entry)
+            elif entry.log_offset >= end and horizon is None:
+                yield self._state(entry.log_offset, f"an entry points to {entry.log_offset}, the log ends at {end}")
+        if horizon is None:
+            yield from self._of_longs(end, next_timer)
+
+    def _left(self, opened: OpenHalves) -> Iterator[IndexEntry | TimerEntry | HalfEntry]:
+        """The entries that no record explains."""
+        for keys in self.index.values():
+            yield from sorted(keys)
+        for timers in self.timers.values():
+            yield from timers
+        for half in self.halves.values():
+            if opened.halves.get(half.log_offset) != half._replace(checks=0):
+                yield half
+
+    def _of_longs(self, end: int, next_timer: int) -> Iterator[Finding]:
+        """Yield the longs that say more than the log holds."""
+        for family in (INDEX, TRANS):
+            last = self.database.longs[family].get(LAST_OFFSET, 0)
+            if last >= max(end, 1):
+                yield self._state(last, f"{LAST_OFFSET.decode()} of {family} is {last}, the log ends at {end}")
+        scanned = self.database.longs[TIMER].get(SCAN_OFFSET, 0)
+        if scanned > next_timer > 0:
+            yield self._state(scanned, f"{SCAN_OFFSET.decode()} is {scanned}, the queue of timers ends at {next_timer}")
+
+    def _nowhere(self, entry: IndexEntry | TimerEntry | HalfEntry) -> Finding:
+        what = entry.topic if not isinstance(entry, TimerEntry) else TIMER_TOPIC
+        detail = f"{entry.unique_key} is not the record at log offset {entry.log_offset}"
+        return Finding(ENTRY_NOWHERE, self.place, entry.log_offset, what, detail=detail)
+
+    def _state(self, offset: int, detail: str) -> Finding:
+        return Finding(DATABASE_STATE, self.place, offset, detail=detail)

@@ -1,0 +1,89 @@
+"""MessageDatabase: the RocksDB rocksdbstore/ of 5.4 and later, read from a copy.
+
+A broker makes it at every start; what a switch does not turn on stays empty. Nobody flushes its WAL but RocksDB, so a
+broker that is killed may lack five minutes of entries.
+
+Source: MessageRocksDBStorage (5.5.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from store.files.filesystem import Filesystem
+from store.files.rocksdb_copy import damage_of, open_copy
+from store.layout import StoreLayout
+from store.structures.messagedb.keys import (
+    FAMILIES,
+    INDEX,
+    NAMES,
+    TIMER,
+    TRANS,
+    HalfEntry,
+    IndexEntry,
+    TimerEntry,
+    decode_half,
+    decode_index,
+    decode_long,
+    decode_timer,
+)
+
+FOLDER = "rocksdbstore"
+CONTENT = "index, timers and half messages"
+T = TypeVar("T")
+
+
+class MessageDatabase:
+    """The entries of one message database.
+
+    longs   by family the longs under names
+    others  column families that no broker up to 5.5 makes
+    """
+
+    def __init__(self, families: dict[str, Any], folder: Path) -> None:
+        self._families, self._folder = families, folder
+        self.others = sorted(name for name in families if name not in FAMILIES)
+        self.longs: dict[str, dict[bytes, int]] = {}
+        with damage_of(folder, CONTENT):
+            for family, names in NAMES.items():
+                values = ((name, families[family].get(name)) for name in names)
+                known = {name: decode_long(value) for name, value in values if value is not None}
+                self.longs[family] = {name: long for name, long in known.items() if long is not None}
+
+    def index(self) -> Iterator[IndexEntry | bytes]:
+        """The index in the order of its keys; the key alone of an entry that no broker can read."""
+        return self._entries(INDEX, decode_index)
+
+    def timers(self) -> Iterator[TimerEntry | bytes]:
+        """The timers in the order of their delivery."""
+        return self._entries(TIMER, decode_timer)
+
+    def halves(self) -> Iterator[HalfEntry | bytes]:
+        """The half messages in the order of the log."""
+        return self._entries(TRANS, decode_half)
+
+    def _entries(self, family: str, decode: Callable[[bytes, bytes], T | None]) -> Iterator[T | bytes]:
+        with damage_of(self._folder, CONTENT):
+            for key, value in self._families[family].items():
+                if key not in NAMES[family]:
+                    entry = decode(key, value)
+                    yield key if entry is None else entry
+                elif decode_long(value) is None:
+                    yield key
+
+
+def open_database(folder: Path, scratch: Path, fs: Filesystem) -> MessageDatabase:
+    """Opens a copy of the database in `folder`, made in `scratch`.
+
+    Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the copy, StoreIOError.
+    """
+    return MessageDatabase(open_copy(folder, scratch, fs, CONTENT, FAMILIES), folder)
+
+
+def may_hold_entries(layout: StoreLayout, fs: Filesystem) -> bool:
+    """Whether the database may hold an entry, by its files alone: a table, or a byte in a WAL."""
+    folder = layout.root / FOLDER
+    files = fs.list_folder(folder) if fs.is_folder(folder) else []
+    return any(one.path.suffix == ".sst" or (one.path.suffix == ".log" and one.size > 0) for one in files)

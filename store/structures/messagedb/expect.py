@@ -1,0 +1,88 @@
+"""The entries that the log's records demand of the message database.
+
+    index   of every record but rolled-back ones with a unique key: its keys, its tags, its unique key
+    timer   a timer's message is in the queue of timers, with its time and unique key
+    trans   a half message is open until a record of the op topic names its log offset
+
+Source: IndexRocksDBStore.buildIndex, Timeline, TransMessageRocksDBStore (5.5.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from store.formats.message import is_indexed
+from store.formats.properties import KEYS, REAL_TOPIC, TAGS, TIMER_OUT_MS, UNIQ_KEY, decode_properties
+from store.formats.run import Run
+from store.formats.topics import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC, TIMER_TOPIC
+from store.structures.messagedb.keys import HalfEntry, IndexEntry, TimerEntry, index_entries
+
+TRANS_OFFSET, TRANSACTION_ID = "TRANS_OFFSET", "__transactionId__"
+
+
+class Record(NamedTuple):
+    """The fields of a record that the database goes by."""
+
+    topic: str
+    log_offset: int
+    size: int
+    sys_flag: int
+    queue_offset: int
+    store_timestamp_ms: int
+    properties: dict[str, str]
+
+    def index_entries(self) -> list[IndexEntry]:
+        """Its entries of the index."""
+        if not is_indexed(self.sys_flag):
+            return []
+        keys, tags, unique_key = (self.properties.get(name, "") for name in (KEYS, TAGS, UNIQ_KEY))
+        return index_entries(self.topic, keys, tags, unique_key, self.log_offset, self.store_timestamp_ms)
+
+    def timer(self) -> TimerEntry | None:
+        """Its entry of the timers; None where it is no timer's message."""
+        delivery_ms, unique_key = self.properties.get(TIMER_OUT_MS, ""), self.properties.get(UNIQ_KEY, "")
+        if self.topic != TIMER_TOPIC or not (delivery_ms.isdigit() and unique_key):
+            return None
+        return TimerEntry(int(delivery_ms), unique_key, self.size, self.log_offset)
+
+    def half(self) -> HalfEntry | None:
+        """Its entry of the half messages, without a check; None where it is none."""
+        topic, unique_key = self.properties.get(REAL_TOPIC, ""), self.properties.get(TRANSACTION_ID, "")
+        is_half = self.topic == ROCKSDB_HALF_TOPIC and topic and unique_key
+        return HalfEntry(self.log_offset, topic, unique_key, 0, self.size) if is_half else None
+
+    def ended_half(self) -> int | None:
+        """The log offset of the half message that it ends; None for another record."""
+        offset = self.properties.get(TRANS_OFFSET, "")
+        return int(offset) if self.topic == ROCKSDB_OP_TOPIC and offset.isdigit() else None
+
+
+@dataclass(slots=True)
+class OpenHalves:
+    """The half messages of a walked log that no record has ended."""
+
+    halves: dict[int, HalfEntry] = field(default_factory=dict)
+
+    def take(self, record: Record) -> None:
+        """Note a half message, or the end of one."""
+        if (half := record.half()) is not None:
+            self.halves[half.log_offset] = half
+        if (ended := record.ended_half()) is not None:
+            self.halves.pop(ended, None)
+
+
+def records_of(run: Run) -> Iterator[Record]:
+    """The records of a run."""
+    content = memoryview(run.buffer)
+    columns = run.columns
+    names: Iterable[str] = ("topic_position", "topic_size", "properties_position", "properties_size")
+    places = [getattr(columns, name).tolist() for name in names]
+    values = [getattr(columns, name).tolist() for name in ("size", "sys_flag", "queue_offset", "store_timestamp_ms")]
+    offsets = run.log_offsets.tolist()
+    for topic_at, topic_size, at, size, offset, *fields in zip(*places, offsets, *values, strict=True):
+        topic = str(content[topic_at : topic_at + topic_size], "utf-8", "replace")
+        record_size, sys_flag, queue_offset, store_timestamp_ms = fields
+        properties = decode_properties(content[at : at + size])
+        yield Record(topic, offset, record_size, sys_flag, queue_offset, store_timestamp_ms, properties)

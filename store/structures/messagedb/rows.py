@@ -1,0 +1,51 @@
+"""Entries of the message database for a dump."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from store.files.filesystem import Filesystem
+from store.files.scratch import Scratch
+from store.layout import StoreLayout
+from store.structures.entry import Asked, Entry, EntryBlock
+from store.structures.messagedb.database import FOLDER, open_database
+from store.structures.messagedb.keys import HalfEntry, IndexEntry, TimerEntry
+
+_KINDS = {IndexEntry: "key", TimerEntry: "timer", HalfEntry: "half"}
+
+
+def folder_in(layout: StoreLayout, fs: Filesystem) -> Path | None:
+    """The database's folder, where there is one."""
+    folder = layout.root / FOLDER
+    return folder if fs.is_folder(folder) else None
+
+
+def is_folder(folder: Path, fs: Filesystem) -> bool:
+    """Whether a folder is such a database."""
+    return folder.name == FOLDER and fs.exists(folder / "CURRENT")
+
+
+def rows(folder: Path, asked: Asked) -> Iterator[Entry]:
+    """Keys, timers and half messages from log offset `asked.first` on, and the longs under names.
+
+    Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the database.
+    """
+    with Scratch() as scratch:
+        database = open_database(folder, scratch.folder, Filesystem())
+        for entry in chain(database.index(), database.timers(), database.halves()):
+            if isinstance(entry, bytes):
+                extra = {"detail": f"malformed: key {entry.hex()}"}
+                yield Entry("damage", folder.name, 0, 0, extra=extra, is_fault=True)
+            elif entry.log_offset >= asked.first and asked.topic in (None, getattr(entry, "topic", None)):
+                yield Entry(_KINDS[type(entry)], folder.name, entry.log_offset, 0, extra=entry._asdict())
+        for family, longs in database.longs.items():
+            for name, value in longs.items():
+                named: dict[str, object] = {"family": family, "name": name.decode(), "value": value}
+                yield Entry("long", folder.name, 0, 0, extra=named)
+
+
+def blocks(folder: Path, asked: Asked) -> Iterator[EntryBlock | Entry]:
+    """The same, one by one."""
+    return rows(folder, asked)
