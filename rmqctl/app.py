@@ -62,6 +62,8 @@ def main(arguments: Sequence[str] | None = None, environment: Environment | None
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     session = Session(environment or Environment.real())
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     session.command_line = shlex.join(["rmqctl", *words])
     with session.interrupts.installed():
         try:

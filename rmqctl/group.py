@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from rmqctl.commands import COMMANDS, GROUPS, CommandPlace
+from rmqctl.commands import COMMANDS, FOREIGN, GROUPS, PANELS, CommandPlace
 from rmqctl.contradictions import refuse_contradictions
 
 if TYPE_CHECKING:
     # Typer brings its own copy of Click.
+    from typer._click import Command as ClickCommand
     from typer._click import Context, HelpFormatter
 
 GLOBAL_PREFIX = "global_"
@@ -146,6 +147,19 @@ class RootGroup(CommandGroup):
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         _refuse_second_store(self, ctx, args)
         return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, ClickCommand | None, list[str]]:
+        if args[0] not in self.commands and args[0].lower() in FOREIGN:
+            commands = " or ".join(f"`rmqctl {words}`" for words in FOREIGN[args[0].lower()])
+            ctx.fail(f"{args[0]} is a word of another tool; here {commands} does it")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        summaries = self._summaries()
+        width = max(map(len, summaries))
+        for title, words in PANELS.items():
+            with formatter.section(title):
+                formatter.write_dl([(word.ljust(width), summaries[word]) for word in words])
 
 
 def _summaries(places: Mapping[str, CommandPlace]) -> dict[str, str]:

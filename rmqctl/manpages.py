@@ -18,7 +18,7 @@ import typer
 
 from rmqctl import exit_codes
 from rmqctl.app import app
-from rmqctl.commands import COMMANDS, CommandPlace
+from rmqctl.commands import COMMANDS, PANELS, CommandPlace
 from rmqctl.store_manpage import roff, store_page
 from store import __version__
 
@@ -58,7 +58,7 @@ def _root_page(root: Any) -> str:
         "Reading commands write nothing and work on a read-only mount and beside a live broker.",
         "Changing commands take the store's lock, show a plan first, and keep what they remove in a quarantine folder.",
         ".SH COMMANDS",
-        *(_entry(f"\\fB{roff(_page_name(place.path))}\\fR(1)", place.summary()) for place in COMMANDS),
+        *_panels(),
         ".SH GLOBAL OPTIONS",
         "They stand before the command or behind it.",
         *_options(root),
@@ -70,6 +70,14 @@ def _root_page(root: Any) -> str:
         ".SH SEE ALSO\n.BR rmqstore (5)",
     ]  # fmt: skip
     return _join(lines)
+
+
+def _panels() -> Iterator[str]:
+    """The commands by panel, as --help has them."""
+    for title, words in PANELS.items():
+        yield f".SS {title}"
+        places = (place for word in words for place in COMMANDS if place.path.split()[0] == word)
+        yield from (_entry(f"\\fB{roff(_page_name(place.path))}\\fR(1)", place.summary()) for place in places)
 
 
 def _command_page(place: CommandPlace, command: Any) -> str:

@@ -233,7 +233,7 @@ def global_options(
     ] = False,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+        typer.Option("--version", "-V", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
     session: Session = ctx.obj

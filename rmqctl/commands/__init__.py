@@ -4,7 +4,8 @@ To add the command `find-gaps`:
 
     1. commands/find_gaps.py with a function `run` (its parameters are the options, its docstring is the help: one line
        below 55 characters, a blank line, the rest) and `EXAMPLES`, the lines that help and man page show
-    2. a line in COMMANDS below; a group of commands is a module with `run_<name>` functions, and a line in GROUPS
+    2. a line in COMMANDS below, and its first word in PANELS; a group of commands is a module with `run_<name>`
+       functions, and a line in GROUPS
     3. schemas/find-gaps.json, the form of its --format json document, in the words of schemas/vocabulary.json:
        tests/cli/draft_schema.py drafts it from documents that the command printed
     4. `python -m rmqctl.manpages man` writes its man page; optional module values of the man page:
@@ -71,7 +72,6 @@ class CommandPlace:
         return importlib.import_module(f"rmqctl.commands.{self.module}")
 
 
-# In the order in which `rmqctl --help` lists them.
 COMMANDS = (
     CommandPlace("info", "info"),
     CommandPlace("doctor", "doctor"),
@@ -125,6 +125,36 @@ COMMANDS = (
     CommandPlace("quarantine list", "quarantine", "run_list"),
     CommandPlace("quarantine purge", "quarantine", "run_purge"),
 )
+
+PANELS = {
+    "Look": ("info", "doctor", "check", "simulate", "lag", "usage", "report", "audit"),
+    "Find and read": ("find", "get", "index-query", "sql", "dump", "stale", "timeline"),
+    "Repair": ("recover", "truncate-dirty", "rebuild", "salvage", "clean-expired", "checkpoint", "compaction"),
+    "Write and serve": ("put", "serve", "stats", "flush", "stop", "flush-bench"),
+    "Copy and convert": ("export", "receive", "send", "diff", "fingerprint"),
+    "Tables and settings": ("config", "delay", "timer", "transaction", "filter", "schema"),
+    "Undo": ("undo", "quarantine"),
+}
+"""The words of `rmqctl --help` by panel; what is asked for daily comes first."""
+FOREIGN = {
+    "querymsgbyid": ("get --msg-id ID",),
+    "querymsgbykey": ("index-query TOPIC KEY",),
+    "querymsgbyuniquekey": ("index-query TOPIC KEY",),
+    "querymsgbyoffset": ("get TOPIC --queue N --offset N --max 1",),
+    "consumerprogress": ("lag",),
+    "brokerstatus": ("info", "stats"),
+    "topicstatus": ("usage --by topic,queue",),
+    "topiclist": ("usage",),
+    "ls": ("info", "usage --by topic,queue"),
+    "cat": ("get TOPIC", "dump KIND FILE"),
+    "tail": ("get TOPIC --follow",),
+    "grep": ("find TEXT",),
+    "verify": ("check",),
+    "fsck": ("check",),
+    "repair": ("doctor", "recover --dry-run"),
+    "dump-log": ("dump commitlog",),
+}
+"""Words of other tools in lower case, and the commands that do it. Source: mqadmin (4.9.8), Kafka's tools, Unix."""
 
 GROUPS = {
     "config": "Show and mend a broker's settings and its tables",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from rmqctl import version
-from rmqctl.app import app
-from rmqctl.commands import COMMANDS
+from rmqctl.app import app, main
+from rmqctl.commands import COMMANDS, FOREIGN, PANELS
 from rmqctl.environment import Environment
-from rmqctl.exit_codes import exit_code_of
-from store import Message, errors, open_store
+from rmqctl.exit_codes import OK, USAGE, exit_code_of
+from store import Message, __version__, errors, open_store
 from store.files import Filesystem
 from tests.cli.running import rmqctl
 from tests.support.stores import make_store
@@ -28,7 +29,43 @@ def test_help_lists_every_command_within_eighty_columns() -> None:
     for path in PATHS:
         assert f"  {path[0]} " in run.stdout
     assert max(map(len, run.stdout.splitlines())) <= 80
-    assert "..." not in run.stdout.split("Commands:")[1]
+    assert "..." not in run.stdout.split("Look:")[1]
+
+
+def test_help_has_each_command_in_one_panel_of_at_most_eight() -> None:
+    shown = [word for words in PANELS.values() for word in words]
+    assert sorted(shown) == sorted({path[0] for path in PATHS})
+    assert max(map(len, PANELS.values())) <= 8
+
+
+def test_the_readme_lists_every_command() -> None:
+    readme = Path(__file__).parents[2].joinpath("README.md").read_text("utf-8")
+    table = readme.split("| command | what it does |\n")[1].split("\n\n")[0]
+    listed = set(re.findall(r"`([a-z]+(?:[ -][a-z]+)*)", table))
+    assert [path for path in map(" ".join, PATHS) if path not in listed] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        (["help"], "Usage: rmqctl [OPTIONS] COMMAND [ARGS]..."),
+        (["help", "lag"], "Usage: rmqctl lag [OPTIONS]"),
+        (["help", "config", "show"], "Usage: rmqctl config show [OPTIONS] [TABLE]"),
+        (["-V"], f"rmqctl {__version__}"),
+    ],
+)
+def test_help_and_version_have_a_second_way(words: list[str], first: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == OK
+    assert capsys.readouterr().out.splitlines()[0] == first
+
+
+@pytest.mark.parametrize("word", FOREIGN)
+def test_a_word_of_another_tool_names_commands_that_are_there(word: str) -> None:
+    run = rmqctl(word.upper(), "-l")
+    assert run.code == USAGE
+    for words in FOREIGN[word]:
+        assert f"`rmqctl {words}`" in run.err
+        assert words.split()[0] in {path[0] for path in PATHS}
 
 
 def test_help_imports_no_heavy_library() -> None:
