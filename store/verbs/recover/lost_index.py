@@ -84,7 +84,8 @@ def _gaps(files: list[IndexFile], log: Stretch, to_stop: bool) -> Iterator[Stret
 
 def _have_keys(opened: OpenedStore, gaps: Iterable[Stretch], progress: Progress | None) -> bool:
     """Whether a record in a gap has a key; verified stretches are not read."""
-    hasher, known = KeyHasher(with_tags=opened.index.with_tags), index_verified_until(opened)
+    # Tags alone tell nothing: before 5.4 they had no entry.
+    hasher, known = KeyHasher(), index_verified_until(opened)
     for gap in (Stretch(max(gap.start, known), gap.stop) for gap in gaps):
         for run in _runs(opened, gap):
             if any(len(keys.hashes) for keys in hasher.keys_of(run)):
