@@ -107,7 +107,8 @@ def _plan_result(command: str, change: Change, consent: ChangeOptions, facts: Ma
     steps = f"would change the store in {count(len(change.actions), 'step')}{_losses(change)}"
     verdict = "nothing to change" if change.is_empty else steps
     has_findings = is_lossy or bool(change.notes or change.damaged or change.foreign)
-    return Result(command, {"applied": False, **facts}, tables, FINDINGS if has_findings else OK, verdict)
+    code = FINDINGS if has_findings else OK
+    return Result(command, {"applied": False, **facts}, tables, code, verdict, is_plan=True)
 
 
 def _losses(change: Change) -> str:

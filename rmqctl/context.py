@@ -233,10 +233,11 @@ class Session:
                 raise typer.BadParameter(f"{target} is inside of {store}, which is only read; name another folder")
 
     def look(self, *, color: bool | None = None) -> Look:
-        """How people see results: as wide as the terminal unless --wide, 80 columns where there is none."""
+        """Fit results to the terminal; with --wide, in pipes and in files they are as wide as they are."""
         from rmqctl.tables import Look
 
-        width = None if self.options.wide else self.environment.columns()
+        fits = self.environment.stdout.isatty() and not self.options.wide
+        width = self.environment.columns() if fits else None
         return Look(width, self.color if color is None else color, self.options.time)
 
     def show(self, result: Result) -> None:

@@ -11,12 +11,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_WHOLE_NAMES = {"change_id", "msg_id", "state", "status", "severity"}
-_LONGEST_WHOLE_NAME = 32
+_WHOLE_NAMES = {"change_id", "msg_id", "uniq_key", "state", "status", "severity"}
+"""Columns that are never folded: what is copied from the screen, and words that are read at a glance."""
+_LEAST_WANTED = (
+    "properties", "property_bytes", "property_size", "prepared_transaction_offset", "body_crc", "body_size",
+    "tags_code", "flag", "sys_flag", "reconsume_times", "compression", "body_state", "crc_ok", "born_host",
+    "store_host", "born_timestamp_ms", "file", "bytes", "size", "log_offset", "keys", "tags", "body",
+)  # fmt: skip
+"""Columns that are left out first, where a line has no room for all; then those at the right."""
 _LEAST_WIDTHS = {"file": 21, "topic": 19, "name": 30}
 """So that a segment's name is never torn, nor most settings' names, and a topic can be recognised."""
 _LEAST_WIDTH = 8
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\S*")
+MOMENT = re.compile(r"(?P<date>\d{4}-\d\d-\d\d)T(?P<time>\d\d:\d\d:\d\d\.\d{3}\S*)")
 # A piece of text that stays on one line: a moment's date, or letters up to a blank, a slash or a comma.
 _PIECES = re.compile(r"\d{4}-\d\d-\d\dT(?=\d\d:)|[^\s/,]+[/,]?|[/,]|\s+")
 _WORDS_OF_A_NAME = re.compile(r"[^_]*_|[^_]+")
@@ -34,11 +40,11 @@ class Column:
         """Columns of the terminal needed at least; a moment may go on two lines unless `whole_moments`."""
         longest = max(map(text_width, self.cells), default=0)
         header = max((text_width(word) for word in _WORDS_OF_A_NAME.findall(self.header)), default=0)
-        if any(map(_MOMENT.fullmatch, self.cells)):
+        if any(map(MOMENT.fullmatch, self.cells)):
             if whole_moments:
                 return max(header, longest)
             return max(header, *(text_width(piece) for cell in self.cells for piece in _PIECES.findall(cell)))
-        if self.numeric or (self.header in _WHOLE_NAMES and longest <= _LONGEST_WHOLE_NAME):
+        if self.numeric or self.header in _WHOLE_NAMES:
             return max(header, longest)
         return max(header, min(longest, _LEAST_WIDTHS.get(self.header, _LEAST_WIDTH)))
 
@@ -54,17 +60,25 @@ class Column:
 def fit_columns(columns: Sequence[Column], width: int, gap: int) -> list[Column]:
     """The columns folded so that a line of them, `gap` blanks between two, has `width` at most.
 
-    Columns for which there is no room are left out, from the right. The first one always stays.
+    Columns for which there is no room are left out, the least wanted first. The first one always stays.
     """
-    count = len(columns)
-    least = [column.least_width(whole_moments=True) for column in columns]
-    if sum(least) + gap * (count - 1) > width:
-        least = [column.least_width(whole_moments=False) for column in columns]
-    while count > 1 and sum(least[:count]) + gap * (count - 1) > width:
-        count -= 1
-    room = width - gap * (count - 1)
-    widths = _share(least[:count], [column.natural_width() for column in columns[:count]], room)
-    return [column.folded(one) for column, one in zip(columns[:count], widths, strict=True)]
+    kept = list(columns)
+    least = [column.least_width(whole_moments=True) for column in kept]
+    if sum(least) + gap * (len(kept) - 1) > width:
+        least = [column.least_width(whole_moments=False) for column in kept]
+    while len(kept) > 1 and sum(least) + gap * (len(kept) - 1) > width:
+        at = _least_wanted(kept)
+        del kept[at], least[at]
+    room = width - gap * (len(kept) - 1)
+    widths = _share(least, [column.natural_width() for column in kept], room)
+    return [column.folded(one) for column, one in zip(kept, widths, strict=True)]
+
+
+def _least_wanted(columns: Sequence[Column]) -> int:
+    """Find the column to leave out next; the first one always stays."""
+    names = [column.header for column in columns[1:]]
+    named = (names.index(name) + 1 for name in _LEAST_WANTED if name in names)
+    return next(named, len(columns) - 1)
 
 
 def _share(least: Sequence[int], natural: Sequence[int], room: int) -> list[int]:

@@ -64,6 +64,10 @@ class Result:
     verdict: str | Callable[[], str] = ""
     is_summary: bool = False
     """Whether CSV and JSON lines hold one row with everything, and not the rows of the first table."""
+    is_plan: bool = False
+    """Whether people see the tables first, of a long one the first rows, and no losses that are none."""
+    main_facts: Sequence[str] = ()
+    """The facts that a terminal shows; all where it is empty."""
 
     @property
     def schema(self) -> str:

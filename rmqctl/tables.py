@@ -3,7 +3,9 @@
 1. every value becomes a text cell                          show.py
 2. each column gets a width: what it needs at least, and its share of what is left          layout
 3. cells are folded to it, at blanks and slashes; numbers and names that are copied are never folded
-4. columns for which there is no room even so are dropped from the right, and named below the table
+4. columns for which there is no room even so are left out, the least wanted first, and named below the table
+
+In a pipe or a file no cell is folded and no column left out.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TextIO
 
-from rmqctl.layout import Column, fit_columns, fold
+from rmqctl.layout import MOMENT, Column, fit_columns, fold
 from rmqctl.result import Result, Table
 from rmqctl.show import TimeForm, escape_controls, is_number, show_value, words
 
@@ -36,6 +38,10 @@ class Block:
     noun: str = ""
     title: str = ""
     dropped: list[str] = field(default_factory=list)
+    more: int = 0
+    """Rows that are not shown."""
+    date: str = ""
+    """Of all moments in the table, where they share one and do not show it."""
 
 
 def render_plain(result: Result, stream: TextIO, look: Look) -> None:
@@ -53,7 +59,7 @@ def _render_tabulate(result: Result, stream: TextIO, look: Look, style: str, hea
 
     # tabulate would make a column two blanks wider than its heading.
     tabulate.MIN_PADDING = 0
-    blocks = _blocks(result, look.times)
+    blocks = _blocks(result, look)
     lead = _write_verdict(result, stream, look.width, str)
     for block in blocks:
         stream.write(lead)
@@ -84,11 +90,12 @@ def render_rich(result: Result, stream: TextIO, look: Look) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    blocks = _blocks(result, look.times)
+    blocks = _blocks(result, look)
     # Not asked of the terminal: --color always is for pipes too.
     colors: Literal["standard"] | None = "standard" if look.color else None
     console = Console(file=stream, force_terminal=look.color, color_system=colors, highlight=False, width=10_000)
-    lead = _write_verdict(result, stream, look.width, lambda text: f"\x1b[1m{text}\x1b[0m" if look.color else text)
+    start = f"\x1b[1;{_tone(result)}m" if look.color else ""
+    lead = _write_verdict(result, stream, look.width, lambda text: f"{start}{text}\x1b[0m" if start else text)
     for block in blocks:
         stream.write(lead)
         lead = "\n"
@@ -115,17 +122,24 @@ def render_rich(result: Result, stream: TextIO, look: Look) -> None:
 
 
 _STYLES = {
-    "FOUND": "green",
-    "PUT_OK": "green",
-    "ok": "green",
-    "keep": "green",
-    "remove": "red",
-    "cut": "red",
-    "delete": "red",
-    "bad": "red",
-    "write": "yellow",
-    "patch": "yellow",
+    **dict.fromkeys(("FOUND", "PUT_OK", "ok", "keep", "sound", "certain", "intact", "delivered", "committed"), "green"),
+    **dict.fromkeys(("remove", "cut", "delete", "bad", "lost", "damaged", "damage", "missing", "blocked"), "red"),
+    **dict.fromkeys(("write", "patch", "partial", "doubtful", "assumed", "duplicate", "in-doubt", "stale"), "yellow"),
 }
+_RED, _YELLOW, _GREEN = 31, 33, 32
+_WORST_RANK = 2
+"""Of what doctor finds, up to which messages are lost or a broker does not start."""
+_MOST_ROWS = 20
+"""Of a plan on a terminal."""
+
+
+def _tone(result: Result) -> int:
+    """The colour of the verdict: red for losses, yellow for findings; the words say the same."""
+    facts = result.read_facts()
+    is_lost = any(facts.get(name) for name in ("lost_messages", "damaged_count", "deleted_unconsumed"))
+    if is_lost or 0 < int(facts.get("worst_rank") or 0) <= _WORST_RANK:
+        return _RED
+    return _YELLOW if result.final_exit_code() else _GREEN
 
 
 def _write_verdict(result: Result, stream: TextIO, width: int | None, style: Callable[[str], str]) -> str:
@@ -138,8 +152,12 @@ def _write_verdict(result: Result, stream: TextIO, width: int | None, style: Cal
 
 
 def _write_dropped(block: Block, stream: TextIO, width: int | None) -> None:
+    if block.more:
+        stream.write(f"and {block.more:,} more (--wide)\n")
+    if block.date:
+        stream.write(f"times are of {block.date}\n")
     if block.dropped:
-        line = f"not shown for want of room: {', '.join(block.dropped)} (--wide)"
+        line = f"not shown: {', '.join(block.dropped)} (--wide)"
         stream.write((fold(line, width) if width is not None else line) + "\n")
 
 
@@ -147,30 +165,57 @@ def _fit(block: Block, width: int | None, gap: int) -> None:
     """Folds the block's cells to `width`, and drops the columns that don't fit."""
     if width is None:
         return
+    if block.headers:
+        _share_date(block)
     cells = list(zip(*block.rows, strict=True))
     headers = block.headers or ["", ""]
     # The names of facts stay whole, as numbers do.
     whole = block.numeric if block.headers else [True, False]
     columns = [Column(*parts) for parts in zip(headers, cells, whole, strict=True)]
     kept = fit_columns(columns, width, gap)
-    block.dropped = list(headers[len(kept) :])
-    block.numeric = block.numeric[: len(kept)]
     if block.headers:
+        shown = {column.header.replace("\n", "") for column in kept}
+        block.dropped = [name for name in headers if name not in shown]
         block.headers = [column.header for column in kept]
+        block.numeric = [column.numeric for column in kept]
     block.rows = [list(row) for row in zip(*(column.cells for column in kept), strict=True)]
 
 
-def _blocks(result: Result, times: TimeForm) -> Iterator[Block]:
-    """Facts first, then each table; titles only for several tables.
+def _share_date(block: Block) -> None:
+    """Takes the date out of a table's moments, where all have the same one."""
+    moments = [match for row in block.rows for cell in row if (match := MOMENT.fullmatch(cell))]
+    dates = {match["date"] for match in moments}
+    if len(dates) == 1:
+        block.date = dates.pop()
+        block.rows = [[MOMENT.sub(r"\g<time>", cell) for cell in row] for row in block.rows]
+
+
+def _blocks(result: Result, look: Look) -> Iterator[Block]:
+    """Facts first, then each table, and of a plan the other way round; titles only for several tables.
 
     All rows are read here.
     """
-    tables = [_table_block(table, times, len(result.tables) > 1) for table in result.tables]
+    tables = [_table_block(table, look.times, len(result.tables) > 1) for table in result.tables]
     # Only of the main list is it worth a line that it is empty.
     tables = [block for number, block in enumerate(tables) if block.rows or not number]
+    facts = _facts_block(result, look)
+    if not result.is_plan:
+        return iter([*facts, *tables])
+    if look.width is not None and len(tables[0].rows) > _MOST_ROWS:
+        tables[0].more = len(tables[0].rows) - _MOST_ROWS
+        tables[0].rows = tables[0].rows[:_MOST_ROWS]
+    return iter([*tables, *facts])
+
+
+def _facts_block(result: Result, look: Look) -> list[Block]:
+    """The facts that are known; on a terminal the main ones, and of a plan no losses that are none."""
     facts = {name: value for name, value in result.read_facts().items() if value is not None}
-    rows = [[name, show_value(name, value, times)] for name, value in facts.items()]
-    return iter([*([Block([], rows, [False, False])] if facts else []), *tables])
+    if result.is_plan:
+        facts = {name: value for name, value in facts.items() if value or not name.startswith("lost_")}
+    kept = [name for name in facts if look.width is None or not result.main_facts or name in result.main_facts]
+    rows = [[name, show_value(name, facts[name], look.times)] for name in kept]
+    dropped = [name for name in facts if name not in kept]
+    return [Block([], rows, [False, False], dropped=dropped)] if kept else []
 
 
 def _table_block(table: Table, times: TimeForm, with_title: bool) -> Block:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,13 +18,19 @@ if TYPE_CHECKING:
 EXAMPLES = ("rmqctl --store /data/store info", "rmqctl --store /data/store --format json info")
 EXIT_CODES = {1: "Something is missing, behind or wrong."}
 SEE_ALSO = ("check", "simulate", "dump", "config settings")
+MAIN_FACTS = (
+    "compat", "is_closed", "lock_holder", "log_bytes", "min_log_offset", "log_end", "last_ms", "topic_count",
+    "message_count", "queues_built_to", "index_built_to", "disk_used_percent", "next_command",
+)  # fmt: skip
+"""So that the verdict, the problems and these fit 80 columns and 24 lines."""
+Settings = Annotated[bool, typer.Option("--settings", help="Also the settings that are not at their default.")]
 
 
-def run(ctx: typer.Context) -> Result:
+def run(ctx: typer.Context, show_settings: Settings = False) -> Result:
     """Show a store's kind, sizes and state.
 
     The broker line and the sign for it, sizes, offsets, first and last time, topics, queues, index, who holds the lock,
-    free space, settings that are not at their default, what is missing or behind, and the command to run next. Reads
+    free space, what is missing or behind, and the command to run next. Reads
     file lists, headers and the log's tail, and a log of up to 1 GiB whole, to name lost files of queues and index. It
     works on stores that no other command opens: RocksDB, damaged ones, one in use. Exit code 1 when something is
     missing, behind or wrong.
@@ -50,12 +56,13 @@ def run(ctx: typer.Context) -> Result:
     tables = [
         Table("problems", [_row(problem) for problem in info.problems], ("what", "detail", "command")),
         Table("structures", [{"name": one.name, "file": one.file, "detail": one.detail} for one in info.structures]),
-        Table("settings", settings),
+        *([Table("settings", settings)] if show_settings or session.format.is_for_programs else []),
     ]
     if not session.format.is_for_programs:
         tables = [table for table in tables if table.rows]
     code = FINDINGS if info.problems else OK
-    return Result("info", _facts(session, info), tables, code, _verdict(info), is_summary=True)
+    facts = _facts(session, info)
+    return Result("info", facts, tables, code, _verdict(info), is_summary=True, main_facts=MAIN_FACTS)
 
 
 def _verdict(info: StoreInfo) -> str:

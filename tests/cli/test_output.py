@@ -80,7 +80,7 @@ def test_a_summary_is_one_row_of_everything() -> None:
 
 @pytest.mark.parametrize("form", [Format.TABLE, Format.PLAIN, Format.MARKDOWN])
 def test_people_see_times_as_dates_and_no_control_characters(form: Format) -> None:
-    text = shown(form, width=120)
+    text = shown(form, width=None)
     assert "1970-01-01T00:00:01.000Z" in text
     assert "\x1b" not in text
     assert "\\x1b[31mred\\nline" in text
@@ -154,15 +154,70 @@ def test_on_a_narrow_terminal_no_segment_name_and_no_moment_is_torn() -> None:
     out = shown(Format.TABLE, Result("usage", {}, [Table("usage", [row])]))
     lines = [line.split() for line in out.splitlines()]
     assert any("00000000001073741824" in words for words in lines)
-    assert any(words.count("1970-01-01T") == 2 for words in lines)
+    assert any([word.startswith("00:00:00.00") for word in words].count(True) == 2 for words in lines)
+    assert "times are of 1970-01-01" in out
     assert "12.50 %" in out
+
+
+@pytest.mark.parametrize(
+    ("moments", "cells", "note"),
+    [
+        ((1, 86_399_999), ["00:00:00.001Z", "23:59:59.999Z"], "times are of 1970-01-01\n"),
+        ((1, 86_400_000), ["1970-01-01T00:00:00.001Z", "1970-01-02T00:00:00.000Z"], ""),
+    ],
+)
+def test_times_lose_the_date_that_all_rows_share(moments: tuple[int, int], cells: list[str], note: str) -> None:
+    result = Result("get", {}, [Table("messages", [{"first_ms": moments[0], "last_ms": moments[1]}])])
+    lines = shown(Format.PLAIN, result).splitlines(keepends=True)
+    assert (lines[2].split(), "".join(lines[3:])) == (cells, note)
+    assert "T00:00:00.001Z" in shown(Format.PLAIN, result, None)
+
+
+def test_the_least_wanted_columns_go_first_and_ids_are_whole() -> None:
+    uniq_key = "7F0000010012345600000000ABCD0000"
+    row = {"topic": "Orders", "body": "x" * 40, "tags": "y" * 20, "uniq_key": uniq_key, "queue_offset": 1 << 60}
+    text = shown(Format.PLAIN, Result("get", {}, [Table("messages", [row])]), 64)
+    assert uniq_key in text
+    assert "not shown: body, tags (--wide)" in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "more"), [(20, ""), (21, "and 1 more (--wide)\n"), (1020, "and 1,000 more (--wide)\n")]
+)
+def test_a_terminal_shows_the_first_rows_of_a_plan(rows: int, more: str) -> None:
+    result = Result("rebuild", {"lost_messages": 0}, [Table("actions", [{"n": n} for n in range(rows)])], is_plan=True)
+    assert shown(Format.PLAIN, result) == "\n".join(["n".rjust(2), "--", *(f"{n:2}" for n in range(20))]) + "\n" + more
+    assert len(shown(Format.PLAIN, result, None).splitlines()) == rows + 2
+
+
+def test_a_terminal_shows_the_main_facts_and_names_the_others() -> None:
+    result = Result("info", {"compat": "4.9", "free_bytes": 1}, main_facts=("compat",))
+    assert shown(Format.PLAIN, result) == "compat  4.9\nnot shown: free_bytes (--wide)\n"
+    assert shown(Format.PLAIN, result, None) == "compat      4.9\nfree_bytes  1 B\n"
+
+
+@pytest.mark.parametrize(
+    ("facts", "code", "color"),
+    [
+        ({}, 0, 32),
+        ({"lost_messages": 0}, 1, 33),
+        ({"lost_messages": 1}, 1, 31),
+        ({"worst_rank": 2}, 1, 31),
+        ({"worst_rank": 3}, 1, 33),
+        ({"worst_rank": 0}, 0, 32),
+    ],
+)
+def test_the_verdict_has_the_colour_of_what_it_says(facts: dict[str, int], code: int, color: int) -> None:
+    stream = io.StringIO()
+    render(Result("doctor", dict(facts), exit_code=code, verdict="so"), Format.TABLE, stream, Look(80, color=True))
+    assert stream.getvalue().startswith(f"\x1b[1;{color}mso\x1b[0m\n")
 
 
 def test_columns_without_room_are_dropped_and_named_and_wide_shows_them() -> None:
     row = {"topic": "Orders", "first_ms": 1, "last_ms": 2, "messages": (1 << 63) - 1}
     result = Result("usage", {}, [Table("usage", [row])])
     for form in (Format.TABLE, Format.PLAIN):
-        assert "not shown for want of room: messages (--wide)" in shown(form, result, 50)
+        assert "not shown: messages (--wide)" in shown(form, result, 50)
         assert str((1 << 63) - 1) in shown(form, result, None)
 
 

@@ -33,12 +33,12 @@ def test_every_command_of_the_story_prints_what_the_readme_shows(
     blocks = story()
     codes = [("info", 1), ("doctor", 1), ("find", 0), ("salvage", 1), ("doctor", 1), ("find", 0)]
     for (words, shown), expected in zip(blocks, codes, strict=True):
-        run = rmqctl(*words.split())
+        run = rmqctl(*words.split(), terminal=True)
         assert (words.split()[2], run.code) == expected, run.err
         assert told(run.out) == told(shown), words
 
 
 def test_the_first_command_prints_what_the_readme_shows() -> None:
     shown = README.read_text("utf-8").split("would become:\n\n```\n")[1].split("```\n")[0]
-    run = rmqctl("recover", "--abnormal", "--dry-run", store=golden("aborted").store)
+    run = rmqctl("recover", "--abnormal", "--dry-run", store=golden("aborted").store, terminal=True)
     assert told(run.out) == told(shown)

@@ -67,7 +67,19 @@ def test_a_damaged_store_has_every_section_and_requests_nothing(copy_of: CopyOf,
     before = snapshot(root)
     text = write_report(root, tmp_path / "report.html", 1)
     page = Page(text)
-    wanted = ["facts", "findings", "start-4.9", "start-5.3", "usage", "timeline", "queues", "lag", "config", "settings"]
+    wanted = [
+        "facts",
+        "findings",
+        "start-4.9",
+        "start-5.3",
+        "start-5.5",
+        "usage",
+        "timeline",
+        "queues",
+        "lag",
+        "config",
+        "settings",
+    ]
     assert page.sections == wanted
     assert page.requests == []
     assert not re.search(r"url\(|@import", text)

@@ -56,8 +56,8 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
 
 
 def _begins_record(opened: OpenedStore, log_offset: int) -> bool:
-    """Whether a record begins there, in front of the log's end."""
+    """Whether a record begins there, behind the log's first byte and in front of its end."""
     try:
-        return opened.log.lookup(log_offset) is not None
+        return log_offset > 0 and opened.log.lookup(log_offset) is not None
     except DamagedRecord:
         return False
