@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "rmqctl --store /data/store lag",
-    "rmqctl --store /data/store lag --group billing --topic Orders",
+    "rmqctl --store /data/store lag --group billing --topic Orders --queues",
 )
 SEE_ALSO = ("clean-expired", "get")
 FILES = ("config", "consumequeue", "commitlog")
+GROUP_COLUMNS = ("group", "state", "lag", "lag_bytes", "lag_seconds", "deleted", "queue_count")
 COLUMNS = ("group", "topic", "queue_id", "state", "lag", "lag_bytes", "lag_seconds", "consumed_offset", "max_offset")
 WRONG_STATES = ("below-min", "beyond-max", "no-queue")
 
@@ -30,8 +31,11 @@ def run(
     ctx: typer.Context,
     group: Annotated[str | None, typer.Option(help="Only this consumer group.", autocompletion=complete_group)] = None,
     topic: Annotated[str | None, typer.Option(help="Only this topic.", autocompletion=complete_topic)] = None,
+    queues: Annotated[bool, typer.Option("--queues", help="A row for each queue of a group.")] = False,
 ) -> Result:
     """Show how far each consumer group is behind.
+
+    One row for each group, the worst first; --queues gives one for each of its queues.
 
     Holds config/consumerOffset.json, its .bak where a broker would load that, or its .tmp where it would load none,
     against each queue's minimum and maximum: lag in messages, bytes and time. Names offsets outside of their queue,
@@ -64,7 +68,11 @@ def run(
         for kind, counts in (("retry", report.retry), ("dead-letter", report.dead_letter))
         for name, count in counts.items()
     ]
-    tables = [Table("queues", [asdict(row) for row in report.queues], COLUMNS), Table("retry_topics", topics)]
+    by_queue = Table("queues", [asdict(row) for row in report.queues], COLUMNS)
+    by_group = Table("groups", [asdict(row) for row in report.by_group()], GROUP_COLUMNS)
+    both = [by_queue, by_group] if queues else [by_group, by_queue]
+    shown = both if session.format.is_for_programs else both[:1]
+    tables = [*shown, Table("retry_topics", topics)]
     return Result("lag", facts, tables, FINDINGS if wrong or unknown else OK, unknown or _verdict(report, wrong))
 
 

@@ -51,6 +51,30 @@ class QueueLag:
     first_unconsumed_ms: int = -1
 
 
+STATES = ("below-min", "no-queue", "beyond-max", "behind", "ok")
+"""The worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """One consumer group over its queues.
+
+    state        the worst of its queues
+    wrong_offset_count  queues whose offset is outside of them
+    lag_seconds  the greatest of its queues
+    """
+
+    group: str
+    state: str
+    lag: int
+    lag_bytes: int
+    lag_seconds: float
+    deleted: int
+    wrong_offset_count: int
+    topic_count: int
+    queue_count: int
+
+
 @dataclass(frozen=True, slots=True)
 class LagReport:
     """The lag of every group, and the groups and topics around it.
@@ -70,6 +94,28 @@ class LagReport:
     groups: frozenset[str] = frozenset()
     topics: frozenset[str] = frozenset()
     is_loaded: bool = True
+
+    def by_group(self) -> list[GroupLag]:
+        """Sum up each group; the worst state first, then the greatest lag."""
+        queues: dict[str, list[QueueLag]] = {}
+        for row in self.queues:
+            queues.setdefault(row.group, []).append(row)
+        found = (_sum_up(group, rows) for group, rows in queues.items())
+        return sorted(found, key=lambda one: (STATES.index(one.state), -one.lag, one.group))
+
+
+def _sum_up(group: str, rows: list[QueueLag]) -> GroupLag:
+    return GroupLag(
+        group,
+        state=min((row.state for row in rows), key=STATES.index),
+        lag=sum(max(0, row.lag) for row in rows),
+        lag_bytes=sum(row.lag_bytes for row in rows),
+        lag_seconds=max(row.lag_seconds for row in rows),
+        deleted=sum(row.deleted for row in rows),
+        wrong_offset_count=sum(row.state in STATES[:3] for row in rows),
+        topic_count=len({row.topic for row in rows}),
+        queue_count=len(rows),
+    )
 
 
 def review_lag(

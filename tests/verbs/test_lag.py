@@ -112,3 +112,42 @@ def test_offsets_that_only_tmp_holds_are_shown_and_said_to_be_ignored_by_a_broke
     run = rmqctl("--format", "json", "lag", store=root)
     assert (run.json["offsets_file"], run.json["group_count"]) == ("consumerOffset.json.tmp", 1)
     assert "which it ignores" in run.err
+
+
+def test_a_group_has_one_row_and_the_worst_comes_first(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    with open_store(root) as store:
+        tops = {queue: store.max_offset("TopicA", queue) for queue in (0, 1)}
+    report = with_offsets(
+        root,
+        {
+            "TopicA@even": tops,
+            "TopicA@little": {0: tops[0] - 1, 1: tops[1]},
+            "TopicA@much": {0: tops[0] - 3, 1: tops[1] - 2},
+            "TopicA@beyond": {0: tops[0] + 1, 1: tops[1] - 9},
+            "Gone@gone": {0: 5},
+        },
+    )
+    rows = [(one.group, one.state, one.lag, one.wrong_offset_count, one.queue_count) for one in report.by_group()]
+    assert rows == [
+        ("gone", "no-queue", 0, 1, 1),
+        ("beyond", "beyond-max", 9, 1, 2),
+        ("much", "behind", 5, 0, 2),
+        ("little", "behind", 1, 0, 2),
+        ("even", "ok", 0, 0, 2),
+    ]
+    much = next(one for one in report.by_group() if one.group == "much")
+    queues = [one for one in report.queues if one.group == "much"]
+    assert (much.lag_bytes, much.lag_seconds) == (
+        sum(one.lag_bytes for one in queues),
+        max(one.lag_seconds for one in queues),
+    )
+
+
+def test_queues_are_listed_on_demand(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    with_offsets(root, {"TopicA@G": {0: 1, 1: 1}})
+    by_group = [json.loads(line) for line in rmqctl("-f", "jsonl", "lag", store=root).out.splitlines()]
+    by_queue = [json.loads(line) for line in rmqctl("-f", "jsonl", "lag", "--queues", store=root).out.splitlines()]
+    assert [(row["group"], row["queue_count"]) for row in by_group] == [("G", 2)]
+    assert [(row["group"], row["queue_id"]) for row in by_queue] == [("G", 0), ("G", 1)]
