@@ -39,6 +39,8 @@ PAIRS: Mapping[str, Pairs] = {
         ("--log-offset", "TOPIC --queue --max --tags --sql --group --one-call --follow", _ONE_MESSAGE),
         ("--offset", "--since --msg-id --log-offset", "each is a place to begin at"),
         ("--since", "--msg-id --log-offset", "each is a place to begin at"),
+        ("--last", "--max --offset --follow --one-call --msg-id --log-offset", "the last messages are asked for"),
+        ("--until", "--follow --one-call --msg-id --log-offset", "it is an end"),
         ("--msg-id", "--log-offset", "each is the place of a message"),
         ("--tags", "--sql", "each is a filter"),
         ("--group", "--tags --sql", "a group has a filter of its own"),

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Self, TextIO, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.hints import describe
 from rmqctl.messages import BodyOption, MessageRows, OnlySound, Outer, StoredBody
-from rmqctl.output import Format
-from rmqctl.programs import json_for
+from rmqctl.queue_reading import QueueReading, Span
 from rmqctl.raw_records import RecordWriter
 from rmqctl.result import Result, Table
-from rmqctl.show import count, did_you_mean, list_some, show_value
-from rmqctl.watching import FileWatcher
+from rmqctl.show import did_you_mean, list_some
 
 if TYPE_CHECKING:
-    from store import MessageIterator, MessageStore, ReadableStore, StoredMessage
-    from store.engine.serving import StoreClient
+    from store import MessageStore, ReadableStore, StoredMessage
 
 EXAMPLES = (
     "rmqctl --store /data/store get OrderTopic --queue 3 --offset 100 --max 10",
     "rmqctl --store /data/store get OrderTopic --since -15m --tags 'paid || sent'",
+    "rmqctl --store /data/store get OrderTopic --last 20",
     "rmqctl --store /data/store get OrderTopic --sql \"amount > 5 AND region IN ('eu', 'us')\"",
     "rmqctl --store /data/store get OrderTopic --group billing",
     "rmqctl --store /data/store get --msg-id 7F00000100002A9F0000000000000245 --raw > record.bin",
@@ -35,24 +32,27 @@ EXIT_CODES = {1: "Nothing was found, or something of what was found is damaged."
 FILES = ("commitlog", "consumequeue", "consumequeue_ext", "config", "checkpoint", "abort")
 SEE_ALSO = ("index-query", "check", "export")
 REMEDY = "; --only-sound leaves such messages out"
-HOLD_MS = 30_000
-"""How long the process that serves a store is asked to wait; then it is asked again."""
 
 
 Topic = Annotated[str | None, typer.Argument(metavar="TOPIC", help="Topic.", autocompletion=complete_topic)]
 QueueId = Annotated[
     int | None,
     typer.Option(
-        min=0, metavar="N", help="Queue id; one call reads one queue.", show_default="0", autocompletion=complete_queue
+        min=0, metavar="N", help="Only this queue.", show_default="all, in store time", autocompletion=complete_queue
     ),
 ]
 Offset = Annotated[
-    int | None, typer.Option(min=0, metavar="N", help="Queue offset to begin at.", show_default="the queue's first")
+    int | None,
+    typer.Option(
+        min=0, metavar="N", help="Queue offset to begin at; of queue 0 without --queue.", show_default="first"
+    ),
 ]
 Since = Annotated[str | None, typer.Option(metavar="TIME", help="Begin at this store time instead.")]
+Until = Annotated[str | None, typer.Option(metavar="TIME", help="End at this store time.")]
+Last = Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the last N.")]
 MsgId = Annotated[str | None, typer.Option(metavar="ID", help="The one message with this id.")]
 LogOffset = Annotated[int | None, typer.Option(min=0, metavar="N", help="The one message at this log offset.")]
-MaxCount = Annotated[int, typer.Option("--max", min=1, metavar="M", help="Messages at most.")]
+MaxCount = Annotated[int, typer.Option("--max", "--limit", min=1, metavar="M", help="Messages at most.")]
 Tags = Annotated[str | None, typer.Option(metavar="EXPR", help="Only these tags: 'A || B'.")]
 Sql = Annotated[str | None, typer.Option(metavar="EXPR", help="Only what this SQL92 expression selects.")]
 Group = Annotated[
@@ -71,6 +71,8 @@ def run(
     queue: QueueId = None,
     offset: Offset = None,
     since: Since = None,
+    until: Until = None,
+    last: Last = None,
     msg_id: MsgId = None,
     log_offset: LogOffset = None,
     max_count: MaxCount = 32,
@@ -85,11 +87,13 @@ def run(
     outer: Outer = False,
     raw: Raw = False,
 ) -> Result | int:
-    """Read messages of one queue, or one message.
+    """Read messages of a topic or queue, or one message.
+
+    Without --queue the messages of all queues come in the order of their store times.
 
     With --group as a broker answers that group, by config/consumerFilter.json; tag subscriptions are in no file.
 
-    Reads on over queue files until --max or the end of the queue. A record of several messages (5.x) gives one row a
+    Reads on over queue files until --max or the end of the queues. A record of several messages (5.x) gives one row a
     message, with outer_queue_offset, unless --outer. Compressed bodies are decompressed, unless
     --stored-body. A message whose body does not have the record's CRC is shown and marked (crc_ok is false), unless
     --only-sound. Exit code 1 when nothing was found, or something of it is damaged.
@@ -104,58 +108,48 @@ def run(
     if topic is None:
         raise typer.BadParameter("give a TOPIC, or --msg-id or --log-offset")
     since_ms = session.parse_time(since, "--since") if since is not None else None
+    until_ms = session.parse_time(until, "--until") if until is not None else None
     message_filter = _filter(tags, sql)
     opened = _open(session, from_files=raw or group is not None)
+    places = _places(opened, (topic, queue), offset, since_ms, None if tags or sql or group else last)
+    span = Span(None if follow or last else max_count, last, since_ms, until_ms)
+    is_filtered = message_filter if group is None else _subscription(session, opened, topic, group)
     read = partial(
-        _Reading.begin, session, rows, (topic, queue or 0),
-        max_count=None if follow else max_count, one_call=one_call, only_sound=only_sound, outer=outer or raw,
-        message_filter=message_filter if group is None else _subscription(session, opened, topic, group),
+        QueueReading.begin, session, rows, topic, span, is_single=queue is not None or len(places) == 1,
+        one_call=one_call, only_sound=only_sound, outer=outer or raw, message_filter=is_filtered,
     )  # fmt: skip
-    run = read(opened, _start(opened, topic, queue or 0, offset, since_ms))
+    run = read(opened, places)
     _tell_of_queues(session, opened, topic, queue)
     chosen = run.write_raw if raw else run.result
     return _follow(session, run, read, raw, message_filter) if follow else chosen()
 
 
-def _follow(session: Session, first: _Reading, read: Callable[..., _Reading], raw: bool, message_filter: Any) -> int:
-    """Follows a queue by the process that serves the store, and by its files when that has ended."""
+def _places(
+    opened: ReadableStore, asked: tuple[str, int | None], offset: int | None, since_ms: int | None, last: int | None
+) -> dict[int, int]:
+    """The queues to read, and the queue offset to begin at in each."""
+    topic, queue = asked
+    queues = [queue] if queue is not None else [0] if offset is not None else list(opened.queue_ids(topic)) or [0]
+    return {one: _start(opened, topic, one, offset, since_ms, last) for one in queues}
+
+
+def _follow(
+    session: Session, first: QueueReading, read: Callable[..., QueueReading], raw: bool, message_filter: Any
+) -> int:
+    """Follows queues by the process that serves the store, and by its files when that has ended."""
     from store import StoreClosed
 
     try:
         return first.follow(raw, message_filter)
     except StoreClosed:
         session.note("note: the process that served the store has ended; its files are watched")
-        rest = read(session.store.open_for_reading(), first.reader.next_offset)
-        return rest.follow(raw, message_filter)
+        return read(session.store.open_for_reading(), first.places).follow(raw, message_filter)
 
 
 def _open(session: Session, *, from_files: bool) -> ReadableStore:
     """The process that serves the store, else its files; raw records and a group need the files."""
     served = session.store.find_served() if not from_files else None
     return served or session.store.open_for_reading()
-
-
-def _waiter(
-    session: Session, opened: ReadableStore, queue: tuple[str, int], message_filter: Any
-) -> Callable[[int], None]:
-    """The way to wait for a message: by the owner's notice, else by watching the files."""
-    from store.engine.serving import StoreClient
-
-    if isinstance(opened, StoreClient):
-        served = opened
-        return lambda offset: _wait_at(served, queue, offset, message_filter)
-    files = cast("MessageStore", opened)
-    watcher = FileWatcher(session, files.layout, *queue)
-
-    def look_again(offset: int) -> None:
-        watcher.wait()
-        files.refresh()
-
-    return look_again
-
-
-def _wait_at(served: StoreClient, queue: tuple[str, int], offset: int, message_filter: Any) -> None:
-    served.wait_for_message(*queue, offset, HOLD_MS, message_filter)
 
 
 def _check_surroundings(session: Session, *, follow: bool, raw: bool) -> None:
@@ -209,11 +203,15 @@ def _subscription(session: Session, opened: ReadableStore, topic: str, group: st
     return found
 
 
-def _start(opened: ReadableStore, topic: str, queue_id: int, offset: int | None, since_ms: int | None) -> int:
+def _start(
+    opened: ReadableStore, topic: str, queue_id: int, offset: int | None, since_ms: int | None, last: int | None
+) -> int:
     """The queue offset to begin at. A queue whose files are lost is in the store's view from here on."""
     first = opened.min_offset(topic, queue_id)
     if since_ms is not None:
-        return opened.offset_by_time(topic, queue_id, since_ms)
+        first = opened.offset_by_time(topic, queue_id, since_ms)
+    if last is not None:
+        return max(first, opened.max_offset(topic, queue_id) - last)
     return offset if offset is not None else first
 
 
@@ -222,99 +220,8 @@ def _tell_of_queues(session: Session, opened: ReadableStore, topic: str, queue: 
     own = opened.queue_ids(topic)
     if not own:
         session.note(f"no topic is called {topic!r}{did_you_mean(topic, set(opened.topics()))}")
-    elif queue is None and (others := [queue_id for queue_id in own if queue_id]):
-        session.note(f"only queue 0 is read; {topic} also has {list_some(others)} (--queue)")
     elif queue is not None and queue not in own:
         session.note(f"{topic} has no queue {queue}; it has {list_some(own)}")
-
-
-class _Reading:
-    """Messages of one queue on their way to stdout."""
-
-    def __init__(
-        self,
-        session: Session,
-        opened: ReadableStore,
-        reader: MessageIterator,
-        rows: MessageRows,
-        queue: tuple[str, int],
-    ) -> None:
-        self.session, self.store, self.reader, self.rows, self.queue = session, opened, reader, rows, queue
-
-    @classmethod
-    def begin(
-        cls,
-        session: Session,
-        rows: MessageRows,
-        queue: tuple[str, int],
-        opened: ReadableStore,
-        start: int,
-        **chosen: Any,
-    ) -> Self:
-        """Opens a reader of a queue, from the queue offset `start` on.
-
-        chosen  which messages
-        """
-        return cls(session, opened, opened.messages(*queue, start, must_exist=False, **chosen), rows, queue)
-
-    def result(self) -> Result:
-        """The messages as they come, and the facts about them when all have."""
-        table = Table("messages", self._rows(), lambda: self.rows.columns)
-        return Result("get", self._facts, [table], self._exit_code, self._verdict)
-
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        for message in self.reader:
-            yield self.rows.row(message)
-        self.rows.warn_of_damage()
-        for damage in self.reader.damaged:
-            self.session.warn(describe(damage))
-
-    def write_raw(self) -> int:
-        """The records go from file to stdout inside the kernel."""
-        opened = cast("MessageStore", self.store)
-        with RecordWriter(opened, self.session.environment.stdout) as writer:
-            for message in self.reader:
-                writer.write(message.log_offset, message.size)
-        return self._exit_code()
-
-    def follow(self, raw: bool, message_filter: Any) -> int:
-        """Prints messages as they arrive, one a line, until a signal ends it."""
-        wait = _waiter(self.session, self.store, self.queue, message_filter)
-        stdout, form = self.session.environment.stdout, self.session.format
-        while True:
-            if raw:
-                self.write_raw()
-            else:
-                for message in self.reader:
-                    stdout.write(_line(self.rows.row(message), self.rows, form, stdout))
-                    stdout.flush()
-                self.rows.warn_of_undecoded()
-            wait(self.reader.next_offset)
-
-    def _facts(self) -> dict[str, Any]:
-        reader = self.reader
-        return {
-            "status": reader.status.value,
-            "next_offset": reader.next_offset,
-            "min_offset": reader.min_offset,
-            "max_offset": reader.max_offset,
-            "unsound_count": reader.unsound_count,
-            "damaged_count": reader.damaged_count,
-        }
-
-    def _exit_code(self) -> int:
-        reader = self.reader
-        return FINDINGS if reader.damaged or reader.unsound_count or not reader.found_count else OK
-
-    def _verdict(self) -> str:
-        reader = self.reader
-        found = f"{count(reader.found_count, 'message')} found" if reader.found_count else "no message found"
-        unsound = "left out for its body" if reader.only_sound else "with a body that is not what was put"
-        wrong = [
-            *([f"{reader.unsound_count} {unsound}"] if reader.unsound_count else []),
-            *([f"{count(reader.damaged_count, 'record')} unreadable"] if reader.damaged else []),
-        ]
-        return ", ".join([found, *wrong])
 
 
 def _get_one(session: Session, log_offset: int, rows: MessageRows, raw: bool, only_sound: bool) -> Result | int:
@@ -357,9 +264,3 @@ def _write_all(session: Session, opened: MessageStore, messages: Iterable[Stored
     with RecordWriter(opened, session.environment.stdout) as writer:
         for message in messages:
             writer.write(message.log_offset, message.size)
-
-
-def _line(row: dict[str, Any], rows: MessageRows, form: Format, stream: TextIO) -> str:
-    if form.is_for_programs:
-        return json_for(stream, row) + "\n"
-    return "  ".join(show_value(name, row.get(name)) for name in rows.columns if name != "log_offset") + "\n"

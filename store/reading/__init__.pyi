@@ -4,3 +4,4 @@ from store.reading.filter.subscription import SubscriptionFilter as Subscription
 from store.reading.filter.subscription import compile_subscription as compile_subscription
 from store.reading.filter.subscription import load_filters as load_filters
 from store.reading.inside import messages_inside as messages_inside
+from store.reading.merged import MergedMessages as MergedMessages

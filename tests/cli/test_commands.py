@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from store import Message, open_store
 from tests.cli.running import rmqctl
 from tests.support.golden import golden
 from tests.support.processes import command_line, running
@@ -79,13 +80,59 @@ def test_get_shows_every_name_of_the_message_object(new_store: Path) -> None:
     assert list(row) == names.split()
 
 
-def test_get_without_a_queue_reads_queue_0_and_says_which_others_there_are(new_store: Path) -> None:
-    for queue in (1, 3):
-        assert rmqctl("put", "T", "elsewhere", "--queue", queue, store=new_store).code == 0
-    run = rmqctl("--format", "json", "get", "T", store=new_store)
-    assert len(run.json["messages"]) == 3
-    assert "T also has 1, 3 (--queue)" in run.err
-    assert rmqctl("get", "T", "--queue", 0, store=new_store).err == ""
+def places(store: Path, *words: object) -> list[tuple[int, int]]:
+    """Queue and queue offset of each message that get gives."""
+    rows = rmqctl("--format", "jsonl", "get", "T", *words, store=store).rows
+    return [(row["queue_id"], row["queue_offset"]) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def three_queues(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two messages in each of three queues, a second apart, put in the order of WRITTEN."""
+    root, times = tmp_path_factory.mktemp("three") / "store", iter(range(1_800_000_000_000, 1_900_000_000_000, 1000))
+    with open_store(root, read_only=False, clock=lambda: next(times)) as store:
+        for queue, _ in WRITTEN:
+            store.put(Message.of("T", "x", queue_id=queue, tags="even" if queue != 1 else "odd", born_timestamp_ms=1))
+    return root
+
+
+WRITTEN = [(3, 0), (0, 0), (1, 0), (1, 1), (3, 1), (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ((), WRITTEN),
+        (("--max", 2), WRITTEN[:2]),
+        (("--limit", 5), WRITTEN[:5]),
+        (("--last", 1), WRITTEN[-1:]),
+        (("--last", 4), WRITTEN[-4:]),
+        (("--last", 100), WRITTEN),
+        (("--last", 2, "--tags", "odd"), [(1, 0), (1, 1)]),
+        (("--last", 1, "--tags", "odd"), [(1, 1)]),
+        (("--queue", 3), [(3, 0), (3, 1)]),
+        (("--queue", 3, "--last", 1), [(3, 1)]),
+        (("--offset", 1), [(0, 1)]),
+    ],
+)
+def test_get_reads_all_queues_in_store_time(
+    words: tuple[object, ...], wanted: list[tuple[int, int]], three_queues: Path
+) -> None:
+    assert places(three_queues, *words) == wanted
+
+
+@pytest.mark.parametrize(("before", "count"), [(-1, 2), (0, 3), (1, 3)])
+def test_get_ends_at_a_time(before: int, count: int, three_queues: Path) -> None:
+    rows = rmqctl("--format", "jsonl", "get", "T", store=three_queues).rows
+    until = rows[2]["store_timestamp_ms"] + before
+    assert places(three_queues, "--until", until) == WRITTEN[:count]
+    first = rows[1]["store_timestamp_ms"]
+    assert places(three_queues, "--since", first, "--until", until) == WRITTEN[1:count]
+
+
+def test_people_see_the_queue_of_each_message_of_several(three_queues: Path) -> None:
+    assert "queue_id  queue_offset" in rmqctl("get", "T", store=three_queues).out
+    assert "queue_id" not in rmqctl("get", "T", "--queue", 3, store=three_queues).out
 
 
 def test_filters_choose_by_tags_and_by_sql(new_store: Path) -> None:

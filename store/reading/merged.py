@@ -1,0 +1,78 @@
+"""Messages of several queues as one stream, in the order of their store times."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import dropwhile, islice, takewhile
+
+from store.errors import DamagedRecord
+from store.formats.message import StoredMessage
+from store.reading.messages import MessageIterator
+from store.structures.get_result import GetStatus
+
+
+class MergedMessages:
+    """Iterates over the messages of one or several readers.
+
+    Messages of one store time come in the order of the log.
+
+    max_count   messages at most, None for all of them
+    last        only so many at the end
+    since_ms    only those stored from then on: a search by time may begin before it, as a broker's does
+    until_ms    only those stored up to then
+    only_sound  as the readers have it
+
+    Its other fields are those of a reader, summed up; it has no offset, as it is of several queues.
+    """
+
+    next_offset = min_offset = max_offset = None
+
+    def __init__(
+        self,
+        readers: Sequence[MessageIterator],
+        *,
+        max_count: int | None = None,
+        last: int | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        only_sound: bool = False,
+    ) -> None:
+        self.readers, self.only_sound, self.found_count = readers, only_sound, 0
+        self._max_count, self._last = max_count, last
+        self._since_ms, self._until_ms = since_ms, until_ms
+        self._unsound_shown = 0
+
+    def __iter__(self) -> Iterator[StoredMessage]:
+        """Read on where the last iteration ended."""
+        merged = heapq.merge(*map(self._of_one, self.readers), key=lambda one: (one.store_timestamp_ms, one.log_offset))
+        chosen = islice(merged, self._max_count)
+        for message in chosen if self._last is None else deque(chosen, self._last):
+            self.found_count += 1
+            self._unsound_shown += not message.is_crc_right
+            yield message
+
+    def _of_one(self, reader: MessageIterator) -> Iterator[StoredMessage]:
+        since, until = self._since_ms, self._until_ms
+        rest = iter(reader) if since is None else dropwhile(lambda one: one.store_timestamp_ms < since, reader)
+        return rest if until is None else takewhile(lambda one: one.store_timestamp_ms <= until, rest)
+
+    @property
+    def status(self) -> GetStatus:
+        """FOUND where any message was, else the status of the first queue."""
+        return GetStatus.FOUND if self.found_count else self.readers[0].status
+
+    @property
+    def unsound_count(self) -> int:
+        """Messages given, or left out, whose body does not have the CRC of the record."""
+        return sum(one.unsound_count for one in self.readers) if self.only_sound else self._unsound_shown
+
+    @property
+    def damaged(self) -> list[DamagedRecord]:
+        """Records that the queues point to but that cannot be read."""
+        return [damage for one in self.readers for damage in one.damaged]
+
+    @property
+    def damaged_count(self) -> int:
+        return sum(one.damaged_count for one in self.readers)
