@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None, environment: Environment | None
         use_utf8_names()
     # numpy's threads for linear algebra, which nothing here uses, take up to 40 ms of CPU to start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    session = Session(environment or Environment.real())
+    session = Session(environment or Environment.real(), main)
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqctl.context import Session
-from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.exit_codes import DECLINED, FINDINGS, OK
 from rmqctl.hints import describe
 from rmqctl.output import Format, render
 from rmqctl.result import Result, Table
@@ -88,7 +88,7 @@ def run_change(
         if not session.ask(f"Apply these {len(change.actions)} steps?"):
             change.close()
             session.note("nothing was changed")
-            return dataclasses.replace(plan, exit_code=FINDINGS, verdict="nothing was changed")
+            return dataclasses.replace(plan, exit_code=DECLINED, verdict="nothing was changed")
     change_id = _apply(session, change, consent)
     if change_id is not None:
         where = f" --quarantine {consent.quarantine.absolute()}" if consent.quarantine is not None else ""

@@ -11,6 +11,7 @@ What a command opens is closed when the command ends, however it ends.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,8 +41,10 @@ LONGEST_LINE = 2000
 class Session:
     """One run of one command."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, run: Callable[[Sequence[str], Environment], int]) -> None:
         self.environment = environment
+        self.run = run
+        """Runs another command line, and gives its exit code."""
         self.options = Options()
         self.resources = ExitStack()
         self.met_findings = False

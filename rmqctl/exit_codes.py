@@ -8,6 +8,7 @@ An engine error becomes a number here and nowhere else.
 3    the store is locked by a live broker or another rmqctl
 4    not a store, unreadable, or an unsupported format
 5    an I/O error: no space, no permission, a read-only file system
+6    a plan was answered with no: nothing was changed
 70   a defect in rmqctl itself
 130  interrupted; the store is consistent
 """
@@ -20,6 +21,7 @@ USAGE = 2
 LOCKED = 3
 NOT_READABLE = 4
 IO_ERROR = 5
+DECLINED = 6
 DEFECT = 70
 INTERRUPTED = 130
 

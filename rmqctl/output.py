@@ -20,10 +20,11 @@ class Format(StrEnum):
     CSV = "csv"
     JSON = "json"
     JSONL = "jsonl"
+    PROMETHEUS = "prometheus"
 
     @property
     def is_for_programs(self) -> bool:
-        return self in (Format.CSV, Format.JSON, Format.JSONL)
+        return self in (Format.CSV, Format.JSON, Format.JSONL, Format.PROMETHEUS)
 
 
 def render(result: Result, form: Format, stream: TextIO, look: Look | None = None) -> None:
@@ -35,6 +36,7 @@ def render(result: Result, form: Format, stream: TextIO, look: Look | None = Non
             Format.JSON: programs.render_json,
             Format.JSONL: programs.render_jsonl,
             Format.CSV: programs.render_csv,
+            Format.PROMETHEUS: programs.render_prometheus,
         }
         writers[form](result, stream)
         return

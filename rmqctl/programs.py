@@ -1,4 +1,4 @@
-"""Results for programs: JSON, JSON lines, CSV.
+"""Results for programs: JSON, JSON lines, CSV, metrics.
 
 Numbers and texts are given as they are, rows as they come.
 """
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from rmqctl.result import Facts, Result, Row, RowBlock
-from rmqctl.show import escape_controls, escape_in_json
+from rmqctl.show import escape_controls, escape_in_json, is_number
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 MOST_IN_MEMORY = 32 << 20
@@ -85,6 +85,41 @@ def render_csv(result: Result, stream: TextIO) -> None:
             stream.write(_csv_lines(row, names))
         else:
             writer.writerow([_csv_cell(row.get(name)) for name in names])
+
+
+def render_prometheus(result: Result, stream: TextIO) -> None:
+    """Write numbers as gauges in the text format of Prometheus.
+
+    Facts have no labels. Rows of the first table have those that the result names. The node exporter reads such a
+    text from a file (textfile collector).
+    """
+    # Facts may be known only after the rows.
+    tables = [list(table.rows) for table in result.tables]
+    rows = tables[0] if tables and result.labels else []
+    prefix = "rmqctl_" + re.sub(r"\W", "_", result.command)
+    for name, value in result.read_facts().items():
+        _write_gauges(stream, f"{prefix}_{name}", [("", value)])
+    for name in dict.fromkeys(name for row in rows for name in row if name not in result.labels):
+        _write_gauges(stream, f"{prefix}_{name}", [(_labels(row, result.labels), row.get(name)) for row in rows])
+
+
+def _write_gauges(stream: TextIO, name: str, values: Iterable[tuple[str, object]]) -> None:
+    numbers = [(labels, value) for labels, value in values if is_number(value) or isinstance(value, bool)]
+    if numbers:
+        stream.write(f"# TYPE {name} gauge\n")
+        stream.writelines(
+            f"{name}{labels} {value:d}\n" if isinstance(value, int) else f"{name}{labels} {value}\n"
+            for labels, value in numbers
+        )
+
+
+def _labels(row: Row, names: Sequence[str]) -> str:
+    parts = (f'{name}="{_label(row[name])}"' for name in names if row.get(name) is not None)
+    return "{" + ",".join(parts) + "}"
+
+
+def _label(value: object) -> str:
+    return escape_controls(str(value).replace("\\", "\\\\")).replace('"', '\\"')
 
 
 def _json_lines(row: Row | RowBlock, to_text: Callable[[object], str], before: str = "", behind: str = "") -> str:

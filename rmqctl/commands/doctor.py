@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.advice import CUT, WITHHELD, Fault, command_for, fault_of, plan_of, step_of
+from rmqctl.advice import CUT, WITHHELD, Fault, Step, command_for, fault_of, plan_of, step_of
+from rmqctl.changing import Yes
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.fixing import run_fixes
 from rmqctl.hints import with_hint
 from rmqctl.options import StartingLine, StartingLineOption
 from rmqctl.result import Result, Table
@@ -23,35 +25,36 @@ EXAMPLES = ("rmqctl --store /data/store doctor", "rmqctl --store /data/store --f
 EXIT_CODES = {1: "Something is wrong."}
 FILES = ("commitlog", "consumequeue", "index", "checkpoint", "config")
 SEE_ALSO = ("info", "check", "simulate", "config check", "lag", "salvage")
+LABELS = ("number", "rank", "area", "what")
+FailOn = Annotated[
+    int, typer.Option(min=1, max=4, metavar="RANK", help="Exit with 1 for findings up to this rank only.")
+]
+Fix = Annotated[bool, typer.Option("--fix", help="Run the commands that mend, one after the other.")]
 COLUMNS = ("rank", "what", "count", "detail", "command")
 
 
 def run(
     ctx: typer.Context,
     compat: StartingLineOption = None,
+    fail_on: FailOn = 4,
+    fix: Fix = False,
+    yes: Yes = False,
 ) -> Result:
     """Say everything that is wrong, the worst first.
 
     Runs info, check, simulate, config check and lag, and looks for the placeholders of a salvaged store. Each finding
     has the command that mends it or shows more, what that costs, and whether undo takes it back. Ranks: 1 a broker does
     not start, 2 messages are lost or will be, 3 consumers or queries see something wrong, 4 to know. Nothing is
-    written. Exit code 1 when something is wrong.
+    written, unless with --fix: that runs the commands that mend, in their order. Each shows its plan and asks, undo
+    takes it back, and the first that does not end well is the last. Exit code 1 when something is wrong.
     """
     session: Session = ctx.obj
-
-    from store.broker_line import BROKER_LINES
-    from store.opened import make_layout
-    from store.verbs import examine
-
-    settings = session.store.settings()
-    lines = tuple(BROKER_LINES) if compat is StartingLine.ALL else (compat.value,) if compat is not None else ()
-    with session.progress("examining the store") as bar:
-        (root, fs), clock = session.store.reached, session.environment.clock_ms
-        layout = make_layout(root, settings, fs)
-        found = examine(layout, settings, clock, lines=lines, fs=fs, on_progress=bar.update)
+    if fix:
+        run_fixes(session, lambda: plan_for(examine_store(session, compat)), may_ask=not yes)
+    found = examine_store(session, compat)
     if found.info.holder is not None:
         session.note(f"{found.info.holder.describe()} holds the store: no start was simulated")
-    withheld = _withheld(found)
+    withheld = withheld_from(found)
     rows = [_row(session, number, one, withheld) for number, one in enumerate(found.diagnoses, 1)]
     facts = {
         "worst_rank": found.worst,
@@ -61,8 +64,23 @@ def run(
         "checked_bytes": found.checked_bytes,
         "lost_messages": sum(start.lost.messages for start in found.starts),
     }
-    tables = [Table("diagnoses", rows, COLUMNS), Table("commands", _plan(found))]
-    return Result("doctor", facts, tables if rows else tables[:1], FINDINGS if found.worst else OK, _verdict(found))
+    tables = [Table("diagnoses", rows, COLUMNS), Table("commands", [asdict(step) for step in plan_for(found)])]
+    code = FINDINGS if 0 < found.worst <= fail_on else OK
+    return Result("doctor", facts, tables if rows else tables[:1], code, _verdict(found), labels=LABELS)
+
+
+def examine_store(session: Session, compat: StartingLine | None) -> Examination:
+    """Examines the store of --store, with a progress bar."""
+    from store.broker_line import BROKER_LINES
+    from store.opened import make_layout
+    from store.verbs import examine
+
+    settings = session.store.settings()
+    lines = tuple(BROKER_LINES) if compat is StartingLine.ALL else (compat.value,) if compat is not None else ()
+    with session.progress("examining the store") as bar:
+        (root, fs), clock = session.store.reached, session.environment.clock_ms
+        layout = make_layout(root, settings, fs)
+        return examine(layout, settings, clock, lines=lines, fs=fs, on_progress=bar.update)
 
 
 def _verdict(found: Examination) -> str:
@@ -73,7 +91,7 @@ def _verdict(found: Examination) -> str:
     return f"{words[found.worst]}: {found.diagnoses[0].what}; {count(len(found.diagnoses), 'finding')}{newer}"
 
 
-def _withheld(found: Examination) -> list[str]:
+def withheld_from(found: Examination) -> list[str]:
     """Name the commands that would do harm to this store.
 
     Only the group of a DLedger's member cuts its entries.
@@ -82,13 +100,13 @@ def _withheld(found: Examination) -> list[str]:
     return [*cut, *(command for one in found.diagnoses for command in WITHHELD.get(one.code, ()))]
 
 
-def _plan(found: Examination) -> list[dict[str, Any]]:
+def plan_for(found: Examination) -> list[Step]:
     """List the commands to run, in their order, but for those whose work is done here."""
     faults: list[Fault] = [(one.code, one.subject) for one in found.info.problems]
     faults += [(one.code, one.subject) for one in found.diagnoses]
     faults += [fault_of(one.kind, one.topic, one.queue_id) for one in found.findings]
     done = ("check", *(["simulate"] if found.starts else []))
-    return [asdict(step) for step in plan_of(faults, _withheld(found), done)]
+    return plan_of(faults, withheld_from(found), done)
 
 
 def _row(session: Session, number: int, one: Diagnosis, withheld: Container[str]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ EXAMPLES = (
 SEE_ALSO = ("clean-expired", "get")
 FILES = ("config", "consumequeue", "commitlog")
 GROUP_COLUMNS = ("group", "state", "lag", "lag_bytes", "lag_seconds", "deleted", "queue_count")
+LABELS = ("group", "topic", "queue_id", "state")
 COLUMNS = ("group", "topic", "queue_id", "state", "lag", "lag_bytes", "lag_seconds", "consumed_offset", "max_offset")
 WRONG_STATES = ("below-min", "beyond-max", "no-queue")
 
@@ -73,7 +74,8 @@ def run(
     both = [by_queue, by_group] if queues else [by_group, by_queue]
     shown = both if session.format.is_for_programs else both[:1]
     tables = [*shown, Table("retry_topics", topics)]
-    return Result("lag", facts, tables, FINDINGS if wrong or unknown else OK, unknown or _verdict(report, wrong))
+    code = FINDINGS if wrong or unknown else OK
+    return Result("lag", facts, tables, code, unknown or _verdict(report, wrong), labels=LABELS)
 
 
 def _unknown(session: Session, report: LagReport, group: str | None, topic: str | None) -> str:

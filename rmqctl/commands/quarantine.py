@@ -9,7 +9,7 @@ import typer
 from rmqctl.changing import ChangeOptions, Quarantine, Yes
 from rmqctl.completion import complete_change
 from rmqctl.context import Session
-from rmqctl.exit_codes import FINDINGS
+from rmqctl.exit_codes import DECLINED
 from rmqctl.result import Result, Table
 from rmqctl.show import count, show_bytes
 
@@ -60,14 +60,20 @@ def run_purge(
     Without an ID everything in the quarantine goes.
     """
     from rmqctl.staged import locked
-    from store.change import purge
+    from store.change import list_quarantine, purge
 
     session: Session = ctx.obj
     ChangeOptions.given(session, dry_run=False, yes=yes)
-    what = ", ".join(change_ids) if change_ids else "everything in the quarantine"
-    if not yes and not session.ask(f"Delete {what} for good?"):
-        session.note("nothing was deleted")
-        return Result("quarantine purge", {"freed_bytes": 0}, exit_code=FINDINGS, verdict="nothing was deleted")
-    with locked(session) as (layout, fs), session.interrupts.deferred():
-        freed = purge(layout.root, change_ids or None, quarantine=quarantine, fs=fs)
-    return Result("quarantine purge", {"freed_bytes": freed}, verdict=f"{show_bytes(freed)} freed")
+    with locked(session) as (layout, fs):
+        kept = list_quarantine(layout.root, quarantine=quarantine, fs=fs)
+        entries = [one for one in kept if not change_ids or one.id in change_ids]
+        if not (entries or change_ids):
+            return Result("quarantine purge", {"freed_bytes": 0}, verdict="the quarantine is empty")
+        files, size = sum(one.file_count for one in entries), show_bytes(sum(one.size for one in entries))
+        what = f"{count(files, 'file')} of {count(len(entries), 'change')}, {size}"
+        session.note(f"note: {what} in the quarantine: {', '.join(one.id for one in entries)}")
+        if not yes and not session.ask(f"Delete {what} for good?"):
+            return Result("quarantine purge", {"freed_bytes": 0}, exit_code=DECLINED, verdict="nothing was deleted")
+        with session.interrupts.deferred():
+            freed = purge(layout.root, change_ids or None, quarantine=quarantine, fs=fs)
+    return Result("quarantine purge", {"freed_bytes": freed}, verdict=f"{what} deleted")

@@ -11,7 +11,7 @@ import typer
 
 from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
-from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.exit_codes import DECLINED, FINDINGS, OK
 from rmqctl.result import Result, Table
 from rmqctl.show import list_some
 from rmqctl.staged import planning
@@ -165,7 +165,8 @@ def _resolve_served(
     question = f"{facts['resolution'].capitalize()} the half at log offset {half.log_offset}?"
     if consent.dry_run or not (consent.yes or session.ask(question)):
         verdict = f"would {facts['resolution']} the half at log offset {half.log_offset}"
-        return _resolved(facts, [], OK if consent.dry_run else FINDINGS, verdict)
+        verdict = verdict if consent.dry_run else "nothing was changed"
+        return _resolved(facts, [], OK if consent.dry_run else DECLINED, verdict)
     appended: list[dict[str, Any]] = []
     group, ops_before = transaction.producer_group or "", max(0, served.max_offset(OP_TOPIC, 0))
     with session.interrupts.deferred():

@@ -18,6 +18,7 @@ EXAMPLES = (
 )
 SEE_ALSO = ("timeline", "sql")
 FILES = ("commitlog",)
+LABELS = ("store", "topic", "queue_id", "tag", "day")
 MOST_GROUPS = 1_000_000
 
 
@@ -49,4 +50,4 @@ def run(
         "size_bytes": sum(row["size_bytes"] for row in rows),
     }
     verdict = f"{count(facts['message_count'], 'message')}, {show_bytes(facts['size_bytes'])}"
-    return Result("usage", facts, [Table("usage", rows)], verdict=verdict)
+    return Result("usage", facts, [Table("usage", rows)], verdict=verdict, labels=LABELS)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from rmqctl.app import main
 from rmqctl.backend import Engine, choose_backend, stores_of
 from rmqctl.context import Session
 from rmqctl.environment import Environment
@@ -110,7 +111,7 @@ def test_a_fleet_is_a_list_a_glob_or_a_file(normal: Path, tmp_path: Path) -> Non
     (tmp_path / "lost+found").mkdir()
     names = [str(store) for store in stores]
     (tmp_path / "fleet.txt").write_text(f"# brokers\n{names[0]}\n\n{tmp_path}/b*/store\n")
-    session = Session(Environment.real())
+    session = Session(Environment.real(), main)
     assert stores_of(session, names) == names
     assert stores_of(session, [f"{tmp_path}/*/store"]) == names
     assert stores_of(session, [f"@{tmp_path}/fleet.txt"]) == names
@@ -125,7 +126,7 @@ def test_a_fleet_is_a_list_a_glob_or_a_file(normal: Path, tmp_path: Path) -> Non
 def test_a_folder_named_twice_is_one_store_of_a_fleet(normal: Path, tmp_path: Path) -> None:
     (tmp_path / "current").symlink_to(normal)
     names = [str(normal), str(tmp_path / "current"), f"{normal.parent}/../{normal.parent.name}/{normal.name}"]
-    assert stores_of(Session(Environment.real()), names) == names[:1]
+    assert stores_of(Session(Environment.real(), main), names) == names[:1]
 
 
 def test_a_fleet_that_names_no_store_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,66 @@
+"""doctor --fix: the commands of the plan, one after the other, each with its own plan and question.
+
+1. the store is examined, and the first command that mends, and has not run, is next
+2. a salvage before it is the user's: it keeps what the next one may cut
+3. the command runs as if it were typed; undo takes it back
+4. go on at 1, until nothing is left, or a command does not end well
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import typer
+
+from rmqctl.advice import SALVAGE, Step
+from rmqctl.context import Session
+from rmqctl.exit_codes import DECLINED, FINDINGS
+
+
+def run_fixes(session: Session, plan: Callable[[], list[Step]], *, may_ask: bool) -> None:
+    """Steps 1 to 4.
+
+    plan     examines the store, and gives the commands for its faults
+    may_ask  False for --yes: nothing is asked, and a salvage that is to come first ends it
+    """
+    session.store.require_folder()
+    if may_ask and not session.environment.can_ask:
+        raise typer.BadParameter("this changes the store: give --yes, or look first without --fix")
+    done: set[str] = set()
+    while (step := _next(session, plan(), done, may_ask=may_ask)) is not None:
+        done.add(step.command)
+        session.note(f"step {len(done)}: rmqctl --store {session.store.place} {step.command} ({step.cost})")
+        code = run_command(session, [*step.command.split(), *([] if may_ask else ["--yes"])])
+        if code == DECLINED:
+            return
+        if code > FINDINGS:
+            session.warn(f"{step.command} did not end well (exit code {code}); the steps behind it are left")
+            return
+
+
+def _next(session: Session, plan: list[Step], done: set[str], *, may_ask: bool) -> Step | None:
+    """The first command that mends and has not run; None where the next move is the user's."""
+    for step in plan:
+        if step.command == SALVAGE and SALVAGE not in done:
+            done.add(SALVAGE)
+            text = "`rmqctl salvage --to NEWSTORE` keeps what a later step may cut"
+            if not (may_ask and session.ask(f"{text}. Go on without it?")):
+                session.note(f"note: {text}; run it first")
+                return None
+        if step.can_be_undone and step.command in done:
+            session.warn(f"{step.command} has run, and is needed still; the steps behind it are left")
+            return None
+        if step.can_be_undone:
+            return step
+    return None
+
+
+def run_command(session: Session, words: list[str]) -> int:
+    """Runs another command line on the same store; its answer goes to stderr."""
+    options = session.options
+    given = [word for name, value in options.settings.items() for word in ("--set", f"{name}={value}")]
+    given += ["--broker-conf", str(options.broker_conf)] if options.broker_conf is not None else []
+    given += ["--scratch", str(options.scratch)] if options.scratch is not None else []
+    environment = replace(session.environment, stdout=session.environment.stderr)
+    return session.run(["--store", str(options.store), *given, *words], environment)

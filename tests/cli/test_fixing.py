@@ -1,0 +1,93 @@
+"""doctor --fix, --fail-on and --format prometheus; plans that are answered with no."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rmqctl.exit_codes import DECLINED, FINDINGS, OK, USAGE
+from tests.cli.running import rmqctl
+from tests.conftest import CopyOf
+from tests.support.snapshots import snapshot
+
+
+def with_lost_queue(copy_of: CopyOf) -> Path:
+    _, root = copy_of("normal")
+    shutil.rmtree(root / "consumequeue/TopicA/1")
+    (root / "checkpoint").unlink()
+    return root
+
+
+def test_the_steps_are_run_until_the_store_is_sound_and_undo_takes_them_back(copy_of: CopyOf) -> None:
+    root = with_lost_queue(copy_of)
+    before = snapshot(root)
+    run = rmqctl("--format", "json", "doctor", "--fix", "--yes", store=root)
+    assert (run.code, run.json["worst_rank"]) == (OK, 0)
+    steps = re.findall(r"^step \d: rmqctl --store \S+ (.*) \(", run.err, re.MULTILINE)
+    assert steps == ["rebuild --queues", "checkpoint rewrite"]
+    for change in reversed(re.findall(r"^undo with: rmqctl --store \S+ undo (\S+)", run.err, re.MULTILINE)):
+        assert rmqctl("undo", change, store=root).code == OK
+    after = {name: one for name, one in snapshot(root).items() if not name.startswith(".rmqctl")}
+    assert after == before
+
+
+def test_each_step_asks_and_a_no_ends_it(copy_of: CopyOf) -> None:
+    root = with_lost_queue(copy_of)
+    before = snapshot(root)
+    run = rmqctl("doctor", "--fix", store=root, stdin=b"n\n", terminal=True)
+    assert (run.code, run.err.count("[y/N]")) == (FINDINGS, 1)
+    assert snapshot(root) == before
+
+
+def test_a_salvage_comes_before_what_it_keeps_is_cut(copy_of: CopyOf) -> None:
+    _, root = copy_of("corrupt-mid")
+    before = snapshot(root)
+    run = rmqctl("doctor", "--fix", "--yes", store=root)
+    assert (run.code, "salvage --to NEWSTORE` keeps what a later step may cut; run it first" in run.err) == (
+        FINDINGS,
+        True,
+    )
+    assert snapshot(root) == before
+
+
+def test_without_a_terminal_a_fix_needs_yes(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    run = rmqctl("doctor", "--fix", store=root)
+    assert (run.code, "give --yes" in run.err) == (USAGE, True)
+
+
+@pytest.mark.parametrize(("rank", "code"), [(1, OK), (2, FINDINGS), (4, FINDINGS)])
+def test_doctor_fails_on_findings_up_to_a_rank(rank: int, code: int, copy_of: CopyOf) -> None:
+    root = with_lost_queue(copy_of)
+    assert rmqctl("doctor", "--fail-on", rank, store=root).code == code
+
+
+def test_metrics_are_lines_that_prometheus_reads(copy_of: CopyOf) -> None:
+    root = with_lost_queue(copy_of)
+    lines = rmqctl("--format", "prometheus", "doctor", store=root).out.splitlines()
+    assert "rmqctl_doctor_worst_rank 2" in lines
+    assert 'rmqctl_doctor_count{number="2",rank="3",area="check",what="missing-unit"} 41' in lines
+    line = re.compile(r'# TYPE [a-z_]+ gauge|[a-z_]+(\{([a-z_]+="[^"]*",?)+\})? -?\d+(\.\d+)?')
+    assert [one for one in lines if not line.fullmatch(one)] == []
+
+
+def test_a_plan_that_is_answered_with_no_has_a_code_of_its_own(copy_of: CopyOf) -> None:
+    root = with_lost_queue(copy_of)
+    run = rmqctl("rebuild", "--queues", store=root, stdin=b"n\n", terminal=True)
+    assert (run.code, run.out.splitlines()[0]) == (DECLINED, "nothing was changed")
+
+
+def test_a_purge_says_what_it_deletes(copy_of: CopyOf) -> None:
+    root = with_lost_queue(copy_of)
+    empty = rmqctl("quarantine", "purge", "--yes", store=root)
+    assert (empty.code, empty.out.splitlines()[0]) == (OK, "the quarantine is empty")
+    assert rmqctl("rebuild", "--queues", "--yes", store=root).code == OK
+    [change] = rmqctl("--format", "json", "quarantine", "list", store=root).json["changes"]
+    no = rmqctl("quarantine", "purge", store=root, stdin=b"n\n", terminal=True)
+    assert (no.code, f"Delete {change['file_count']} files of 1 change, " in no.err) == (DECLINED, True)
+    assert change["change_id"] in no.err
+    assert rmqctl("quarantine", "purge", "--yes", store=root).code == OK
+    assert rmqctl("--format", "json", "quarantine", "list", store=root).json["changes"] == []
