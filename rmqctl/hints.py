@@ -38,6 +38,7 @@ HINTS = {
     "message-database": "start the store's broker for it, or `rmqctl salvage --to NEWSTORE` makes a store of its log",
     "damage-in-front-of-the-end": "run `rmqctl salvage --to NEWSTORE`; `rmqctl check` lists the damage",
     "not-on-spark": "give --engine local",
+    "unknown-group": "`rmqctl lag` lists the groups that have offsets",
     "no-transaction": "`rmqctl transaction show` lists transactions and their states",
     "not-served": "`rmqctl serve` serves one",
     "unknown-setting": "`rmqctl config settings` lists the names",

@@ -120,6 +120,7 @@ COMMANDS = (
     CommandPlace("config check", "config", "run_check"),
     CommandPlace("config show", "config", "run_show"),
     CommandPlace("config rebuild-topics", "config", "run_rebuild_topics"),
+    CommandPlace("config reset-offsets", "config", "run_reset_offsets"),
     CommandPlace("config settings", "config", "run_settings"),
     CommandPlace("undo", "undo"),
     CommandPlace("quarantine list", "quarantine", "run_list"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.completion import complete_group, complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.hints import hint_for
@@ -17,13 +18,15 @@ from rmqctl.programs import to_json
 from rmqctl.result import Result, Table
 from rmqctl.settings import values_and_sources
 from rmqctl.show import count
-from rmqctl.staged import locked, staging
+from rmqctl.staged import locked, planning, staging
 
 if TYPE_CHECKING:
     from store.config import Setting
     from store.structures.tables import ConfigFile, ConfigFinding
     from store.verbs import ConfigReview
 
+LEAST_TIME_MS = 10**12
+"""A number of milliseconds from which on it is a time: September 2001."""
 EXAMPLES = {
     "config check": (
         "rmqctl --store /data/store config check",
@@ -33,6 +36,10 @@ EXAMPLES = {
     "config rebuild-topics": (
         "rmqctl --store /data/store config rebuild-topics --dry-run",
         "rmqctl --store /data/store config rebuild-topics --yes",
+    ),
+    "config reset-offsets": (
+        "rmqctl --store /data/store config reset-offsets billing --topic Orders --to -2h --dry-run",
+        "rmqctl --store /data/store config reset-offsets billing --topic Orders --to first --yes",
     ),
     "config settings": (
         "rmqctl --store /data/store config settings",
@@ -178,6 +185,38 @@ def run_rebuild_topics(
             )
             facts = {"topics": [asdict(entry) for entry in entries]}
             return run_change(session, "config rebuild-topics", change, consent, facts)
+
+
+def run_reset_offsets(
+    ctx: typer.Context,
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="Consumer group.", autocompletion=complete_group)],
+    topic: Annotated[str, typer.Option(metavar="TOPIC", help="Topic.", autocompletion=complete_topic)],
+    to: Annotated[str, typer.Option(metavar="PLACE", help="first, last, a store time, or a queue offset.")],
+    queue: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only this queue.", show_default="all")] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    quarantine: Quarantine = None,
+    no_quarantine: NoQuarantine = False,
+) -> Result:
+    """Set where a consumer group goes on.
+
+    Writes consumerOffset.json, which a broker reads when it starts. An offset is kept within its queue. A number below
+    10^12 is a queue offset, another one a store time in milliseconds.
+    """
+    session: Session = ctx.obj
+    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
+
+    from store.verbs import OffsetTarget, plan_offset_reset
+
+    if to in ("first", "last"):
+        target = OffsetTarget(to)
+    elif to.isascii() and to.isdigit() and int(to) < LEAST_TIME_MS:
+        target = OffsetTarget(offset=int(to))
+    else:
+        target = OffsetTarget(time_ms=session.parse_time(to, "--to"))
+    with planning(session, consent, "delay") as opened:
+        change = plan_offset_reset(opened, group, topic, queue, target, session.environment.clock_ms())
+        return run_change(session, "config reset-offsets", change, consent)
 
 
 def _review(session: Session) -> ConfigReview:

@@ -29,6 +29,8 @@ from store.verbs.info import look_at_store as look_at_store
 from store.verbs.lag import LagReport as LagReport
 from store.verbs.lag import QueueLag as QueueLag
 from store.verbs.lag import review_lag as review_lag
+from store.verbs.reset_offsets import OffsetTarget as OffsetTarget
+from store.verbs.reset_offsets import plan_offset_reset as plan_offset_reset
 from store.verbs.salvage.carve import infer_segment_size as infer_segment_size
 from store.verbs.salvage.carve import place_blocks as place_blocks
 from store.verbs.salvage.carve import write_segments as write_segments

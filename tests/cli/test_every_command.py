@@ -65,6 +65,7 @@ LINES = {
     "config check": "config check",
     "config show": "config show",
     "config rebuild-topics": "config rebuild-topics --dry-run",
+    "config reset-offsets": "config reset-offsets nobody --topic TopicA --to first --dry-run",
     "config settings": "config settings",
     "undo": "undo 20260101T000000.000-recover",
     "quarantine list": "quarantine list",
@@ -82,7 +83,7 @@ LINES = {
 }
 REFUSED = (
     "truncate-dirty", "transaction resolve", "undo", "receive", "send", "serve", "stats", "flush", "stop",
-    "filter register", "filter unregister",
+    "filter register", "filter unregister", "config reset-offsets",
 )  # fmt: skip
 WITHOUT_ROWS = (
     "doctor", "stale", "checkpoint rewrite", "check", "lag", "audit", "delay rewrite-offsets", "timer show",
