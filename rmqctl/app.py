@@ -19,6 +19,7 @@ from typing import Any
 import typer
 
 from rmqctl.context import Session
+from rmqctl.defaults import read_defaults
 from rmqctl.environment import Environment, use_utf8_names
 from rmqctl.exit_codes import FINDINGS, INTERRUPTED, IO_ERROR, OK, USAGE, exit_code_of
 from rmqctl.group import CONTEXT_SETTINGS, RootGroup
@@ -92,7 +93,8 @@ def _run(session: Session, words: list[str]) -> int:
     command: Any = typer.main.get_command(app)
     streams = sys.stdout, sys.stderr
     try:
-        answer = command.main(args=words, prog_name="rmqctl", standalone_mode=False, obj=session)
+        defaults = read_defaults(session.environment.variables)
+        answer = command.main(args=words, prog_name="rmqctl", standalone_mode=False, obj=session, default_map=defaults)
     except SystemExit as end:
         # Typer wraps the streams and exits with 1 where a pipe is closed.
         sys.stdout, sys.stderr = streams

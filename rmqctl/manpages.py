@@ -135,7 +135,9 @@ _FILE_TEXTS = {
 ENVIRONMENT = {
     "RMQCTL_STORE": "The store's root folder, where --store is not given.",
     "NO_COLOR": "If set to anything, --color auto means never; TERM=dumb does the same.",
-    "COLUMNS": "Width of tables where stdout is no terminal; else 80.",
+    "RMQCTL_FORMAT, RMQCTL_SET, ...": "The default of a global option, by its name. rmqctl.toml in $XDG_CONFIG_HOME "
+    "(else ~/.config) may hold them as well; variables come before it.",
+    "COLUMNS": "Width of tables on a terminal that does not tell its own.",
     "RMQCTL_SPARK_CACHE": "Folder for the classes that Spark starts faster with (150 MB); empty for none.",
     "TMPDIR": "Where reading commands build what a store lacks.",
 }

@@ -1,0 +1,81 @@
+"""Defaults of the global options: a file, variables, and the order in which they count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rmqctl.defaults import option_names, read_defaults
+from rmqctl.exit_codes import USAGE
+from tests.cli.running import Run, rmqctl
+from tests.support.golden import golden
+
+
+def with_file(tmp_path: Path, text: str, *words: object, **variables: str) -> Run:
+    (tmp_path / "rmqctl.toml").write_text(text, encoding="utf-8")
+    return rmqctl(*words, variables={"XDG_CONFIG_HOME": str(tmp_path), "NO_COLOR": "1", **variables})
+
+
+STORE = f'store = "{golden("normal").store}"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "words", "begins"),
+    [
+        (STORE, {}, (), "a 4.9 store"),
+        (STORE + 'format = "json"', {}, (), "{"),
+        (STORE + 'format = "json"', {"RMQCTL_FORMAT": "csv"}, (), "compat,"),
+        (STORE + 'format = "json"', {"RMQCTL_FORMAT": "csv"}, ("--format", "plain"), "a 4.9 store"),
+        (STORE, {"RMQCTL_FORMAT": ""}, (), "a 4.9 store"),
+    ],
+)
+def test_the_command_line_comes_before_variables_and_these_before_the_file(
+    text: str, variables: dict[str, str], words: tuple[str, ...], begins: str, tmp_path: Path
+) -> None:
+    assert with_file(tmp_path, text, "info", *words, **variables).out.startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "wanted"),
+    [
+        (
+            "[set]\nmaxMessageSize = 100\nmessageIndexEnable = false",
+            {},
+            ["maxMessageSize=100", "messageIndexEnable=false"],
+        ),
+        ('set = ["a=b"]', {}, ["a=b"]),
+        ("", {"RMQCTL_SET": "a=b c=d"}, ["a=b", "c=d"]),
+    ],
+)
+def test_settings_are_a_table_a_list_or_words(
+    text: str, variables: dict[str, str], wanted: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "rmqctl.toml").write_text(text, encoding="utf-8")
+    assert read_defaults({"XDG_CONFIG_HOME": str(tmp_path), **variables})["settings"] == wanted
+
+
+def test_the_file_is_in_the_home_folder_without_another_place(tmp_path: Path) -> None:
+    (tmp_path / ".config").mkdir()
+    (tmp_path / ".config/rmqctl.toml").write_text("quiet = true", encoding="utf-8")
+    assert read_defaults({"HOME": str(tmp_path)}) == {"quiet": True}
+    assert read_defaults({}) == {}
+
+
+def test_every_global_option_has_a_name() -> None:
+    assert {"store", "broker-conf", "set", "format", "no-color", "remote-retries"} <= option_names().keys()
+    assert "version" not in option_names()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('fromat = "x"', "'fromat' is no global option; did you mean 'format'?"),
+        ("[recover]\nyes = true", "'recover' is no global option"),
+        ("format = =", "can't be read"),
+        ('format = "x"', "'x' is not one of"),
+    ],
+)
+def test_a_wrong_file_is_one_sentence(text: str, says: str, tmp_path: Path) -> None:
+    run = with_file(tmp_path, text, "info")
+    assert (run.code, says in run.err, run.err.count("\n")) == (USAGE, True, 1), run.err
