@@ -7,6 +7,7 @@ about; here is the clause that says what to do. advice.py has the commands to ru
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 HINTS = {
     "no-store": "give the store's root folder with --store",
@@ -103,13 +104,22 @@ def with_hint(text: str, code: str, subject: Sequence[object] = ()) -> str:
 
 def describe(error: BaseException) -> str:
     """Writes the error as a sentence, with the user's way out."""
-    from store.errors import StoreError, StoreIOError
+    from store.errors import NotAStore, StoreError, StoreIOError
 
     if not isinstance(error, StoreError):
         return str(error)
+    if isinstance(error, NotAStore) and (meant := _meant_store(error.file)):
+        return f"{str(error).partition('; ')[0]}; did you mean {meant}?"
     code = error.code
     if code is None and isinstance(error, StoreIOError) and error.file is not None:
         from store.opened import is_in_scratch
 
         code = "scratch-place" if is_in_scratch(error.file) else None
     return with_hint(str(error), code, error.subject) if code is not None else str(error)
+
+
+def _meant_store(file: object) -> str:
+    """The store around a folder, or in it; empty without one."""
+    place = Path(str(file)).absolute()
+    near = (place.parent, place.parent.parent, place / "store")
+    return next((str(one) for one in near if (one / "commitlog").is_dir()), "")

@@ -106,6 +106,8 @@ def read_options(values: OptionValues) -> Options:
     Typer has looked at the values; in a context they are texts, unless they are defaults.
     """
     store = str(values["store"])
+    if not store.strip():
+        raise typer.BadParameter("an empty path; name a store's folder", param_hint="--store")
     return Options(
         store=Path(store),
         uri=store if "://" in store else None,

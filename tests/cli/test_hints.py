@@ -7,12 +7,17 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import store
 from rmqctl import advice
 from rmqctl.advice import commands_for
 from rmqctl.commands import COMMANDS
+from rmqctl.exit_codes import NOT_READABLE, USAGE
 from rmqctl.hints import HINTS, describe
 from store.errors import BadRequest
+from tests.cli.running import rmqctl
+from tests.support.golden import copy_store, golden
 
 MODULES = sorted(Path(store.__file__).parent.rglob("*.py"))
 SOURCES = [path.read_text("utf-8") for path in MODULES]
@@ -56,3 +61,19 @@ def texts(path: Path) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings:
             yield node.value
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("store/commitlog", "store"), ("store/consumequeue/TopicA", "store"), ("", "store"), ("store/none", "store")],
+)
+@pytest.mark.parametrize("command", ["info", "check", "get"])
+def test_a_folder_beside_the_store_names_the_store(given: str, meant: str, command: str, tmp_path: Path) -> None:
+    copy_store(golden("normal").store, tmp_path / "store")
+    run = rmqctl(command, *(["T"] if command == "get" else []), store=tmp_path / given)
+    assert (run.code, f"did you mean {tmp_path / meant}?" in run.err) == (NOT_READABLE, True), run.err
+
+
+def test_an_empty_path_is_no_store() -> None:
+    run = rmqctl("--store", "", "info")
+    assert (run.code, "an empty path; name a store's folder" in run.err) == (USAGE, True)
