@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from store.verbs import Asked, DumpedFile, DumpedFolder, Entry, EntryBlock
 
 WHERE_ROWS = 4096
-QUEUES = "consumequeue"
-"""The kind of rows that a target may choose a queue of."""
 HEX_BYTES = 8
 SHOWN_LETTERS = 24
 """Bytes and letters of one field that people see."""
@@ -33,8 +31,6 @@ def folder_of(session: Session, kind: str, target: str | None) -> DumpedFolder |
 
     if target is not None and Path(target).exists():
         return dumped_folder_at(kind, Path(target))
-    if kind != QUEUES:
-        return None
     root, fs = session.store.reached
     return dumped_folder(kind, make_layout(root, session.store.settings(), fs), fs)
 

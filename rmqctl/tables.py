@@ -214,8 +214,7 @@ def _facts_block(result: Result, look: Look) -> list[Block]:
         facts = {name: value for name, value in facts.items() if value or not name.startswith("lost_")}
     kept = [name for name in facts if look.width is None or not result.main_facts or name in result.main_facts]
     rows = [[name, show_value(name, facts[name], look.times)] for name in kept]
-    dropped = [name for name in facts if name not in kept]
-    return [Block([], rows, [False, False], dropped=dropped)] if kept else []
+    return [Block([], rows, [False, False], more=len(facts) - len(kept))] if kept else []
 
 
 def _table_block(table: Table, times: TimeForm, with_title: bool) -> Block:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine, broker_line
+from store.broker_line import LINE_4_9, LINE_5_3, LINE_5_5, BrokerLine, broker_line
 from store.config import StoreConfig, _camel, all_settings, check_settings, read_broker_conf
 from store.errors import BadRequest
 from store.setting_values import MAX_DELAY_MS, MAX_INT, MAX_LONG, parse_delay_levels, parse_hours
@@ -127,6 +127,7 @@ maxHashSlotNum 5000000 1 int
 maxIndexNum 20000000 2 int
 maxMessageSize 4194304 0 int
 listenPort 10911 0 65535
+commitLogRecoverMaxNum 10 -2147483647 int
 slaveTimeout 3000 0 int
 haSlaveFallbehindMax 268435456 1 int
 haTransferBatchSize 32768 1 int
@@ -203,13 +204,19 @@ def test_these_flags_are_on_by_default() -> None:
     ]
 
 
-def test_5_3_differs_from_4_9_in_every_rule() -> None:
-    rules = [field.name for field in dataclasses.fields(BrokerLine) if field.name != "name"]
+RULES_OF_5_5 = ("indexes_tags", "matches_first_record", "guards_unwritten_file")
+
+
+def test_a_line_differs_from_the_one_before_in_its_own_rules() -> None:
+    rules = [field.name for field in dataclasses.fields(BrokerLine) if field.name not in ("name", *RULES_OF_5_5)]
     # 5.3 writes its tables in place, 4.9 renames them.
     expected = [(name, *((True, False) if name == "renames_config" else (False, True))) for name in rules]
     assert [(name, getattr(LINE_4_9, name), getattr(LINE_5_3, name)) for name in rules] == expected
-    assert [broker_line(name) for name in ("4.9", "5.3")] == [LINE_4_9, LINE_5_3]
-    with pytest.raises(BadRequest, match=r"the broker line is 4.9 or 5.3, not 4.8"):
+    both = [(name, getattr(LINE_5_3, name), getattr(LINE_5_5, name)) for name in RULES_OF_5_5]
+    assert both == [(name, False, True) for name in RULES_OF_5_5]
+    assert dataclasses.replace(LINE_5_5, name="5.3", **dict.fromkeys(RULES_OF_5_5, False)) == LINE_5_3
+    assert [broker_line(name) for name in ("4.9", "5.3", "5.5")] == [LINE_4_9, LINE_5_3, LINE_5_5]
+    with pytest.raises(BadRequest, match=r"the broker line is 4.9 or 5.3 or 5.5, not 4.8"):
         broker_line("4.8")
 
 

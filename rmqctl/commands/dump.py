@@ -46,6 +46,7 @@ class Kind(StrEnum):
     DELAY = "delay"
     TIMER = "timer"
     STATE = "state"
+    MESSAGES = "messages"
 
 
 COLUMNS = {
@@ -55,6 +56,16 @@ COLUMNS = {
     Kind.EXT: ("kind", "ext_address", "size", "tags_code", "store_timestamp_ms", "bit_map"),
     Kind.DELAY: ("level", "saved_offset"),
     Kind.STATE: ("field", "value", "file"),
+    Kind.MESSAGES: (
+        "kind",
+        "log_offset",
+        "topic",
+        "uniq_key",
+        "index_type",
+        "text",
+        "deliver_timestamp_ms",
+        "check_count",
+    ),
 }
 FIELD_COLUMNS = ("position", "size", "field", "value", "hex")
 
@@ -92,6 +103,7 @@ def run(
     commitlog: records, and between them blanks, damage and headers of DLedger entries. consumequeue: units, of batch
     queues and a RocksDB too. index: header and entries. checkpoint. ext: units of consumequeue_ext. delay: its offsets.
     timer: timerwheel, timerlog and timercheck. state: epochs, identity, tables and pop checkpoints of a 5.x broker.
+    messages: keys, timers and half messages in the RocksDB of 5.4 and later.
 
     A file needs no store around it, and a segment no name. --from and --to compare log offsets of records, queue
     offsets of units, numbers of index entries, places of the rest.

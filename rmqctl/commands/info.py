@@ -19,8 +19,8 @@ EXAMPLES = ("rmqctl --store /data/store info", "rmqctl --store /data/store --for
 EXIT_CODES = {1: "Something is missing, behind or wrong."}
 SEE_ALSO = ("check", "simulate", "dump", "config settings")
 MAIN_FACTS = (
-    "compat", "is_closed", "lock_holder", "log_bytes", "min_log_offset", "log_end", "last_ms", "topic_count",
-    "message_count", "queues_built_to", "index_built_to", "disk_used_percent", "next_command",
+    "compat", "is_closed", "lock_holder", "log_bytes", "log_end", "last_ms", "topic_count",
+    "message_count", "queues_built_to", "disk_used_percent", "next_command",
 )  # fmt: skip
 """So that the verdict, the problems and these fit 80 columns and 24 lines."""
 Settings = Annotated[bool, typer.Option("--settings", help="Also the settings that are not at their default.")]

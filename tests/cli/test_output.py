@@ -190,9 +190,9 @@ def test_a_terminal_shows_the_first_rows_of_a_plan(rows: int, more: str) -> None
     assert len(shown(Format.PLAIN, result, None).splitlines()) == rows + 2
 
 
-def test_a_terminal_shows_the_main_facts_and_names_the_others() -> None:
+def test_a_terminal_shows_the_main_facts_and_counts_the_others() -> None:
     result = Result("info", {"compat": "4.9", "free_bytes": 1}, main_facts=("compat",))
-    assert shown(Format.PLAIN, result) == "compat  4.9\nnot shown: free_bytes (--wide)\n"
+    assert shown(Format.PLAIN, result) == "compat  4.9\nand 1 more (--wide)\n"
     assert shown(Format.PLAIN, result, None) == "compat      4.9\nfree_bytes  1 B\n"
 
 

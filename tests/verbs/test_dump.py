@@ -21,6 +21,7 @@ from store.structures.entry import Entry
 from store.structures.registry import STRUCTURES
 from tests.cli.running import Run, rmqctl
 from tests.conftest import CopyOf
+from tests.support.five_stores import fivefive
 from tests.support.golden import WITH_ANSWERS, golden
 from tests.support.processes import command_line, next_line, running
 from tests.support.stores import SMALL, make_store, text_message
@@ -138,7 +139,10 @@ def test_hex_names_every_byte_of_a_unit(store: Path) -> None:
         (20, 8, "log_offset"),
     ]
     assert len(rows[0]["hex"]) == 16
-    assert max(map(len, rmqctl("dump", "commitlog", "--hex", "--limit", "1", store=store).out.splitlines())) <= 80
+    assert (
+        max(map(len, rmqctl("dump", "commitlog", "--hex", "--limit", "1", store=store, terminal=True).out.splitlines()))
+        <= 80
+    )
 
 
 def test_hex_for_people_says_where_bytes_are_left_out_and_wide_shows_them(store: Path) -> None:
@@ -154,9 +158,17 @@ def test_hex_for_people_says_where_bytes_are_left_out_and_wide_shows_them(store:
 
 def test_the_checkpoint_shows_its_fields_and_what_is_behind_them(tmp_path: Path) -> None:
     page = tmp_path / "checkpoint"
-    page.write_bytes((struct.pack(">qqqqq", 1, 2, 3, 4, 5) + b"new").ljust(4096, b"\0"))
+    page.write_bytes((struct.pack(">qqqqqq", 1, 2, 3, 4, 5, 0) + b"new").ljust(4096, b"\0"))
     known, rest = dump("checkpoint", page).json["entries"]
     assert (known["physic_ms"], known["confirm_log_offset"], rest["rest"]) == (1, 5, b"new".hex())
+    assert "logics_log_offset" not in known
+
+
+def test_the_checkpoint_of_5_5_has_a_sixth_field(tmp_path: Path) -> None:
+    page = tmp_path / "checkpoint"
+    page.write_bytes(struct.pack(">qqqqqq", 1, 2, 3, 4, 5, 6).ljust(4096, b"\0"))
+    [known] = dump("checkpoint", page).json["entries"]
+    assert known["logics_log_offset"] == 6
 
 
 def test_extension_units_have_the_address_that_a_queue_names(tmp_path: Path) -> None:
@@ -324,3 +336,22 @@ def test_each_kind_of_rows_comes_from_a_room() -> None:
 def test_the_verb_names_no_structure(file: str) -> None:
     text = Path(file).read_text()
     assert [one.room for one in STRUCTURES if one.room and f"structures.{one.room}" in text] == []
+
+
+def test_the_message_database_is_dumped_by_its_keys() -> None:
+    pytest.importorskip("rocksdict")
+    known = [json.loads(line) for line in (fivefive("index") / "keys.jsonl").read_text("utf-8").splitlines()][1:]
+    rows = rmqctl("--format", "jsonl", "dump", "messages", store=fivefive("index") / "store").rows
+    assert [row["kind"] for row in rows if row["kind"] != "key"] == ["long", "long"]
+    keys = [row for row in rows if row["kind"] == "key"]
+    wanted = [(one["offset"], one["storeTime"]) for one in known if "offset" in one]
+    assert sorted((row["log_offset"], row["store_timestamp_ms"]) for row in keys) == sorted(wanted)
+    first = {"topic": "T@", "index_type": "K", "text": "K@1", "uniq_key": "7F0000010012345600000000ABCD001D"}
+    assert first.items() <= keys[0].items()
+
+
+@pytest.mark.parametrize(("name", "kind", "count"), [("timer", "timer", 10), ("trans", "half", 5)])
+def test_timers_and_half_messages_are_dumped(name: str, kind: str, count: int) -> None:
+    pytest.importorskip("rocksdict")
+    rows = rmqctl("--format", "jsonl", "dump", "messages", store=fivefive(name) / "store").rows
+    assert sum(row["kind"] == kind for row in rows) == count

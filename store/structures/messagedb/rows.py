@@ -13,8 +13,6 @@ from store.structures.entry import Asked, Entry, EntryBlock
 from store.structures.messagedb.database import FOLDER, open_database
 from store.structures.messagedb.keys import HalfEntry, IndexEntry, TimerEntry
 
-_KINDS = {IndexEntry: "key", TimerEntry: "timer", HalfEntry: "half"}
-
 
 def folder_in(layout: StoreLayout, fs: Filesystem) -> Path | None:
     """The database's folder, where there is one."""
@@ -39,11 +37,25 @@ def rows(folder: Path, asked: Asked) -> Iterator[Entry]:
                 extra = {"detail": f"malformed: key {entry.hex()}"}
                 yield Entry("damage", folder.name, 0, 0, extra=extra, is_fault=True)
             elif entry.log_offset >= asked.first and asked.topic in (None, getattr(entry, "topic", None)):
-                yield Entry(_KINDS[type(entry)], folder.name, entry.log_offset, 0, extra=entry._asdict())
+                yield _entry(folder.name, entry)
         for family, longs in database.longs.items():
             for name, value in longs.items():
                 named: dict[str, object] = {"family": family, "name": name.decode(), "value": value}
                 yield Entry("long", folder.name, 0, 0, extra=named)
+
+
+def _entry(path: str, entry: IndexEntry | TimerEntry | HalfEntry) -> Entry:
+    extra: dict[str, object] = {"log_offset": entry.log_offset, "uniq_key": entry.unique_key}
+    if isinstance(entry, IndexEntry):
+        kind, time_ms = "key", entry.store_timestamp_ms
+        extra |= {"topic": entry.topic, "index_type": entry.kind, "text": entry.text, "store_timestamp_ms": time_ms}
+    elif isinstance(entry, TimerEntry):
+        kind = "timer"
+        extra |= {"deliver_timestamp_ms": entry.delivery_ms, "size": entry.size}
+    else:
+        kind = "half"
+        extra |= {"topic": entry.topic, "check_count": entry.checks, "size": entry.size}
+    return Entry(kind, path, entry.log_offset, 0, extra=extra)
 
 
 def blocks(folder: Path, asked: Asked) -> Iterator[EntryBlock | Entry]:

@@ -303,6 +303,9 @@ def test_every_kind_that_check_knows_is_among_them() -> None:
     kinds = set(KINDS)
     # Those of bad sectors, of links and of 5.x's structures have tests of their own.
     elsewhere = {
+        "message-database",
+        "message-entry-nowhere",
+        "missing-message-entry",
         "queue-type",
         "inner-batch",
         "unreadable-units",
