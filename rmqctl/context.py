@@ -240,8 +240,8 @@ class Session:
         from rmqctl.tables import Look
 
         fits = self.environment.stdout.isatty() and not self.options.wide
-        width = self.environment.columns() if fits else None
-        return Look(width, self.color if color is None else color, self.options.time)
+        width, height = self.environment.screen() if fits else (None, None)
+        return Look(width, self.color if color is None else color, self.options.time, height)
 
     def show(self, result: Result) -> None:
         """Prints `result` as --format says."""

@@ -36,8 +36,9 @@ class Environment:
             reconfigure(errors="backslashreplace")
         return cls(sys.stdin.buffer, sys.stdout, sys.stderr, os.environ, lambda: time.time_ns() // 1_000_000)
 
-    def columns(self) -> int:
-        return self.width or shutil.get_terminal_size().columns
+    def screen(self) -> tuple[int, int]:
+        """Return the terminal's columns and lines; 24 lines where the width is given."""
+        return (self.width, 24) if self.width else shutil.get_terminal_size()
 
     @property
     def can_ask(self) -> bool:

@@ -16,12 +16,16 @@ _WHOLE_NAMES = {"change_id", "msg_id", "uniq_key", "state", "status", "severity"
 _LEAST_WANTED = (
     "properties", "property_bytes", "property_size", "prepared_transaction_offset", "body_crc", "body_size",
     "tags_code", "flag", "sys_flag", "reconsume_times", "compression", "body_state", "crc_ok", "born_host",
-    "store_host", "born_timestamp_ms", "file", "bytes", "size", "log_offset", "keys", "tags", "body",
+    "store_host", "born_timestamp_ms", "position", "file", "bytes", "size", "log_offset", "keys", "tags", "body",
 )  # fmt: skip
 """Columns that are left out first, where a line has no room for all; then those at the right."""
 _LEAST_WIDTHS = {"file": 21, "topic": 19, "group": 30, "name": 30}
 """So that a segment's name is never torn, nor most settings' names, and a topic can be recognised."""
 _LEAST_WIDTH = 8
+_MOST_LINES = {"body": 3, "properties": 3}
+"""Of one cell; the last is then an ellipsis."""
+_WHOLE = re.compile(r"[0-9A-F]{32,},?|\d{4}-\d\d-\d\d(?:T\d\d)?")
+"""Ids and dates in other text; they are never torn."""
 MOMENT = re.compile(r"(?P<date>\d{4}-\d\d-\d\d)T(?P<time>\d\d:\d\d:\d\d\.\d{3}\S*)")
 # A piece of text that stays on one line: a moment's date, or letters up to a blank, a slash or a comma.
 _PIECES = re.compile(r"\d{4}-\d\d-\d\dT(?=\d\d:)|[^\s/,]+[/,]?|[/,]|\s+")
@@ -46,15 +50,23 @@ class Column:
             return max(header, *(text_width(piece) for cell in self.cells for piece in _PIECES.findall(cell)))
         if self.numeric or self.header in _WHOLE_NAMES:
             return max(header, longest)
-        return max(header, min(longest, _LEAST_WIDTHS.get(self.header, _LEAST_WIDTH)))
+        whole = max((len(piece) for cell in self.cells for piece in _WHOLE.findall(cell)), default=0)
+        return max(header, whole, min(longest, _LEAST_WIDTHS.get(self.header, _LEAST_WIDTH)))
 
     def natural_width(self) -> int:
         return max(map(text_width, [self.header, *self.cells]))
 
     def folded(self, width: int) -> Column:
-        return Column(
-            fold(self.header, width, _WORDS_OF_A_NAME), [fold(cell, width) for cell in self.cells], self.numeric
-        )
+        cells = [fold(cell, width) for cell in self.cells]
+        most = _MOST_LINES.get(self.header)
+        if most is not None:
+            cells = [_first_lines(cell, most) for cell in cells]
+        return Column(fold(self.header, width, _WORDS_OF_A_NAME), cells, self.numeric)
+
+
+def _first_lines(cell: str, most: int) -> str:
+    lines = cell.split("\n")
+    return cell if len(lines) <= most else "\n".join([*lines[: most - 1], "…"])
 
 
 def fit_columns(columns: Sequence[Column], width: int, gap: int) -> list[Column]:

@@ -5,12 +5,14 @@
 3. cells are folded to it, at blanks and slashes; numbers and names that are copied are never folded
 4. columns for which there is no room even so are left out, the least wanted first, and named below the table
 
-In a pipe or a file no cell is folded and no column left out.
+5. of a plan the first rows are shown, so that its verdict stays on the screen
+
+In a pipe or a file no cell is folded, and no column and no row is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TextIO
 
@@ -21,11 +23,12 @@ from rmqctl.show import TimeForm, escape_controls, is_number, show_value, words
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How people want to see results. `width` None sets no limit."""
+    """How people want to see results. `width` and `height` None set no limit."""
 
     width: int | None = 80
     color: bool = False
     times: TimeForm = TimeForm.UTC
+    height: int | None = None
 
 
 @dataclass(slots=True)
@@ -43,6 +46,31 @@ class Block:
     date: str = ""
     """Of all moments in the table, where they share one and do not show it."""
 
+    def notes(self, width: int | None) -> list[str]:
+        """Return the notes on left-out rows, columns and dates."""
+        lines = [f"and {self.more:,} more (--wide)"] if self.more else []
+        if self.date:
+            lines.append(f"times are of {self.date}")
+        if self.dropped:
+            line = f"not shown: {', '.join(self.dropped)} (--wide)"
+            lines += (fold(line, width) if width is not None else line).split("\n")
+        return lines
+
+    def absence(self) -> str:
+        """Return the line of a table without rows."""
+        return f"{self.noun}: {self.more:,} (--wide)\n" if self.more else f"no {self.noun}\n"
+
+    def height(self, width: int | None) -> int:
+        """Return the lines that the block takes, with the blank one in front of it; without rows it is one."""
+        if not self.rows:
+            return 2
+        lines = 1 + bool(self.title) + sum(map(_row_height, self.rows)) + len(self.notes(width))
+        return lines + _row_height(self.headers) + 1 if self.headers else lines
+
+
+def _row_height(cells: Sequence[str]) -> int:
+    return max((cell.count("\n") for cell in cells), default=0) + 1
+
 
 def render_plain(result: Result, stream: TextIO, look: Look) -> None:
     """Tables of characters, for pipes and files."""
@@ -59,24 +87,23 @@ def _render_tabulate(result: Result, stream: TextIO, look: Look, style: str, hea
 
     # tabulate would make a column two blanks wider than its heading.
     tabulate.MIN_PADDING = 0
-    blocks = _blocks(result, look)
+    blocks = _fitted_blocks(result, look)
     lead = _write_verdict(result, stream, look.width, str)
     for block in blocks:
         stream.write(lead)
         lead = "\n"
-        if block.title:
+        if block.title and (block.rows or not block.more):
             stream.write(heading(block.title) + "\n")
         if block.noun and not block.rows:
-            stream.write(f"no {block.noun}\n")
+            stream.write(block.absence())
             continue
-        _fit(block, look.width, 2)
         cells = [[_pipe_safe(cell) if style == "pipe" else cell for cell in row] for row in block.rows]
         align = ["right" if number else "left" for number in block.numeric]
         # Facts have no headings; Markdown knows no table without them.
         headers = block.headers or (["", ""] if style == "pipe" else ())
         shape = style if headers else "plain"
         stream.write(tabulate.tabulate(cells, headers, shape, disable_numparse=True, colalign=align).rstrip() + "\n")
-        _write_dropped(block, stream, look.width)
+        stream.writelines(line + "\n" for line in block.notes(look.width))
 
 
 def _pipe_safe(cell: str) -> str:
@@ -90,7 +117,7 @@ def render_rich(result: Result, stream: TextIO, look: Look) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    blocks = _blocks(result, look)
+    blocks = _fitted_blocks(result, look)
     # Not asked of the terminal: --color always is for pipes too.
     colors: Literal["standard"] | None = "standard" if look.color else None
     console = Console(file=stream, force_terminal=look.color, color_system=colors, highlight=False, width=10_000)
@@ -100,9 +127,8 @@ def render_rich(result: Result, stream: TextIO, look: Look) -> None:
         stream.write(lead)
         lead = "\n"
         if block.noun and not block.rows:
-            stream.write(f"no {block.noun}\n")
+            stream.write(block.absence())
             continue
-        _fit(block, look.width, 2)
         table = RichTable(
             title=Text(block.title, style="italic") if block.title else None,
             title_justify="left",
@@ -118,7 +144,7 @@ def render_rich(result: Result, stream: TextIO, look: Look) -> None:
         for row in block.rows:
             table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
         console.print(table)
-        _write_dropped(block, stream, look.width)
+        stream.writelines(line + "\n" for line in block.notes(look.width))
 
 
 _STYLES = {
@@ -129,8 +155,14 @@ _STYLES = {
 _RED, _YELLOW, _GREEN = 31, 33, 32
 _WORST_RANK = 2
 """Of what doctor finds, up to which messages are lost or a broker does not start."""
-_MOST_ROWS = 20
-"""Of a plan on a terminal."""
+_PROMPT = 2
+"""Lines of a screen that are not the result's: the command line and the next prompt."""
+_MAIN_FACTS_OF_PLANS = (
+    "trigger", "log_end", "stopped_by", "message_count", "topic_count", "added_count", "freed_bytes",
+    "lost_messages", "lost_intact", "change_id",
+)  # fmt: skip
+_ZERO_SAYS_NOTHING = ("lost_", "damaged_", "unsound_", "wrong_", "fault_", "duplicate_", "skipped_", "gap_")
+"""Facts that a terminal shows only where they are not 0."""
 
 
 def _tone(result: Result) -> int:
@@ -149,16 +181,6 @@ def _write_verdict(result: Result, stream: TextIO, width: int | None, style: Cal
         return ""
     stream.write(style(verdict if width is None else fold(verdict, width)) + "\n")
     return "\n"
-
-
-def _write_dropped(block: Block, stream: TextIO, width: int | None) -> None:
-    if block.more:
-        stream.write(f"and {block.more:,} more (--wide)\n")
-    if block.date:
-        stream.write(f"times are of {block.date}\n")
-    if block.dropped:
-        line = f"not shown: {', '.join(block.dropped)} (--wide)"
-        stream.write((fold(line, width) if width is not None else line) + "\n")
 
 
 def _fit(block: Block, width: int | None, gap: int) -> None:
@@ -190,31 +212,70 @@ def _share_date(block: Block) -> None:
         block.rows = [[MOMENT.sub(r"\g<time>", cell) for cell in row] for row in block.rows]
 
 
-def _blocks(result: Result, look: Look) -> Iterator[Block]:
-    """Facts first, then each table, and of a plan the other way round; titles only for several tables.
+def _fitted_blocks(result: Result, look: Look) -> list[Block]:
+    """Facts first, then each table, and of a plan the other way round, all as they are shown.
 
-    All rows are read here.
+    Titles only for several tables. All rows are read here.
     """
     tables = [_table_block(table, look.times, len(result.tables) > 1) for table in result.tables]
     # Only of the main list is it worth a line that it is empty.
     tables = [block for number, block in enumerate(tables) if block.rows or not number]
-    facts = _facts_block(result, look)
-    if not result.is_plan:
-        return iter([*facts, *tables])
-    if look.width is not None and len(tables[0].rows) > _MOST_ROWS:
-        tables[0].more = len(tables[0].rows) - _MOST_ROWS
-        tables[0].rows = tables[0].rows[:_MOST_ROWS]
-    return iter([*tables, *facts])
+    is_cut = result.is_plan and look.height is not None and look.width is not None
+    for block in tables:
+        if is_cut:
+            _shorten(block, len(block.rows) - (look.height or 0))
+        if block.rows:
+            _fit(block, look.width, 2)
+    facts = _facts_block(result, look, result.main_facts)
+    blocks = [*tables, *facts] if result.is_plan else [*facts, *tables]
+    if not is_cut:
+        return blocks
+    room = (look.height or 0) - _PROMPT - fold(result.read_verdict(), look.width or 0).count("\n") - 1
+    if sum(block.height(look.width) for block in blocks) > room:
+        facts = _facts_block(result, look, result.main_facts or _MAIN_FACTS_OF_PLANS)
+        _fit_screen(tables, room - sum(block.height(look.width) for block in facts), look.width)
+    return [*tables, *facts]
 
 
-def _facts_block(result: Result, look: Look) -> list[Block]:
-    """The facts that are known; on a terminal the main ones, and of a plan no losses that are none."""
+def _shorten(block: Block, rows: int) -> None:
+    """Leaves out the last `rows` rows."""
+    if rows > 0:
+        del block.rows[-rows:]
+        block.more += rows
+
+
+def _fit_screen(tables: Sequence[Block], room: int, width: int | None) -> None:
+    """Leaves out rows until the tables have `room` lines.
+
+    Three rows of the first table and two of each other stay, then none of the others, then one of the first.
+    """
+    first = tables[0]
+    while sum(block.height(width) for block in tables) > room:
+        long = [block for block in tables if len(block.rows) > (3 if block is first else 2)]
+        others = [block for block in tables[1:] if block.rows]
+        if long:
+            _shorten(max(long, key=lambda block: block.height(width)), 1)
+        elif others:
+            least = max(others, key=lambda block: block.height(width))
+            _shorten(least, len(least.rows))
+        elif len(first.rows) > 1:
+            _shorten(first, 1)
+        else:
+            return
+
+
+def _facts_block(result: Result, look: Look, main: Sequence[str]) -> list[Block]:
+    """The facts that are known; on a terminal the main ones, and no losses and damages that are none."""
     facts = {name: value for name, value in result.read_facts().items() if value is not None}
-    if result.is_plan:
-        facts = {name: value for name, value in facts.items() if value or not name.startswith("lost_")}
-    kept = [name for name in facts if look.width is None or not result.main_facts or name in result.main_facts]
+    if result.is_plan or look.width is not None:
+        facts = {name: value for name, value in facts.items() if value or not name.startswith(_ZERO_SAYS_NOTHING)}
+    kept = [name for name in facts if look.width is None or not main or name in main]
+    if not kept:
+        return []
     rows = [[name, show_value(name, facts[name], look.times)] for name in kept]
-    return [Block([], rows, [False, False], more=len(facts) - len(kept))] if kept else []
+    block = Block([], rows, [False, False], more=len(facts) - len(kept))
+    _fit(block, look.width, 2)
+    return [block]
 
 
 def _table_block(table: Table, times: TimeForm, with_title: bool) -> Block:

@@ -52,7 +52,7 @@ def run(
     say_plan(session, plan_of(faults, done=("simulate",)))
     is_sound = all(one.starts and not one.traps and one.lost.is_empty for one in outcomes)
     verdict = "; ".join(_verdict(one) for one in outcomes)
-    return Result("simulate", {}, _tables(outcomes), OK if is_sound else FINDINGS, verdict)
+    return Result("simulate", {}, _tables(outcomes), OK if is_sound else FINDINGS, verdict, is_plan=True)
 
 
 def _simulate(session: Session, line: str | None) -> SimulatedStart:

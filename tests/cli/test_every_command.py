@@ -325,7 +325,7 @@ def test_a_process_whose_reader_is_gone_exits_with_0(line: str, store: Path) -> 
     assert (run.returncode, b"Error" in run.stderr) == (OK, False)
 
 
-@pytest.mark.parametrize("path", ["info", "find"])
+@pytest.mark.parametrize("path", ["info", "find", "doctor", "recover", "lag"])
 def test_a_real_terminal_of_80_columns_holds_every_line(path: str, store: Path, tmp_path: Path) -> None:
     leader, follower = pty.openpty()
     words = [sys.executable, "-m", "rmqctl", *words_of(path, store, tmp_path)]

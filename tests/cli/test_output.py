@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -181,13 +182,43 @@ def test_the_least_wanted_columns_go_first_and_ids_are_whole() -> None:
     assert "not shown: body, tags (--wide)" in text
 
 
-@pytest.mark.parametrize(
-    ("rows", "more"), [(20, ""), (21, "and 1 more (--wide)\n"), (1020, "and 1,000 more (--wide)\n")]
-)
-def test_a_terminal_shows_the_first_rows_of_a_plan(rows: int, more: str) -> None:
+@pytest.mark.parametrize(("rows", "shown_rows"), [(18, 18), (19, 17), (1000, 17)])
+def test_a_plan_fits_the_screen(rows: int, shown_rows: int) -> None:
     result = Result("rebuild", {"lost_messages": 0}, [Table("actions", [{"n": n} for n in range(rows)])], is_plan=True)
-    assert shown(Format.PLAIN, result) == "\n".join(["n".rjust(2), "--", *(f"{n:2}" for n in range(20))]) + "\n" + more
-    assert len(shown(Format.PLAIN, result, None).splitlines()) == rows + 2
+    more = [f"and {rows - shown_rows:,} more (--wide)"] if rows > shown_rows else []
+    expected = ["so", "", " n", "--", *(f"{n:2}" for n in range(shown_rows)), *more]
+    lines = [line.rstrip() for line in drawn(result, Look(80, height=24)).splitlines()]
+    assert (lines, len(lines) <= 22) == (expected, True)
+    assert len(drawn(result, Look(80)).splitlines()) == rows + 4
+
+
+def test_a_plan_on_a_small_screen_names_the_tables_that_it_leaves_out() -> None:
+    rows = [{"n": n} for n in range(9)]
+    result = Result("recover", {"log_end": 5, "compat": "4.9"}, [Table("actions", rows), Table("lost", rows)])
+    result = dataclasses.replace(result, is_plan=True)
+    text = drawn(result, Look(80, height=17))
+    assert text.splitlines() == [
+        "so", "", "actions:", "n", "-", "0", "1", "2", "and 6 more (--wide)", "", "lost: 9 (--wide)", "", "log_end  5",
+        "and 1 more (--wide)",
+    ]  # fmt: skip
+
+
+def drawn(result: Result, look: Look) -> str:
+    stream = io.StringIO()
+    render(dataclasses.replace(result, verdict="so"), Format.PLAIN, stream, look)
+    return stream.getvalue()
+
+
+def test_ids_and_dates_in_other_text_are_whole_and_a_body_has_three_lines() -> None:
+    uniq_key = "7F0000010012345600000000ABCD0000"
+    row = {"place": f"index entry 30 of {uniq_key}", "day": "2026-11-21", "body": "x " * 90}
+    assert shown(Format.PLAIN, Result("find", {}, [Table("places", [row])]), 54).splitlines() == [
+        "place                             day         body",
+        "--------------------------------  ----------  -------",
+        "index entry 30 of                 2026-11-21  x x x x",
+        "7F0000010012345600000000ABCD0000              x x x x",
+        "                                              …",
+    ]
 
 
 def test_a_terminal_shows_the_main_facts_and_counts_the_others() -> None:
