@@ -1,15 +1,16 @@
-"""A progress bar with rate and ETA on stderr.
+"""A progress bar with percentage, rate and ETA on stderr.
 
-The bar appears only when the work has taken longer than a second.
+The bar appears after half a second, whether or not the work has reported by then.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from types import TracebackType
 from typing import Any, TextIO
 
-APPEARS_AFTER_S = 1.0
+APPEARS_AFTER_S = 0.5
 REDRAW_EVERY_S = 0.1
 
 
@@ -27,15 +28,24 @@ class Progress:
         self._next_look = self._began + APPEARS_AFTER_S
         self._bar: Any = None
         self._task: Any = None
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(APPEARS_AFTER_S, self._draw) if stream is not None else None
+        self._is_over = False
 
     def __enter__(self) -> Progress:
+        if self._timer is not None:
+            self._timer.daemon = True
+            self._timer.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            self._is_over = True
         if self._bar is not None:
-            self._draw()
             self._bar.stop()
 
     def advance(self, amount: int = 1) -> None:
@@ -51,37 +61,42 @@ class Progress:
             self._draw()
 
     def _draw(self) -> None:
-        if self._bar is None:
-            self._start()
-        self._next_look = time.monotonic() + REDRAW_EVERY_S
-        self._bar.update(self._task, completed=self.done, total=self.total)
+        with self._lock:
+            if self._is_over:
+                return
+            if self._bar is None:
+                self._start()
+            self._next_look = time.monotonic() + REDRAW_EVERY_S
+            self._bar.update(self._task, completed=self.done, total=self.total)
 
     def _start(self) -> None:
         from rich import progress
         from rich.console import Console
 
-        is_bytes = self.unit == "bytes"
         columns: list[Any] = [
             progress.TextColumn("{task.description}", markup=False),
             progress.BarColumn(bar_width=None),
             progress.TaskProgressColumn(),
-            progress.TransferSpeedColumn() if is_bytes else _rate_column(self.unit),
-            progress.TimeRemainingColumn(),
+            progress.TextColumn("{task.fields[pace].rate}", markup=False),
+            progress.TextColumn("{task.fields[pace].remaining}", markup=False),
         ]
-        console = Console(file=self._stream, stderr=True)
-        self._bar = progress.Progress(*columns, console=console, transient=True)
-        self._task = self._bar.add_task(self.title, total=self.total)
-        # The rate counts from the beginning of the work, not from the bar's appearance.
-        self._bar.tasks[0].start_time = self._bar.get_time() - (time.monotonic() - self._began)
+        self._bar = progress.Progress(*columns, console=Console(file=self._stream, stderr=True), transient=True)
+        self._task = self._bar.add_task(self.title, total=self.total, pace=self)
         self._bar.start()
 
+    @property
+    def rate(self) -> str:
+        """How much is done in a second, since the beginning of the work."""
+        from rmqctl.show import show_bytes
 
-def _rate_column(unit: str) -> Any:
-    from rich.progress import ProgressColumn, Task
-    from rich.text import Text
+        pace = self.done / max(time.monotonic() - self._began, 1e-3)
+        return f"{show_bytes(pace) if self.unit == 'bytes' else f'{pace:,.0f} {self.unit}'}/s"
 
-    class RateColumn(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            return Text(f"{task.finished_speed or task.speed or 0:,.0f} {unit}/s")
-
-    return RateColumn()
+    @property
+    def remaining(self) -> str:
+        """Hours, minutes and seconds to go at this rate; dashes while it is not known."""
+        if not self.total or not self.done:
+            return "-:--:--"
+        passed = time.monotonic() - self._began
+        minutes, seconds = divmod(int(passed * max(self.total - self.done, 0) / self.done), 60)
+        return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"

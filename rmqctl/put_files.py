@@ -74,6 +74,12 @@ def read_lines(session: Session, name: str) -> Iterator[Line]:
             raise ValueError(f"{place or f'{path.name}, '}{str(error).splitlines()[0]}") from error
 
 
+def bytes_of(name: str) -> int | None:
+    """Return the bytes of a file or folder of lines; None for stdin and for packed tables."""
+    files = files_of(name) if name != "-" else []
+    return sum(path.stat().st_size for path in files) if not any(path.suffix in _TABLES for path in files) else None
+
+
 def _folder_columns(path: Path) -> dict[str, Any]:
     pairs = [part.split("=", 1) for part in path.parts[:-1] if "=" in part]
     return {name: None if value == _NOTHING else unquote(value) for name, value in pairs}

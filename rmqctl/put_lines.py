@@ -19,7 +19,7 @@ import typer
 
 from rmqctl.copies import CopyFilter
 from rmqctl.message_input import StoredLine, parse_stored
-from rmqctl.put_files import read_lines
+from rmqctl.put_files import bytes_of, read_lines
 from rmqctl.put_rows import (
     NO_SEGMENT,
     SHOWN,
@@ -67,7 +67,7 @@ class LinePut:
         self._topic = topic
         self._copies = None if replay.as_stored else CopyFilter()
         self._counts: Counter[str] = Counter()
-        self._damaged_count = 0
+        self._damaged_count = self._read_bytes = 0
         self._topics: set[str] = set()
         self._problem: typer.BadParameter | None = None
 
@@ -88,11 +88,12 @@ class LinePut:
     def rows(self) -> Iterator[PutRow]:
         """Puts the messages many at a time; from a pipe each at once, as its writer may be waiting."""
         size = 1 if self._name == "-" else BULK_SIZE
-        with self._session.progress("put", None, "messages") as bar:
+        in_all = bytes_of(self._name)
+        with self._session.progress("put", in_all, "bytes" if in_all else "messages") as bar:
             messages = self._messages()
             while timed := list(islice(messages, size)):
                 yield from self._put(timed)
-                bar.advance(len(timed))
+                bar.update(self._read_bytes if in_all else bar.done + len(timed))
         self._end()
 
     @property
@@ -116,6 +117,7 @@ class LinePut:
         """The lines and their messages, up to a line that is no message."""
         try:
             for place, line in read_lines(self._session, self._name):
+                self._read_bytes += len(line)
                 if line.strip():
                     yield line, self._parse(place, line, now_ms)
         except ValueError as error:

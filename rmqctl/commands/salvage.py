@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,10 +21,12 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
+    from rmqctl.progress import Progress
     from store.config import StoreConfig
     from store.files import Filesystem
     from store.layout import StoreLayout
     from store.verbs import Gap, LostOps, SalvagedRun, SalvageReport
+    from store.verbs.salvage.new_store import NewStore
 
 EXAMPLES = (
     "rmqctl --store /data/store salvage",
@@ -216,7 +219,7 @@ def _save(session: Session, path: Path, target: _Target, report: SalvageReport) 
         elif to.suffix == ".parquet":
             saved = write_parquet(wanted, to)
         else:
-            written = _write_store(session, path, report, to, config, target, fs)
+            written = _write_store(session, path, report, to, config, target, fs, bar)
             saved = written["saved_records"]
             _note_assumed_delays(session, path, to, config, fs)
     return {
@@ -281,6 +284,17 @@ def _note_assumed_delays(session: Session, path: Path, to: Path, config: StoreCo
             session.note(remark)
 
 
+def _write_moves(made: NewStore, path: Path) -> None:
+    with path.open("x", encoding="ascii") as file:
+        file.write("old_log_offset,new_log_offset\n")
+        file.writelines(f"{old},{new}\n" for old, new in made.moves())
+
+
+def _tell(bar: Progress, before: int, walks: int, done: int, in_all: int) -> None:
+    """Report one of several walks."""
+    bar.update(before + done, in_all * walks)
+
+
 def _write_store(
     session: Session,
     path: Path,
@@ -289,6 +303,7 @@ def _write_store(
     config: StoreConfig,
     target: _Target,
     fs: Filesystem,
+    bar: Progress,
 ) -> dict[str, Any]:
     from store.verbs import Grade, is_store_root, next_offsets_of, salvage_runs, write_new_store
 
@@ -298,8 +313,9 @@ def _write_store(
     def walk() -> Iterator[SalvagedRun]:
         """The source's records; each walk counts anew."""
         report.clear()
-        certain = frozenset([Grade.CERTAIN])
-        return salvage_runs(path, fs, report, logs=logs, delay_levels_ms=config.delay_levels_ms, taken=certain)
+        certain, levels, before = frozenset([Grade.CERTAIN]), config.delay_levels_ms, bar.done
+        tell = partial(_tell, bar, before, 1 + target.keep_offsets)
+        return salvage_runs(path, fs, report, logs=logs, delay_levels_ms=levels, taken=certain, on_progress=tell)
 
     made = write_new_store(
         walk,
@@ -320,9 +336,7 @@ def _write_store(
         if not one.copied_from:
             session.warn(f"{one.file} was not brought: {one.remark}")
     if target.move_list is not None:
-        with target.move_list.open("x", encoding="ascii") as file:
-            file.write("old_log_offset,new_log_offset\n")
-            file.writelines(f"{old},{new}\n" for old, new in made.moves())
+        _write_moves(made, target.move_list)
     return {
         "saved_records": made.record_count,
         "placeholder_records": made.placeholder_count,

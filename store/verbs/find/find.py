@@ -98,7 +98,7 @@ class Finder:
 
     use_index    False scans everything
     outer        gives records of several messages as they are
-    on_progress  called with the bytes that were scanned
+    on_progress  called with the bytes that were scanned and those to scan
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Finder:
         *,
         use_index: bool = True,
         outer: bool = False,
-        on_progress: Callable[[int], None] = lambda done: None,
+        on_progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None,
     ) -> None:
         self._reader, self._on_progress, self._outer = reader, on_progress, outer
         self.index = IndexCoverage(reader, settings, fs)

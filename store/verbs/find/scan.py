@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -25,26 +26,38 @@ from store.structures.commitlog.slices import LogSlice, readable_runs
 from store.verbs.find.coverage import Stretch
 from store.verbs.find.literal import required_literal
 
-OnProgress = Callable[[int], None]
+OnProgress = Callable[[int, int], None]
 Choose = Callable[[Run], Iterable[int]]
 """The numbers of the records of a run that may be wanted, rising."""
 
 
 def scan_log(
-    reader: StoreReader, stretches: Iterable[Stretch], choose: Choose, on_progress: OnProgress = lambda done: None
+    reader: StoreReader,
+    stretches: Iterable[Stretch],
+    choose: Choose,
+    on_progress: OnProgress = lambda done_bytes, bytes_in_all: None,
 ) -> Iterator[StoredMessage]:
     """The chosen records of these stretches, in log order; damage is passed over."""
     segments, done = reader.segments(), 0
-    for stretch in stretches:
-        for segment in segments:
-            start, stop = max(stretch.start, segment.number), min(stretch.stop, segment.number + segment.size)
-            if start < stop:
-                yield from _scan_segment(reader, segment, Stretch(start, stop), choose, done, on_progress)
-                done += stop - start
+    parts = [
+        (segment, Stretch(max(stretch.start, segment.number), min(stretch.stop, segment.number + segment.size)))
+        for stretch in stretches
+        for segment in segments
+    ]
+    parts = [(segment, part) for segment, part in parts if part.start < part.stop]
+    in_all = sum(part.stop - part.start for _, part in parts)
+    for segment, part in parts:
+        on_end = partial(_report, on_progress, in_all, done - part.start)
+        yield from _scan_segment(reader, segment, part, choose, on_end)
+        done += part.stop - part.start
+
+
+def _report(on_progress: OnProgress, in_all: int, before: int, end: int) -> None:
+    on_progress(before + end, in_all)
 
 
 def _scan_segment(
-    reader: StoreReader, segment: StoredFile, stretch: Stretch, choose: Choose, done: int, on_progress: OnProgress
+    reader: StoreReader, segment: StoredFile, stretch: Stretch, choose: Choose, on_end: Callable[[int], None]
 ) -> Iterator[StoredMessage]:
     start, stop = stretch.start - segment.number, stretch.stop - segment.number
     part = LogSlice(segment.path, segment.number, segment.size, start, stop)
@@ -53,7 +66,7 @@ def _scan_segment(
             message = message_of(run, number)
             if message is not None:
                 yield message
-        on_progress(done + run.end - stretch.start)
+        on_end(run.end)
 
 
 def message_of(run: Run, number: int) -> StoredMessage | None:

@@ -42,7 +42,7 @@ def rebuild_locally(
     fs: Filesystem | None = None,
     commitlogs: Sequence[Path] = (),
     rules: ScanRules = VERIFYING,
-    on_progress: Callable[[int], None] = lambda done_bytes: None,
+    on_progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None,
 ) -> RebuildReport:
     """Builds the scope's files under `staging`; the store at `address` is only read.
 
@@ -62,14 +62,16 @@ def rebuild_locally(
     handlers: list[Handler] = [queues] if scope.queues and not config.queues_in_rocksdb else []
     database = _rocksdb_queues(source, layout, config, scope, fs) if scope.queues else None
     handlers += [database] if database is not None else []
-    segments = [StoredSegment(files, file) for file in files.segments()]
+    listed = files.segments()
+    segments = [StoredSegment(files, file) for file in listed]
+    stop = listed[-1].number + listed[-1].size if listed else 0
     start = segments[0].file_start if segments else 0
     with FanOut([*handlers, index] if scope.index else handlers) as builders:
 
         def on_run(run: Run) -> None:
             if (due := scope.due(run)).count:
                 builders.dispatch(due)
-            on_progress(run.end - start)
+            on_progress(run.end - start, stop - start)
 
         end = find_end(segments, start, replace(rules, by_place=True), on_run)
     do_for_each(_flush_whole, list(queues))

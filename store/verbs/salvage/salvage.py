@@ -85,7 +85,7 @@ def salvage_runs(
     logs: Sequence[Path] = (),
     delay_levels_ms: tuple[int, ...] = (),
     taken: frozenset[Grade] = frozenset(Grade),
-    on_progress: Callable[[int], None] = lambda done_bytes: None,
+    on_progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None,
 ) -> Iterator[SalvagedRun]:
     """Yield every record of a store, a folder or a file, counted in `report`. Reads only.
 
@@ -96,6 +96,7 @@ def salvage_runs(
     losses = SalvageLosses(taken)
     seen, done = np.empty(0, np.int64), 0
     sources = find_sources(path, fs, logs)
+    in_all = sum(source.window.size for source, _ in sources if source.stop)
     for source, start in sources:
         if not source.stop:
             continue
@@ -111,7 +112,7 @@ def salvage_runs(
                     yield fresh
         seen = distinct(np.concatenate([seen[seen >= start], *mine]))
         done += source.window.size
-        on_progress(done)
+        on_progress(done, in_all)
     segment_size = max((source.window.size for source, _ in sources), default=0)
     covered = coverage.covered_end
     report.gaps = coverage.gaps(sources, evidence.log_end(covered, coverage.end, segment_size))

@@ -1,0 +1,84 @@
+"""The progress bar: when it appears, its rate, and that each long command knows how much there is to do."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from rmqctl import progress
+from rmqctl.progress import APPEARS_AFTER_S, Progress
+from tests.cli.running import Text, rmqctl
+from tests.support.golden import copy_store, golden
+
+
+def test_the_bar_appears_after_half_a_second_without_a_report() -> None:
+    stream = Text(True)
+    with Progress("searching", 10, "bytes", stream):
+        assert stream.written == b""
+        time.sleep(APPEARS_AFTER_S + 0.5)
+        assert (b"searching" in stream.written, b"0%" in stream.written) == (True, True)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_quick_work_and_a_pipe_have_no_bar(shown: bool) -> None:
+    stream = Text(True)
+    with Progress("searching", 10, "bytes", stream if shown else None) as bar:
+        bar.update(10)
+    assert stream.written == b""
+
+
+@pytest.mark.parametrize(
+    ("passed", "done", "total", "unit", "rate", "remaining"),
+    [
+        (2, 0, 100, "bytes", "0 B/s", "-:--:--"),
+        (2, 50, None, "bytes", "25 B/s", "-:--:--"),
+        (2, 50, 100, "bytes", "25 B/s", "0:00:02"),
+        (2, 100, 100, "steps", "50 steps/s", "0:00:00"),
+        (60, 1 << 30, 123 << 30, "bytes", "17.1 MiB/s", "2:02:00"),
+        # All at once, in the moment in which the bar begins: from the beginning of the work, and not 600 GB/s.
+        (1, 1 << 30, 1 << 30, "bytes", "1.0 GiB/s", "0:00:00"),
+    ],
+)
+def test_rate_and_time_to_go_are_of_the_whole_work(
+    passed: int, done: int, total: int | None, unit: str, rate: str, remaining: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    bar = Progress("searching", total, unit, None)
+    bar.update(done)
+    now[0] += passed
+    assert (bar.rate, bar.remaining) == (rate, remaining)
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        ("put --from lines.jsonl TopicA", "put"),
+        ("rebuild --dry-run", "rebuilding"),
+        ("salvage --to new", "reading the log"),
+        ("find order5 --scan", "searching the log"),
+        ("check", "checking"),
+    ],
+)
+def test_long_work_knows_how_much_there_is_to_do(
+    line: str, title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, list[tuple[int, int | None]]] = {}
+
+    def update(self: Progress, done: int, total: int | None = None) -> None:
+        self.done = done
+        self.total = total if total is not None else self.total
+        seen.setdefault(self.title, []).append((self.done, self.total))
+
+    monkeypatch.setattr(Progress, "update", update)
+    monkeypatch.chdir(tmp_path)
+    copy_store(golden("normal").store, tmp_path / "store")
+    Path("lines.jsonl").write_text('{"body_text": "one"}\n{"body_text": "two"}\n', encoding="utf-8")
+    run = rmqctl("--quiet", *line.split(), store=tmp_path / "store")
+    assert run.code == 0, run.err
+    assert title in seen, seen
+    done, total = seen[title][-1]
+    assert total is not None
+    assert 0 < done <= total
