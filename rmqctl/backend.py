@@ -59,6 +59,13 @@ class Backend:
 
     is_spark: bool
     why: str
+    is_second_choice: bool = False
+    """Whether the log is large enough for Spark, which can't be had."""
+
+    def tell(self, session: Session) -> None:
+        """Say the engine where that matters; else only with --verbose and in the log."""
+        say = session.note if self.is_spark or self.is_second_choice else session.log
+        say(f"engine: {self}")
 
     def __str__(self) -> str:
         return f"{'Spark' if self.is_spark else 'this process'} ({self.why})"
@@ -81,7 +88,7 @@ def choose_backend(
 
     missing = why_not_here()
     if missing:
-        return Backend(False, missing)
+        return Backend(False, missing, is_second_choice=True)
     return Backend(True, f"the commit log holds {_size(log_bytes)}, more than {_size(spark_above_bytes)}")
 
 

@@ -82,6 +82,8 @@ class LinePut:
         form = "as they were stored" if self._replay.as_stored else "as new"
         more = f"; {count(left_out.total(), 'copy').replace('copys', 'copies')} left out" if left_out else ""
         verdict = f"{counts['PUT_OK']:,} of {count(counts.total(), 'message')} stored {form}{more}"
+        if reason := next((row["reason"] for row in refused if row.get("reason")), None):
+            verdict = f"refused: {reason}; {verdict}"
         totals = {"message_count": counts.total(), **counts, "left_out": dict(left_out) or None}
         return Result("put", totals, tables, exit_code(counts), verdict)
 

@@ -106,9 +106,14 @@ def result_of(session: Session, row: PutRow) -> Result:
     """The result of a put of one message."""
     say_no_segment(session, row)
     say_too_long(session, [row])
-    verdict = "stored" if row["status"] == "PUT_OK" else f"not stored as asked: {row['status']}"
+    verdict = "stored" if row["status"] == "PUT_OK" else _refusal(row)
     shown = (*SHOWN, "reason") if "reason" in row else SHOWN
     return Result("put", {}, [Table("results", [row], shown)], exit_code([row["status"]]), verdict)
+
+
+def _refusal(row: PutRow) -> str:
+    reason = row.get("reason")
+    return f"refused: {reason} ({row['status']})" if reason else f"not stored as asked: {row['status']}"
 
 
 def exit_code(statuses: Collection[str]) -> int:

@@ -76,7 +76,7 @@ def open_tables(
         if remote or not (master or "local").startswith("local"):
             session.note("damage is named where executors share the scratch folder; else ask `rmqctl check`")
         return
-    session.note(f"engine: {backend}")
+    backend.tell(session)
     if session.environment.stdout is sys.stdout:
         with session.interrupts.deferred():
             _spare_pandas()

@@ -138,5 +138,5 @@ def _engine(
         # The executors build queues from a store in a folder that all of them see.
         _ = session.store.root
         refuse_unchangeable(layout, fs, "spark")
-    session.note(f"engine: {backend}")
+    backend.tell(session)
     return make_rebuild(session, layout, fs, on_spark=backend.is_spark, master=master, remote=remote)

@@ -32,11 +32,27 @@ def normal() -> Path:
     return golden("normal").store
 
 
-def test_sql_says_which_engine_answered_and_why(normal: Path) -> None:
-    run = rmqctl("sql", COUNT, store=normal)
-    assert run.err == "engine: this process (the commit log holds 192 KiB, not more than 64.0 GiB)\n"
-    assert rmqctl("--quiet", "sql", COUNT, store=normal).err == ""
-    assert "asked for" in rmqctl("sql", COUNT, "--engine", "local", store=normal).err
+def test_sql_says_verbosely_which_engine_answered_and_why(normal: Path) -> None:
+    assert rmqctl("sql", COUNT, store=normal).err == ""
+    said = rmqctl("--verbose", "sql", COUNT, store=normal).err
+    assert "engine: this process (the commit log holds 192 KiB, not more than 64.0 GiB)\n" in said
+    assert "asked for" in rmqctl("--verbose", "sql", COUNT, "--engine", "local", store=normal).err
+
+
+def test_sql_says_where_a_large_log_stays_here(normal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("store.query.spark.why_not_here", lambda: "pyspark is not installed")
+    run = rmqctl("sql", COUNT, "--spark-above", "0", store=normal)
+    assert run.err == "engine: this process (pyspark is not installed)\n"
+
+
+def test_a_refused_put_says_its_reason_first(tmp_path: Path) -> None:
+    reason = "the topic must have 1 to 127 bytes of UTF-8 in a 4.x store"
+    rmqctl("put", "T", "body", store=tmp_path)
+    one = rmqctl("put", "x" * 128, "body", store=tmp_path)
+    assert (one.code, one.out.splitlines()[0]) == (1, f"refused: {reason} (MESSAGE_ILLEGAL)")
+    lines = f'{{"topic": "T", "body_text": "a"}}\n{{"topic": "{"x" * 128}", "body_text": "b"}}\n'.encode()
+    many = rmqctl("put", "--from", "-", store=tmp_path, stdin=lines)
+    assert (many.code, many.out.splitlines()[0]) == (1, f"refused: {reason}; 1 of 2 messages stored as new")
 
 
 def test_spark_refuses_a_log_that_another_setting_puts_elsewhere(normal: Path, tmp_path: Path) -> None:

@@ -242,12 +242,12 @@ ENDLESS = (
 
 @pytest.mark.parametrize("after_s", [0, 0.3, 1])
 def test_a_ctrl_c_ends_a_query_at_once_and_leaves_no_scratch(after_s: float, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "rmqctl", "--store", str(golden("normal").store), "sql", ENDLESS]
+    words = [sys.executable, "-m", "rmqctl", "--verbose", "--store", str(golden("normal").store), "sql", ENDLESS]
     with running(words, stderr=subprocess.PIPE, env={**environment(), "TMPDIR": str(tmp_path)}) as query:
         assert query.stderr is not None
-        assert query.stderr.readline().startswith("engine: this process")
+        assert any("engine: this process" in line for line in query.stderr)
         time.sleep(after_s)
         query.send_signal(signal.SIGINT)
         assert query.wait(60) == INTERRUPTED
-        assert query.stderr.read() == "rmqctl: interrupted; the store is consistent\n"
+        assert query.stderr.read().splitlines().count("rmqctl: interrupted; the store is consistent") == 1
     assert list(tmp_path.iterdir()) == []
