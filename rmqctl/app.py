@@ -63,8 +63,6 @@ def main(arguments: Sequence[str] | None = None, environment: Environment | None
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     session = Session(environment or Environment.real(), main)
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["help"]:
-        words = [*words[1:], "--help"]
     session.command_line = shlex.join(["rmqctl", *words])
     with session.interrupts.installed():
         try:
@@ -90,6 +88,13 @@ def _run_and_report(session: Session, words: list[str]) -> int:
 
 
 def _run(session: Session, words: list[str]) -> int:
+    if words == ["help", "glossary"]:
+        from rmqctl.glossary import glossary_lines
+
+        session.environment.stdout.writelines(f"{line}\n" for line in glossary_lines())
+        session.environment.stdout.flush()
+        return OK
+    words = [*words[1:], "--help"] if words[:1] == ["help"] else words
     command: Any = typer.main.get_command(app)
     streams = sys.stdout, sys.stderr
     try:

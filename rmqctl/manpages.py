@@ -19,6 +19,7 @@ import typer
 from rmqctl import exit_codes
 from rmqctl.app import app
 from rmqctl.commands import COMMANDS, PANELS, CommandPlace
+from rmqctl.glossary import TERMS
 from rmqctl.store_manpage import roff, store_page
 from store import __version__
 
@@ -37,7 +38,11 @@ def write_pages(folder: Path) -> list[Path]:
 def pages() -> dict[str, str]:
     """Every page by its path below man/."""
     root = typer.main.get_command(app)
-    found = {"man1/rmqctl.1": _root_page(root), "man5/rmqstore.5": store_page(__version__)}
+    found = {
+        "man1/rmqctl.1": _root_page(root),
+        "man5/rmqstore.5": store_page(__version__),
+        "man7/rmqctl-glossary.7": _glossary_page(),
+    }
     for place in COMMANDS:
         found[f"man1/{_page_name(place.path)}.1"] = _command_page(place, _find(root, place.path))
     return dict(sorted(found.items()))
@@ -67,8 +72,20 @@ def _root_page(root: Any) -> str:
         *_files(tuple(_FILE_TEXTS)),
         *_environment(),
         *_examples(root),
-        ".SH SEE ALSO\n.BR rmqstore (5)",
+        ".SH SEE ALSO\n.BR rmqstore (5),\n.BR rmqctl-glossary (7)",
     ]  # fmt: skip
+    return _join(lines)
+
+
+def _glossary_page() -> str:
+    lines = [
+        f'.TH RMQCTL-GLOSSARY 7 "" "rmqctl {__version__}" "rmqctl manual"',
+        '.\\" Written by rmqctl.manpages; change rmqctl/glossary.py instead.',
+        ".SH NAME\nrmqctl-glossary \\- the words of RocketMQ's stores, and of rmqctl",
+        ".SH DESCRIPTION",
+        *(_entry(f"\\fB{roff(term)}\\fR", text) for term, text in TERMS.items()),
+        ".SH SEE ALSO\n.BR rmqctl (1),\n.BR rmqstore (5)",
+    ]
     return _join(lines)
 
 

@@ -52,6 +52,7 @@ def test_the_readme_lists_every_command() -> None:
         (["help", "lag"], "Usage: rmqctl lag [OPTIONS]"),
         (["help", "config", "show"], "Usage: rmqctl config show [OPTIONS] [TABLE]"),
         (["-V"], f"rmqctl {__version__}"),
+        (["help", "glossary"], "abort marker"),
     ],
 )
 def test_help_and_version_have_a_second_way(words: list[str], first: str, capsys: pytest.CaptureFixture[str]) -> None:

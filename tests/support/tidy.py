@@ -68,6 +68,7 @@ MAY_NAME_ANY = (
     "store/structures/registry.py",
     "rmqctl/commands/",
     "rmqctl/advice.py",
+    "rmqctl/glossary.py",
     "rmqctl/hints.py",
     "rmqctl/manpages.py",
     "rmqctl/store_manpage.py",
