@@ -88,7 +88,18 @@ def _verdict(found: Examination) -> str:
         return f"a sound {found.info.line} store with {count(found.info.message_count, 'message')}"
     newer = f"; a {found.info.kind}, which is only read" if found.info.newer_files else ""
     words = {1: "a broker does not start", 2: "messages are lost", 3: "something is wrong", 4: "something to know"}
-    return f"{words[found.worst]}: {found.diagnoses[0].what}; {count(len(found.diagnoses), 'finding')}{newer}"
+    what = loss_on_restart(found) or f"{words[found.worst]}: {found.diagnoses[0].what}"
+    return f"{what}; {count(len(found.diagnoses), 'finding')}{newer}"
+
+
+def loss_on_restart(found: Examination) -> str:
+    """Say how many messages a restart loses, where that is the worst; else nothing."""
+    worst = found.diagnoses[0]
+    start = next((one for one in found.starts if one.starts and one.lost.messages == worst.count), None)
+    if start is None or (worst.rank, worst.area) != (2, "simulate") or not start.lost.messages:
+        return ""
+    intact = start.lost.facts()["intact"]
+    return f"{count(worst.count, 'message')} would be lost on restart, {intact or 'none'} can be salvaged"
 
 
 def withheld_from(found: Examination) -> list[str]:

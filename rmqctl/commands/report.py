@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.commands.doctor import loss_on_restart
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.hints import with_hint
@@ -53,7 +55,7 @@ def run(
     with session.progress("examining the store") as bar:
         root, fs = session.store.reached
         layout = make_layout(root, given, fs)
-        found = examine(layout, given, clock, lines=tuple(BROKER_LINES), fs=fs, on_progress=bar.update)
+        found = examine(layout, given, clock, beside=tuple(BROKER_LINES), fs=fs, on_progress=bar.update)
     settings = [
         {"name": name, "value": value, "source": source}
         for name, (value, source) in with_sources(session, found.info.inferred).items()
@@ -61,7 +63,7 @@ def run(
     usage, timeline = _read_log(session, found)
     sections = list(sections_of(found, usage, timeline, settings))
     verdict = _verdict(found)
-    page = make_page(f"RocketMQ store {session.store.place}", verdict, found.worst, _facts(found, clock()), sections)
+    page = make_page(_title(session, found), verdict, found.worst, _facts(found, clock()), sections)
     data = page.encode("utf-8", "replace")
     with os_errors(html, "write the report"):
         html.write_bytes(data)
@@ -97,19 +99,30 @@ def _unit(found: Examination) -> str:
     return next((name for name, size in units if span <= 120 * size), "day")
 
 
+def _title(session: Session, found: Examination) -> str:
+    """The store's broker line, its whole path or address, and the host that has it."""
+    place = session.options.uri or f"{Path(session.store.place).absolute()} on {platform.node()}"
+    return f"RocketMQ {found.info.line} store {place}"
+
+
 def _verdict(found: Examination) -> str:
     amount = f"{count(found.info.message_count, 'message')} in {count(found.info.topic_count, 'topic')}"
     if not found.worst:
         return f"A sound {found.info.line} store with {amount}."
+    if loss := loss_on_restart(found):
+        return f"{loss}. A {found.info.line} store with {amount}."
     worst = found.diagnoses[0]
     what = worst.what[:1].upper() + worst.what[1:]
     return f"{what}: {with_hint(worst.detail, worst.code, worst.subject)}. A {found.info.line} store with {amount}."
 
 
 def _facts(found: Examination, now_ms: int) -> dict[str, Any]:
+    from store import __version__
+
     info, log = found.info, found.info.log
     return {
         "written_ms": now_ms,
+        "written by": f"rmqctl {__version__}",
         "line": info.line.name,
         "shut down": info.abort_ms < 0 and info.holder is None,
         "held by": info.holder.describe() if info.holder is not None else "nobody",

@@ -100,7 +100,7 @@ def sections_of(
 ) -> Iterator[Section]:
     """The sections in the order of the page."""
     yield _findings(found)
-    yield from (_start(start) for start in found.starts)
+    yield from _starts(found.starts)
     yield _usage(usage)
     yield _timeline(timeline)
     yield _queues(found)
@@ -137,10 +137,25 @@ def _finding(one: Diagnosis, root: Path) -> dict[str, object]:
     }
 
 
+def _starts(starts: Iterable[SimulatedStart]) -> Iterator[Section]:
+    """A section for each start; lines that do the same have one together."""
+    alike: list[tuple[list[str], Section]] = []
+    for start in starts:
+        section = _start(start)
+        lines = next((lines for lines, one in alike if (one.text, one.tables) == (section.text, section.tables)), None)
+        if lines is None:
+            alike.append(([start.compat], section))
+        else:
+            lines.append(start.compat)
+    for lines, section in alike:
+        section.id = f"start-{'-'.join(lines)}"
+        section.title = f"What a broker of {' or '.join(lines)} would do"
+        yield section
+
+
 def _start(start: SimulatedStart) -> Section:
-    title = f"What a {start.compat} broker would do"
     if not start.starts:
-        return Section(f"start-{start.compat}", title, f"It does not start: {with_hint(start.reason, *start.blocker)}.")
+        return Section("", "", f"It does not start: {with_hint(start.reason, *start.blocker)}.")
     lost = start.lost
     text = f"It starts ({start.mode} recovery from segment {start.start_segment}). The log ends at {start.log_end:,}: "
     text += f"{start.cut_reason}. "
@@ -153,7 +168,7 @@ def _start(start: SimulatedStart) -> Section:
     traps = [{"name": t.code, "detail": t.detail, "remedy": hint_for(t.code, t.subject)} for t in start.traps]
     tables += [table_of("Traps", traps)] if traps else []
     tables += [table_of("Files that change", changed)] if changed else []
-    return Section(f"start-{start.compat}", title, text, tables=tables)
+    return Section("", "", text, tables=tables)
 
 
 def _usage(usage: list[Usage]) -> Section:

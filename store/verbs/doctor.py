@@ -96,11 +96,15 @@ def examine(
     clock: Callable[[], int],
     *,
     lines: tuple[str, ...] = (),
+    beside: tuple[str, ...] = (),
     fs: Filesystem | None = None,
     on_progress: OnProgress = lambda done, total: None,
 ) -> Examination:
-    """Steps 1 to 6. `lines` are the broker lines to simulate, by default the one that wrote the store."""
-    return _Examiner(layout, settings, clock, fs or Filesystem(), on_progress).run(lines)
+    """Steps 1 to 6. `lines` are the broker lines to simulate, by default the one that wrote the store.
+
+    `beside` are lines of which only the starts are wanted: what they would lose is no diagnosis.
+    """
+    return _Examiner(layout, settings, clock, fs or Filesystem(), on_progress).run(lines, beside)
 
 
 class _Examiner:
@@ -119,7 +123,7 @@ class _Examiner:
         self.reader = StoreReader(str(layout.root), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
         self.found = Examination(look_at_store(layout, settings, self.fs))
 
-    def run(self, lines: tuple[str, ...]) -> Examination:
+    def run(self, lines: tuple[str, ...], beside: tuple[str, ...]) -> Examination:
         info, found = self.found.info, self.found
         steps: list[tuple[str, Callable[[], Iterator[Diagnosis]]]] = [
             ("check", self._check),
@@ -129,7 +133,7 @@ class _Examiner:
         ]
         if info.holder is None:
             # First, for a damage where it cuts the log is one thing and not two.
-            steps.insert(0, ("simulate", lambda: self._simulate(lines)))
+            steps.insert(0, ("simulate", lambda: self._simulate(lines or (info.line.name,), beside)))
         diagnoses = [*self._info()]
         for area, step in steps:
             try:
@@ -185,12 +189,14 @@ class _Examiner:
             return Rank.WRONG
         return KINDS[kind].rank
 
-    def _simulate(self, lines: tuple[str, ...]) -> Iterator[Diagnosis]:
-        for name in lines or (self.found.info.line.name,):
+    def _simulate(self, lines: tuple[str, ...], beside: tuple[str, ...]) -> Iterator[Diagnosis]:
+        for name in dict.fromkeys((*lines, *beside)):
             with Scratch() as scratch:
                 store = find_store(self.layout, self.settings, self.fs, compat=name)
                 start = simulate_start(store, self.fs, self.clock, scratch=scratch.folder)
             self.found.starts.append(start)
+            if name not in lines:
+                continue
             code, subject = next(iter(start.faults), ("", ()))
             if not start.starts:
                 what = f"a {name} broker does not start"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from store import Message, open_store
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
+from tests.support.golden import golden
 from tests.support.snapshots import snapshot
 from tests.support.stores import SMALL, make_store
 
@@ -70,8 +72,7 @@ def test_a_damaged_store_has_every_section_and_requests_nothing(copy_of: CopyOf,
     wanted = [
         "facts",
         "findings",
-        "start-4.9",
-        "start-5.3",
+        "start-4.9-5.3",
         "start-5.5",
         "usage",
         "timeline",
@@ -84,8 +85,19 @@ def test_a_damaged_store_has_every_section_and_requests_nothing(copy_of: CopyOf,
     assert page.requests == []
     assert not re.search(r"url\(|@import", text)
     assert "a 4.9 broker loses messages" in text
+    assert f"<h1>RocketMQ 4.9 store {root} on {platform.node()}</h1>" in text
+    verdict = "250 messages would be lost on restart, 249 can be salvaged. A 4.9 store with 450 messages in 4 topics."
+    assert f'<p class="verdict rank-2">{verdict}</p>' in text
+    assert rmqctl("doctor", store=root).out.startswith("250 messages would be lost on restart, 249 can be salvaged; ")
     assert text.count("<svg") == 4
     assert snapshot(root) == before
+
+
+def test_a_store_of_5_3_is_judged_by_its_own_broker(tmp_path: Path) -> None:
+    text = write_report(golden("normal5").store, tmp_path / "report.html")
+    assert [one for one in Page(text).sections if one.startswith("start")] == ["start-5.3-5.5", "start-4.9"]
+    assert '<p class="verdict rank-0">A sound 5.3 store with 450 messages in 4 topics.</p>' in text
+    assert "<h2>What a broker of 4.9 would do</h2>" in text
 
 
 def test_names_from_the_log_cannot_become_markup(tmp_path: Path) -> None:
