@@ -142,7 +142,8 @@ def render_rich(result: Result, stream: TextIO, look: Look) -> None:
             justify: Literal["left", "right"] = "right" if number else "left"
             table.add_column(Text(header), justify=justify)
         for row in block.rows:
-            table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+            names = [name.replace("\n", "") for name in block.headers] or ["", row[0]]
+            table.add_row(*(Text(cell, style=_style_of(name, cell)) for name, cell in zip(names, row, strict=True)))
         console.print(table)
         stream.writelines(line + "\n" for line in block.notes(look.width))
 
@@ -152,6 +153,8 @@ _STYLES = {
     **dict.fromkeys(("remove", "cut", "delete", "bad", "lost", "damaged", "damage", "missing", "blocked"), "red"),
     **dict.fromkeys(("write", "patch", "partial", "doubtful", "assumed", "duplicate", "in-doubt", "stale"), "yellow"),
 }
+_RANK_STYLES = {"1": "red", "2": "red", "3": "yellow"}
+_COUNTS_IN_RED = ("lost_", "damaged_")
 _RED, _YELLOW, _GREEN = 31, 33, 32
 _WORST_RANK = 2
 """Of what doctor finds, up to which messages are lost or a broker does not start."""
@@ -163,6 +166,15 @@ _MAIN_FACTS_OF_PLANS = (
 )  # fmt: skip
 _ZERO_SAYS_NOTHING = ("lost_", "damaged_", "unsound_", "wrong_", "fault_", "duplicate_", "skipped_", "gap_")
 """Facts that a terminal shows only where they are not 0."""
+
+
+def _style_of(name: str, cell: str) -> str:
+    """Return the colour of a cell under `name`: of its word, its rank, or a count of losses."""
+    if name == "rank":
+        return _RANK_STYLES.get(cell, "")
+    if name.startswith(_COUNTS_IN_RED):
+        return "red" if cell[:1].isdigit() and cell.split()[0] != "0" else ""
+    return _STYLES.get(cell, "")
 
 
 def _tone(result: Result) -> int:

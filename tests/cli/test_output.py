@@ -244,6 +244,23 @@ def test_the_verdict_has_the_colour_of_what_it_says(facts: dict[str, int], code:
     assert stream.getvalue().startswith(f"\x1b[1;{color}mso\x1b[0m\n")
 
 
+def test_lost_and_damaged_are_red_doubtful_yellow_and_sound_green_and_the_words_say_so_too() -> None:
+    rows = [
+        {"rank": 2, "state": "lost", "lost_bytes": 7},
+        {"rank": 3, "state": "doubtful", "lost_bytes": 0},
+        {"rank": 4, "state": "sound", "lost_bytes": 0},
+    ]
+    result = Result("doctor", {"damaged_count": 3, "log_end": 3}, [Table("places", rows)], 1, "so")
+    texts = []
+    for color in (True, False):
+        stream = io.StringIO()
+        render(result, Format.TABLE, stream, Look(80, color=color))
+        texts.append(stream.getvalue())
+    red, yellow, green = (re.findall(rf"\x1b\[{code}m *([^\x1b ]+)", texts[0]) for code in (31, 33, 32))
+    assert (red, yellow, green) == (["3", "2", "lost", "7"], ["3", "doubtful"], ["sound"])
+    assert re.sub(r"\x1b\[[\d;]*m", "", texts[0]) == texts[1]
+
+
 def test_columns_without_room_are_dropped_and_named_and_wide_shows_them() -> None:
     row = {"topic": "Orders", "first_ms": 1, "last_ms": 2, "messages": (1 << 63) - 1}
     result = Result("usage", {}, [Table("usage", [row])])
