@@ -131,6 +131,7 @@ TESTS = {
         "tests/verbs/recover/test_overwritten.py",
         "tests/opened/test_hostile_names.py",
         "tests/cli/test_check.py",
+        "tests/verbs/test_recorded.py",
     ),
     "store/verbs/recover": (
         "tests/verbs/recover",
@@ -138,7 +139,9 @@ TESTS = {
         "tests/structures/queuedb/test_rocksdb_recover.py",
         "tests/golden/test_recovering.py",
         "tests/opened/test_lost_for_plans.py",
+        "tests/verbs/test_recorded.py",
     ),
+    "store/verbs/salvage": ("tests/verbs/salvage", "tests/verbs/test_recorded.py"),
     "store/verbs/rebuild": (
         "tests/verbs/rebuild",
         "tests/verbs/recover/test_durable.py",
