@@ -48,8 +48,8 @@ PAIRS: Mapping[str, Pairs] = {
     ),
     "dump": (("--hex", "--body --stored-body", "fields are shown with their bytes"),),
     "put": (
-        ("--from", "BODY --body-file", "the file brings the bodies"),
-        ("--from", "--queue --tags --key --uniq-key --property --flag --delay-level --transaction --half", _OF_LINES),
+        ("--input", "BODY --body-file", "the file brings the bodies"),
+        ("--input", "--queue --tags --key --uniq-key --property --flag --delay-level --transaction --half", _OF_LINES),
         ("BODY", "--body-file", "each is the body"),
         ("--half", "--transaction --delay-level", "a half is of no other type, and waits for its end alone"),
         ("--flush sync", "--transient-pool", "a broker has the pool with asynchronous flushes only"),

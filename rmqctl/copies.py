@@ -1,4 +1,4 @@
-"""Chooses the lines that `put --from --as-new` puts, so that each message is put once.
+"""Chooses the lines that `put --input --as-new` puts, so that each message is put once.
 
 A store holds more records than its producers sent. What a broker wrote by itself is left out and counted:
 

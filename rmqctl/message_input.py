@@ -1,4 +1,4 @@
-"""Reads messages for `put --from`: JSON lines as `get`, `index-query` and `export` write them.
+"""Reads messages for `put --input`: JSON lines as `get`, `index-query` and `export` write them.
 
 A line is an object with the names of messages.py; names that the store itself gives (offsets, sizes, CRC) are passed
 over, unknown ones are refused. Every problem with a line is a ValueError that says what is wrong.

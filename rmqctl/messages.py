@@ -1,4 +1,4 @@
-"""The message object: its names wherever a command shows a message or `put --from` reads one.
+"""The message object: its names wherever a command shows a message or `put --input` reads one.
 
     body             text in the encoding that body_encoding names: utf8, hex or base64
     body_state       plain, decompressed, or stored: still compressed, by what compression says
@@ -151,7 +151,7 @@ class MessageRows:
 
 
 def message_line(record: bytes, *, with_body: bool = True, stored: bool = False, encoding: str = "utf-8") -> str:
-    """Writes the message object of a stored record as one line of JSON for put --from.
+    """Writes the message object of a stored record as one line of JSON for put --input.
 
     encoding  of where the line goes: what is no UTF-8 gets ASCII
     """

@@ -1,4 +1,4 @@
-"""Reads the files of `put --from` as lines of JSON.
+"""Reads the files of `put --input` as lines of JSON.
 
 The files are JSON lines, or what `export` writes as Parquet or CSV, as the ending of the name says. Of a folder the
 files are read by name; its folders (topic=T) give columns to their files.
@@ -47,7 +47,7 @@ def files_of(name: str) -> list[Path]:
         return [given]
     found = sorted(path for path in given.rglob("*") if path.suffix in KINDS and not path.name.startswith((".", "_")))
     if not found:
-        raise typer.BadParameter(f"no file in {name} ends with {', '.join(KINDS)}", param_hint="--from")
+        raise typer.BadParameter(f"no file in {name} ends with {', '.join(KINDS)}", param_hint="--input")
     return found
 
 

@@ -1,4 +1,4 @@
-"""The messages of `put --from`: read from files, chosen, placed, and put many at a time.
+"""The messages of `put --input`: read from files, chosen, placed, and put many at a time.
 
 Steps of LinePut.rows:
   1. read a line, or make one of a row of a table          put_files.py
@@ -55,7 +55,7 @@ LEFT_OUT = {
 
 
 class LinePut:
-    """One run of `put --from`. `topic` is of the lines that name none."""
+    """One run of `put --input`. `topic` is of the lines that name none."""
 
     def __init__(
         self, session: Session, opened: WritableStore | StoreClient, replay: Replay, name: str, topic: str | None
@@ -123,7 +123,7 @@ class LinePut:
                 if line.strip():
                     yield line, self._parse(place, line, now_ms)
         except ValueError as error:
-            self._problem = typer.BadParameter(str(error), param_hint="--from")
+            self._problem = typer.BadParameter(str(error), param_hint="--input")
 
     def _parse(self, place: str, line: bytes, now_ms: int) -> StoredLine:
         try:

@@ -1,4 +1,4 @@
-"""Takes another store's messages for `put --from`: their destination, form and store time.
+"""Takes another store's messages for `put --input`: their destination, form and store time.
 
 --as-new      as a producer would send them (the default), each message once (copies.py): a message that waits in the
               schedule topic goes to its real topic, from where the store delays it again

@@ -18,7 +18,7 @@ from rmqctl.show import count, show_bytes
 EXAMPLES = (
     "rmqctl --store /data/store export --to /data/messages --as parquet --partition-by topic,day",
     "rmqctl --store /data/store export --to orders --as jsonl --where \"topic = 'Orders' and queue_id = 3\"",
-    "rmqctl --store /data/store export --to - --as jsonl | rmqctl --store /data/other put --from - --as-stored",
+    "rmqctl --store /data/store export --to - --as jsonl | rmqctl --store /data/other put --input - --as-stored",
 )
 SEE_ALSO = ("sql", "get", "put")
 FILES = ("commitlog",)
@@ -55,7 +55,7 @@ def run(
     """Write messages as files. The folder appears when everything is written, or not at all.
 
     JSON lines hold the message object of get; the other formats hold the columns of messages, with bodies as they are
-    stored. put --from reads them all. Where the body does not have the record's CRC, crc_ok is false in each of them;
+    stored. put --input reads them all. Where the body does not have the record's CRC, crc_ok is false in each of them;
     body_problem (in JSON lines body_state) says that a body cannot be decompressed. CSV holds the text as it is stored,
     also what a spreadsheet would run as a formula; --format csv of get makes it harmless.
     """

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "rmqctl --store /tmp/store put OrderTopic 'hello' --queue 3 --tags paid --key order-4711",
     "rmqctl --store /tmp/store put OrderTopic --body-file invoice.pdf --property size=A4",
-    "rmqctl --store /tmp/store put --from messages.jsonl --flush sync",
-    "rmqctl --store /tmp/store put --from /data/messages --as-stored --keep-times",
+    "rmqctl --store /tmp/store put --input messages.jsonl --flush sync",
+    "rmqctl --store /tmp/store put --input /data/messages --as-stored --keep-times",
     "rmqctl --store /tmp/store put Payments '42' --uniq-key 7F0000010001 --half payers",
 )
 SEE_ALSO = ("get", "recover", "export", "transaction resolve")
@@ -66,7 +66,7 @@ StoreHostOption = Annotated[
     typer.Option(
         metavar="HOST:PORT",
         help="The store host that message ids name: queryMsgById asks there.",
-        show_default="brokerIP1:listenPort, else that of a line of --from, else 127.0.0.1:10911",
+        show_default="brokerIP1:listenPort, else that of a line of --input, else 127.0.0.1:10911",
     ),
 ]
 FlushOption = Annotated[
@@ -76,7 +76,9 @@ FlushOption = Annotated[
 
 TopicArgument = Annotated[
     str | None,
-    typer.Argument(metavar="TOPIC", help="Topic; with --from, of lines that name none.", autocompletion=complete_topic),
+    typer.Argument(
+        metavar="TOPIC", help="Topic; with --input, of lines that name none.", autocompletion=complete_topic
+    ),
 ]
 PropertyOption = Annotated[list[str] | None, typer.Option("--property", metavar="K=V", help="A property; repeatable.")]
 HalfOption = Annotated[
@@ -85,7 +87,9 @@ HalfOption = Annotated[
 BodyFile = Annotated[str | None, typer.Option(metavar="FILE", help="Body from a file, or - for stdin.")]
 FromOption = Annotated[
     str | None,
-    typer.Option("--from", metavar="FILE", help="Messages from files of export or get; - for JSON lines on stdin."),
+    typer.Option(
+        "--input", "--from", metavar="FILE", help="Messages of files from export or get; - for JSON lines of stdin."
+    ),
 ]
 
 
@@ -118,7 +122,7 @@ def run(
     """Append messages to the store.
 
     Creates a store in an empty or absent folder. A store that was not shut down is refused without --recover. `rmqctl
-    serve` takes the messages of the store that it has open. --from names a file, or a folder that export wrote: a line
+    serve` takes the messages of the store that it has open. --input names a file, or a folder that export wrote: a line
     is the object that get shows, with the body in base64 or as `body_text`; .parquet and .csv hold export's columns.
     By default (--as-new) each message is put once, as a producer would send it: half messages, marks of ended
     transactions, and copies for a delay or a retry are left out where the message itself is put; one that still waits
@@ -161,9 +165,9 @@ def _tell_of_compaction(session: Session, topic: str | None) -> None:
 
 def _require_topic(topic: str | None, *, for_from: bool) -> str:
     if for_from:
-        raise typer.BadParameter("--as-stored, --keep-times, --topic-map and --queue-map are for --from")
+        raise typer.BadParameter("--as-stored, --keep-times, --topic-map and --queue-map are for --input")
     if topic is None:
-        raise typer.BadParameter("give a TOPIC, or --from with a file of messages")
+        raise typer.BadParameter("give a TOPIC, or --input with a file of messages")
     return topic
 
 
@@ -224,7 +228,7 @@ def _read_body(session: Session, body: str | None, body_file: str | None) -> byt
     if body_file is not None:
         return session.environment.stdin.read() if body_file == "-" else Path(body_file).read_bytes()
     if body is None:
-        raise typer.BadParameter("give a BODY, --body-file or --from")
+        raise typer.BadParameter("give a BODY, --body-file or --input")
     return body.encode(errors="surrogateescape")
 
 

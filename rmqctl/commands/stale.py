@@ -42,7 +42,7 @@ def run(
     state: Annotated[State | None, typer.Option(help="Only records of this state.")] = None,
     topic: Annotated[str | None, typer.Option(help="Only records of this topic.")] = None,
     to: Annotated[
-        Path | None, typer.Option("--to", metavar="FILE", help="Write their messages to FILE, which put --from reads.")
+        Path | None, typer.Option("--to", metavar="FILE", help="Write their messages to FILE, which put --input reads.")
     ] = None,
 ) -> Result:
     """List records left behind a segment's end.

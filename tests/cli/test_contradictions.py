@@ -25,6 +25,7 @@ VALUES = {
 END = "leave out one of them (see rmqctl"
 NEEDED = {
     "receive": "127.0.0.1:1",
+    "config reset-offsets": "G --topic T --to first",
     "transaction resolve": "ID",
     "export": "--to -",
     "dump": "commitlog",
@@ -81,7 +82,7 @@ REFUSED = {
     "get T --max 2 --follow": ("--max", "--follow"),
     "get T --msg-id 00": ("TOPIC", "--msg-id"),
     "--color always info --no-color": ("--color always", "--no-color"),
-    "put --from FILE --tags a": ("--from", "--tags"),
+    "put --input FILE --tags a": ("--input", "--tags"),
     "put T x --transient-pool --flush sync": ("--transient-pool", "--flush sync"),
     "recover --dry-run --as-broker --master local": ("--as-broker", "--master"),
     "sql --engine local --remote sc://x": ("--engine local", "--remote"),
