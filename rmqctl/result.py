@@ -65,7 +65,7 @@ class Result:
     is_summary: bool = False
     """Whether CSV and JSON lines hold one row with everything, and not the rows of the first table."""
     is_plan: bool = False
-    """Whether people see the tables first, of a long one the first rows, and no losses that are none."""
+    """Whether people see the tables first, on a terminal the first rows, and no losses that are none."""
     labels: Sequence[str] = ()
     """The columns that name a row of the first table as a metric; its rows are none where it is empty."""
     main_facts: Sequence[str] = ()

@@ -66,7 +66,8 @@ def run(
     }
     tables = [Table("diagnoses", rows, COLUMNS), Table("commands", [asdict(step) for step in plan_for(found)])]
     code = FINDINGS if 0 < found.worst <= fail_on else OK
-    return Result("doctor", facts, tables if rows else tables[:1], code, _verdict(found), labels=LABELS)
+    tables = tables if rows else tables[:1]
+    return Result("doctor", facts, tables, code, _verdict(found), labels=LABELS, is_plan=True, main_facts=("compat",))
 
 
 def examine_store(session: Session, compat: StartingLine | None) -> Examination:

@@ -16,7 +16,7 @@ from tests.support.golden import copy_store, golden
 STORES = {"sound": "normal", "crashed": "aborted", "damaged": "corrupt-mid", "of 5.3": "normal5", "empty": None}
 WALKED = [path for path in LINES if path not in (*REFUSED, "flush-bench", "put")]
 WITHOUT_VERDICT = ("schema",)
-ON_ONE_SCREEN = ("info", "simulate", *(path for path in WALKED if "--dry-run" in LINES[path]))
+ON_ONE_SCREEN = ("info", "doctor", "simulate", *(path for path in WALKED if "--dry-run" in LINES[path]))
 TORN_ID = re.compile(r"(?<![0-9A-F])(?=\d*[A-F])[0-9A-F]{17,31}(?![0-9A-F])")
 
 
