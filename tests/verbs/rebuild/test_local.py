@@ -113,6 +113,16 @@ def test_what_an_earlier_cut_left_behind_a_sound_end_is_not_lost(damaged: Path) 
 
 
 @pytest.mark.leaves_damage
+def test_messages_of_segments_behind_a_zeroed_one_are_lost(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 300)
+    _, zeroed, *later = sorted((root / "commitlog").iterdir())
+    messages = sum(path.read_bytes().count(b"message ") for path in later)
+    zeroed.write_bytes(bytes(zeroed.stat().st_size))
+    assert messages > 0
+    assert rmqctl("rebuild", "--dry-run", "--format", "json", store=root).json["lost_messages"] == messages
+
+
+@pytest.mark.leaves_damage
 def test_a_message_whose_queue_offset_another_has_is_named_as_left_out(store: Path, tmp_path: Path) -> None:
     root = copy_store(store, tmp_path / "store")
     with open_store(root, settings=SMALL) as opened:
