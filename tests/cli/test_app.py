@@ -129,7 +129,7 @@ def test_no_command_shows_help_and_is_a_usage_error() -> None:
         (["put"], "give a TOPIC"),
         (["put", "T"], "give a BODY"),
         (["put", "T", "x", "--property", "novalue"], "not NAME=VALUE"),
-        (["put", "--from", "f", "--body-file", "g"], "--from and --body-file do not go together"),
+        (["put", "--from", "f", "--body-file", "g"], "--input and --body-file do not go together"),
         (["--set", "novalue", "get", "T"], "not NAME=VALUE"),
         (["--format", "xml", "get", "T"], "xml"),
         (["recover", "--normal", "--abnormal", "--dry-run"], "--normal and --abnormal do not go together"),
