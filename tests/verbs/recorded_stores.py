@@ -146,6 +146,11 @@ def quarantined(root: Path) -> None:
     (folder / f"{1 << 20:020d}").write_bytes(b"left")
 
 
+def unknown_name(root: Path) -> None:
+    (root / "strange").mkdir()
+    (root / "strange/0").write_bytes(b"0")
+
+
 def both(*damages: Damage) -> Damage:
     def damage(root: Path) -> None:
         for one in damages:
@@ -211,6 +216,7 @@ DAMAGES: dict[str, Damage] = {
     "offsets-beyond": offsets_beyond,
     "offsets-beyond-torn": both(offsets_beyond, crashed, in_record(100, 100, b"\xff")),
     "quarantined": quarantined,
+    "unknown-name": unknown_name,
 }
 FIVE = ("bcq-aborted", "compaction-aborted", "lmq", "lmq-poison1", "rocksdb-double", "timer-aborted")
 FIVE_FIVE = ("index-killed", "combine")
