@@ -108,7 +108,8 @@ def describe(error: BaseException) -> str:
 
     if not isinstance(error, StoreError):
         return str(error)
-    if isinstance(error, NotAStore) and (meant := _meant_store(error.file)):
+    is_elsewhere = isinstance(error, NotAStore) and error.code in (None, "no-store")
+    if is_elsewhere and (meant := _meant_store(error.file)):
         return f"{str(error).partition('; ')[0]}; did you mean {meant}?"
     code = error.code
     if code is None and isinstance(error, StoreIOError) and error.file is not None:

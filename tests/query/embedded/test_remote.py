@@ -89,7 +89,7 @@ def test_a_forensic_command_reads_a_remote_store(bucket: str, words: tuple[str, 
 def test_a_report_of_a_remote_store_names_its_address(bucket: str, tmp_path: Path) -> None:
     run = rmqctl("--store", bucket, "report", "--html", tmp_path / "page.html")
     assert run.code == OK, run.err
-    assert f"RocketMQ store {bucket}" in (tmp_path / "page.html").read_text("utf-8")
+    assert f"4.9 store {bucket}" in (tmp_path / "page.html").read_text("utf-8")
 
 
 def test_info_of_a_remote_store_has_a_command_to_go_on_with_and_no_local_disk(bucket: str) -> None:
