@@ -21,7 +21,7 @@ import typer
 from rmqctl.context import Session
 from rmqctl.defaults import read_defaults
 from rmqctl.environment import Environment, use_utf8_names
-from rmqctl.exit_codes import FINDINGS, INTERRUPTED, IO_ERROR, OK, USAGE, exit_code_of
+from rmqctl.exit_codes import DEFECT, FINDINGS, INTERRUPTED, IO_ERROR, OK, USAGE, exit_code_of
 from rmqctl.group import CONTEXT_SETTINGS, RootGroup
 from rmqctl.options import global_options
 from rmqctl.result import Result
@@ -84,6 +84,10 @@ def _run_and_report(session: Session, words: list[str]) -> int:
         _silence_stdout()
         return OK
     except (Exception, KeyboardInterrupt) as error:
+        if session.interrupts.raised and exit_code_of(error) == DEFECT:
+            # A library that is interrupted in the middle may raise an error of its own instead.
+            session.log("ended by an error after an interrupt", level="WARNING", error=error)
+            return _report(session, KeyboardInterrupt())
         return _report(session, error)
 
 

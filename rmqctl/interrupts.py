@@ -11,13 +11,13 @@ class Interrupts:
     """Signals of one run.
 
     Inside deferred() the signal is kept until the block ends. After the first signal further ones are ignored, so that
-    the store can be closed cleanly.
+    the store can be closed cleanly. `raised` says whether one has interrupted the run.
     """
 
     def __init__(self) -> None:
         self._depth = 0
         self._pending = False
-        self._raised = False
+        self.raised = False
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
@@ -65,8 +65,8 @@ class Interrupts:
             self._raise()
 
     def _raise(self) -> None:
-        if not self._raised:
-            self._raised = True
+        if not self.raised:
+            self.raised = True
             raise KeyboardInterrupt
 
 

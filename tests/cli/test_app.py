@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +16,11 @@ from rmqctl import version
 from rmqctl.app import app, main
 from rmqctl.commands import COMMANDS, FOREIGN, PANELS
 from rmqctl.environment import Environment
-from rmqctl.exit_codes import OK, USAGE, exit_code_of
+from rmqctl.exit_codes import INTERRUPTED, OK, USAGE, exit_code_of
 from store import Message, __version__, errors, open_store
 from store.files import Filesystem
 from tests.cli.running import rmqctl
+from tests.support.golden import golden
 from tests.support.stores import make_store
 
 PATHS = [command.path.split() for command in COMMANDS]
@@ -307,3 +309,17 @@ def test_a_closed_stdout_is_dev_null_and_gives_its_number_to_no_file(monkeypatch
     with streams.stdin, streams.stdout, streams.stderr:
         assert streams.stdout.write("lost on purpose") > 0
         assert streams.stdin.read() == b""
+
+
+def test_an_error_that_an_interrupt_caused_is_the_interrupt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*arguments: object, **named: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt:
+            raise RuntimeError("reentrant call") from None
+
+    monkeypatch.setattr("rmqctl.given_store.GivenStore.open", interrupted)
+    assert main(["--store", str(golden("normal").store), "get", "T"]) == INTERRUPTED
+    assert capsys.readouterr().err == "rmqctl: interrupted; the store is consistent\n"

@@ -43,8 +43,8 @@ def test_a_signal_ends_a_command_and_its_spark(after_s: float, number: signal.Si
         assert query.stderr.readline().startswith("starting Spark")
         time.sleep(after_s)
         os.kill(query.pid, number)
-        assert query.wait(JVM_ENDS_S) == INTERRUPTED
-        assert query.stderr.read() == "rmqctl: interrupted; the store is consistent\n"
+        _, said = query.communicate(timeout=JVM_ENDS_S)
+        assert (said, query.returncode) == ("rmqctl: interrupted; the store is consistent\n", INTERRUPTED)
     deadline = time.monotonic() + JVM_ENDS_S
     while processes_of(query.pid) and time.monotonic() < deadline:
         time.sleep(0.1)
