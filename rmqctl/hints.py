@@ -67,6 +67,8 @@ HINTS = {
     "timer-check-lost": "run `rmqctl timer rebuild`",
     "timer-log-lost": "run `rmqctl timer rebuild`",
     "timer-again": "run `rmqctl timer rebuild`",
+    "queue-database-elsewhere": "set useSeparateStorePathForRocksdbCQ to true for a database in consumequeue_rocksdb, "
+    "to false for one in consumequeue, and move a second one out of the store",
     "epochs-torn": "copy epochFileCheckpoint.bak over it, or remove it where the broker has no controller",
     "zero-queue-file": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",
     "phantom-unit": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",

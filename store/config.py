@@ -93,6 +93,9 @@ class StoreConfig:
     commit_log_recover_max_num: int = _setting(
         10, "5.5: the most segments that a recovery goes back; 0 and less are 10", least=-MAX_INT
     )
+    use_separate_store_path_for_rocksdb_cq: bool | None = _setting(
+        None, "5.5: queues in a RocksDB are in consumequeue_rocksdb; by default where they are found"
+    )
     enabled_append_prop_crc: bool = _setting(False, "5.x: a record ends with a CRC of all its other bytes")
     enable_lmq: bool = _setting(False, "light queues (%LMQ%) get units in queue 0")
     enable_multi_dispatch: bool = _setting(False, "a message's units go to all queues it names")
@@ -329,4 +332,4 @@ def _camel(name: str) -> str:
     return head + "".join(_ACRONYMS.get(word, word.capitalize()) for word in rest)
 
 
-_ACRONYMS = {"crc": "CRC", "ip1": "IP1"}
+_ACRONYMS = {"crc": "CRC", "cq": "CQ", "ip1": "IP1"}

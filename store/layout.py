@@ -2,6 +2,7 @@
 
     ROOT/commitlog/<20 digits>                          the name is the log offset of the first byte
     ROOT/consumequeue/<topic>/<queue id>/<20 digits>    the name is queue_offset of the first unit x 20
+    ROOT/consumequeue_rocksdb                           5.5; queues in a RocksDB that has a folder of its own
     ROOT/consumequeue_ext/<topic>/<queue id>/<20 digits>
     ROOT/batchconsumequeue/<topic>/<queue id>/<20 digits>   5.x; the name is the file's place in the queue of bytes
     ROOT/dledger-<id>/data, index/<20 digits>           entries of DLedger and their index; currterm, checkpoint: a file
@@ -25,6 +26,21 @@ EPOCHS, IDENTITY = "epochFileCheckpoint", "brokerIdentity"
 ORDER_INFO, TIERED = "config/consumerOrderInfo.json", "config/tieredStoreMetadata.json"
 REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
 """Files of a 5.x broker's state, and the topics of its pop consumers."""
+STORE_NAMES = (
+    "abort",
+    "batchconsumequeue",
+    "checkpoint",
+    "commitlog",
+    "compaction",
+    "config",
+    "consumequeue",
+    "consumequeue_ext",
+    "consumequeue_rocksdb",
+    "index",
+    "timerlog",
+    "timerwheel",
+)
+"""Files and folders of a store that a change may touch."""
 _MAX_FOLDER_NAME_SIZE = 255
 _MOST_DIGITS = 255
 _KNOWN_NAMES = 1024
@@ -115,6 +131,10 @@ class StoreLayout:
     @property
     def consumequeue(self) -> Path:
         return self.root / "consumequeue"
+
+    @property
+    def consumequeue_rocksdb(self) -> Path:
+        return self.root / "consumequeue_rocksdb"
 
     @property
     def consumequeue_ext(self) -> Path:

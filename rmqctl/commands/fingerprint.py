@@ -49,7 +49,7 @@ def run(
     reader = session.store.open_reader(or_segment=True)
     if reader.exists("batchconsumequeue"):
         session.warn("batch consume queues are not looked at, only their messages in the log")
-    if reader.exists("consumequeue/CURRENT"):
+    if any(reader.exists(f"{folder}/CURRENT") for folder in ("consumequeue", "consumequeue_rocksdb")):
         session.warn("the RocksDB with the consume queues is not looked at, only its messages in the log")
     with session.progress("reading the store", sum(file.size for file in reader.segments())) as bar:
         digests, whole = fingerprint_files(reader, bar.update)

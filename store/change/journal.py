@@ -19,7 +19,6 @@ from typing import Any
 from store.change.actions import LATER, Action, ManifestEntry, Workplace
 from store.change.manifest import (
     MANIFEST_VERSION,
-    STORE_NAMES,
     decode_manifest,
     encode_manifest,
     require_sound_actions,
@@ -28,7 +27,7 @@ from store.change.workspace import quarantine_folder, relative_name, require_no_
 from store.errors import BadRequest, StoreError
 from store.files.durable import sync_folders
 from store.files.filesystem import Entry, Filesystem
-from store.layout import OWN_FOLDER
+from store.layout import OWN_FOLDER, STORE_NAMES
 
 HALF_DONE = ("applying", "undoing")
 # In rmqctl's own folder, names the change under way while its quarantine is not in the store.

@@ -17,24 +17,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from store.errors import DamagedFile, UnsupportedFormat
+from store.layout import STORE_NAMES
 
 MANIFEST_VERSION = 2
 """1 had no digest."""
 STATES = ("applying", "applied", "undoing", "undone")
 KINDS = ("remove", "write", "patch")
-STORE_NAMES = (
-    "abort",
-    "batchconsumequeue",
-    "checkpoint",
-    "commitlog",
-    "compaction",
-    "config",
-    "consumequeue",
-    "consumequeue_ext",
-    "index",
-    "timerlog",
-    "timerwheel",
-)
 
 MOST_IN_LINES = 1000
 """Actions; json takes seven times as long for lines."""

@@ -27,6 +27,22 @@ def is_rocksdb_file(name: str) -> bool:
     return _ROCKSDB_FILES.fullmatch(name) is not None
 
 
+def queue_database(layout: StoreLayout, fs: Filesystem) -> Path:
+    """The folder of the RocksDB with consume queues, also of one that is lost.
+
+    useSeparateStorePathForRocksdbCQ gives it a folder of its own (5.5); a broker refuses to start where it is in the
+    other one.
+    """
+    own = layout.consumequeue_rocksdb
+    is_own = has_rocksdb(own, fs) or (fs.is_folder(own) and not has_rocksdb(layout.consumequeue, fs))
+    return own if is_own else layout.consumequeue
+
+
+def has_queue_database(layout: StoreLayout, fs: Filesystem) -> bool:
+    """Whether a RocksDB with consume queues is in the store."""
+    return has_rocksdb(queue_database(layout, fs), fs)
+
+
 def has_rocksdb_queues(layout: StoreLayout, fs: Filesystem) -> bool:
     """Whether the consume queues are in a RocksDB; with queue files beside it, a broker reads the files."""
-    return has_rocksdb(layout.consumequeue, fs) and not any(some_queue_files(layout.consumequeue, fs))
+    return has_queue_database(layout, fs) and not any(some_queue_files(layout.consumequeue, fs))

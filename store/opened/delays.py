@@ -20,6 +20,7 @@ from store.config import DEFAULT_DELAY_LEVELS, StoreConfig
 from store.errors import BadRequest, StoreError
 from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import numbered_files, segments_of
+from store.files.rocksdb_files import CURRENT, queue_database
 from store.files.scratch import Scratch
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.message import decode_record
@@ -76,7 +77,7 @@ def built_levels(published: Mapping[Path, Path], layout: StoreLayout, fs: Filesy
     """The levels whose queues get entries by files, each staged, that a plan publishes."""
     found, schedule = set(), layout.consumequeue / SCHEDULE_TOPIC
     for path, staged in published.items():
-        if path == layout.consumequeue / "CURRENT":
+        if path in (layout.consumequeue / CURRENT, layout.consumequeue_rocksdb / CURRENT):
             found |= {level for level, units in _units_in_rocksdb(staged.parent, fs) if len(units)}
         queue_id = parse_queue_id(path.parent.name) if path.parent.parent == schedule else None
         if queue_id is not None and len(_written_units(fs.read_file(staged))):
@@ -86,7 +87,7 @@ def built_levels(published: Mapping[Path, Path], layout: StoreLayout, fs: Filesy
 
 def stored_levels(layout: StoreLayout, fs: Filesystem) -> set[int]:
     """The levels whose queues have entries."""
-    queues = [*_units_in_rocksdb(layout.consumequeue, fs), *_units_in_files(layout, fs)]
+    queues = [*_units_in_rocksdb(queue_database(layout, fs), fs), *_units_in_files(layout, fs)]
     return {level for level, units in queues if len(units)}
 
 
@@ -106,7 +107,7 @@ def refuse_mixed_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
 
 def read_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
     """The delays in ms that the entries of each level have, by level."""
-    queues = dict([*_units_in_rocksdb(layout.consumequeue, fs), *_units_in_files(layout, fs)])
+    queues = dict([*_units_in_rocksdb(queue_database(layout, fs), fs), *_units_in_files(layout, fs)])
     segments = {parse_segment_name(file.path.name): file for file in segments_of(layout, fs)}
     found: Delays = {}
     for level, units in queues.items():

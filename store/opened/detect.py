@@ -16,7 +16,7 @@ from store.config import ROCKSDB_STORE, StoreConfig
 from store.errors import BadRequest, ForeignFile, NotAStore, UnsupportedFormat
 from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import numbered_files, segments_of
-from store.files.rocksdb_files import has_rocksdb, has_rocksdb_queues
+from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
 from store.files.segment_folders import DLEDGER_PREFIX, dledger_log, find_dledgers, find_members
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, decode_checkpoint
 from store.formats.wording import amount
@@ -258,8 +258,8 @@ def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
             yield "the checkpoint has 5.x's offsets"
     if fs.exists(layout.abort) and fs.stat(layout.abort).st_size:
         yield "abort holds a process id"
-    if has_rocksdb(layout.consumequeue, fs):
-        yield "consumequeue holds a RocksDB"
+    if has_queue_database(layout, fs):
+        yield f"{queue_database(layout, fs).name} holds a RocksDB"
     for name in ("abort.bak", "timerwheel", "compaction", "epochFileCheckpoint", "batchconsumequeue"):
         if fs.exists(layout.root / name):
             yield f"{name} is there"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from store.errors import StoreError
+from store.files.rocksdb_files import queue_database
 from store.opened.missing import Repair
 from store.opened.queue_view import QueueView
 from store.structures.consumequeue.consume_queue import ConsumeQueue
@@ -31,7 +32,8 @@ class RocksQueueView(QueueView):
             self._is_opened = True
             assert self._overlay is not None
             try:
-                self._database = open_database(self._layout.consumequeue, self._overlay.folder, self._fs)
+                folder = queue_database(self._layout, self._fs)
+                self._database = open_database(folder, self._overlay.folder, self._fs)
             except StoreError as error:
                 self._give_up(error)
         return self._database

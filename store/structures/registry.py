@@ -133,12 +133,20 @@ STRUCTURES = (
         refuses=(CHANGES | {AS_BROKER}) - {RECOVER, DERIVE},
         dumped_as="consumequeue",
     ),
+    Structure(
+        "queue database of its own folder",
+        "queuedb",
+        (Trace("consumequeue_rocksdb/CURRENT"), Trace("consumequeue_rocksdb/IDENTITY")),
+        ("useSeparateStorePathForRocksdbCQ",),
+        NEWEST,
+        (CHANGES | {AS_BROKER}) - {RECOVER, DERIVE},
+        dumped_as="consumequeue",
+    ),
     *(
         Structure("structure of a newer broker", None, (Trace(path),), (), lines, newer=what)
         for path, lines, what in (
             ("consumequeue_r", (), "consume queues of an unknown kind"),
             ("RocksDBMessageStore", (), "a message store of an unknown kind"),
-            ("consumequeue_rocksdb", NEWEST, "a queue database in a folder of its own"),
             ("timerwheel.[0-9]*", NEWEST, "snapshots of the timer wheel"),
             ("config/metadata", NEWEST, "one database for all tables"),
         )

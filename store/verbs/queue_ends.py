@@ -18,7 +18,7 @@ import numpy as np
 from store.broker_line import LINE_4_9, BrokerLine
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_files import has_rocksdb_queues
+from store.files.rocksdb_files import has_rocksdb_queues, queue_database
 from store.files.scratch import Scratch
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.derived import is_pre_blank, units_of
@@ -69,7 +69,8 @@ def _rocksdb_queue_ends(reader: StoreReader, min_log_offset: int) -> Iterator[Qu
     from store.structures.queuedb.database import open_database
 
     with Scratch() as scratch:
-        database = open_database(StoreLayout(Path(reader.address)).consumequeue, scratch.folder, Filesystem())
+        folder = queue_database(StoreLayout(Path(reader.address)), Filesystem())
+        database = open_database(folder, scratch.folder, Filesystem())
         for queue in sorted(database.newest):
             yield QueueEnd(*queue, *database.extent(queue, min_log_offset))
 

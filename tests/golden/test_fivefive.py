@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from store import RebuildScope, SimulatedStart, check, plan_rebuild, simulate
+from store import RebuildScope, SimulatedStart, check, open_store, plan_rebuild, simulate
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
 from store.opened.detect import detect_line
@@ -15,9 +17,9 @@ from tests.support.five_stores import fivefive
 from tests.support.golden import copy_store
 
 GEOMETRY = {"maxHashSlotNum": 500, "maxIndexNum": 1000}
-SOUND = ("plain", "bulk", "index", "index-only", "trans", "timer", "combine")
+SOUND = ("plain", "bulk", "index", "index-only", "trans", "timer", "combine", "combine-separate", "rocksdbcq-separate")
 KILLED = ("index-killed", "index-killed-wal")
-ALL = (*SOUND, *KILLED, "snapshot", "combine-separate", "rocksdbcq-separate")
+ALL = (*SOUND, *KILLED, "snapshot")
 UNIT = 20
 
 
@@ -27,6 +29,11 @@ def copy_of(name: str, tmp_path: Path) -> Path:
 
 def start_of(root: Path, **settings: object) -> SimulatedStart:
     return simulate(root, compat="5.5", settings=settings)
+
+
+def lines_of(file: Path, kind: str) -> list[dict[str, Any]]:
+    """The objects of a file of JSON lines that have a field of that name."""
+    return [found for line in file.read_text().splitlines() if kind in (found := json.loads(line))]
 
 
 def zero_unit(root: Path, log_offset: int) -> None:
@@ -105,3 +112,63 @@ def test_a_killed_store_is_read_from_where_its_checkpoint_says(offset: int, tmp_
     found = start_of(root)
     assert (found.starts, found.mode, found.start_segment, found.log_end) == (True, "abnormal", 0, 5257)
     assert (found.lost.messages, sum(found.unseen.values())) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["plain", "combine", "combine-separate", "rocksdbcq-separate"])
+def test_queues_are_those_that_the_broker_reads(name: str) -> None:
+    pytest.importorskip("rocksdict")
+    wanted = {line["queue"]: line for line in lines_of(fivefive(name) / "write.jsonl", "queue") if line["max"]}
+    with open_store(fivefive(name) / "store") as store:
+        for queue, line in wanted.items():
+            topic, _, queue_id = queue.rpartition("-")
+            found = store.get(topic, int(queue_id), line["min"], 1000).messages
+            units = [[message.queue_offset, message.log_offset, message.size] for message in found]
+            assert (queue, units) == (queue, [unit[:3] for unit in line["units"]])
+    assert wanted
+
+
+REFUSED = (
+    False,
+    "IllegalStateException: find RocksDBConsumeQueue in original/separate path, maybe incompatible config.",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_twice", "settings", "outcome"),
+    [
+        ("rocksdbcq-separate", False, {}, (True, "")),
+        ("rocksdbcq-separate", False, {"useSeparateStorePathForRocksdbCQ": "true"}, (True, "")),
+        ("rocksdbcq-separate", False, {"useSeparateStorePathForRocksdbCQ": "false"}, REFUSED),
+        ("rocksdbcq-separate", True, {"useSeparateStorePathForRocksdbCQ": "true"}, REFUSED),
+        ("combine", False, {}, (True, "")),
+        ("combine", False, {"useSeparateStorePathForRocksdbCQ": "false"}, (True, "")),
+        ("combine", False, {"useSeparateStorePathForRocksdbCQ": "true"}, REFUSED),
+        ("plain", False, {"useSeparateStorePathForRocksdbCQ": "true"}, (True, "")),
+    ],
+)
+def test_a_queue_database_in_the_other_folder_ends_a_start(
+    name: str, is_twice: bool, settings: dict[str, object], outcome: tuple[bool, str], tmp_path: Path
+) -> None:
+    pytest.importorskip("rocksdict")
+    root = copy_of(name, tmp_path)
+    if is_twice:
+        (root / "consumequeue" / "CURRENT").touch()
+    found = start_of(root, **settings)
+    assert (found.starts, found.reason) == outcome
+
+
+def test_without_its_queue_database_a_start_leaves_the_first_record_out(tmp_path: Path) -> None:
+    pytest.importorskip("rocksdict")
+    root = copy_of("rocksdbcq-separate", tmp_path)
+    shutil.rmtree(root / "consumequeue_rocksdb")
+    found = start_of(root, storeType="defaultRocksDB", useSeparateStorePathForRocksdbCQ="true")
+    assert (found.starts, found.log_end, [trap.code for trap in found.traps]) == (True, 5257, ["record-at-queue-end"])
+
+
+def test_a_queue_database_of_its_own_folder_is_rebuilt_there(tmp_path: Path) -> None:
+    pytest.importorskip("rocksdict")
+    root = copy_of("rocksdbcq-separate", tmp_path)
+    with plan_rebuild(root, RebuildScope(index=False)) as change:
+        assert {action.path.parent.name for action in change.actions} == {"consumequeue_rocksdb"}
+        change.apply()
+    assert list(check(root)) == []

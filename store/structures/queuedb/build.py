@@ -8,12 +8,12 @@ and the log is read up to that checkpoint: a broker dispatches from there.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from store.config import StoreConfig
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
+from store.files.rocksdb_files import queue_database
 from store.files.scratch import Scratch
 from store.formats.run import Run
 from store.formats.wording import amount
@@ -37,13 +37,13 @@ class RocksdbQueues:
     """
 
     def __init__(
-        self, source: StoreLayout, folder: Path, config: StoreConfig, scope: RebuildScope, fs: Filesystem
+        self, source: StoreLayout, staging: StoreLayout, config: StoreConfig, scope: RebuildScope, fs: Filesystem
     ) -> None:
-        self._old, self._config_folder, self._scope, self._fs = source.consumequeue, source.config, scope, fs
+        self._old, self._config_folder, self._scope, self._fs = queue_database(source, fs), source.config, scope, fs
         self._maker = UnitMaker(config.delay_levels_ms, enable_lmq=config.enable_lmq)
         # An error is about the store's folder, and not about where the new one is staged.
         require_binding(self._old)
-        self._writer = DatabaseWriter(folder, fs)
+        self._writer = DatabaseWriter(staging.root / self._old.name, fs)
         self._end, self._horizon = -1, None
         self.light_faults: list[int] = []
         self.findings: list[str] = []

@@ -22,7 +22,7 @@ import numpy as np
 
 from store.errors import BadRequest, DamagedFile
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_files import has_rocksdb, is_rocksdb_file
+from store.files.rocksdb_files import has_queue_database, is_rocksdb_file, queue_database
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.files.stored_segment import StoredSegment
@@ -47,18 +47,17 @@ ROCKSDB_STATE = kind(
 
 Queue = tuple[str, int]
 _FIELDS = ("log_offset", "size", "tags_code", "store_timestamp_ms", "queue_offset")
-FOLDER = "consumequeue"
 
 
 def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
     """Tell the findings of the walk over queue files that are of units in the RocksDB, or of its files."""
     if not _is_there(store):
         return lambda finding: False
-    inner = batch_topics(store.layout, Filesystem())
+    folder, inner = queue_database(store.layout, Filesystem()).name, batch_topics(store.layout, Filesystem())
 
     def owns(finding: Finding) -> bool:
         path = Path(finding.file)
-        if path.parent.name == FOLDER and is_rocksdb_file(path.name):
+        if path.parent.name == folder and is_rocksdb_file(path.name):
             return True
         if store.has_queue_files:
             return False
@@ -69,7 +68,7 @@ def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
 
 
 def _is_there(store: CheckedStore) -> bool:
-    return store.files.is_local and has_rocksdb(store.layout.consumequeue, Filesystem())
+    return store.files.is_local and has_queue_database(store.layout, Filesystem())
 
 
 def check(store: CheckedStore) -> Iterator[Finding]:
@@ -80,16 +79,16 @@ def check(store: CheckedStore) -> Iterator[Finding]:
     if not _is_there(store):
         return
     files, horizon, beside_files = store.files, store.horizon, store.has_queue_files
-    folder = Path(files.address) / FOLDER
+    folder = queue_database(store.layout, Filesystem())
     with Scratch() as scratch:
         try:
             database = open_database(folder, scratch.folder, Filesystem())
             log = _read_log(files, store.delay_levels_ms, horizon, is_alone=not beside_files)
             is_closed = horizon is None and not files.exists("abort")
-            yield from _Check(files.name_of(FOLDER), database, log, beside_files, is_closed).run()
+            yield from _Check(files.name_of(folder.name), database, log, beside_files, is_closed).run()
         except (BadRequest, DamagedFile) as error:
             advice = f"; {error.hint}" if isinstance(error, BadRequest) else ""
-            yield Finding(ROCKSDB_STATE, files.name_of(FOLDER), 0, detail=f"{error.reason}{advice}")
+            yield Finding(ROCKSDB_STATE, files.name_of(folder.name), 0, detail=f"{error.reason}{advice}")
 
 
 @dataclass(slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from store.errors import UnsupportedFormat
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_files import has_rocksdb, has_rocksdb_queues
+from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
 from store.layout import StoreLayout
 
 
 def refuse(layout: StoreLayout, fs: Filesystem) -> None:
     """Raises UnsupportedFormat for consume queues in a RocksDB."""
-    if has_rocksdb(layout.consumequeue, fs):
+    if has_queue_database(layout, fs):
         reason = (
             "the consume queues are a RocksDB (storeType=defaultRocksDB); they are read, checked, recovered and "
             "rebuilt, and not changed otherwise"
@@ -18,4 +18,4 @@ def refuse(layout: StoreLayout, fs: Filesystem) -> None:
             else "the consume queues are written twice, in files and a RocksDB (rocksdbCQDoubleWriteEnable); they are "
             "read, checked, recovered and rebuilt, and not changed otherwise"
         )
-        raise UnsupportedFormat(reason, file=layout.consumequeue, code="rocksdb-queues")
+        raise UnsupportedFormat(reason, file=queue_database(layout, fs), code="rocksdb-queues")

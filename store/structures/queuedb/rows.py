@@ -10,7 +10,7 @@ from pathlib import Path
 
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_files import has_rocksdb, has_rocksdb_queues
+from store.files.rocksdb_files import has_rocksdb, has_rocksdb_queues, queue_database
 from store.files.scratch import Scratch
 from store.formats.fields import fields_of
 from store.layout import StoreLayout
@@ -22,7 +22,7 @@ from store.structures.queuedb.runs import MalformedEntry, UnitRun
 
 def folder_in(layout: StoreLayout, fs: Filesystem) -> Path | None:
     """The database's folder, where the queues are in one."""
-    return layout.consumequeue if has_rocksdb_queues(layout, fs) else None
+    return queue_database(layout, fs) if has_rocksdb_queues(layout, fs) else None
 
 
 def is_folder(folder: Path, fs: Filesystem) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_files import has_rocksdb
+from store.files.rocksdb_files import has_queue_database, queue_database
 from store.formats.wording import amount
 from store.layout import StoreLayout
 from store.structures.registry import Present
@@ -13,11 +13,12 @@ from store.structures.registry import Present
 
 def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
     """Say whether queue files are beside the database."""
-    if not has_rocksdb(layout.consumequeue, fs):
+    if not has_queue_database(layout, fs):
         return
+    folder = queue_database(layout, fs).name
     topics = [entry for entry in fs.list_folder(layout.consumequeue) if entry.is_folder]
     if topics:
         detail = f"double write: file queues of {amount(len(topics), 'topic')} beside it"
     else:
         detail = "storeType=defaultRocksDB"
-    yield Present("RocksDB with the consume queues", "consumequeue", detail, holds_queues=not topics)
+    yield Present("RocksDB with the consume queues", folder, detail, holds_queues=not topics)

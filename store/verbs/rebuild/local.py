@@ -11,7 +11,7 @@ from store.config import StoreConfig
 from store.dispatch.fan_out import FanOut, Handler
 from store.files.durable import do_for_each
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_files import has_rocksdb
+from store.files.rocksdb_files import has_queue_database
 from store.files.store_reader import StoreReader
 from store.files.stored_segment import StoredSegment
 from store.formats.run import Run
@@ -90,11 +90,11 @@ def _rocksdb_queues(
     source: StoreLayout, staging: StoreLayout, config: StoreConfig, scope: RebuildScope, fs: Filesystem
 ) -> RocksdbQueues | None:
     """Make the builder of a store's RocksDB, also beside queue files; None without one."""
-    if not config.queues_in_rocksdb and not has_rocksdb(source.consumequeue, fs):
+    if not config.queues_in_rocksdb and not has_queue_database(source, fs):
         return None
     from store.structures.queuedb.build import RocksdbQueues
 
-    return RocksdbQueues(source, staging.consumequeue, config, scope, fs)
+    return RocksdbQueues(source, staging, config, scope, fs)
 
 
 def _flush_whole(queue: ConsumeQueue) -> None:

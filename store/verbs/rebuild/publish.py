@@ -9,7 +9,7 @@ from store.change.actions import Action, Publish, Remove
 from store.change.change import Change
 from store.config import StoreConfig
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_files import has_rocksdb, is_rocksdb_file
+from store.files.rocksdb_files import has_queue_database, is_rocksdb_file, queue_database
 from store.kernels.native import clock_ms
 from store.layout import StoreLayout, parse_index_file_name, parse_queue_id, parse_segment_name
 from store.opened.checkpoint import StoreCheckpoint
@@ -44,14 +44,15 @@ def publish_actions(root: Path, staging: Path, scope: RebuildScope, fs: Filesyst
     staged = {root / path.relative_to(staging): path for path in staged_files(staging, fs)}
     layout, new = StoreLayout(root), StoreLayout(staging)
     old = _old_files(layout, scope, fs)
-    if has_rocksdb(new.consumequeue, fs):
+    if has_queue_database(new, fs):
         old += _database_files(layout, fs)
     return _replace(old, staged)
 
 
 def database_actions(layout: StoreLayout, staging: StoreLayout, fs: Filesystem) -> list[Action]:
     """Removes the files of a store's RocksDB without a replacement; publishes those of the staged one."""
-    staged = {layout.consumequeue / path.name: path for path in _database_files(staging, fs)}
+    folder = layout.root / queue_database(staging, fs).name
+    staged = {folder / path.name: path for path in _database_files(staging, fs)}
     return _replace(_database_files(layout, fs), staged)
 
 
@@ -61,7 +62,7 @@ def _replace(old: list[Path], staged: dict[Path, Path]) -> list[Action]:
 
 
 def _database_files(layout: StoreLayout, fs: Filesystem) -> list[Path]:
-    return [path for path in _files(layout.consumequeue, fs) if is_rocksdb_file(path.name)]
+    return [path for path in _files(queue_database(layout, fs), fs) if is_rocksdb_file(path.name)]
 
 
 def staged_files(staging: Path, fs: Filesystem) -> list[Path]:

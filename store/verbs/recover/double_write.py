@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from store.change.actions import Action
 from store.errors import DamagedFile
+from store.files.rocksdb_files import queue_database
 from store.files.scratch import Scratch
 from store.layout import StoreLayout
 from store.opened.opened_store import OpenedStore
@@ -36,7 +37,7 @@ def recover_double_write(opened: OpenedStore, found: RecoveryReport) -> list[Act
         return []
     assert opened.overlay is not None
     staging = StoreLayout(opened.overlay.folder)
-    queues = RocksdbQueues(opened.layout, staging.consumequeue, opened.config, RebuildScope(index=False), opened.fs)
+    queues = RocksdbQueues(opened.layout, staging, opened.config, RebuildScope(index=False), opened.fs)
     segments = opened.log.segments.files
     start = segments[0].file_start if segments else 0
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
@@ -58,7 +59,7 @@ def _reaches(opened: OpenedStore, queue_end: int) -> bool:
     """Whether the RocksDB can be read, and its units end where those in the files do."""
     with Scratch() as scratch:
         try:
-            database = open_database(opened.layout.consumequeue, scratch.folder, opened.fs)
+            database = open_database(queue_database(opened.layout, opened.fs), scratch.folder, opened.fs)
         except DamagedFile:
             return False
         newest = max((place.log_offset for place in database.newest.values()), default=-1)

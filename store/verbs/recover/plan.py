@@ -17,7 +17,7 @@ from store.change.actions import Action, Patch, Publish, Remove
 from store.change.change import Change
 from store.errors import UnsupportedFormat
 from store.files.mapped_file import MappedFile
-from store.files.rocksdb_files import has_rocksdb, has_rocksdb_queues
+from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
 from store.formats.topics import SCHEDULE_TOPIC
 from store.opened.delays import built_levels, describe_assumed_delays
 from store.opened.detect import refuse_unchangeable, require_log
@@ -125,8 +125,9 @@ def plan_by_rules(
 
 def _require_delays(opened: OpenedStore, change: Change, *, as_broker: bool) -> None:
     """Refuse to change delayed queues by delays that may not be the broker's; remark on those assumed."""
-    folder = opened.layout.consumequeue
-    changed = folder if opened.config.queues_in_rocksdb else folder / SCHEDULE_TOPIC
+    layout = opened.layout
+    is_database = opened.config.queues_in_rocksdb
+    changed = queue_database(layout, opened.fs) if is_database else layout.consumequeue / SCHEDULE_TOPIC
     if not (as_broker or opened.gives_delays) and change.publishes_below(changed):
         levels = built_levels(change.published, opened.layout, opened.fs)
         change.remarks += describe_assumed_delays(opened.layout, opened.config, opened.fs, levels)
@@ -165,7 +166,7 @@ def _can_build_rocksdb(opened: OpenedStore) -> bool:
 
 def _database_actions(opened: OpenedStore, found: RecoveryReport) -> list[Action]:
     """Give a RocksDB beside queue files the log's end."""
-    if opened.config.queues_in_rocksdb or not has_rocksdb(opened.layout.consumequeue, opened.fs):
+    if opened.config.queues_in_rocksdb or not has_queue_database(opened.layout, opened.fs):
         return []
     from store.verbs.recover.double_write import recover_double_write
 

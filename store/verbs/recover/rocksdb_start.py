@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from store.errors import BadRequest, DamagedFile
-from store.files.rocksdb_files import has_rocksdb
+from store.files.rocksdb_files import has_rocksdb, queue_database
 from store.formats.message import LOG_OFFSET_AT, TRANSACTION_PREPARED
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
@@ -48,7 +48,7 @@ def foretell_rocksdb_start(
     so. A RocksDB that does not open is a DamagedFile, or with `passes_damage` taken as one that can't be read.
     """
     abnormal = is_abnormal(opened, mode)
-    folder = opened.layout.consumequeue
+    folder = queue_database(opened.layout, opened.fs)
     database = None
     start = Start(0, "where the queues end is not known: the whole log is walked")
     found = RecoveryReport("abnormal" if abnormal else "normal", start.reason, LogEnd(0, 0))
