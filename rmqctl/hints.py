@@ -69,6 +69,7 @@ HINTS = {
     "timer-again": "run `rmqctl timer rebuild`",
     "queue-database-elsewhere": "set useSeparateStorePathForRocksdbCQ to true for a database in consumequeue_rocksdb, "
     "to false for one in consumequeue, and move a second one out of the store",
+    "timeline-unfired": "start the broker before the first is due",
     "epochs-torn": "copy epochFileCheckpoint.bak over it, or remove it where the broker has no controller",
     "zero-queue-file": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",
     "phantom-unit": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",

@@ -47,6 +47,8 @@ class BrokerLine:
     """A message's tags get an entry in the index files, behind those of its keys."""
     matches_first_record: bool = False
     """A recovery starts in the newest of some segments whose first record is whole and which all files reach into."""
+    deletes_by_unique_key: bool = False
+    """A timer's delete names the unique key of the message; otherwise its topic, a + and the key."""
     guards_unwritten_file: bool = False
     """A last queue file without a unit is none for a recovery's cut; otherwise 5.3 does not start with it."""
 
@@ -76,7 +78,14 @@ LINE_5_3 = BrokerLine(
     ends_with_separator=True,
     marks_process=True,
 )
-LINE_5_5 = replace(LINE_5_3, name="5.5", indexes_tags=True, matches_first_record=True, guards_unwritten_file=True)
+LINE_5_5 = replace(
+    LINE_5_3,
+    name="5.5",
+    indexes_tags=True,
+    matches_first_record=True,
+    deletes_by_unique_key=True,
+    guards_unwritten_file=True,
+)
 BROKER_LINES = {line.name: line for line in (LINE_4_9, LINE_5_3, LINE_5_5)}
 
 

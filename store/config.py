@@ -93,6 +93,12 @@ class StoreConfig:
     commit_log_recover_max_num: int = _setting(
         10, "5.5: the most segments that a recovery goes back; 0 and less are 10", least=-MAX_INT
     )
+    timer_wheel_snapshot_flush: bool | None = _setting(
+        None, "5.5: a start reads the newest timerwheel.<n>; by default the wheel that leads farther into timerlog"
+    )
+    append_topic_for_timer_delete_key: bool | None = _setting(
+        None, "a timer's delete names topic+key, not the key alone; by default as the broker line has it"
+    )
     use_separate_store_path_for_rocksdb_cq: bool | None = _setting(
         None, "5.5: queues in a RocksDB are in consumequeue_rocksdb; by default where they are found"
     )

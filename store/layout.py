@@ -46,6 +46,13 @@ _MOST_DIGITS = 255
 _KNOWN_NAMES = 1024
 
 
+def is_store_name(name: str) -> bool:
+    """Whether a change may touch a file or folder of the store's root."""
+    # The wheel's snapshots have names of their own.
+    wheel, _, number = name.partition(".")
+    return name in STORE_NAMES or (wheel == "timerwheel" and parse_whole_number(number) is not None)
+
+
 def segment_name(offset: int) -> str:
     """File name of the segment that starts at `offset`."""
     return f"{offset:020d}"

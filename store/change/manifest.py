@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from store.errors import DamagedFile, UnsupportedFormat
-from store.layout import STORE_NAMES
+from store.layout import is_store_name
 
 MANIFEST_VERSION = 2
 """1 had no digest."""
@@ -102,7 +102,7 @@ def _is_of_store(path: str, elsewhere: tuple[Path, ...] | None) -> bool:
         return elsewhere is None or any(
             Path(path).is_relative_to(folder) and Path(path) != folder for folder in elsewhere
         )
-    return parts[0] in STORE_NAMES
+    return is_store_name(parts[0])
 
 
 def _is_look(look: Any, *, optional: bool) -> bool:

@@ -147,7 +147,6 @@ STRUCTURES = (
         for path, lines, what in (
             ("consumequeue_r", (), "consume queues of an unknown kind"),
             ("RocksDBMessageStore", (), "a message store of an unknown kind"),
-            ("timerwheel.[0-9]*", NEWEST, "snapshots of the timer wheel"),
             ("config/metadata", NEWEST, "one database for all tables"),
         )
     ),
@@ -198,6 +197,7 @@ STRUCTURES = (
         ("timerWheelEnable",),
         dumped_as="timer",
     ),
+    Structure("wheel snapshots", None, (Trace("timerwheel.[0-9]*"),), ("timerWheelSnapshotFlush",), NEWEST),
     Structure(
         "delay offsets",
         "delayoffsets",
@@ -273,6 +273,13 @@ def present(names: Names) -> Iterator[Structure]:
 def refusing(names: Names, verb: str) -> Iterator[Structure]:
     """The structures of the store that the verb would leave wrong."""
     return (one for one in STRUCTURES if verb in one.refuses and any(map(names.has, one.traces)))
+
+
+def structure_of(name: str) -> Structure | None:
+    """The structure that explains a name in a store's root: by a trace of that name, or by one below it."""
+    whole = (one for one in STRUCTURES for trace in one.traces if fnmatchcase(name, trace.path))
+    below = (one for one in STRUCTURES for trace in one.traces if fnmatchcase(name, trace.path.split("/")[0]))
+    return next(whole, None) or next(below, None)
 
 
 def unknown_names(names: Names, *, databases: bool = False) -> list[str]:

@@ -126,6 +126,12 @@ def run_all(store: Path, new: Path, *options: object) -> dict[str, tuple[int, st
     return found
 
 
+def remove_tables(store: Path) -> None:
+    """Take away what another test left in the store, in whatever order they run."""
+    for one in TABLES:
+        (store / "config" / one).unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize("name", [*REFUSED, *LOADED])
 def test_a_hostile_table_is_a_finding_or_passed_over(name: str, store: Path, tmp_path: Path) -> None:
     for one in TABLES:
@@ -140,8 +146,7 @@ def test_a_hostile_table_is_a_finding_or_passed_over(name: str, store: Path, tmp
 
 @pytest.mark.parametrize("text", CONF, ids=lambda text: repr(text[:40]))
 def test_a_hostile_broker_conf_is_one_sentence_with_the_file(text: bytes, store: Path, tmp_path: Path) -> None:
-    for one in TABLES:
-        (store / "config" / one).unlink(missing_ok=True)
+    remove_tables(store)
     conf = tmp_path / "broker.conf"
     conf.write_bytes(text)
     sentence = f"rmqctl: {conf}: {CONF[text]}"
@@ -154,6 +159,7 @@ def test_a_hostile_broker_conf_is_one_sentence_with_the_file(text: bytes, store:
     "text", [b"", b"brokerName=\xff", b"fileReservedTime = 5\r\n", b"brokerName=x\\", b"! x\n# y\n"]
 )
 def test_a_strange_broker_conf_is_read_as_java_reads_it(text: bytes, store: Path, tmp_path: Path) -> None:
+    remove_tables(store)
     (tmp_path / "broker.conf").write_bytes(text)
     runs = run_all(store, tmp_path, "--broker-conf", tmp_path / "broker.conf")
     assert {command for command, (code, _) in runs.items() if code} == set()

@@ -13,13 +13,25 @@ from store import RebuildScope, SimulatedStart, check, open_store, plan_rebuild,
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
 from store.opened.detect import detect_line
+from tests.cli.running import rmqctl
 from tests.support.five_stores import fivefive
 from tests.support.golden import copy_store
 
 GEOMETRY = {"maxHashSlotNum": 500, "maxIndexNum": 1000}
-SOUND = ("plain", "bulk", "index", "index-only", "trans", "timer", "combine", "combine-separate", "rocksdbcq-separate")
+SOUND = (
+    "plain",
+    "bulk",
+    "index",
+    "index-only",
+    "trans",
+    "timer",
+    "snapshot",
+    "combine",
+    "combine-separate",
+    "rocksdbcq-separate",
+)
 KILLED = ("index-killed", "index-killed-wal")
-ALL = (*SOUND, *KILLED, "snapshot")
+ALL = (*SOUND, *KILLED)
 UNIT = 20
 
 
@@ -172,3 +184,13 @@ def test_a_queue_database_of_its_own_folder_is_rebuilt_there(tmp_path: Path) -> 
         assert {action.path.parent.name for action in change.actions} == {"consumequeue_rocksdb"}
         change.apply()
     assert list(check(root)) == []
+
+
+@pytest.mark.parametrize(("name", "left"), [("plain", []), ("snapshot", []), ("index", ["rocksdbstore"])])
+def test_a_salvaged_store_lacks_what_a_broker_has_put_into_its_database(
+    name: str, left: list[str], tmp_path: Path
+) -> None:
+    run = rmqctl("-f", "json", "salvage", "--to", tmp_path / "new", store=fivefive(name) / "store")
+    remark = "a broker makes it anew, and fills it from the newest 10 segments where abort is in the store"
+    lacking = [(one["file"], one["remark"]) for one in run.json["brought"] if not one["copied_from"]]
+    assert [one for one in lacking if not one[0].startswith("config/")] == [(file, remark) for file in left]

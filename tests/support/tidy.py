@@ -51,8 +51,8 @@ class Named(NamedTuple):
 
 STRUCTURES = {
     # The message database is a RocksDB too.
-    "queue database": Named.of("rocksdb|queuedb", "queuedb/", "messagedb/"),
-    "message database": Named.of("messagedb|rocksdbstore", "messagedb/"),
+    "queue database": Named.of("rocksdb|queuedb", "queuedb/", "messagedb/", "timer/timeline"),
+    "message database": Named.of("messagedb|rocksdbstore", "messagedb/", "timer/timeline"),
     "dledger": Named.of("dledger|dleger", "dledger/"),
     "batch queue": Named.of("batch_?(consume_?)?queue|batch_?cq|batch_topic", "batchqueue/"),
     "timer": Named.of(r"timer_?(wheel|log|check|metrics)|structures\.timer", "timer/"),
@@ -63,6 +63,8 @@ STRUCTURES = {
     "tiered storage": Named.of("tiered", "tiered/", "state/"),
 }
 MAY_NAME_ANY = (
+    "store/config.py",
+    "store/layout.py",
     "store/formats/",
     "store/files/rocksdb_",
     "store/structures/registry.py",
@@ -73,7 +75,7 @@ MAY_NAME_ANY = (
     "rmqctl/manpages.py",
     "rmqctl/store_manpage.py",
 )
-"""Pages of bytes, the registry, and the command line's words."""
+"""The tables of settings and of file names, pages of bytes, the registry, and the command line's words."""
 
 
 class Offence(NamedTuple):

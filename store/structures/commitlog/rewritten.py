@@ -29,26 +29,25 @@ if TYPE_CHECKING:
     from store.structures.commitlog.commit_log import CommitLog
     from store.structures.consumequeue.consume_queue import ConsumeQueue
 
-_MARK = re.compile(re.escape((REAL_TOPIC + NAME_VALUE_SEPARATOR).encode()))
 
-
-def rewritten_records(log: CommitLog) -> Iterator[StoredMessage]:
-    """The records with a REAL_TOPIC, in log order, up to the log's end or first damage."""
+def rewritten_records(log: CommitLog, name: str = REAL_TOPIC) -> Iterator[StoredMessage]:
+    """The records with a property, in log order, up to the log's end or first damage."""
     for step in log.scan():
         if isinstance(step, Run):
-            yield from _of_run(step)
+            yield from _of_run(step, name)
 
 
-def _of_run(run: Run) -> Iterator[StoredMessage]:
+def _of_run(run: Run, name: str) -> Iterator[StoredMessage]:
+    mark = re.compile(re.escape((name + NAME_VALUE_SEPARATOR).encode()))
     columns = run.columns
     first, end = int(columns.position[0]), run.end - run.file_start
-    hits = np.fromiter((first + hit.start() for hit in _MARK.finditer(run.buffer[first:end])), np.int64)
+    hits = np.fromiter((first + hit.start() for hit in mark.finditer(run.buffer[first:end])), np.int64)
     rows = distinct(np.searchsorted(columns.position, hits, side="right") - 1)
     for row in rows.tolist():
         position = int(columns.position[row])
         record = decode_record(run.buffer[position : position + int(columns.size[row])], position=position)
         # The bytes may be a part of a body.
-        if REAL_TOPIC in record.properties:
+        if name in record.properties:
             yield record
 
 

@@ -38,12 +38,15 @@ from store.structures.timer.files import (
     SLOT_DTYPE,
     UNIT_DTYPE,
     UNIT_SIZE,
+    WHEEL,
     TimerCheckpoint,
     TimerFiles,
     metrics_fault,
     read_timer_files,
+    snapshots_of,
 )
-from store.structures.timer.review import TimerMessage, TimerState, messages_by_log
+from store.structures.timer.message import TimerMessage, TimerState
+from store.structures.timer.review import messages_by_log
 
 if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore
@@ -69,7 +72,7 @@ class _Unit:
 def plan_timer_rebuild(opened: OpenedStore, *, roll_window_slots: int = ROLL_WINDOW_SLOTS) -> Change:
     """The Change that puts a wheel, a log and a timercheck made from the log in place of the old ones."""
     opened.queues.recover()
-    files = read_timer_files(opened.layout, opened.fs)
+    files = read_timer_files(opened.layout, opened.fs, opened.config)
     assert opened.overlay is not None
     change = Change("timer rebuild", opened.layout.root, opened.fs, staging=opened.overlay.folder)
     queue = opened.queues.find(TIMER_TOPIC, 0)
@@ -174,7 +177,9 @@ class _Writer:
         for path in self._files.log_files:
             if path.name not in names:
                 change.actions.append(Remove(path, "replaced by what the log holds"))
-        change.publish_bytes(root / "timerwheel", wheel.tobytes(), "built from the timer queue")
+        for name in snapshots_of(self._opened.layout, self._opened.fs):
+            change.actions.append(Remove(root / name, "the snapshot of an older wheel"))
+        change.publish_bytes(root / WHEEL, wheel.tobytes(), "built from the timer queue")
         end = self._position(len(units) - 1) + UNIT_SIZE if units else 0
         known = self._files.checkpoint or TimerCheckpoint()
         version = known.state_version, known.version_timestamp_ms, known.version_counter

@@ -55,7 +55,7 @@ def check(store: CheckedStore) -> Iterator[Finding]:
     files = store.files
     if not files.is_local:
         return
-    timer = read_timer_files(StoreLayout(Path(files.address)), Filesystem())
+    timer = read_timer_files(StoreLayout(Path(files.address)), Filesystem(), store.config)
     if timer.is_used or files.exists(f"consumequeue/{TIMER_TOPIC}"):
         found = _Check(files, timer)
         yield from group_findings(found.run())
@@ -77,7 +77,7 @@ class _Check:
         self.files, self.timer, self.log = files, timer, TimerLogCheck(files, timer)
         self.has_lost_part = False
         self.wheel_name, self.log_name, self.check_name = (
-            files.name_of(name) for name in ("timerwheel", "timerlog", "config/timercheck")
+            files.name_of(name) for name in (timer.wheel_name, "timerlog", "config/timercheck")
         )
 
     def run(self) -> Iterator[Finding]:

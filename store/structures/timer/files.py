@@ -1,6 +1,7 @@
 """Read timerwheel, timerlog and timercheck as arrays.
 
     timerwheel          slots of 32 bytes   time/precision | first position | last position | num | magic
+    timerwheel.<n>      a snapshot of it (timerWheelSnapshotFlush of 5.5), of all units before timerlog position n
     timerlog/<n>        units of 52 bytes   size | previous position | magic | write time | delay | log offset | ...
                         as many as fit, then a blank of 16 bytes
     config/timercheck   read time | flushed position | queue offset | master's queue offset | version | time | counter
@@ -8,7 +9,7 @@
 A slot is a list of units, newest first: its last position names a unit, which names the one before. Write time plus
 delay of a unit is the time of its slot. A slot is never cleared; those before the read time have fired.
 
-Source: TimerWheel, TimerLog, Slot, TimerCheckpoint (5.3.3).
+Source: TimerWheel, TimerLog, Slot, TimerCheckpoint (5.3.3, snapshots: 5.5.0).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout, parse_segment_name
 
@@ -46,6 +48,7 @@ SLOT_COUNT = 7 * 86_400 * 2
 WHEEL_SIZE = SLOT_COUNT * SLOT_SIZE
 BLANK_SIZE = 16
 METRICS = "config/timermetrics"
+WHEEL = "timerwheel"
 MAX_MAGIC = 15
 ROLL, DELETE = 2, 4
 NO_POSITION = -1
@@ -89,6 +92,8 @@ class TimerFiles:
     log_files: dict[Path, int] = field(default_factory=dict)
     """Length of each timerlog file."""
     wheel_size: int = 0
+    wheel_name: str = WHEEL
+    """Name of the file that the wheel was read from."""
 
     @property
     def is_used(self) -> bool:
@@ -121,7 +126,7 @@ class TimerFiles:
     def start_faults(self) -> Iterator[tuple[str, str]]:
         """Files of a wrong length, and their faults; no broker starts with them."""
         if self.wheel_size not in (0, WHEEL_SIZE):
-            yield "timerwheel", f"{self.wheel_size} bytes instead of {WHEEL_SIZE}"
+            yield self.wheel_name, f"{self.wheel_size} bytes instead of {WHEEL_SIZE}"
         sizes = sorted(self.log_files.values())
         for path, size in self.log_files.items():
             if size != sizes[len(sizes) // 2]:
@@ -209,12 +214,13 @@ NO_FILES = TimerFiles(None, None, np.empty(0, UNIT_DTYPE), np.empty(0, np.int64)
 """Of a store without them."""
 
 
-def read_timer_files(layout: StoreLayout, fs: Filesystem) -> TimerFiles:
-    """Read the three structures; StoreIOError where one can't be read."""
-    wheel_path, check_path = layout.root / "timerwheel", layout.config / "timercheck"
-    wheel_size = fs.stat(wheel_path).st_size if fs.exists(wheel_path) else 0
-    slots = fs.read_file(wheel_path) if wheel_size else b""
-    wheel = np.frombuffer(slots, SLOT_DTYPE, len(slots) // SLOT_SIZE) if wheel_size else None
+def read_timer_files(layout: StoreLayout, fs: Filesystem, config: StoreConfig) -> TimerFiles:
+    """Read the three structures; StoreIOError where one can't be read.
+
+    Where timerWheelSnapshotFlush is not set, the wheel is the one that leads farther into the log.
+    """
+    check_path = layout.config / "timercheck"
+    wheel_name, wheel_size, wheel = _read_wheel(layout, fs, config.timer_wheel_snapshot_flush)
     data = fs.read_file(check_path) if fs.exists(check_path) else b""
     checkpoint = TimerCheckpoint(*_CHECK.unpack_from(data)) if len(data) >= _CHECK.size else None
     sizes: dict[Path, int] = {}
@@ -227,7 +233,30 @@ def read_timer_files(layout: StoreLayout, fs: Filesystem) -> TimerFiles:
         units = _units_of_file(fs, entry.path)
         pieces.append(units)
         places.append(start + np.arange(len(units), dtype=np.int64) * UNIT_SIZE)
-    return TimerFiles(wheel, checkpoint, np.concatenate(pieces), np.concatenate(places), sizes, wheel_size)
+    return TimerFiles(wheel, checkpoint, np.concatenate(pieces), np.concatenate(places), sizes, wheel_size, wheel_name)
+
+
+def snapshots_of(layout: StoreLayout, fs: Filesystem) -> list[str]:
+    """The names of the wheel's snapshots, the newest last."""
+    prefix = f"{WHEEL}."
+    numbers = (
+        parse_segment_name(name.removeprefix(prefix)) for name in fs.list_names(layout.root) if name.startswith(prefix)
+    )
+    return [f"{prefix}{number}" for number in sorted(number for number in numbers if number is not None)]
+
+
+def _read_wheel(layout: StoreLayout, fs: Filesystem, with_snapshots: bool | None) -> tuple[str, int, Slots | None]:
+    """Name, length and slots of the wheel that a start reads."""
+    snapshots = snapshots_of(layout, fs)[-1:] if with_snapshots is not False else []
+    names = snapshots if with_snapshots and snapshots else [WHEEL, *snapshots]
+    found = [(name, *_read_slots(layout.root / name, fs)) for name in names]
+    return max(found, key=lambda wheel: int(wheel[2]["last"].max(initial=0)) if wheel[2] is not None else -1)
+
+
+def _read_slots(path: Path, fs: Filesystem) -> tuple[int, Slots | None]:
+    size = fs.stat(path).st_size if fs.exists(path) else 0
+    slots = fs.read_file(path) if size else b""
+    return size, np.frombuffer(slots, SLOT_DTYPE, len(slots) // SLOT_SIZE) if size else None
 
 
 def _units_of_file(fs: Filesystem, path: Path) -> Units:

@@ -28,10 +28,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from store.formats.java import parse_long
 from store.formats.message import StoredMessage
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, TIMER_ROLL_TIMES
 from store.formats.queue_unit import QueueUnit
@@ -40,55 +38,11 @@ from store.formats.wording import amount
 from store.structures.commitlog.rewritten import queue_records, rewritten_records
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.timer.files import DELETE, NO_FILES, ROLL, TimerFiles, read_timer_files
+from store.structures.timer.message import TimerMessage, TimerState, number_in
+from store.structures.timer.timeline import PRECISION_MS, read_timeline, timeline_states
 
 if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore
-
-
-class TimerState(StrEnum):
-    """Name the state of a timer message."""
-
-    PENDING = "pending"
-    ROLLED = "rolled"
-    DELIVERED = "delivered"
-    DUPLICATE = "duplicate"
-    DELETED = "deleted"
-    DELETE = "delete"
-    DELETE_ROLLING = "deleteRolling"
-    ASSUMED = "assumed"
-    LOST = "lost"
-
-
-@dataclass(slots=True)
-class TimerMessage:
-    """One record of the timer topic. Positions and times are -1 where nothing names them.
-
-    deliver_timestamp_ms  when it is due, a multiple of the precision below the wanted time
-    slot_timestamp_ms     when its slot fires, which is earlier while it rolls
-    """
-
-    state: TimerState
-    queue_offset: int
-    log_offset: int
-    size: int
-    topic: str | None = None
-    queue_id: int = -1
-    uniq_key: str | None = None
-    deliver_timestamp_ms: int = -1
-    slot_timestamp_ms: int = -1
-    roll_times: int = 0
-    magic: int = -1
-    timer_log_position: int = -1
-    delivered_log_offset: int = -1
-    is_overdue: bool = False
-    store_timestamp_ms: int = -1
-    deletes: str | None = None
-    """Real topic and unique key of the message that this one deletes."""
-
-    @property
-    def times_ms(self) -> tuple[int, int]:
-        """Deliver time and slot: a delete is effective only on a message that has the same ones."""
-        return self.deliver_timestamp_ms, self.slot_timestamp_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +58,22 @@ class TimerReview:
 
 def review_timers(opened: OpenedStore, time_ms: int) -> TimerReview:
     """Find the state of every timer message; those due before `time_ms` that are pending are overdue."""
-    files = read_timer_files(opened.layout, opened.fs)
+    files = read_timer_files(opened.layout, opened.fs, opened.config)
     queue = opened.queues.find(TIMER_TOPIC, 0)
-    messages = list(_Review(opened, files).messages(queue)) if queue is not None else []
+    timeline = read_timeline(opened)
+    review = _Review(opened, files)
+    messages: list[TimerMessage] = []
+    if queue is not None:
+        messages = list(
+            timeline_states(timeline, opened, review.found(queue)) if timeline is not None else review.messages(queue)
+        )
     for message in messages:
         message.is_overdue = message.state is TimerState.PENDING and 0 <= message.deliver_timestamp_ms < time_ms
+    end = queue.max_offset if queue else 0
+    if timeline is not None:
+        return TimerReview(messages, timeline.fired_ms or 0, timeline.scan_offset, end, PRECISION_MS)
     at = files.checkpoint.queue_offset if files.checkpoint is not None else 0
-    return TimerReview(messages, files.read_time_ms, at, queue.max_offset if queue else 0, files.precision_ms)
+    return TimerReview(messages, files.read_time_ms, at, end, files.precision_ms)
 
 
 def describe_duplicates(opened: OpenedStore) -> tuple[int, str]:
@@ -121,6 +84,18 @@ def describe_duplicates(opened: OpenedStore) -> tuple[int, str]:
     return len(found), (
         f"a start delivers or rolls {amount(len(found), 'timer message')} once more, the first at queue offset "
         f"{found[0].queue_offset}: timercheck was saved before what the timer did with them"
+    )
+
+
+def describe_unfired(opened: OpenedStore) -> tuple[int, str]:
+    """Count the messages of a timeline that never fired, with a sentence that says when they are lost."""
+    timeline = read_timeline(opened)
+    if timeline is None or timeline.fired_ms is not None or not timeline.entries:
+        return 0, ""
+    first_ms = min(delivery_ms for delivery_ms, _ in timeline.entries)
+    return len(timeline.entries), (
+        f"the timeline never fired: a start delivers none of its {amount(len(timeline.entries), 'message')} that was "
+        f"due 10 seconds before it or earlier; the first is due at {first_ms} ms"
     )
 
 
@@ -137,14 +112,20 @@ class _Review:
         # Of a record that was enqueued twice the newest unit counts.
         self._rows = {int(offset): row for row, offset in enumerate(files.units["log_offset"])}
         self._reachable = _reachable_rows(files)
+        self._names_topic = opened.config.append_topic_for_timer_delete_key
+        if self._names_topic is None:
+            self._names_topic = not opened.line.deletes_by_unique_key
         self._taken_up = 0
         self._rolls: dict[tuple[str | None, ...], int] = {}
         self._copies = _copies_by_identity(rewritten_records(opened.log))
 
+    def found(self, queue: ConsumeQueue) -> list[tuple[TimerMessage, StoredMessage | None]]:
+        """The messages without a state, and their records, None for a lost one."""
+        log = self._opened.log
+        return [(self._message(at, unit, record), record) for at, unit, record in queue_records(log, queue)]
+
     def messages(self, queue: ConsumeQueue) -> Iterator[TimerMessage]:
-        found = [
-            (self._message(at, unit, record), record) for at, unit, record in queue_records(self._opened.log, queue)
-        ]
+        found = self.found(queue)
         self._taken_up = self._find_taken_up(message for message, _ in found)
         deletes = {
             (*message.times_ms, message.deletes)
@@ -156,12 +137,19 @@ class _Review:
                 identity = _identity(record)
                 self._rolls[identity] = max(self._rolls.get(identity, 0), message.roll_times)
         for message, record in found:
-            name = f"{message.topic}+{message.uniq_key}"
-            state = self._state(message, record, has_delete=(*message.times_ms, name) in deletes)
+            has_delete = any((*message.times_ms, name) in deletes for name in self._names_in_deletes(message))
+            state = self._state(message, record, has_delete=has_delete)
             if self._comes_again(message, state):
                 state = TimerState.DUPLICATE
             message.state = state
             yield message
+
+    def _names_in_deletes(self, message: TimerMessage) -> list[str | None]:
+        """How a delete names a message; an older broker may have fired the slots before the read time."""
+        names = [f"{message.topic}+{message.uniq_key}", message.uniq_key]
+        if message.slot_timestamp_ms < self._files.read_time_ms:
+            return names
+        return names[:1] if self._names_topic else names[1:]
 
     def _comes_again(self, message: TimerMessage, state: TimerState) -> bool:
         """Whether a start takes up a message that has a unit or a copy, with a delivery more."""
@@ -252,9 +240,3 @@ def _reachable_rows(files: TimerFiles) -> set[int]:
     times = files.wheel["time"][files.used_slots].astype("i8") * files.precision_ms
     live = files.used_slots[times >= files.read_time_ms]
     return {row for slot in live.tolist() for row in files.chain(slot)}
-
-
-def number_in(text: str | None, default: int) -> int:
-    """The number of a property, `default` where it is none."""
-    number = parse_long(text) if text is not None else None
-    return number if number is not None else default

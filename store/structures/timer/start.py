@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from store.formats.topics import TIMER_TOPIC
 from store.structures.timer.files import read_timer_files
-from store.structures.timer.review import describe_duplicates
+from store.structures.timer.review import describe_duplicates, describe_unfired
 from store.structures.trap import Trap
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ TIMER_QUEUE = TIMER_TOPIC, 0
 
 def blockers(opened: OpenedStore) -> Iterator[Trap]:
     """Find each file of a wrong length."""
-    for name, fault in read_timer_files(opened.layout, opened.fs).start_faults():
+    for name, fault in read_timer_files(opened.layout, opened.fs, opened.config).start_faults():
         yield Trap("timer-length", f"{name}: {fault}")
 
 
@@ -36,7 +36,10 @@ def traps(opened: OpenedStore) -> Iterator[Trap]:
     queue = opened.queues.find(*TIMER_QUEUE)
     if queue is None and not opened.fs.exists(opened.layout.root / "timerlog"):
         return
-    files = read_timer_files(opened.layout, opened.fs)
+    count, fault = describe_unfired(opened)
+    if count:
+        yield Trap("timeline-unfired", fault)
+    files = read_timer_files(opened.layout, opened.fs, opened.config)
     lost = list(files.lost_parts(queue.max_offset if queue is not None else 0))
     if lost:
         yield from (Trap(code, fault) for code, fault in lost)

@@ -29,6 +29,7 @@ from store.formats.topics import SCHEDULE_TOPIC, TIMER_TOPIC
 from store.formats.wording import amount
 from store.layout import IDENTITY, OWN_FOLDER, StoreLayout
 from store.structures.delayoffsets.files import FILE_NAME as DELAY_OFFSETS
+from store.structures.registry import structure_of
 from store.structures.tables.config_file import JSON_FILES, read_config_file, write_config_file
 from store.structures.tables.consumer_offsets import OFFSET_FILES
 from store.structures.tables.fastjson import Json, member, members, write_fastjson
@@ -38,10 +39,6 @@ from store.verbs.rebuild.delay_offsets import plan_delay_offsets
 
 TOPICS = "topics.json"
 _MADE_ANEW = ("timercheck", "timermetrics")
-_OF_THE_NEW_STORE = (
-    *("abort", "abort.bak", "batchconsumequeue", "checkpoint", "commitlog", "config", "consumequeue"),
-    *("consumequeue_ext", "index", "lock", "timerlog", "timerwheel", OWN_FOLDER),
-)
 _COPIED = ("compaction", IDENTITY)
 _OFFSET_TABLES = ("offsetTable", "lmqOffsetTable")
 Ends = Mapping[tuple[str, int], tuple[int, int]]
@@ -92,8 +89,8 @@ class ConfigTables:
             name = entry.path.name
             if name in _COPIED:
                 self._copy_other(entry.path, target / name)
-            elif name not in _OF_THE_NEW_STORE and not name.startswith("dledger-"):
-                self._note(name, "", "what it holds is not known; it may name log offsets of the old log")
+            elif name != OWN_FOLDER and (remark := _describe_left(name, source, self._fs)):
+                self._note(name, "", remark)
 
     def fit(self, now_ms: int) -> None:
         """Steps 3 to 5, when the queues are there."""
@@ -228,3 +225,12 @@ def _copy_tree(source: Path, target: Path, fs: Filesystem) -> None:
         file = fs.create_file(target, found.size, reserved=0)
         fs.copy_written(source, file, found.size)
         fs.fdatasync(file)
+
+
+def _describe_left(name: str, source: StoreLayout, fs: Filesystem) -> str:
+    """The reason for leaving a file of the old store's root; empty where the new one has all of it."""
+    known = structure_of(name)
+    if known is None or known.newer:
+        return "what it holds is not known; it may name log offsets of the old log"
+    room = known.furniture("leave")
+    return room.describe_left(source, fs) if room is not None else ""

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from store import check, open_store
-from store.structures.timer.review import TimerMessage, review_timers
+from store.structures.timer.message import TimerMessage
+from store.structures.timer.review import review_timers
 from tests.cli.running import rmqctl
 from tests.support.answers import mismatches
 from tests.support.five_stores import asked, copy_of_five, damage, five, lines

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from store import check, open_store
-from store.structures.timer.review import TimerMessage, review_timers
+from store.structures.timer.message import TimerMessage
+from store.structures.timer.review import review_timers
 from tests.cli.running import rmqctl
 from tests.support.five_stores import copy_of_five, damage, five, lines
 

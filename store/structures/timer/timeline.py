@@ -1,0 +1,109 @@
+"""Find the state of every timer message where rocksdbstore/ has the timers (5.4 and later).
+
+    a newer record with its time and unique key    rolled: that one counts
+    the timers' scan is not behind it              pending: not in the database yet
+    a copy is in its real topic, and no entry      delivered
+    a copy, and its entry's time is still to come  duplicate: the timeline fires it again
+    an entry whose time has passed, and no copy    lost
+    an entry whose time is still to come           pending
+    no entry, and a delete of it                   deleted
+    no entry                                       lost
+
+A delivered record has lost REAL_TOPIC. A delete names the unique key, or what is behind the first + of its text.
+
+Source: Timeline, TimerMessageRocksDBStore (5.5.0).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from store.files.scratch import Scratch
+from store.formats.message import StoredMessage
+from store.formats.properties import TIMER_OUT_MS
+from store.formats.topics import TIMER_TOPIC
+from store.structures.commitlog.rewritten import rewritten_records
+from store.structures.messagedb.database import FOLDER, may_hold_entries, open_database
+from store.structures.messagedb.keys import SCAN_OFFSET, TIMELINE, TIMER, TimerEntry
+from store.structures.timer.message import TimerMessage, TimerState, number_in
+
+if TYPE_CHECKING:
+    from store.opened.opened_store import OpenedStore
+
+PRECISION_MS = 1000
+"""timerRocksDBPrecisionMs: the length of the time slices that fire at once."""
+Identity = tuple[int, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The timers of a message database.
+
+    entries      by time of delivery and unique key
+    scan_offset  the next queue offset to be read of the queue of timers
+    fired_ms     the start of the next slice to fire; None where none has fired, and a start leaves out what is due
+    """
+
+    entries: dict[Identity, TimerEntry]
+    scan_offset: int
+    fired_ms: int | None
+
+
+def read_timeline(opened: OpenedStore) -> Timeline | None:
+    """Read the timers; None where no timer was ever put into the database."""
+    if not may_hold_entries(opened.layout, opened.fs):
+        return None
+    with Scratch() as scratch:
+        database = open_database(opened.layout.root / FOLDER, scratch.folder, opened.fs)
+        longs = database.longs[TIMER]
+        found = [entry for entry in database.timers() if isinstance(entry, TimerEntry)]
+    if not found and SCAN_OFFSET not in longs:
+        return None
+    entries: dict[Identity, TimerEntry] = {(entry.delivery_ms, entry.unique_key): entry for entry in found}
+    return Timeline(entries, longs.get(SCAN_OFFSET, 0), longs.get(TIMELINE))
+
+
+def timeline_states(
+    timeline: Timeline, opened: OpenedStore, found: list[tuple[TimerMessage, StoredMessage | None]]
+) -> Iterator[TimerMessage]:
+    """Set the state of each message of the queue of timers."""
+    newest: dict[Identity, int] = {}
+    deleted: set[Identity] = set()
+    for message, _ in found:
+        if message.deletes is None:
+            newest[_identity(message)] = message.log_offset
+        else:
+            deleted.add((message.deliver_timestamp_ms, message.deletes.partition("+")[2] or message.deletes))
+    copies: dict[Identity, list[int]] = defaultdict(list)
+    for record in rewritten_records(opened.log, TIMER_OUT_MS):
+        if record.topic != TIMER_TOPIC:
+            copies[number_in(record.properties.get(TIMER_OUT_MS), -1), record.uniq_key].append(record.log_offset)
+    for message, whole in found:
+        identity, fired_ms = _identity(message), timeline.fired_ms or 0
+        if whole is None:
+            message.state = TimerState.LOST
+        elif message.deletes is not None:
+            message.state = TimerState.DELETE
+        elif message.log_offset < newest[identity]:
+            message.state = TimerState.ROLLED
+        else:
+            message.delivered_log_offset = copies.get(identity, [-1])[0]
+            is_to_come = identity in timeline.entries and message.deliver_timestamp_ms >= fired_ms
+            is_waiting = is_to_come or message.queue_offset >= timeline.scan_offset
+            message.state = _state(message, is_waiting=is_waiting, is_deleted=identity in deleted)
+        yield message
+
+
+def _state(message: TimerMessage, *, is_waiting: bool, is_deleted: bool) -> TimerState:
+    if message.delivered_log_offset >= 0:
+        return TimerState.DUPLICATE if is_waiting else TimerState.DELIVERED
+    if is_waiting:
+        return TimerState.PENDING
+    return TimerState.DELETED if is_deleted else TimerState.LOST
+
+
+def _identity(message: TimerMessage) -> Identity:
+    return message.deliver_timestamp_ms, message.uniq_key

@@ -1,0 +1,140 @@
+"""Timers in the message database of 5.4 and later, and snapshots of the wheel."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store import check, open_store, simulate
+from store.config import StoreConfig
+from store.files.filesystem import Filesystem
+from store.layout import StoreLayout
+from store.structures.timer import review
+from store.structures.timer.files import WHEEL_SIZE, read_timer_files
+from store.structures.timer.timeline import Timeline, read_timeline
+from store.verbs.rebuild.timer import plan_timer_rebuild
+from tests.support.five_stores import five, fivefive
+from tests.support.golden import copy_store
+
+pytest.importorskip("rocksdict")
+AS_LEFT = {"delivered": 5, "deleted": 2, "rolled": 4, "delete": 3, "pending": 6}
+FIRED_MS = 1795380329000
+
+
+def states_of(root: Path, **settings: object) -> dict[str, int]:
+    with open_store(root, settings=settings) as store:
+        return dict(Counter(message.state.value for message in store.timers(0).messages))
+
+
+def wheel_of(root: Path, **settings: object) -> str:
+    return read_timer_files(StoreLayout(root), Filesystem(), StoreConfig().with_settings(settings)).wheel_name
+
+
+def test_a_timeline_tells_the_states_that_the_broker_left() -> None:
+    with open_store(fivefive("timer") / "store") as store:
+        found = store.timers(FIRED_MS)
+    assert Counter(message.state.value for message in found.messages) == AS_LEFT
+    assert (found.read_time_ms, found.queue_offset, found.max_queue_offset) == (FIRED_MS, 20, 20)
+    # The keys behind the timeline's checkpoint, with the newest record of each.
+    pending = [message.log_offset for message in found.messages if message.state.value == "pending"]
+    assert pending == [4339, 4590, 4841, 5092, 5343, 5576]
+
+
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        pytest.param({}, {}, id="as left"),
+        pytest.param({"scan_offset": 19}, {"pending": 6}, id="one is not read, and has an entry"),
+        pytest.param({"entries": {}}, {"pending": 0, "lost": 6}, id="no entry"),
+        pytest.param({"entries": {}, "scan_offset": 18}, {"pending": 2, "lost": 4}, id="no entry, and two not read"),
+        pytest.param({"fired_ms": FIRED_MS - 1000}, {"duplicate": 2, "delivered": 3}, id="a slice fires again"),
+        pytest.param({"fired_ms": FIRED_MS - 999}, {}, id="the slice has fired"),
+        pytest.param({"fired_ms": 1795385723000}, {}, id="up to the first that waits"),
+        pytest.param({"fired_ms": 1795385723001}, {"pending": 4, "lost": 2}, id="the first two that wait have passed"),
+    ],
+)
+def test_a_state_follows_from_entry_scan_and_checkpoint(
+    change: Mapping[str, Any], differs: Mapping[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changed(opened: Any) -> Timeline:
+        timeline = read_timeline(opened)
+        assert timeline is not None
+        return replace(timeline, **change)
+
+    monkeypatch.setattr(review, "read_timeline", changed)
+    wanted = {name: count for name, count in {**AS_LEFT, **differs}.items() if count}
+    assert states_of(fivefive("timer") / "store") == wanted
+
+
+def test_a_timeline_that_never_fired_is_a_trap(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unfired(opened: Any) -> Timeline:
+        timeline = read_timeline(opened)
+        assert timeline is not None
+        return replace(timeline, fired_ms=None)
+
+    assert simulate(fivefive("timer") / "store").traps == []
+    monkeypatch.setattr(review, "read_timeline", unfired)
+    trap = simulate(fivefive("timer") / "store").traps[0]
+    assert trap.code == "timeline-unfired"
+    assert trap.detail == (
+        "the timeline never fired: a start delivers none of its 10 messages that was due 10 seconds before it or "
+        "earlier; the first is due at 1795380327000 ms"
+    )
+
+
+@pytest.mark.parametrize(("setting", "deleted"), [(None, "4"), ("false", "4"), ("true", "5")])
+def test_a_delete_names_the_key_alone_or_its_topic_too(setting: str | None, deleted: str) -> None:
+    settings = {"appendTopicForTimerDeleteKey": setting} if setting is not None else {}
+    with open_store(fivefive("snapshot") / "store", settings=settings) as store:
+        found = [message.uniq_key for message in store.timers(0).messages if message.state.value == "deleted"]
+    assert found == [f"7F0000010012345600000000ABCD000{deleted}"]
+
+
+# upgrade.jsonl: 5.5 delivered 24 messages to a queue that 5.3 delivers 22 to.
+def test_a_5_5_wheel_delivers_what_5_3_has_deleted() -> None:
+    found = {}
+    for compat in ("5.3", "5.5"):
+        with open_store(five("timer") / "store", compat=compat) as store:
+            found[compat] = Counter(message.state.value for message in store.timers(0).messages)["deleted"]
+    assert found == {"5.3": 3, "5.5": 1}
+
+
+def test_the_newest_snapshot_is_the_wheel_where_it_leads_farther(tmp_path: Path) -> None:
+    root = copy_store(fivefive("snapshot") / "store", tmp_path / "store")
+    assert list(check(root)) == []
+    assert wheel_of(root) == "timerwheel.780"
+    assert wheel_of(root, timerWheelSnapshotFlush="true") == "timerwheel.780"
+    assert wheel_of(root, timerWheelSnapshotFlush="false") == "timerwheel"
+    shutil.copy(root / "timerwheel.780", root / "timerwheel")
+    assert (wheel_of(root), wheel_of(root, timerWheelSnapshotFlush="true")) == ("timerwheel", "timerwheel.780")
+    (root / "timerwheel.780").unlink()
+    assert wheel_of(root, timerWheelSnapshotFlush="true") == "timerwheel.676"
+    (root / "timerwheel.676").unlink()
+    (root / "timerwheel.900.tmp").touch()
+    assert wheel_of(root, timerWheelSnapshotFlush="true") == "timerwheel"
+
+
+def test_a_snapshot_of_another_length_ends_a_start(tmp_path: Path) -> None:
+    root = copy_store(fivefive("snapshot") / "store", tmp_path / "store")
+    with (root / "timerwheel.780").open("r+b") as file:
+        file.truncate(WHEEL_SIZE - 32)
+    found = simulate(root, settings={"timerWheelSnapshotFlush": "true"})
+    assert (found.starts, found.reason) == (
+        False,
+        f"timerwheel.780: {WHEEL_SIZE - 32} bytes instead of {WHEEL_SIZE}",
+    )
+
+
+def test_a_rebuilt_wheel_has_no_snapshot_beside_it(tmp_path: Path) -> None:
+    root = copy_store(fivefive("snapshot") / "store", tmp_path / "store")
+    before = states_of(root)
+    with plan_timer_rebuild(root) as change:
+        change.apply()
+    assert sorted(path.name for path in root.glob("timerwheel*")) == ["timerwheel"]
+    assert (states_of(root), list(check(root))) == (before, [])
