@@ -145,7 +145,7 @@ def require_own_commitlog(layout: StoreLayout, reader: str) -> None:
     """BadRequest for a commit log in another folder: a store at an address is one folder."""
     from store.errors import BadRequest
 
-    if layout.dledger is None and layout.commitlog != layout.root / "commitlog":
+    if layout.has_plain_log and layout.commitlog != layout.root / "commitlog":
         raise BadRequest(
             f"storePathCommitLog names another folder than the store's commitlog, which is what {reader} reads",
             file=layout.commitlog,

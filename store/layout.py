@@ -116,6 +116,11 @@ class StoreLayout:
     dledger: Path | None = None
 
     @property
+    def has_plain_log(self) -> bool:
+        """Whether records follow each other in the log, in no entries of a group's member."""
+        return self.dledger is None
+
+    @property
     def commitlog(self) -> Path:
         """The folder of the log, the first of several."""
         return self.writable_commitlogs[0]

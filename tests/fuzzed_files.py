@@ -20,8 +20,8 @@ from store.engine.ha.epochs import Epoch, EpochFile, decode_epochs, encode_epoch
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
-from store.formats.dledger import first_record_at, holds_record_entry
 from store.formats.index_page import HEADER_SIZE
+from store.formats.segment_head import first_record_at, holds_record_entry
 from store.formats.timer import TIMER_CHECK
 from store.layout import StoreLayout
 from store.structures.batchqueue.rows import holds

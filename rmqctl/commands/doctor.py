@@ -108,7 +108,7 @@ def withheld_from(found: Examination) -> list[str]:
 
     Only the group of a DLedger's member cuts its entries.
     """
-    cut = [CUT] if found.info.layout.dledger is not None else []
+    cut = [CUT] if not found.info.layout.has_plain_log else []
     return [*cut, *(command for one in found.diagnoses for command in WITHHELD.get(one.code, ()))]
 
 

@@ -256,7 +256,7 @@ def _logs_elsewhere(session: Session, path: Path) -> tuple[Path, ...]:
     if session.options.uri is not None or path != session.store.reached[0]:
         return ()
     layout = make_layout(path, session.store.settings())
-    return layout.commitlogs_elsewhere if layout.dledger is None else ()
+    return layout.commitlogs_elsewhere if layout.has_plain_log else ()
 
 
 def _source_layout(session: Session, path: Path, config: StoreConfig, fs: Filesystem) -> StoreLayout:

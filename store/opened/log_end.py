@@ -13,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from store.broker_line import BrokerLine
-from store.formats.dledger import SEGMENT_HEAD_SIZE, first_record_at
 from store.formats.java import decode_utf8
 from store.formats.message import is_queued
 from store.formats.run import Run
+from store.formats.segment_head import SEGMENT_HEAD_SIZE, first_record_at
 from store.structures.commitlog.end import LogEnd, find_end
 from store.structures.commitlog.scan import VERIFYING, ScanRules, Segment
 

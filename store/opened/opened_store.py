@@ -78,7 +78,7 @@ class OpenedStore:
         resting  queues that were read before, and have not changed since
         """
         layout, config, line, assumed, batch_topics, gives_delays = found
-        loads = replace(line, drops_empty_last_file=line.drops_empty_last_file or layout.dledger is None)
+        loads = replace(line, drops_empty_last_file=line.drops_empty_last_file or layout.has_plain_log)
         if overlay is not None:
             files: MappedFileQueue = _overlaid_log(found, fs, overlay)
         else:
@@ -134,10 +134,10 @@ class OpenedStore:
     def scan_rules(self, *, check_crc: bool, cuts_torn: bool = False) -> ScanRules:
         """Rules of the broker line for the walk of the log.
 
-        Of a DLedger log nothing is cut for its properties: its group decides which entries count.
+        Of a group's log nothing is cut for its properties: the group decides which entries count.
         """
         ours = not self.as_broker
-        cuts_torn = cuts_torn and ours and self.layout.dledger is None
+        cuts_torn = cuts_torn and ours and self.layout.has_plain_log
         return ScanRules(check_crc, accept_v2=self.line.accepts_v2, by_place=ours, cuts_torn=cuts_torn)
 
     def require_no_empty_file(self) -> None:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
+from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
@@ -74,9 +75,9 @@ class Structure:
     newer: str = ""
 
     def furniture(self, kind: str) -> ModuleType | None:
-        """Import a module of the room; None where the room has none of that kind."""
-        name = f"store.structures.{self.room}.{kind}"
-        return import_module(name) if self.room is not None and find_spec(name) is not None else None
+        """Import a module of the room; None, and nothing imported, where the room has none of that kind."""
+        name, folder = f"store.structures.{self.room}.{kind}", Path(__file__).parent / str(self.room)
+        return import_module(name) if PathFinder.find_spec(name, [str(folder)]) is not None else None
 
 
 PUT, CLEAN, TRUNCATE, RESOLVE = "put", "clean", "truncate", "resolve"
@@ -268,6 +269,12 @@ class Names:
 def present(names: Names) -> Iterator[Structure]:
     """The structures whose traces are in the store, in the registry's order."""
     return (one for one in STRUCTURES if any(names.has(trace) for trace in one.traces))
+
+
+def rooms_with(names: Names, kind: str, function: str) -> Iterator[ModuleType]:
+    """The modules of this kind of the store's structures, where they have the function."""
+    found = (one.furniture(kind) for one in present(names))
+    return (room for room in found if room is not None and hasattr(room, function))
 
 
 def refusing(names: Names, verb: str) -> Iterator[Structure]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
 from store.opened.detect import names_of, newer_structures
-from store.structures.registry import Present, present, unknown_names
+from store.structures.registry import Present, rooms_with, unknown_names
 
 NEWER = "newer than 5.5"
 """Name of what no broker known here writes."""
@@ -16,8 +16,7 @@ UNKNOWN = "unknown"
 def find_structures(layout: StoreLayout, fs: Filesystem) -> list[Present]:
     """Describe each of them in the registry's order, then the rest."""
     names = names_of(layout, fs)
-    rooms = (one.furniture("show") for one in present(names))
-    found = [line for room in rooms if room is not None for line in room.describe(layout, fs)]
+    found = [line for room in rooms_with(names, "show", "describe") for line in room.describe(layout, fs)]
     for path, clause in newer_structures(layout, fs):
         found.append(Present(NEWER, path.name, f"{clause}: the store is only read"))
     for name in unknown_names(names):

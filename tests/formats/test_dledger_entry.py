@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from store.formats.dledger import DLEDGER_HEADER, first_record_at, holds_record_entry, is_dledger_entry
+from store.formats.dledger import DLEDGER_HEADER
 from store.formats.message import Message, encode_record
+from store.formats.segment_head import first_record_at, holds_record_entry, is_entry
 from tests.support.five_stores import five
 
 START = 1 << 14
@@ -56,12 +57,12 @@ def test_every_segment_of_a_real_group_begins_with_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "is_entry"),
+    ("head", "expected"),
     [(entry()[:47], False), *((entry(magic=magic)[:48], 1 <= magic <= 3) for magic in range(5)), (RECORD, False)],
 )
-def test_an_entry_is_a_header_with_a_magic_and_its_place(head: bytes, is_entry: bool) -> None:
-    assert is_dledger_entry(head, START) is is_entry
-    assert not is_dledger_entry(head, START + 1)
+def test_an_entry_is_a_header_with_a_magic_and_its_place(head: bytes, expected: bool) -> None:
+    assert is_entry(head, START) is expected
+    assert not is_entry(head, START + 1)
 
 
 @pytest.mark.parametrize(("head", "at"), [(RECORD, 0), (entry(), 48), (bytes(1) + RECORD, None), (b"", None)])

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from store.formats.dledger import RECORD_MAGICS
 from store.formats.message import MAGIC_AT, StoredMessage, decode_record
+from store.formats.segment_head import RECORD_MAGICS
 from store.structures.findings import (
     BAD_SELF_OFFSET,
     INDEX_HEADER,

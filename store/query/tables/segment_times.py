@@ -22,12 +22,12 @@ import itertools
 from collections.abc import Sequence
 
 from store.files.store_reader import StoredFile, StoreReader
-from store.formats.dledger import SEGMENT_HEAD_SIZE, first_record_at
 from store.formats.message import (
     BORN_HOST_AT,
     BORN_HOST_IPV6,
     SYS_FLAG_AT,
 )
+from store.formats.segment_head import SEGMENT_HEAD_SIZE, first_record_at
 
 # A daylight saving blunder is an hour; so much more is read at either end of the wanted times.
 BOUND_SLACK_US = 3600 * 1_000_000

@@ -14,6 +14,9 @@ from store.formats.run import Run
 from store.structures.commitlog.resync import find_record
 from store.structures.commitlog.scan import Damage, Outcome, ScanRules, Segment, Step, scan_log, scan_segment
 
+END_OF_LOG = (1 << 63) - 1
+"""Behind every log offset."""
+
 
 @dataclass(slots=True)
 class LogEnd:

@@ -7,7 +7,7 @@ import errno
 from store.errors import StoreIOError, UnsupportedFormat
 from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import segments_of
-from store.formats.dledger import SEGMENT_HEAD_SIZE, holds_record_entry
+from store.formats.segment_head import SEGMENT_HEAD_SIZE, holds_record_entry
 from store.layout import StoreLayout, parse_segment_name
 
 RULE = "it is read and checked, and queues and index are rebuilt from it; its group alone writes to it"
@@ -15,7 +15,7 @@ RULE = "it is read and checked, and queues and index are rebuilt from it; its gr
 
 def refuse(layout: StoreLayout, fs: Filesystem) -> None:
     """Raises UnsupportedFormat for DLedger entries without a member's folder."""
-    for entry in segments_of(layout, fs) if layout.dledger is None else ():
+    for entry in segments_of(layout, fs) if layout.has_plain_log else ():
         if _begins_with_entry(entry, fs):
             raise UnsupportedFormat(f"DLedger entries in the commit log: {RULE}", file=entry.path, offset=0)
 

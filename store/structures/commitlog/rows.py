@@ -10,13 +10,7 @@ from collections.abc import Iterator
 
 from store.errors import DamagedRecord
 from store.files.store_reader import StoredFile, StoreReader
-from store.formats.dledger import (
-    DLEDGER_HEADER,
-    DLEDGER_NAMES,
-    SEGMENT_HEAD_SIZE,
-    first_record_at,
-    is_dledger_entry,
-)
+from store.formats.dledger import DLEDGER_HEADER, DLEDGER_NAMES
 from store.formats.fields import fields_of
 from store.formats.message import (
     BLANK,
@@ -26,6 +20,7 @@ from store.formats.message import (
     record_fields,
 )
 from store.formats.run import Run
+from store.formats.segment_head import SEGMENT_HEAD_SIZE, first_record_at, is_entry
 from store.layout import parse_segment_name
 from store.structures.commitlog.scan import Blank, Damage, End, ScanRules
 from store.structures.commitlog.slices import LogSlice, walk_slice
@@ -71,7 +66,7 @@ def file_start_of(reader: StoreReader, segment: StoredFile) -> int:
 
 def _records(reader: StoreReader, segment: StoredFile, file_start: int, run: Run, asked: Asked) -> Iterator[Entry]:
     positions, sizes = run.columns.position.tolist(), run.columns.size.tolist()
-    has_entries = positions[0] >= DLEDGER_HEADER.size and is_dledger_entry(
+    has_entries = positions[0] >= DLEDGER_HEADER.size and is_entry(
         run.buffer[positions[0] - DLEDGER_HEADER.size : positions[0]], run.start - DLEDGER_HEADER.size
     )
     for position, size in zip(positions, sizes, strict=True):
@@ -113,7 +108,7 @@ def _gap(reader: StoreReader, segment: StoredFile, file_start: int, step: Blank 
     if step.unreadable[1]:
         return Entry("damage", segment.path, place, start, extra={"detail": step.describe_reason()}, is_fault=True)
     data = bytes(reader.read(segment.path, start, SHOWN_DAMAGE_BYTES))
-    if is_dledger_entry(data, place):
+    if is_entry(data, place):
         head = data[: DLEDGER_HEADER.size]
         return Entry("dledger", segment.path, place, start, head, fields_of(DLEDGER_HEADER, DLEDGER_NAMES, head))
     return Entry("damage", segment.path, place, start, data, extra={"detail": step.describe_reason()}, is_fault=True)

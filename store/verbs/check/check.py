@@ -45,7 +45,7 @@ from store.structures.findings import (
     group_findings,
 )
 from store.structures.index.survey import IndexFile, survey_index
-from store.structures.registry import Names, present, unknown_names
+from store.structures.registry import Names, rooms_with, unknown_names
 from store.structures.tables import refused_attributes
 from store.verbs.check.coverage import LogExtent, outside_findings, segment_list_findings
 from store.verbs.check.listing import Listing, Share
@@ -195,8 +195,7 @@ class _Check:
         names = Names(
             files.names, files.exists, lambda path: bytes(files.read(path)) if files.file_at(path) is not None else None
         )
-        rooms = (one.furniture("check") for one in present(names))
-        return [room for room in rooms if room is not None and hasattr(room, "check")]
+        return list(rooms_with(names, "check", "check"))
 
     def _of_layout(self) -> Iterator[Finding]:
         """Yield the findings on structures of a newer broker, and on attributes that 5.3 refuses."""

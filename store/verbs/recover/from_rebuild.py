@@ -20,14 +20,14 @@ from store.formats.run import Run
 from store.formats.topics import SCHEDULE_TOPIC
 from store.layout import StoreLayout
 from store.opened.opened_store import OpenedStore
-from store.structures.commitlog.end import find_end
+from store.structures.commitlog.end import END_OF_LOG, find_end
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.index.index_service import IndexService
 from store.verbs.rebuild.scope import Rebuild, RebuildScope
 from store.verbs.recover.confirm import UpTo, confirm_offset
 from store.verbs.recover.differences import applying
 from store.verbs.recover.lost import LossCounter
-from store.verbs.recover.recover import END_OF_LOG, RecoveryReport, cut_log
+from store.verbs.recover.recover import RecoveryReport, cut_log
 from store.verbs.recover.rules import RecoveryRules
 
 

@@ -24,10 +24,10 @@ import numpy as np
 from store.files.filesystem import Filesystem
 from store.formats.columns import DamageReason
 from store.formats.derived import entries_of
-from store.formats.dledger import DLEDGER_HEADER
 from store.formats.java import decode_utf8
 from store.formats.message import LOG_OFFSET_AT, RECORD_MIN_SIZE
 from store.formats.run import Int64Array, Run
+from store.formats.segment_head import RECORD_PLACES
 from store.formats.sets import distinct, is_in
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import LogEnd
@@ -296,7 +296,7 @@ class LossCounter:
         known = np.concatenate([places, *named])
         for at, size in self._holes:
             # A damaged header hides the record behind it from no search.
-            if low <= at < high and at not in known and at + DLEDGER_HEADER.size not in known:
+            if low <= at < high and not any(at + place in known for place in RECORD_PLACES):
                 self._tally.count(UNKNOWN, 1, size, "unreadable")
 
     def _record_sizes(self, sizes: Int64Array) -> Int64Array:

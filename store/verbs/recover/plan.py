@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING
 
 from store.change.actions import Action, Patch, Publish, Remove
 from store.change.change import Change
-from store.errors import UnsupportedFormat
 from store.files.mapped_file import MappedFile
 from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
 from store.formats.topics import SCHEDULE_TOPIC
 from store.opened.delays import built_levels, describe_assumed_delays
-from store.opened.detect import refuse_unchangeable, require_log
+from store.opened.detect import names_of, refuse_unchangeable, require_log
 from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
 from store.structures.commitlog.resync import find_record
 from store.structures.commitlog.scan import Blank, End
-from store.structures.registry import AS_BROKER, RECOVER
+from store.structures.registry import AS_BROKER, RECOVER, rooms_with
 from store.verbs.recover.confirm import EPOCH_FILE, keep_confirm_offset
 from store.verbs.recover.foreign import describe_foreign_names
 from store.verbs.recover.lost import LossReport
@@ -161,7 +160,7 @@ def _close(opened: OpenedStore, change: Change) -> Change:
 def _can_build_rocksdb(opened: OpenedStore) -> bool:
     """Whether a RocksDB can be built: from a plain log, where the settings name its reader."""
     is_known = opened.config.queues_in_rocksdb or not has_rocksdb_queues(opened.layout, opened.fs)
-    return is_known and opened.layout.dledger is None
+    return is_known and opened.layout.has_plain_log
 
 
 def _database_actions(opened: OpenedStore, found: RecoveryReport) -> list[Action]:
@@ -217,16 +216,11 @@ def add_cut(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
 
 
 def _cut_log(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
-    """Step 1; UnsupportedFormat for a cut of a DLedger log: other members may hold the rest."""
+    """Step 1; UnsupportedFormat for a cut that a structure refuses."""
     add_cut(opened, change, found)
-    dledger = opened.layout.dledger
-    if dledger is not None and any(action.path.is_relative_to(dledger) for action in change.actions):
-        raise UnsupportedFormat(
-            f"the entries end at {found.log_end} in {found.end.describe()}; only its group may cut a DLedger log",
-            file=dledger,
-            hint="move the member's folder away and let it copy the log of another one; salvage gets what is readable",
-        )
-    if dledger is None and find_stale_tail(opened, found.log_end) is not None:
+    for room in rooms_with(names_of(opened.layout, opened.fs), "cut", "refuse"):
+        room.refuse(opened.layout, [action.path for action in change.actions], found.end)
+    if opened.layout.has_plain_log and find_stale_tail(opened, found.log_end) is not None:
         change.remarks.append(STALE_TAIL.format(found.log_end))
 
 

@@ -31,7 +31,7 @@ from store.files.mapped_file import MappedFile
 from store.formats.run import Run
 from store.formats.topics import SCHEDULE_TOPIC
 from store.opened.opened_store import OpenedStore
-from store.structures.commitlog.end import LogEnd
+from store.structures.commitlog.end import END_OF_LOG, LogEnd
 from store.structures.index.index_file import IndexFile
 from store.verbs.recover.confirm import up_to_confirmed
 from store.verbs.recover.differences import Difference, applying
@@ -42,7 +42,6 @@ from store.verbs.recover.rules import RecoveryRules
 from store.verbs.recover.start import is_abnormal, starting_segment
 from store.verbs.recover.walk import Progress, dispatch_stretch, walk
 
-END_OF_LOG = (1 << 63) - 1
 UNREADABLE_INDEX = (
     "an index file can't be read or is empty; it goes with those behind it, and their keys are built from the log"
 )

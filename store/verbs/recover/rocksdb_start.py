@@ -24,12 +24,12 @@ from store.files.rocksdb_files import has_rocksdb, queue_database
 from store.formats.message import LOG_OFFSET_AT, TRANSACTION_PREPARED
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
-from store.structures.commitlog.end import LogEnd
+from store.structures.commitlog.end import END_OF_LOG, LogEnd
 from store.structures.commitlog.scan import Segment
 from store.structures.consumequeue.light_queues import find_light_parts
 from store.structures.queuedb.database import QueueDatabase, open_database
 from store.verbs.recover.lost import LossCounter, QueueUnits
-from store.verbs.recover.recover import END_OF_LOG, RecoveryReport, cut_log
+from store.verbs.recover.recover import RecoveryReport, cut_log
 from store.verbs.recover.start import Start, first_store_timestamp, is_abnormal
 from store.verbs.recover.walk import Progress, walk
 

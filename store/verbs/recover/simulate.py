@@ -27,16 +27,17 @@ from store.opened.opened_store import OpenedStore
 from store.opened.reach import reach_store
 from store.structures.commitlog.scan import Blank, End, scan_segment
 from store.structures.consumequeue.queue_set import QueueKey
-from store.structures.registry import present
+from store.structures.registry import present, rooms_with
 from store.structures.trap import Trap
 from store.verbs.recover.confirm import confirm_offset
 from store.verbs.recover.differences import JAVA_MAX_ARRAY_SIZE, claimed_size, has_zero_last_file
 from store.verbs.recover.foreign import index_folders
-from store.verbs.recover.lost import LossReport
+from store.verbs.recover.lost import LossCounter, LossReport
 from store.verbs.recover.outcome import FileOutcome, SimulatedStart, files_afterwards, files_on_disk
 from store.verbs.recover.recover import RecoveryReport, finish_start, recover_store
 from store.verbs.recover.refused_topics import refused_at_start, refused_later
 from store.verbs.recover.rules import RecoveryRules
+from store.verbs.recover.start import is_abnormal, starting_segment
 from store.verbs.recover.unseen import unseen_messages
 from store.verbs.recover.walk import Progress
 
@@ -119,10 +120,14 @@ def _of_rooms(opened: OpenedStore, kind: str) -> Iterator[Trap]:
 
 def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress | None) -> SimulatedStart:
     """Steps 2 and 3, by the kind of the store."""
-    if opened.layout.dledger is not None:
-        from store.verbs.recover.dledger_start import foretell_dledger_start
-
-        return foretell_dledger_start(opened, mode)
+    for room in rooms_with(names_of(opened.layout, opened.fs), "start", "foretell"):
+        if room.is_log(opened):
+            abnormal, queue_end = is_abnormal(opened, mode), opened.queues.recover()
+            start, reason = starting_segment(opened, abnormal=abnormal)
+            outcome = SimulatedStart(opened.line.name, starts=True, mode="abnormal" if abnormal else "normal")
+            outcome.start_segment, outcome.start_reason = start, reason
+            room.foretell(opened, outcome, queue_end, lambda: LossCounter(opened), lambda: files_afterwards(opened))
+            return outcome
     if opened.config.queues_in_rocksdb and opened.line.starts_at_queue_end:
         from store.verbs.recover.rocksdb_start import foretell_rocksdb_start
 

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from store.broker_line import BrokerLine
 from store.errors import BadRequest
-from store.formats.dledger import SEGMENT_HEAD_SIZE, first_record_at
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
 from store.formats.run import Run
+from store.formats.segment_head import SEGMENT_HEAD_SIZE, first_record_at
 from store.formats.wording import amount
 from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore

@@ -19,7 +19,7 @@ from store.formats.run import Run
 from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
-from store.structures.commitlog.end import LogEnd, find_end
+from store.structures.commitlog.end import END_OF_LOG, LogEnd, find_end
 from store.structures.commitlog.resync import find_record, runs_between
 from store.structures.registry import TRUNCATE
 from store.verbs.recover.lost import LossCounter
@@ -34,7 +34,7 @@ from store.verbs.recover.plan import (
     lower_checkpoint,
     new_change,
 )
-from store.verbs.recover.recover import END_OF_LOG, RecoveryReport, cut_log, drop_derived
+from store.verbs.recover.recover import RecoveryReport, cut_log, drop_derived
 from store.verbs.recover.stray_units import find_stray_units
 from store.verbs.recover.walk import Progress, dispatch_stretch, walk
 

@@ -16,8 +16,8 @@ from store.formats.checkpoint_page import CheckpointPage
 from store.formats.dledger import DLEDGER_HEADER
 from store.formats.run import Int64Array
 from store.opened.checkpoint import StoreCheckpoint
+from store.structures.dledger.start import _accepted_end, _entry_size
 from store.structures.trap import Trap
-from store.verbs.recover.dledger_start import _accepted_end, _entry_size
 from store.verbs.recover.from_rebuild import _last_queued_record
 from store.verbs.recover.plan import lower_checkpoint
 from store.verbs.recover.refused_topics import refused_later

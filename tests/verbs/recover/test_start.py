@@ -14,7 +14,6 @@ from store.config import StoreConfig
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.formats.checkpoint_page import CheckpointPage
-from store.formats.dledger import SEGMENT_HEAD_SIZE
 from store.formats.host import Host
 from store.formats.message import (
     BORN_HOST_IPV6,
@@ -25,6 +24,7 @@ from store.formats.message import (
     Message,
     encode_record,
 )
+from store.formats.segment_head import SEGMENT_HEAD_SIZE
 from store.opened.checkpoint import StoreCheckpoint
 from store.verbs.recover.start import (
     first_store_timestamp,
