@@ -69,6 +69,8 @@ HINTS = {
     "timer-again": "run `rmqctl timer rebuild`",
     "queue-database-elsewhere": "set useSeparateStorePathForRocksdbCQ to true for a database in consumequeue_rocksdb, "
     "to false for one in consumequeue, and move a second one out of the store",
+    "message-database-broken": "move rocksdbstore away, and start with abort in the store where half messages are open",
+    "half-messages-forgotten": "start with abort in the store: those of the newest 10 segments are entered again",
     "timeline-unfired": "start the broker before the first is due",
     "epochs-torn": "copy epochFileCheckpoint.bak over it, or remove it where the broker has no controller",
     "zero-queue-file": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",

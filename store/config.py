@@ -200,6 +200,11 @@ class StoreConfig:
         return parse_delay_levels(self.message_delay_level)
 
     @property
+    def most_recovered_segments(self) -> int:
+        """The most segments that a recovery goes back (CommitLog, 5.5.0)."""
+        return self.commit_log_recover_max_num if self.commit_log_recover_max_num > 0 else 10
+
+    @property
     def queues_in_rocksdb(self) -> bool:
         """Whether consume queues are in a RocksDB; the name is compared ignoring case."""
         return self.store_type.lower() == ROCKSDB_STORE.lower()

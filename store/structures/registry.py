@@ -162,7 +162,11 @@ STRUCTURES = (
     Structure(
         "message database",
         "messagedb",
-        (Trace("rocksdbstore"), Trace(TOPICS, b"RMQ_SYS_ROCKSDB_TRANS_")),
+        (
+            Trace("rocksdbstore"),
+            Trace(TOPICS, b"RMQ_SYS_ROCKSDB_TRANS_"),
+            Trace("consumequeue/RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"),
+        ),
         ("indexRocksDBEnable", "timerRocksDBEnable", "transRocksDBEnable"),
         NEWEST,
         CHANGES - {CLEAN, CHECKPOINT, DELAY, DERIVE, SPARK},

@@ -29,8 +29,10 @@ from store.formats.java import parse_long
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMessage
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC
 from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC
+from store.opened.detect import names_of
 from store.opened.opened_store import OpenedStore
-from store.structures.commitlog.rewritten import queue_records, rewritten_records
+from store.structures.commitlog.rewritten import committed_records, queue_records, rewritten_records
+from store.structures.registry import present
 from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 
 if TYPE_CHECKING:
@@ -117,7 +119,25 @@ def review_transactions(store: MessageStore | OpenedStore) -> TransactionReview:
         _judge(halves, ops, commits, discarded.get(identity), queues)
         for identity, halves in _grouped_halves(opened).items()
     ]
+    found += _of_databases(opened)
     return TransactionReview(queues, found, warnings)
+
+
+def _of_databases(opened: OpenedStore) -> Iterator[Transaction]:
+    """Judge the half messages that a database keeps (5.4 and later)."""
+    rooms = (one.furniture("halves") for one in present(names_of(opened.layout, opened.fs)))
+    halves = [one for room in rooms if room is not None for one in room.half_messages(opened)]
+    commits: dict[int, list[StoredMessage]] = defaultdict(list)
+    for record in committed_records(opened.log) if halves else ():
+        commits[record.prepared_transaction_offset].append(record)
+    for one in halves:
+        committed = commits.get(one.record.log_offset, [])
+        state = TransactionState.ROLLED_BACK if one.is_ended else TransactionState.IN_DOUBT
+        state = TransactionState.DISCARDED if one.is_given_up else state
+        half = Half(one.queue_offset, one.record.log_offset, one.checks, one.is_ended)
+        found = _transaction(TransactionState.COMMITTED if committed else state, one.record, [half], committed)
+        found.warnings = list(_warnings(found, committed))
+        yield found
 
 
 def _queues(opened: OpenedStore, offsets: ConsumerOffsets) -> TransactionQueues:
@@ -187,21 +207,18 @@ def _judge(
     committed = sorted(
         (commit for half in halves for commit in commits.get(half.log_offset, ())), key=lambda one: one.log_offset
     )
-    first = records[0][1]
-    properties = first.properties
-    found = Transaction(
-        _state(halves, committed, discarded, queues),
-        first.uniq_key,
-        properties.get(REAL_TOPIC),
-        properties.get(REAL_QUEUE_ID),
-        properties.get(PRODUCER_GROUP),
-        first.born_timestamp_ms,
-        halves,
-        committed[0].log_offset if committed else -1,
-        discarded.log_offset if discarded is not None else -1,
-    )
+    found = _transaction(_state(halves, committed, discarded, queues), records[0][1], halves, committed)
+    found.discarded_log_offset = discarded.log_offset if discarded is not None else -1
     found.warnings = list(_warnings(found, committed))
     return found
+
+
+def _transaction(
+    state: TransactionState, first: StoredMessage, halves: list[Half], committed: list[StoredMessage]
+) -> Transaction:
+    topic, queue_id, group = (first.properties.get(name) for name in (REAL_TOPIC, REAL_QUEUE_ID, PRODUCER_GROUP))
+    commit = committed[0].log_offset if committed else -1
+    return Transaction(state, first.uniq_key, topic, queue_id, group, first.born_timestamp_ms, halves, commit)
 
 
 def _state(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from store.errors import DamagedRecord
-from store.formats.message import StoredMessage, decode_record
+from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMessage, decode_record
 from store.formats.properties import NAME_VALUE_SEPARATOR, REAL_TOPIC
 from store.formats.queue_unit import UNIT, UNIT_SIZE, QueueUnit
 from store.formats.run import Run
@@ -35,6 +35,16 @@ def rewritten_records(log: CommitLog, name: str = REAL_TOPIC) -> Iterator[Stored
     for step in log.scan():
         if isinstance(step, Run):
             yield from _of_run(step, name)
+
+
+def committed_records(log: CommitLog) -> Iterator[StoredMessage]:
+    """Yield the records that commit a transaction, in log order, up to the log's end or first damage."""
+    for step in log.scan():
+        if isinstance(step, Run):
+            columns = step.columns
+            for row in np.flatnonzero(columns.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT).tolist():
+                position = int(columns.position[row])
+                yield decode_record(step.buffer[position : position + int(columns.size[row])], position=position)
 
 
 def _of_run(run: Run, name: str) -> Iterator[StoredMessage]:

@@ -27,8 +27,6 @@ from store.structures.commitlog.commit_log import read_store_timestamp
 from store.structures.commitlog.scan import Segment, scan_segment
 
 MODES = ("auto", "normal", "abnormal")
-_MOST_RECOVERED = 10
-"""Of 5.5, where commitLogRecoverMaxNum is 0 or less."""
 
 
 class Start(NamedTuple):
@@ -109,8 +107,7 @@ def _trust_rule(opened: OpenedStore) -> _Rule:
 
 
 def _newest_matching_segment(opened: OpenedStore, rule: _Rule) -> Start:
-    most = opened.config.commit_log_recover_max_num
-    segments = opened.log.segments.files[-(most if most > 0 else _MOST_RECOVERED) :]
+    segments = opened.log.segments.files[-opened.config.most_recovered_segments :]
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
     for segment in reversed(segments):
         first = next(scan_segment(segment, 0, rules=rules, capacity=1), None)

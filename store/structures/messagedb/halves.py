@@ -1,0 +1,72 @@
+"""Read the half messages of the database's topics, and tell the open ones.
+
+    an op record names its log offset          ended
+    an entry                                   open, checked as often as the entry says
+    no entry, behind the newest half entered   open: a start enters it
+    no entry, before it                        given up: its producer was asked too often, and the log says nothing
+
+Source: TransMessageRocksDBStore, TransactionalMessageRocksDBService (5.5.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from store.files.scratch import Scratch
+from store.formats.java import parse_long
+from store.formats.message import StoredMessage
+from store.formats.topics import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
+from store.structures.commitlog.rewritten import queue_records
+from store.structures.messagedb.database import FOLDER, may_hold_entries, open_database
+from store.structures.messagedb.expect import TRANS_OFFSET
+from store.structures.messagedb.keys import LAST_OFFSET, TRANS, HalfEntry
+
+if TYPE_CHECKING:
+    from store.opened.opened_store import OpenedStore
+
+
+class DatabaseHalf(NamedTuple):
+    """A half message. `checks` is None where the database has no entry of it."""
+
+    queue_offset: int
+    record: StoredMessage
+    checks: int | None
+    is_ended: bool
+    is_given_up: bool
+
+
+def half_messages(opened: OpenedStore) -> Iterator[DatabaseHalf]:
+    """Yield the readable half messages in the order of their queue.
+
+    Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the database.
+    """
+    queue = opened.queues.find(ROCKSDB_HALF_TOPIC, 0)
+    if queue is None:
+        return
+    entries, newest = _read_entries(opened)
+    ended = set(_ended(opened))
+    for queue_offset, _, record in queue_records(opened.log, queue):
+        if record is not None:
+            place, is_ended = record.log_offset, record.log_offset in ended
+            is_given_up = not is_ended and place not in entries and place <= newest
+            yield DatabaseHalf(queue_offset, record, entries.get(place), is_ended, is_given_up)
+
+
+def _read_entries(opened: OpenedStore) -> tuple[dict[int, int], int]:
+    """Checks by log offset, and the log offset of the newest half message; -1 without one."""
+    if not may_hold_entries(opened.layout, opened.fs):
+        return {}, -1
+    with Scratch() as scratch:
+        database = open_database(opened.layout.root / FOLDER, scratch.folder, opened.fs)
+        checks = {entry.log_offset: entry.checks for entry in database.halves() if isinstance(entry, HalfEntry)}
+        return checks, database.longs[TRANS].get(LAST_OFFSET, -1)
+
+
+def _ended(opened: OpenedStore) -> Iterator[int]:
+    """Yield the log offsets that op records name."""
+    queue = opened.queues.find(ROCKSDB_OP_TOPIC, 0)
+    for _, _, record in queue_records(opened.log, queue) if queue is not None else ():
+        place = parse_long(record.properties.get(TRANS_OFFSET, "")) if record is not None else None
+        if place is not None:
+            yield place

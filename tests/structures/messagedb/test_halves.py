@@ -1,0 +1,76 @@
+"""Half messages in the message database: their states, and what a start makes of a lost or broken database."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from store import open_store, simulate
+from store.engine.services import TransactionState, review_transactions
+from tests.support.five_stores import fivefive
+from tests.support.golden import copy_store
+
+pytest.importorskip("rocksdict")
+AS_LEFT = {"committed": 3, "rolled-back": 2, "in-doubt": 5, "discarded": 1}
+FORGOTTEN = "rocksdbstore has no entries: a start forgets 6 open half messages, and asks none of their producers"
+UNABLE = (
+    "rocksdbstore does not open: a broker starts all the same, finds nothing by its index, fires no timer, and "
+    "dispatches nothing behind the next half message"
+)
+REFUSED = "NullPointerException: rocksdbstore does not open, and half messages are to be put into it"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return copy_store(fivefive("trans") / "store", tmp_path / "store")
+
+
+def states_of(root: Path) -> dict[str, int]:
+    with open_store(root) as store:
+        return dict(Counter(one.state.value for one in review_transactions(store).transactions))
+
+
+def test_each_half_message_is_in_the_state_that_the_broker_left(root: Path) -> None:
+    with open_store(root) as store:
+        found = review_transactions(store).transactions
+    assert [(one.halves[0].log_offset, one.halves[0].check_times) for one in found if one.state == "in-doubt"] == [
+        (1510, 0),
+        (2114, 1),
+        (2416, 1),
+        (2718, 1),
+        (5020, 0),
+    ]
+    assert [one.halves[0].log_offset for one in found if one.state is TransactionState.DISCARDED] == [1812]
+    committed = {one.halves[0].log_offset: one.committed_log_offset for one in found if one.committed_log_offset >= 0}
+    assert committed == {0: 3020, 302: 3487, 604: 3956}
+    assert states_of(root) == AS_LEFT
+
+
+def test_without_the_database_a_half_message_that_was_given_up_is_open_again(root: Path) -> None:
+    shutil.rmtree(root / "rocksdbstore")
+    assert states_of(root) == {"committed": 3, "rolled-back": 2, "in-doubt": 6}
+
+
+# What 5.5.0 did: damaged.jsonl of the store. After a crash all six came back.
+@pytest.mark.parametrize(
+    ("lost", "is_killed", "outcome"),
+    [
+        pytest.param(None, False, (True, "", []), id="whole"),
+        pytest.param("rocksdbstore", False, (True, "", [("half-messages-forgotten", FORGOTTEN)]), id="lost"),
+        pytest.param("rocksdbstore", True, (True, "", []), id="lost in a crash"),
+        pytest.param("MANIFEST-*", False, (True, "", [("message-database-broken", UNABLE)]), id="broken"),
+        pytest.param("MANIFEST-*", True, (False, REFUSED, []), id="broken in a crash"),
+    ],
+)
+def test_a_start_with_a_lost_or_broken_database_is_foretold(
+    lost: str | None, is_killed: bool, outcome: object, root: Path
+) -> None:
+    for path in [*root.glob(f"rocksdbstore/{lost}"), *root.glob(f"{lost}")]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if is_killed:
+        (root / "abort").touch()
+    found = simulate(root, compat="5.5")
+    assert (found.starts, found.reason, [(trap.code, trap.detail) for trap in found.traps]) == outcome
