@@ -205,7 +205,7 @@ class StoreConfig:
         return self.commit_log_recover_max_num if self.commit_log_recover_max_num > 0 else 10
 
     @property
-    def queues_in_rocksdb(self) -> bool:
+    def queues_in_database(self) -> bool:
         """Whether consume queues are in a RocksDB; the name is compared ignoring case."""
         return self.store_type.lower() == ROCKSDB_STORE.lower()
 

@@ -257,7 +257,7 @@ def test_buffers_are_lent_to_an_asynchronously_flushing_master(
     ("store_type", "is_in"), [("defaultRocksDB", True), ("DEFAULTROCKSDB", True), ("default", False)]
 )
 def test_the_store_type_of_a_rocksdb_is_read_in_any_case(store_type: str, is_in: bool) -> None:
-    assert StoreConfig(store_type=store_type).queues_in_rocksdb == is_in
+    assert StoreConfig(store_type=store_type).queues_in_database == is_in
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,12 @@ class Patch:
 
 
 Action = Remove | Publish | Patch
+
+
+def replace_files(old: Iterable[Path], staged: Mapping[Path, Path]) -> list[Action]:
+    """Remove old files without a replacement, and publish staged ones, by the place that each takes."""
+    actions: list[Action] = [Remove(path, "replaced by what the log holds") for path in old if path not in staged]
+    return actions + [Publish(place, path, "rebuilt from the log") for place, path in sorted(staged.items())]
 
 
 @dataclass(frozen=True, slots=True)

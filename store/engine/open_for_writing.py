@@ -157,7 +157,7 @@ def _refuse_other_kinds(settings: Mapping[str, object]) -> None:
     """
     if str(settings.get("enableDLegerCommitLog", "false")).strip().lower() == "true":
         raise BadRequest("with enableDLegerCommitLog=true only the leader of the DLedger group may write to the log")
-    if StoreConfig().with_settings(settings).queues_in_rocksdb:
+    if StoreConfig().with_settings(settings).queues_in_database:
         raise BadRequest("with storeType=defaultRocksDB the consume queues are a RocksDB, to which no put is made here")
 
 

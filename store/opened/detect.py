@@ -51,7 +51,7 @@ def find_store(
     line = broker_line(compat) if compat is not None else detect_line(layout, fs)
     config = infer_config(layout, settings, fs)
     assumed = (*assumed_sizes(layout, config, settings, fs), *describe_inferred_delays(config, settings))
-    batch_topics = frozenset() if config.queues_in_rocksdb else find_batch_topics(layout, fs)
+    batch_topics = frozenset() if config.queues_in_database else find_batch_topics(layout, fs)
     return FoundStore(layout, config, line, assumed, batch_topics, DELAY_LEVELS in settings)
 
 

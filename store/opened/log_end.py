@@ -17,11 +17,9 @@ from store.formats.java import decode_utf8
 from store.formats.message import is_queued
 from store.formats.run import Run
 from store.formats.segment_head import SEGMENT_HEAD_SIZE, first_record_at
-from store.structures.commitlog.end import LogEnd, find_end
+from store.structures.commitlog.end import NORMAL_SEGMENTS, LogEnd, find_end
 from store.structures.commitlog.scan import VERIFYING, ScanRules, Segment
 
-NORMAL_SEGMENTS = 3
-"""How many of the newest segments a normal recovery reads."""
 WALKED_ANYWAY_BYTES = 64 * 1024 * 1024
 """Up to here the broker's own walk costs less than is worth saving."""
 FETCHED_ANYWAY_BYTES = 1 << 20

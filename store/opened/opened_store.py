@@ -7,8 +7,9 @@ With an `overlay` folder the store itself is opened read-only, and what is built
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import ModuleType
 
 from store.broker_line import BrokerLine
 from store.config import StoreConfig
@@ -23,7 +24,7 @@ from store.files.segment_folders import SegmentFolders
 from store.files.transient_pool import TransientStorePool
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
-from store.opened.detect import FoundStore
+from store.opened.detect import FoundStore, names_of
 from store.opened.index_view import IndexView
 from store.opened.queue_view import QueueView
 from store.structures.commitlog.commit_log import CommitLog
@@ -32,6 +33,7 @@ from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.consumequeue.queue_set import NO_BATCH_QUEUES, BatchQueues, QueueKey
 from store.structures.consumequeue.resting import RestingQueue
 from store.structures.index.index_service import IndexService
+from store.structures.registry import rooms_with
 
 
 @dataclass(slots=True)
@@ -121,7 +123,7 @@ class OpenedStore:
                 raise error
             note(f"left out: {error}")
         queues = QueueView(layout, config, fs, overlay, batch_queues(batch_topics))
-        if config.queues_in_rocksdb:
+        if config.queues_in_database:
             from store.opened.rocksdb_view import RocksQueueView
 
             queues = RocksQueueView(layout, config, fs, overlay)
@@ -130,6 +132,11 @@ class OpenedStore:
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
         log, abort = CommitLog(files, config, clock, line), AbortMarker(layout.abort, fs)
         return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed)
+
+    def rooms_with(self, kind: str, function: str) -> Iterator[ModuleType]:
+        """The modules of this kind of the store's structures, where they have the function."""
+        names = names_of(self.layout, self.fs)
+        return rooms_with(names, kind, function, in_database=self.config.queues_in_database)
 
     def scan_rules(self, *, check_crc: bool, cuts_torn: bool = False) -> ScanRules:
         """Rules of the broker line for the walk of the log.

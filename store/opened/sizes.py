@@ -49,7 +49,7 @@ def assumed_sizes(
     if not segments_of(layout, fs):
         return
     hint = "give it as a setting if the broker uses another"
-    has_files = any(some_queue_files(layout.consumequeue, fs)) or config.queues_in_rocksdb
+    has_files = any(some_queue_files(layout.consumequeue, fs)) or config.queues_in_database
     if "mappedFileSizeConsumeQueue" not in settings and not has_files:
         size = config.mapped_file_size_consume_queue
         yield f"no queue file tells their size: mappedFileSizeConsumeQueue={size} is assumed; {hint}"

@@ -63,6 +63,7 @@ class Structure:
     refuses   the verbs that would leave it wrong; the room's guard says why
     dumped_as the kind of rows that its `rows` makes
     newer     what it is, where only a broker newer than those known here writes it
+    holds_queues  consume queues may be in it, and in no files of their own
     """
 
     name: str
@@ -73,6 +74,7 @@ class Structure:
     refuses: frozenset[str] = frozenset()
     dumped_as: str | None = None
     newer: str = ""
+    holds_queues: bool = False
 
     def furniture(self, kind: str) -> ModuleType | None:
         """Import a module of the room; None, and nothing imported, where the room has none of that kind."""
@@ -133,6 +135,7 @@ STRUCTURES = (
         ("storeType", "rocksdbCQDoubleWriteEnable"),
         refuses=(CHANGES | {AS_BROKER}) - {RECOVER, DERIVE},
         dumped_as="consumequeue",
+        holds_queues=True,
     ),
     Structure(
         "queue database of its own folder",
@@ -270,14 +273,17 @@ class Names:
         return trace.holds in self._texts[trace.path]
 
 
-def present(names: Names) -> Iterator[Structure]:
-    """The structures whose traces are in the store, in the registry's order."""
-    return (one for one in STRUCTURES if any(names.has(trace) for trace in one.traces))
+def present(names: Names, *, in_database: bool = False) -> Iterator[Structure]:
+    """The structures whose traces are in the store, in the registry's order.
+
+    in_database  the one for consume queues without files is there too, though its files may be lost
+    """
+    return (one for one in STRUCTURES if (in_database and one.holds_queues) or any(map(names.has, one.traces)))
 
 
-def rooms_with(names: Names, kind: str, function: str) -> Iterator[ModuleType]:
+def rooms_with(names: Names, kind: str, function: str, *, in_database: bool = False) -> Iterator[ModuleType]:
     """The modules of this kind of the store's structures, where they have the function."""
-    found = (one.furniture(kind) for one in present(names))
+    found = dict.fromkeys(one.furniture(kind) for one in present(names, in_database=in_database))
     return (room for room in found if room is not None and hasattr(room, function))
 
 

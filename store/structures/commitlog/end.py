@@ -16,6 +16,8 @@ from store.structures.commitlog.scan import Damage, Outcome, ScanRules, Segment,
 
 END_OF_LOG = (1 << 63) - 1
 """Behind every log offset."""
+NORMAL_SEGMENTS = 3
+"""How many of the newest segments a normal recovery reads."""
 
 
 @dataclass(slots=True)

@@ -8,12 +8,13 @@ and the log is read up to that checkpoint: a broker dispatches from there.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from store.config import StoreConfig
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_files import queue_database
+from store.files.rocksdb_files import has_queue_database, is_rocksdb_file, queue_database
 from store.files.scratch import Scratch
 from store.formats.run import Run
 from store.formats.wording import amount
@@ -27,6 +28,25 @@ from store.structures.tables.topics import topic_queues
 
 if TYPE_CHECKING:
     from store.verbs.rebuild.scope import Queue, RebuildScope
+
+
+def builder(
+    source: StoreLayout, staging: StoreLayout, config: StoreConfig, scope: RebuildScope, fs: Filesystem
+) -> RocksdbQueues | None:
+    """Make the builder of a store's RocksDB, also of a lost one or beside queue files; None without one."""
+    is_there = config.queues_in_database or has_queue_database(source, fs)
+    return RocksdbQueues(source, staging, config, scope, fs) if is_there else None
+
+
+def replaced_files(layout: StoreLayout, staging: StoreLayout, fs: Filesystem) -> list[Path]:
+    """The files of a store's RocksDB that a staged one replaces; none without a staged one."""
+    return files_of(layout, fs) if has_queue_database(staging, fs) else []
+
+
+def files_of(layout: StoreLayout, fs: Filesystem) -> list[Path]:
+    """The files that RocksDB made in a store's folder of queues."""
+    entries = fs.list_folder(queue_database(layout, fs))
+    return [entry.path for entry in entries if entry.is_file and is_rocksdb_file(entry.path.name)]
 
 
 class RocksdbQueues:

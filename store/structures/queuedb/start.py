@@ -1,19 +1,41 @@
-"""Find a queue database in another folder than a 5.5 broker looks for it: the broker does not start.
+"""Foretell a broker's start on queues in a RocksDB (5.x, storeType=defaultRocksDB).
 
-Source: RocksDBConsumeQueueStore (5.5.0).
+    queues' end    the log offset that the RocksDB remembers as CHECKPOINT, 0 without one
+    after a crash  the walk begins at the newest segment whose first record names a log offset up to it; the times in
+                   the checkpoint file are not read
+    light queues   a batch of up to 256 messages, of which one has queue offsets there that are no numbers, is tried
+                   again for ever: no message behind it gets a unit
+    dispatch       overwrites equal keys; after a shutdown the record that begins at the queues' end is left out
+    truncation     moves the newest unit of each queue in front of the log's end; the files are RocksDB's own
+    own folder     a 5.5 broker does not start where the database is not in the one that its setting names
+
+Source: RocksDBConsumeQueueStore.recover, truncateDirty, putMessagePosition0, RocksGroupCommitService.groupCommit,
+CommitLog.isMappedFileMatchedRecover (5.3.3); RocksDBConsumeQueueStore (5.5.0).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from store.broker_line import LINE_5_5
-from store.files.rocksdb_files import CURRENT
+from store.errors import BadRequest, DamagedFile
+from store.files.rocksdb_files import CURRENT, has_rocksdb, queue_database
+from store.formats.message import LOG_OFFSET_AT, TRANSACTION_PREPARED
+from store.formats.run import Run
+from store.structures.commitlog.scan import Segment
+from store.structures.commitlog.start import Start, first_store_timestamp
+from store.structures.consumequeue.light_queues import find_light_parts
+from store.structures.queuedb.database import QueueDatabase, open_database
 from store.structures.trap import Trap
 
 if TYPE_CHECKING:
+    from store.dispatch.fan_out import Handler
     from store.opened.opened_store import OpenedStore
+    from store.verbs.recover.lost import QueueUnits
 
 REFUSAL = "IllegalStateException: find RocksDBConsumeQueue in original/separate path, maybe incompatible config."
 
@@ -32,3 +54,108 @@ def blockers(opened: OpenedStore) -> Iterator[Trap]:
     wanted = opened.config.use_separate_store_path_for_rocksdb_cq
     if opened.line == LINE_5_5 and (len(found) == 2 or (wanted is not None and found == {not wanted})):
         yield Trap("queue-database-elsewhere", REFUSAL)
+
+
+class Reach(NamedTuple):
+    """How far the queues reach, and where a walk of the log begins.
+
+    database         None where it is lost or can't be read
+    queue_end        the log offset that it was built to, -1 where it can't be read
+    has_unit_at_end  whether a unit points there or behind
+    handlers         take the runs of the walk
+    light_faults     log offsets of dispatched records whose queue offsets in light queues are no numbers
+    faults           why the queues are not known, as sentences for people
+    """
+
+    start: Start
+    database: QueueDatabase | None
+    queue_end: int
+    has_unit_at_end: bool
+    handlers: list[Handler]
+    light_faults: list[int]
+    faults: list[str]
+
+    def units_behind(self, log_end: int) -> Iterator[QueueUnits] | None:
+        """The units that point at or behind the log's end, queue by queue; None where they are not known."""
+        return _units_behind(self.database, log_end) if self.database is not None else None
+
+    def traps(self) -> Iterator[Trap]:
+        """Find the faults of a start in the records that were walked."""
+        yield from (Trap("no-rocksdict", text) for text in self.faults)
+        yield from map(_poison, self.light_faults[:1])
+
+
+def reach(opened: OpenedStore, scratch: Path, *, abnormal: bool, passes_damage: bool) -> Reach:
+    """Open the RocksDB in `scratch`.
+
+    Without the package rocksdict the walk begins at the first segment, only records count as lost, and a fault says
+    so. A RocksDB that does not open is a DamagedFile, or with `passes_damage` taken as one that can't be read.
+    """
+    folder = queue_database(opened.layout, opened.fs)
+    try:
+        # One that is lost altogether is created anew.
+        database = open_database(folder, scratch, opened.fs) if has_rocksdb(folder, opened.fs) else None
+    except (BadRequest, DamagedFile) as error:
+        if isinstance(error, DamagedFile) and not passes_damage:
+            raise
+        start = Start(0, "where the queues end is not known: the whole log is walked")
+        database, queue_end, has_unit_at_end, faults = None, -1, False, [str(error)]
+    else:
+        queue_end, faults = database.checkpoint if database is not None else 0, []
+        newest = database.newest.values() if database is not None else ()
+        has_unit_at_end = any(place.log_offset >= queue_end for place in newest)
+        start = _starting_segment(opened, queue_end, abnormal=abnormal)
+    poisoned: list[int] = []
+    light_faults = _LightFaults(poisoned, -1 if abnormal else queue_end)
+    handlers: list[Handler] = [light_faults] if opened.config.enable_lmq else []
+    return Reach(start, database, queue_end, has_unit_at_end, handlers, poisoned, faults)
+
+
+def _starting_segment(opened: OpenedStore, queue_end: int, *, abnormal: bool) -> Start:
+    segments = opened.log.segments.files
+    for segment in reversed(segments):
+        first = _first_log_offset(opened, segment) if abnormal else segment.file_start
+        if 0 <= first <= queue_end:
+            return Start(segment.file_start, f"the newest that the RocksDB's queues reach into ({queue_end})")
+    return Start(segments[0].file_start if segments else 0, "the RocksDB's queues reach into no segment")
+
+
+def _first_log_offset(opened: OpenedStore, segment: Segment) -> int:
+    """The log offset that the segment's first record names, -1 without a record."""
+    if not first_store_timestamp(segment, opened.line):
+        return -1
+    return int.from_bytes(segment.buffer[LOG_OFFSET_AT : LOG_OFFSET_AT + 8], "big", signed=True)
+
+
+class _LightFaults:
+    """Note the dispatched records behind a log offset whose queue offsets in light queues are no numbers."""
+
+    def __init__(self, faults: list[int], behind: int) -> None:
+        self._faults, self._behind = faults, behind
+
+    def dispatch(self, run: Run) -> None:
+        # Neither PREPARED nor ROLLBACK.
+        is_queued = run.columns.sys_flag & TRANSACTION_PREPARED == 0
+        rows = np.flatnonzero(is_queued & (run.columns.log_offset > self._behind))
+        self._faults += find_light_parts(run, rows, enable_lmq=True).faults
+
+
+def _units_behind(database: QueueDatabase, log_end: int) -> Iterator[QueueUnits]:
+    """The units that point at or behind the log's end, queue by queue."""
+    for queue, newest in sorted(database.newest.items()):
+        if newest.log_offset >= log_end:
+            units = database.units(queue)
+            units = units[units["log_offset"] >= log_end]
+            queue_offset, log_offset, size = (
+                units[name].astype(np.int64) for name in ("queue_offset", "log_offset", "size")
+            )
+            yield queue, queue_offset, log_offset, size
+
+
+def _poison(log_offset: int) -> Trap:
+    """Describe the record that stops the dispatch to a RocksDB."""
+    detail = (
+        f"NumberFormatException: INNER_MULTI_QUEUE_OFFSET of the record at {log_offset}; its batch is tried again for "
+        "ever, so that no message behind it gets a unit, and after 3 s puts are refused"
+    )
+    return Trap("light-queue-poison-rocksdb", detail)

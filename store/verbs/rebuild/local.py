@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from store.config import StoreConfig
 from store.dispatch.fan_out import FanOut, Handler
 from store.files.durable import do_for_each
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_files import has_queue_database
 from store.files.store_reader import StoreReader
 from store.files.stored_segment import StoredSegment
 from store.formats.run import Run
 from store.layout import StoreLayout
-from store.opened.detect import find_batch_topics
+from store.opened.detect import find_batch_topics, names_of
 from store.opened.opened_store import batch_queues
 from store.reading.filter.subscription import make_bit_maps
 from store.structures.commitlog.end import find_end
@@ -24,12 +23,19 @@ from store.structures.commitlog.scan import VERIFYING, ScanRules
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.index.index_service import IndexService
+from store.structures.registry import rooms_with
 from store.verbs.rebuild.expired import keep_expired_ends
 from store.verbs.rebuild.publish import staged_files
 from store.verbs.rebuild.scope import RebuildReport, RebuildScope
 
-if TYPE_CHECKING:
-    from store.structures.queuedb.build import RocksdbQueues
+
+class QueueDatabaseBuilder(Handler, Protocol):
+    """Takes runs of the log for a database of queues; `findings` are sentences for people."""
+
+    findings: list[str]
+
+    def finish(self, log_start: int) -> None:
+        """Closes the database."""
 
 
 def rebuild_locally(
@@ -59,8 +65,8 @@ def rebuild_locally(
     queues.wants = scope.wants
     queues.bit_maps = make_bit_maps(source, config, fs, clock()) if files.is_local else None
     index = IndexService(layout, config, fs, writable=True, clock=clock, with_tags=scope.with_tags)
-    handlers: list[Handler] = [queues] if scope.queues and not config.queues_in_rocksdb else []
-    database = _rocksdb_queues(source, layout, config, scope, fs) if scope.queues else None
+    handlers: list[Handler] = [queues] if scope.queues and not config.queues_in_database else []
+    database = _database(source, layout, config, scope, fs) if scope.queues else None
     handlers += [database] if database is not None else []
     listed = files.segments()
     segments = [StoredSegment(files, file) for file in listed]
@@ -78,7 +84,7 @@ def rebuild_locally(
     index.flush()
     queues.close()
     index.close()
-    faults = [] if config.queues_in_rocksdb else keep_expired_ends(files, staging, scope, fs)
+    faults = [] if config.queues_in_database else keep_expired_ends(files, staging, scope, fs)
     if database is not None:
         database.finish(start)
         faults += database.findings
@@ -86,15 +92,13 @@ def rebuild_locally(
     return RebuildReport(end.log_end, end.describe(), end.record_count, len(staged_files(staging, fs)), found)
 
 
-def _rocksdb_queues(
+def _database(
     source: StoreLayout, staging: StoreLayout, config: StoreConfig, scope: RebuildScope, fs: Filesystem
-) -> RocksdbQueues | None:
-    """Make the builder of a store's RocksDB, also beside queue files; None without one."""
-    if not config.queues_in_rocksdb and not has_queue_database(source, fs):
-        return None
-    from store.structures.queuedb.build import RocksdbQueues
-
-    return RocksdbQueues(source, staging, config, scope, fs)
+) -> QueueDatabaseBuilder | None:
+    """The builder of a database of queues, in place of queue files or beside them; None without one."""
+    rooms = rooms_with(names_of(source, fs), "build", "builder", in_database=config.queues_in_database)
+    built = (room.builder(source, staging, config, scope, fs) for room in rooms)
+    return next((one for one in built if one is not None), None)
 
 
 def _flush_whole(queue: ConsumeQueue) -> None:

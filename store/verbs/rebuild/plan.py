@@ -101,8 +101,8 @@ def _publish(
 ) -> Change:
     """The Change of the staged files; refuses delayed queues whose delays may not be the broker's."""
     change = plan_publish(layout.root, staged, scope, fs)
-    in_rocksdb = scope.queues and scope.topic in (None, SCHEDULE_TOPIC) and config.queues_in_rocksdb
-    if in_rocksdb or change.publishes_below(layout.consumequeue / SCHEDULE_TOPIC):
+    in_database = scope.queues and scope.topic in (None, SCHEDULE_TOPIC) and config.queues_in_database
+    if in_database or change.publishes_below(layout.consumequeue / SCHEDULE_TOPIC):
         change.remarks += describe_inferred_delays(config, given)
         if DELAY_LEVELS not in given:
             change.remarks += describe_assumed_delays(layout, config, fs, built_levels(change.published, layout, fs))

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from store.change.actions import Action, Publish, Remove
+from store.change.actions import Action, replace_files
 from store.change.change import Change
 from store.config import StoreConfig
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_files import has_queue_database, is_rocksdb_file, queue_database
 from store.kernels.native import clock_ms
 from store.layout import StoreLayout, parse_index_file_name, parse_queue_id, parse_segment_name
 from store.opened.checkpoint import StoreCheckpoint
+from store.opened.detect import names_of
 from store.structures.index.index_service import IndexService
+from store.structures.registry import rooms_with
 from store.verbs.rebuild.scope import RebuildScope
 
 
@@ -44,25 +45,9 @@ def publish_actions(root: Path, staging: Path, scope: RebuildScope, fs: Filesyst
     staged = {root / path.relative_to(staging): path for path in staged_files(staging, fs)}
     layout, new = StoreLayout(root), StoreLayout(staging)
     old = _old_files(layout, scope, fs)
-    if has_queue_database(new, fs):
-        old += _database_files(layout, fs)
-    return _replace(old, staged)
-
-
-def database_actions(layout: StoreLayout, staging: StoreLayout, fs: Filesystem) -> list[Action]:
-    """Removes the files of a store's RocksDB without a replacement; publishes those of the staged one."""
-    folder = layout.root / queue_database(staging, fs).name
-    staged = {folder / path.name: path for path in _database_files(staging, fs)}
-    return _replace(_database_files(layout, fs), staged)
-
-
-def _replace(old: list[Path], staged: dict[Path, Path]) -> list[Action]:
-    actions: list[Action] = [Remove(path, "replaced by what the log holds") for path in old if path not in staged]
-    return actions + [Publish(place, path, "rebuilt from the log") for place, path in sorted(staged.items())]
-
-
-def _database_files(layout: StoreLayout, fs: Filesystem) -> list[Path]:
-    return [path for path in _files(queue_database(layout, fs), fs) if is_rocksdb_file(path.name)]
+    for room in rooms_with(names_of(new, fs), "build", "replaced_files"):
+        old += room.replaced_files(layout, new, fs)
+    return replace_files(old, staged)
 
 
 def staged_files(staging: Path, fs: Filesystem) -> list[Path]:

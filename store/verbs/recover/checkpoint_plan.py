@@ -11,9 +11,9 @@ from store.errors import DamagedRecord
 from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
+from store.structures.commitlog.start import starting_segment
 from store.structures.registry import CHECKPOINT
 from store.verbs.recover.checkpoint_review import newest_in_queues
-from store.verbs.recover.start import starting_segment
 from store.verbs.recover.walk import Progress, walk
 
 

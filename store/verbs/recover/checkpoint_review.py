@@ -19,8 +19,8 @@ from store.formats.wording import amount_is
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.commit_log import read_store_timestamp
 from store.structures.commitlog.end import LogEnd
+from store.structures.commitlog.start import first_store_timestamp, starting_segment
 from store.verbs.recover.lost_queues import build_all_lost
-from store.verbs.recover.start import first_store_timestamp, starting_segment
 from store.verbs.recover.walk import Progress, dispatch_stretch, walk
 
 _NUMBERS = FIELD_NAMES
@@ -130,11 +130,11 @@ class CheckpointReview:
 def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> CheckpointReview:
     """Compares the page with newest segment, queues' ends and full index files; writes nothing.
 
-    Units and index files that are lost are built in the overlay before. Queues in a RocksDB end where it says.
+    Units and index files that are lost are built in the overlay before. Queues in a database end where it says.
     """
     walked: LogEnd | None = None
-    if opened.config.queues_in_rocksdb:
-        start, reason, queue_end, log_end = _ends_by_rocksdb(opened, progress)
+    if opened.config.queues_in_database:
+        start, reason, queue_end, log_end = _ends_by_database(opened, progress)
         built = _build_lost_index(opened, log_end)
     else:
         start, reason = starting_segment(opened, abnormal=True)
@@ -144,7 +144,7 @@ def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) 
     end = _log_end(opened, walked, progress)
     if built:
         opened.queues.recover()
-    if opened.config.queues_in_rocksdb:
+    if opened.config.queues_in_database:
         queue_ms = end.last_store_timestamp_ms if queue_end >= end.log_end else 0
     else:
         queue_end, queue_ms = newest_in_queues(opened)
@@ -174,12 +174,12 @@ def _log_end(opened: OpenedStore, walked: LogEnd | None, progress: Progress | No
     return walk(opened, newest, progress=progress, check_crc=False)
 
 
-def _ends_by_rocksdb(opened: OpenedStore, progress: Progress | None) -> tuple[int, str, int, int]:
-    """The start of an abnormal recovery with its reason, the end of queues in a RocksDB, and the log's."""
-    from store.verbs.recover.rocksdb_start import foretell_rocksdb_start
+def _ends_by_database(opened: OpenedStore, progress: Progress | None) -> tuple[int, str, int, int]:
+    """The start of an abnormal recovery with its reason, the end of queues in a database, and the log's."""
+    from store.verbs.recover.database import foretell_on_database
 
     assert opened.overlay is not None, "a review is made on a store with an overlay"
-    found = foretell_rocksdb_start(opened, "abnormal", opened.overlay.folder, progress, passes_damage=True)
+    found = foretell_on_database(opened, "abnormal", opened.overlay.folder, progress, passes_damage=True)
     return found.end.start, found.start_reason, found.queue_end_before, found.log_end
 
 

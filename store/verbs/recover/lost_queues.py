@@ -15,10 +15,10 @@ from store.opened.opened_store import OpenedStore
 from store.opened.verified import verified_until
 from store.structures.commitlog.resync import has_bytes_behind, runs_between
 from store.structures.commitlog.scan import Segment
+from store.structures.commitlog.start import starting_segment
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.queue_set import QueueKey
 from store.verbs.recover.lost import LossCounter
-from store.verbs.recover.start import starting_segment
 from store.verbs.recover.walk import Progress
 
 

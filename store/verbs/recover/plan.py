@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 from store.change.actions import Action, Patch, Publish, Remove
 from store.change.change import Change
 from store.files.mapped_file import MappedFile
-from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
 from store.formats.topics import SCHEDULE_TOPIC
 from store.opened.delays import built_levels, describe_assumed_delays
-from store.opened.detect import names_of, refuse_unchangeable, require_log
-from store.opened.log_end import NORMAL_SEGMENTS
+from store.opened.detect import refuse_unchangeable, require_log
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
+from store.structures.commitlog.end import NORMAL_SEGMENTS
 from store.structures.commitlog.resync import find_record
 from store.structures.commitlog.scan import Blank, End
-from store.structures.registry import AS_BROKER, RECOVER, rooms_with
+from store.structures.registry import AS_BROKER, RECOVER
 from store.verbs.recover.confirm import EPOCH_FILE, keep_confirm_offset
+from store.verbs.recover.differences import Difference
 from store.verbs.recover.foreign import describe_foreign_names
 from store.verbs.recover.lost import LossReport
 from store.verbs.recover.recover import RecoveryReport, recover_store
@@ -93,24 +93,24 @@ def plan_by_rules(
     """The recovery of a store that was opened with an overlay; options as plan_recovery takes them."""
     if not force_empty_log:
         require_log(opened.layout, opened.fs)
-    if rules.as_broker or rebuild is not None or not _can_build_rocksdb(opened):
+    if rules.as_broker or rebuild is not None or not _can_build_database(opened):
         refuse_unchangeable(opened.layout, opened.fs, AS_BROKER)
-    if opened.config.queues_in_rocksdb:
-        from store.verbs.recover.rocksdb_recover import recover_rocksdb
+    if opened.config.queues_in_database:
+        from store.verbs.recover.database import recover_database
 
-        found = recover_rocksdb(opened, rules.mode, progress)
+        found = recover_database(opened, rules.mode, progress)
     elif rebuild is not None:
         found = _recover_by_rebuild(opened, rebuild)
     else:
         found = recover_store(opened, rules, progress)
-    database = _database_actions(opened, found)
+    database = _follow(opened, found)
     change = new_change(opened, "recover")
     change.facts = recovery_facts(opened, found)
     add_lost(change, found.lost)
     change.notes, change.foreign = found.findings, describe_foreign_names(opened)
     change.remarks = [*found.remarks, *keep_confirm_offset(opened, found.log_end, only_confirmed=rules.only_confirmed)]
     _cut_log(opened, change, found)
-    if rules.every_unit and not (found.is_rebuilt or opened.config.queues_in_rocksdb):
+    if rules.every_unit and not (found.is_rebuilt or opened.config.queues_in_database):
         change.damaged = find_stray_units(opened, found.log_end)
     if found.is_rebuilt:
         change.actions += _rebuilt_actions(opened, change)
@@ -124,9 +124,9 @@ def plan_by_rules(
 
 def _require_delays(opened: OpenedStore, change: Change, *, as_broker: bool) -> None:
     """Refuse to change delayed queues by delays that may not be the broker's; remark on those assumed."""
-    layout = opened.layout
-    is_database = opened.config.queues_in_rocksdb
-    changed = queue_database(layout, opened.fs) if is_database else layout.consumequeue / SCHEDULE_TOPIC
+    changed = opened.layout.consumequeue / SCHEDULE_TOPIC
+    if opened.config.queues_in_database:
+        changed = next(opened.rooms_with("recover", "folder")).folder(opened)
     if not (as_broker or opened.gives_delays) and change.publishes_below(changed):
         levels = built_levels(change.published, opened.layout, opened.fs)
         change.remarks += describe_assumed_delays(opened.layout, opened.config, opened.fs, levels)
@@ -157,19 +157,21 @@ def _close(opened: OpenedStore, change: Change) -> Change:
     return change
 
 
-def _can_build_rocksdb(opened: OpenedStore) -> bool:
-    """Whether a RocksDB can be built: from a plain log, where the settings name its reader."""
-    is_known = opened.config.queues_in_rocksdb or not has_rocksdb_queues(opened.layout, opened.fs)
-    return is_known and opened.layout.has_plain_log
+def _can_build_database(opened: OpenedStore) -> bool:
+    """Whether a database of queues, where one is, can be built: from a plain log alone."""
+    rooms = opened.rooms_with("recover", "can_build")
+    return opened.layout.has_plain_log and all(room.can_build(opened) for room in rooms)
 
 
-def _database_actions(opened: OpenedStore, found: RecoveryReport) -> list[Action]:
-    """Give a RocksDB beside queue files the log's end."""
-    if opened.config.queues_in_rocksdb or not has_queue_database(opened.layout, opened.fs):
-        return []
-    from store.verbs.recover.double_write import recover_double_write
+def _follow(opened: OpenedStore, found: RecoveryReport) -> list[Action]:
+    """Give a database of queues beside queue files the log's end."""
+    actions: list[Action] = []
+    for room in opened.rooms_with("recover", "follow"):
+        from store.verbs.rebuild.scope import RebuildScope
 
-    return recover_double_write(opened, found)
+        actions += room.follow(opened, found, RebuildScope(index=False))
+    found.differences += [Difference.DOUBLE_WRITE] if actions else []
+    return actions
 
 
 def recovery_facts(opened: OpenedStore, found: RecoveryReport) -> dict[str, object]:
@@ -218,7 +220,7 @@ def add_cut(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
 def _cut_log(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
     """Step 1; UnsupportedFormat for a cut that a structure refuses."""
     add_cut(opened, change, found)
-    for room in rooms_with(names_of(opened.layout, opened.fs), "cut", "refuse"):
+    for room in opened.rooms_with("cut", "refuse"):
         room.refuse(opened.layout, [action.path for action in change.actions], found.end)
     if opened.layout.has_plain_log and find_stale_tail(opened, found.log_end) is not None:
         change.remarks.append(STALE_TAIL.format(found.log_end))

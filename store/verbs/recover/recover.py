@@ -2,7 +2,7 @@
 
     1. the abort marker (or the caller) says normal or abnormal
     2. every consume queue is read to its end; the greatest log offset of all is how far the queues were built
-    3. the starting segment (store.verbs.recover.start)
+    3. the starting segment (store.structures.commitlog.start)
     4. the walk with CRC from there finds the valid end; an abnormal one hands every record to queues and index
     5. the log is cut at the valid end: later segments go, the 8 bytes at the cut are zeroed
     6. queues that point at or behind the end are cut back, the units that are cut are zeroed
@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from store.formats.run import Run
 from store.formats.topics import SCHEDULE_TOPIC
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import END_OF_LOG, LogEnd
+from store.structures.commitlog.start import is_abnormal, starting_segment
 from store.structures.index.index_file import IndexFile
 from store.verbs.recover.confirm import up_to_confirmed
 from store.verbs.recover.differences import Difference, applying
@@ -39,8 +41,10 @@ from store.verbs.recover.lost import LossCounter, LossReport, indexed_before
 from store.verbs.recover.lost_index import build_lost_index, find_lost_index
 from store.verbs.recover.lost_queues import build_cut_short, build_lost_queues
 from store.verbs.recover.rules import RecoveryRules
-from store.verbs.recover.start import is_abnormal, starting_segment
 from store.verbs.recover.walk import Progress, dispatch_stretch, walk
+
+if TYPE_CHECKING:
+    from store.structures.trap import Trap
 
 UNREADABLE_INDEX = (
     "an index file can't be read or is empty; it goes with those behind it, and their keys are built from the log"
@@ -64,7 +68,7 @@ class RecoveryReport:
     findings          damage and disorder met while dispatching, as sentences for people
     differences       where the result is not what a broker would leave
     lost_index        the part of the index that was lost before, "" for none
-    light_faults      records at which the dispatch to a RocksDB stays
+    traps             what the room of a database of queues foretells
     """
 
     mode: str
@@ -79,7 +83,7 @@ class RecoveryReport:
     findings: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
-    light_faults: list[int] = field(default_factory=list)
+    traps: list[Trap] = field(default_factory=list)
     lost_index: str = ""
 
     @property

@@ -26,8 +26,9 @@ from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
 from store.opened.reach import reach_store
 from store.structures.commitlog.scan import Blank, End, scan_segment
+from store.structures.commitlog.start import is_abnormal, starting_segment
 from store.structures.consumequeue.queue_set import QueueKey
-from store.structures.registry import present, rooms_with
+from store.structures.registry import present
 from store.structures.trap import Trap
 from store.verbs.recover.confirm import confirm_offset
 from store.verbs.recover.differences import JAVA_MAX_ARRAY_SIZE, claimed_size, has_zero_last_file
@@ -37,7 +38,6 @@ from store.verbs.recover.outcome import FileOutcome, SimulatedStart, files_after
 from store.verbs.recover.recover import RecoveryReport, finish_start, recover_store
 from store.verbs.recover.refused_topics import refused_at_start, refused_later
 from store.verbs.recover.rules import RecoveryRules
-from store.verbs.recover.start import is_abnormal, starting_segment
 from store.verbs.recover.unseen import unseen_messages
 from store.verbs.recover.walk import Progress
 
@@ -120,7 +120,7 @@ def _of_rooms(opened: OpenedStore, kind: str) -> Iterator[Trap]:
 
 def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress | None) -> SimulatedStart:
     """Steps 2 and 3, by the kind of the store."""
-    for room in rooms_with(names_of(opened.layout, opened.fs), "start", "foretell"):
+    for room in opened.rooms_with("start", "foretell"):
         if room.is_log(opened):
             abnormal, queue_end = is_abnormal(opened, mode), opened.queues.recover()
             start, reason = starting_segment(opened, abnormal=abnormal)
@@ -128,13 +128,12 @@ def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress 
             outcome.start_segment, outcome.start_reason = start, reason
             room.foretell(opened, outcome, queue_end, lambda: LossCounter(opened), lambda: files_afterwards(opened))
             return outcome
-    if opened.config.queues_in_rocksdb and opened.line.starts_at_queue_end:
-        from store.verbs.recover.rocksdb_start import foretell_rocksdb_start
+    if opened.config.queues_in_database and opened.line.starts_at_queue_end:
+        from store.verbs.recover.database import foretell_on_database
 
-        report = foretell_rocksdb_start(opened, mode, scratch, progress)
+        report = foretell_on_database(opened, mode, scratch, progress)
         outcome = _outcome(opened, report)
-        outcome.traps += [Trap("no-rocksdict", text) for text in report.findings]
-        outcome.traps += [_rocksdb_poison(at) for at in report.light_faults[:1]]
+        outcome.traps += report.traps
         return outcome
     found = recover_store(opened, RecoveryRules(mode, as_broker=True, dispatch=False), progress)
     return _outcome(opened, found)
@@ -151,7 +150,7 @@ def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
     files = list(files_on_disk(opened.layout, opened.fs)) if blocker else _files_after(opened, found)
     traps = [blocker] if blocker else list(_traps(opened, found))
     # Last, for the start hands over what the queues lack.
-    unseen = {} if blocker or opened.config.queues_in_rocksdb else _unseen_after(opened, found)
+    unseen = {} if blocker or opened.config.queues_in_database else _unseen_after(opened, found)
     return SimulatedStart(
         compat=opened.line.name,
         starts=blocker is None,
@@ -219,15 +218,6 @@ def _waits_at(opened: OpenedStore, log_end: int) -> int:
 
 
 # What goes wrong after a start.
-
-
-def _rocksdb_poison(log_offset: int) -> Trap:
-    """Describe the record that stops the dispatch to a RocksDB."""
-    detail = (
-        f"NumberFormatException: INNER_MULTI_QUEUE_OFFSET of the record at {log_offset}; its batch is tried again for "
-        "ever, so that no message behind it gets a unit, and after 3 s puts are refused"
-    )
-    return Trap(code="light-queue-poison-rocksdb", detail=detail)
 
 
 def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:

@@ -15,7 +15,7 @@ from store.opened.missing import QueueBuilder, Stretch
 from store.opened.opened_store import OpenedStore
 from store.opened.queue_view import QueueView
 from store.structures.commitlog.scan import Damage
-from store.verbs.recover.start import starting_segment
+from store.structures.commitlog.start import starting_segment
 
 Note = Callable[[str], None]
 

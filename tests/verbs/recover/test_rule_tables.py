@@ -17,11 +17,11 @@ from store.formats.dledger import DLEDGER_HEADER
 from store.formats.run import Int64Array
 from store.opened.checkpoint import StoreCheckpoint
 from store.structures.dledger.start import _accepted_end, _entry_size
+from store.structures.queuedb.start import _starting_segment, _units_behind
 from store.structures.trap import Trap
 from store.verbs.recover.from_rebuild import _last_queued_record
 from store.verbs.recover.plan import lower_checkpoint
 from store.verbs.recover.refused_topics import refused_later
-from store.verbs.recover.rocksdb_start import _starting_segment, _units_behind
 from store.verbs.recover.simulate import _waits_at
 from store.verbs.recover.stray_units import _falling, _stray
 from store.verbs.recover.walk import dispatch_stretch

@@ -26,7 +26,7 @@ from store.formats.message import (
 )
 from store.formats.segment_head import SEGMENT_HEAD_SIZE
 from store.opened.checkpoint import StoreCheckpoint
-from store.verbs.recover.start import (
+from store.structures.commitlog.start import (
     first_store_timestamp,
     is_abnormal,
     reads_whole_log,

@@ -1,6 +1,6 @@
-"""Recover a store whose consume queues are in a RocksDB (5.x, storeType=defaultRocksDB).
+"""Recover a store whose consume queues are in a database, and in no files (5.x).
 
-    1. the log's end and the losses, as a broker's start finds them (store.verbs.recover.rocksdb_start)
+    1. the log's end and the losses, as a broker's start finds them: the room of the database says where a walk begins
     2. a new database and a new index are built from the whole log, beside the old ones
     3. both have to end at the same log offset
 
@@ -11,38 +11,61 @@ the recovery is refused.
 
 from __future__ import annotations
 
-from store.errors import DamagedFile
+from pathlib import Path
+
 from store.files.scratch import Scratch
 from store.opened.opened_store import OpenedStore
+from store.structures.commitlog.end import END_OF_LOG, LogEnd
+from store.structures.commitlog.start import is_abnormal
 from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.scope import RebuildReport, RebuildScope
 from store.verbs.recover.differences import applying
 from store.verbs.recover.from_rebuild import open_rebuilt
-from store.verbs.recover.recover import RecoveryReport
-from store.verbs.recover.rocksdb_start import foretell_rocksdb_start
+from store.verbs.recover.lost import LossCounter
+from store.verbs.recover.recover import RecoveryReport, cut_log
 from store.verbs.recover.rules import RecoveryRules
-from store.verbs.recover.walk import Progress
+from store.verbs.recover.walk import Progress, walk
 
 
-def recover_rocksdb(opened: OpenedStore, mode: str, progress: Progress | None = None) -> RecoveryReport:
+def foretell_on_database(
+    opened: OpenedStore, mode: str, scratch: Path, progress: Progress | None = None, *, passes_damage: bool = False
+) -> RecoveryReport:
+    """Step 1.
+
+    A database that does not open is a DamagedFile, or with `passes_damage` taken as one that can't be read.
+    """
+    abnormal = is_abnormal(opened, mode)
+    room = next(opened.rooms_with("start", "reach"))
+    reach = room.reach(opened, scratch, abnormal=abnormal, passes_damage=passes_damage)
+    found = RecoveryReport("abnormal" if abnormal else "normal", reach.start.reason, LogEnd(0, 0))
+    found.queue_end_before, found.has_unit_at_end, found.findings = reach.queue_end, reach.has_unit_at_end, reach.faults
+    if segments := opened.log.segments.files:
+        found.end = walk(opened, max(reach.start.log_offset, segments[0].file_start), reach.handlers, progress)
+        cut_log(opened, found)
+        losses = LossCounter(opened)
+        losses.read_behind(found.behind, found.end)
+        if (units := reach.units_behind(found.log_end)) is not None:
+            losses.count_units(units, found.log_end, END_OF_LOG)
+        found.lost = losses.report()
+    found.traps = list(reach.traps())
+    return found
+
+
+def recover_database(opened: OpenedStore, mode: str, progress: Progress | None = None) -> RecoveryReport:
     """Recover the log, and build the database and the index in the overlay where they are behind.
 
     DamagedFile for a log that is damaged in front of its end. BadRequest without the package rocksdict.
     """
     assert opened.overlay is not None
     with Scratch() as scratch:
-        found = foretell_rocksdb_start(opened, mode, scratch.folder, progress, passes_damage=True)
+        found = foretell_on_database(opened, mode, scratch.folder, progress, passes_damage=True)
     if found.mode == "normal" and found.queue_end_before == found.log_end and not found.findings:
         return found
     found.remarks, found.findings = found.findings, []
     made = _build(opened)
     if made.log_end != found.log_end:
-        raise DamagedFile(
-            f"{made.stopped_by}; the log goes on to {found.log_end}, and the RocksDB can't be built past the damage",
-            file=opened.layout.commitlog,
-            offset=made.log_end,
-            code="damage-in-front-of-the-end",
-        )
+        room = next(opened.rooms_with("recover", "damage_in_front"))
+        raise room.damage_in_front(opened.layout, made.stopped_by, made.log_end, found.log_end)
     found.is_rebuilt = True
     found.end.record_count, found.dispatched_count = made.record_count, made.record_count
     open_rebuilt(opened, opened.overlay.folder)

@@ -12,32 +12,47 @@ Source: RocksDBMessageStore.loadAndStartConsumerServiceOnly, RocksDBConsumeQueue
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from store.change.actions import Action
+from store.change.actions import Action, replace_files
 from store.errors import DamagedFile
-from store.files.rocksdb_files import queue_database
+from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
 from store.files.scratch import Scratch
 from store.layout import StoreLayout
-from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import find_end
-from store.structures.queuedb.build import RocksdbQueues
+from store.structures.queuedb.build import RocksdbQueues, files_of
 from store.structures.queuedb.database import open_database
-from store.verbs.rebuild.publish import database_actions
-from store.verbs.rebuild.scope import RebuildScope
-from store.verbs.recover.differences import Difference
-from store.verbs.recover.recover import RecoveryReport
+
+if TYPE_CHECKING:
+    from store.opened.opened_store import OpenedStore
+    from store.verbs.rebuild.scope import RebuildScope
+    from store.verbs.recover.recover import RecoveryReport
 
 
-def recover_double_write(opened: OpenedStore, found: RecoveryReport) -> list[Action]:
+def folder(opened: OpenedStore) -> Path:
+    """Where the RocksDB is, or was."""
+    return queue_database(opened.layout, opened.fs)
+
+
+def can_build(opened: OpenedStore) -> bool:
+    """Whether the RocksDB can be built: the settings name its reader, or queue files are beside it."""
+    return opened.config.queues_in_database or not has_rocksdb_queues(opened.layout, opened.fs)
+
+
+def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> list[Action]:
     """Build the RocksDB anew where it may differ from the recovered log, and give the actions for it.
 
-    DamagedFile for a log that is damaged in front of its end. BadRequest without the package rocksdict.
+    None where the queues have no files: it is recovered in their place. DamagedFile for a log that is damaged in
+    front of its end. BadRequest without the package rocksdict.
     """
+    if opened.config.queues_in_database or not has_queue_database(opened.layout, opened.fs):
+        return []
     if found.mode == "normal" and _reaches(opened, max(opened.queues.built_to, 0)):
         return []
     assert opened.overlay is not None
     staging = StoreLayout(opened.overlay.folder)
-    queues = RocksdbQueues(opened.layout, staging, opened.config, RebuildScope(index=False), opened.fs)
+    queues = RocksdbQueues(opened.layout, staging, opened.config, scope, opened.fs)
     segments = opened.log.segments.files
     start = segments[0].file_start if segments else 0
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
@@ -45,14 +60,20 @@ def recover_double_write(opened: OpenedStore, found: RecoveryReport) -> list[Act
     queues.finish(start)
     found.findings += queues.findings
     if segments and end.log_end != found.log_end:
-        raise DamagedFile(
-            f"{end.describe()}; the log goes on to {found.log_end}, and the RocksDB can't be built past the damage",
-            file=opened.layout.commitlog,
-            offset=end.log_end,
-            code="damage-in-front-of-the-end",
-        )
-    found.differences.append(Difference.DOUBLE_WRITE)
-    return database_actions(opened.layout, staging, opened.fs)
+        raise damage_in_front(opened.layout, end.describe(), end.log_end, found.log_end)
+    place = opened.layout.root / queue_database(staging, opened.fs).name
+    staged = {place / path.name: path for path in files_of(staging, opened.fs)}
+    return replace_files(files_of(opened.layout, opened.fs), staged)
+
+
+def damage_in_front(layout: StoreLayout, stopped_by: str, at: int, log_end: int) -> DamagedFile:
+    """The error of a log that is damaged at `at`, in front of its end."""
+    return DamagedFile(
+        f"{stopped_by}; the log goes on to {log_end}, and the RocksDB can't be built past the damage",
+        file=layout.commitlog,
+        offset=at,
+        code="damage-in-front-of-the-end",
+    )
 
 
 def _reaches(opened: OpenedStore, queue_end: int) -> bool:

@@ -13,7 +13,7 @@ Source: CommitLog.recoverNormally, isMappedFileMatchedRecover (4.9.8, 5.3.3, 5.5
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from store.broker_line import BrokerLine
 from store.errors import BadRequest
@@ -21,10 +21,12 @@ from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, 
 from store.formats.run import Run
 from store.formats.segment_head import SEGMENT_HEAD_SIZE, first_record_at
 from store.formats.wording import amount
-from store.opened.log_end import NORMAL_SEGMENTS
-from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.commit_log import read_store_timestamp
+from store.structures.commitlog.end import NORMAL_SEGMENTS
 from store.structures.commitlog.scan import Segment, scan_segment
+
+if TYPE_CHECKING:
+    from store.opened.opened_store import OpenedStore
 
 MODES = ("auto", "normal", "abnormal")
 
