@@ -34,6 +34,7 @@ HINTS = {
     "the index anew from the log",
     "unreadable-page": "`rmqctl check` lists what can't be read and the commands that mend it",
     "rocksdb-damaged": "`rmqctl rebuild --queues` builds all queues anew from the log",
+    "no-tags-in-index": "`rmqctl get TOPIC --tags TAGS` selects by tags",
     "rocksdb-queues": "start the store's broker for it, or `rmqctl salvage --to NEWSTORE` makes a store with "
     "queue files; `rmqctl rebuild` makes a new RocksDB",
     "message-database": "start the store's broker for it, or `rmqctl salvage --to NEWSTORE` makes a store of its log",

@@ -88,6 +88,7 @@ class StoreConfig:
     listen_port: int = _setting(10911, "port in the store host of records that are put", most=65535)
     message_delay_level: str = _setting(DEFAULT_DELAY_LEVELS, "the delay of each level")
     message_index_enable: bool = _setting(True, "keys are indexed; recovery trusts the index's time")
+    index_file_write_enable: bool = _setting(True, "5.5: keys get entries in index files, not in rocksdbstore alone")
     message_index_safe: bool = _setting(False, "recovery starts where the index is complete too")
     check_crc_on_recover: bool = _setting(True, "recovery checks the bodies' CRC")
     commit_log_recover_max_num: int = _setting(
@@ -198,6 +199,11 @@ class StoreConfig:
     def delay_levels_ms(self) -> tuple[int, ...]:
         """Delay of level 1, 2, 3 … in ms (ScheduleMessageService.parseDelayLevel, 4.9.8)."""
         return parse_delay_levels(self.message_delay_level)
+
+    @property
+    def writes_index_files(self) -> bool:
+        """Whether keys get entries in index files."""
+        return self.message_index_enable and self.index_file_write_enable
 
     @property
     def most_recovered_segments(self) -> int:

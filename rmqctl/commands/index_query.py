@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "rmqctl --store /data/store index-query OrderTopic order-4711",
     "rmqctl --store /data/store --format json index-query OrderTopic order-4711 --begin -3d --max 5",
+    "rmqctl --store /data/store index-query OrderTopic paid --tags",
 )
 EXIT_CODES = {1: "Nothing was found, or something of what was found is damaged."}
 FILES = ("index", "commitlog", "checkpoint", "abort")
@@ -32,6 +33,7 @@ def run(
     ctx: typer.Context,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic.", autocompletion=complete_topic)],
     key: Annotated[str, typer.Argument(metavar="KEY", help="One of the message's keys, or its unique key.")],
+    by_tags: Annotated[bool, typer.Option("--tags", help="KEY is the tags of the messages (5.4 and later).")] = False,
     begin: Annotated[str | None, typer.Option(metavar="TIME", help="Stored at this time or later.")] = None,
     end: Annotated[str | None, typer.Option(metavar="TIME", help="Stored at this time or earlier.")] = None,
     max_count: Annotated[int, typer.Option("--max", min=1, max=64, metavar="N", help="Messages at most.")] = 32,
@@ -56,11 +58,12 @@ def run(
     if begin_ms > end_ms:
         raise typer.BadParameter("--begin is later than --end")
     opened = session.store.find_served() or session.store.open_for_reading()
-    answer = opened.query(topic, key, max_count, begin_ms, end_ms, verify=not unverified)
+    answer = opened.query(topic, key, max_count, begin_ms, end_ms, verify=not unverified, by_tags=by_tags)
     records = [record for record in answer.messages if record.is_crc_right or not only_sound]
-    found = records if outer else [message for record in records for message in _inside(record, key)]
+    what = f"{'tags' if by_tags else 'key'} {key}"
+    found = records if outer or by_tags else [message for record in records for message in _inside(record, key)]
     if not found:
-        _tell_of_topic(session, opened, topic, key)
+        _tell_of_topic(session, opened, topic, what)
     rows = MessageRows(body, session.format, stored=stored_body, warn=session.warn)
     table = [rows.row(message) for message in found]
     rows.warn_of_damage()
@@ -68,7 +71,7 @@ def run(
     for damage in answer.damaged:
         session.warn(describe(damage))
     exit_code = OK if found and not (rows.unsound_count or answer.damaged) else FINDINGS
-    verdict = f"{count(len(found), 'message')} of {topic} with the key {key}"
+    verdict = f"{count(len(found), 'message')} of {topic} with the {what}"
     verdict += f", {count(answer.damaged_count, 'record')} unreadable" if answer.damaged else ""
     return Result("index-query", {"message_count": len(found)}, tables, exit_code, verdict)
 
@@ -79,10 +82,10 @@ def _inside(record: StoredMessage, key: str) -> list[StoredMessage]:
     return messages_inside(record, lambda message: key == message.uniq_key or key in message.keys)
 
 
-def _tell_of_topic(session: Session, opened: MessageStore | StoreClient, topic: str, key: str) -> None:
+def _tell_of_topic(session: Session, opened: MessageStore | StoreClient, topic: str, what: str) -> None:
     topics = set(opened.topics())
     if topic in topics:
-        session.note(f"no message of {topic} has the key {key}")
+        session.note(f"no message of {topic} has the {what}")
     else:
         session.note(f"no topic is called {topic!r}{did_you_mean(topic, topics)}")
 

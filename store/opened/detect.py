@@ -338,6 +338,10 @@ def infer_settings(layout: StoreLayout, settings: Mapping[str, object], fs: File
         found["storeType"] = ROCKSDB_STORE
     if is_rocksdb or has_light_queues(layout, fs):
         found |= {"enableMultiDispatch": True, "enableLmq": True}
+    names = names_of(layout, fs)
+    for one in (one for one in STRUCTURES if one.infers and any(map(names.has, one.traces))):
+        room = one.furniture("infer")
+        found |= room.infer_settings(layout, fs) if room is not None else {}
     if DELAY_LEVELS not in settings and (levels := infer_delay_levels(layout, fs)) is not None:
         found[DELAY_LEVELS] = levels
     return {name: value for name, value in found.items() if name not in settings}

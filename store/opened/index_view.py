@@ -166,7 +166,7 @@ class IndexView(IndexService):
                     pieces[-1].take(run, hashes[first:until], records[first:until], wanted)
                 count += len(hashes)
         if count:
-            self._note(f"{amount_is(count, 'key')} missing in the index, and read from the log")
+            self._note(f"{amount_is(count, 'key')} in no index file, and read from the log")
         return pieces
 
 

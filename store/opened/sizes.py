@@ -59,7 +59,7 @@ def assumed_sizes(
         yield f"no extension file tells their size: mappedFileSizeConsumeQueueExt={size} is assumed; {hint}"
     has_index = any(parse_index_file_name(entry.path.name) is not None for entry in fs.list_folder(layout.index))
     is_told = has_index or {"maxHashSlotNum", "maxIndexNum"} <= settings.keys()
-    if config.message_index_enable and not is_told:
+    if config.writes_index_files and not is_told:
         slots, entries = config.max_hash_slot_num, config.max_index_num
         yield f"no index file tells their size: maxHashSlotNum={slots}, maxIndexNum={entries} is assumed; {hint}"
 

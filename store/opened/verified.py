@@ -52,7 +52,7 @@ def remember_verified(opened: OpenedStore) -> None:
     for topic, queue_id in opened.queues.names():
         queues.setdefault(topic, []).append(queue_id)
     known: dict[str, object] = {"log_end": log_end, "segments": _segments(opened, log_end), "queues": queues}
-    if opened.config.message_index_enable:
+    if opened.config.writes_index_files:
         known["index"] = _newest_keys(opened)
     text = json.dumps(known)
     fs, path = opened.fs, opened.layout.own / FILE_NAME

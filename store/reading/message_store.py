@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from store.broker_line import BrokerLine
 from store.config import StoreConfig
 from store.errors import BadRequest, DamagedRecord, StoreClosed
+from store.formats.index_page import TAGS_TYPE
 from store.formats.message import StoredMessage
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
@@ -147,8 +148,11 @@ class MessageStore(ReadableStore):
         end_ms: int = END_OF_TIME_MS,
         *,
         verify: bool = True,
+        by_tags: bool = False,
     ) -> QueryResult:
         """Messages by key, as DefaultMessageStore.queryMessage finds them; `verify` drops hash collisions.
+
+        With `by_tags` the key is the tags of the messages; BadRequest for a store of a broker before 5.4.
 
         >>> import tempfile
         >>> from store import Message, open_store
@@ -162,8 +166,11 @@ class MessageStore(ReadableStore):
         result = QueryResult()
         last_ms = end_ms
         with self._current.reading() as opened:
+            if by_tags and not opened.line.indexes_tags:
+                raise BadRequest(f"a {opened.line} broker has no tags in its index", code="no-tags-in-index")
+            name = f"{TAGS_TYPE}#{key}" if by_tags else key
             for _ in range(QUERY_ROUNDS):
-                found = opened.index.query(topic, key, max_count, begin_ms, last_ms)
+                found = opened.index.query(topic, name, max_count, begin_ms, last_ms)
                 result.index_files = [path.name for path in found.files]
                 if not found.log_offsets:
                     break
@@ -174,7 +181,7 @@ class MessageStore(ReadableStore):
                 result.damaged = _damage_of_hits(opened.log, [at for at, message in hits if message is None])
                 if messages:
                     last_ms = messages[0].store_timestamp_ms
-                result.messages = [one for one in messages if not verify or _has_key(one, topic, key)]
+                result.messages = [one for one in messages if not verify or _is_asked(one, topic, key, by_tags=by_tags)]
                 if result.messages or last_ms < begin_ms:
                     break
         return result
@@ -316,5 +323,6 @@ def _damage_of_hits(log: CommitLog, log_offsets: list[int]) -> list[DamagedRecor
     return [damage]
 
 
-def _has_key(message: StoredMessage, topic: str, key: str) -> bool:
-    return message.topic == topic and (key == message.uniq_key or key in message.keys)
+def _is_asked(message: StoredMessage, topic: str, key: str, *, by_tags: bool) -> bool:
+    has_name = key == message.tags if by_tags else key == message.uniq_key or key in message.keys
+    return message.topic == topic and has_name

@@ -52,8 +52,9 @@ class ReadableStore(Protocol):
         end_ms: int = END_OF_TIME_MS,
         *,
         verify: bool = True,
+        by_tags: bool = False,
     ) -> QueryResult:
-        """Messages by key, as DefaultMessageStore.queryMessage finds them."""
+        """Messages by key, or by tags (5.4 and later), as DefaultMessageStore.queryMessage finds them."""
 
     @abstractmethod
     def topics(self) -> list[str]:

@@ -62,6 +62,7 @@ class Structure:
     lines     the broker lines that write it
     refuses   the verbs that would leave it wrong; the room's guard says why
     dumped_as the kind of rows that its `rows` makes
+    infers    whether its files tell settings; its room's `infer` reads them
     newer     what it is, where only a broker newer than those known here writes it
     holds_queues  consume queues may be in it, and in no files of their own
     """
@@ -73,6 +74,7 @@ class Structure:
     lines: tuple[str, ...] = ("5.3", "5.5")
     refuses: frozenset[str] = frozenset()
     dumped_as: str | None = None
+    infers: bool = False
     newer: str = ""
     holds_queues: bool = False
 
@@ -174,6 +176,7 @@ STRUCTURES = (
         NEWEST,
         CHANGES - {CLEAN, CHECKPOINT, DELAY, DERIVE, SPARK},
         dumped_as="messages",
+        infers=True,
     ),
     Structure(
         "index",

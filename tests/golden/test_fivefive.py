@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from store import RebuildScope, SimulatedStart, check, open_store, plan_rebuild, simulate
+from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
 from store.opened.detect import detect_line
@@ -194,3 +195,30 @@ def test_a_salvaged_store_lacks_what_a_broker_has_put_into_its_database(
     remark = "a broker makes it anew, and fills it from the newest 10 segments where abort is in the store"
     lacking = [(one["file"], one["remark"]) for one in run.json["brought"] if not one["copied_from"]]
     assert [one for one in lacking if not one[0].startswith("config/")] == [(file, remark) for file in left]
+
+
+@pytest.mark.parametrize("name", ["index", "index-only"])
+def test_messages_are_found_by_key_and_tags_as_the_broker_finds_them(name: str) -> None:
+    asked = [line for line in lines_of(fivefive(name) / "write.jsonl", "queryOffset") if line["res"] is not None]
+    with open_store(fivefive(name) / "store") as store:
+        for line in asked:
+            topic, key, kind = line["queryOffset"]
+            found = store.query(topic, key, by_tags=kind == "T").messages
+            # A key that is twice in a record has two entries in a file, and one in the database.
+            assert (key, sorted({one.log_offset for one in found})) == (key, sorted(line["res"]))
+    assert len(asked) > 10
+
+
+def test_a_line_without_tags_in_its_index_refuses_to_look_for_them() -> None:
+    told = "5.3 broker has no tags in its index"
+    with open_store(fivefive("plain") / "store", compat="5.3") as store, pytest.raises(BadRequest, match=told):
+        store.query("TopicA", "tag0", by_tags=True)
+
+
+def test_an_index_in_the_database_alone_is_no_lost_one() -> None:
+    pytest.importorskip("rocksdict")
+    assert start_of(fivefive("index-only") / "store").traps == []
+    with open_store(fivefive("index-only") / "store") as store:
+        assert not store.config.writes_index_files
+    with open_store(fivefive("index") / "store") as store:
+        assert store.config.writes_index_files

@@ -60,7 +60,7 @@ class StoreServices:
         self._allocate = allocate
         self._pool = pool
         self._queues = RetriedQueues(opened.queues, flags=self.flags)
-        indexes = [RetriedIndex(opened.index, flags=self.flags)] if config.message_index_enable else []
+        indexes = [RetriedIndex(opened.index, flags=self.flags)] if config.writes_index_files else []
         self.arrivals = Arrivals(opened)
         handlers: list[Handler] = [self._queues, *indexes, self.arrivals]
         rules = opened.scan_rules(check_crc=False)

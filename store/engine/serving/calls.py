@@ -169,6 +169,7 @@ class Calls:
             _number(head, "begin_ms"),
             _number(head, "end_ms"),
             verify=_flag(head, "verify"),
+            by_tags=_flag(head, "by_tags") if "by_tags" in head else False,
         )
         return Frame(
             {

@@ -40,7 +40,7 @@ def plan_append(
     add_cut(opened, change, found)
     results = _put(opened, messages)
     _add_log(opened, change, found.log_end, results)
-    handlers: list[Handler] = [opened.queues, *([opened.index] if opened.config.message_index_enable else [])]
+    handlers: list[Handler] = [opened.queues, *([opened.index] if opened.config.writes_index_files else [])]
     Dispatcher(opened.log, handlers, found.log_end, opened.scan_rules(check_crc=False)).catch_up()
     add_derived(opened, change)
     for result in results:

@@ -185,7 +185,7 @@ def _ends_by_database(opened: OpenedStore, progress: Progress | None) -> tuple[i
 
 def _build_lost_index(opened: OpenedStore, log_end: int) -> list[str]:
     """Builds the index files behind the newest one that is there; gives a sentence where some were lost."""
-    if not opened.config.message_index_enable or opened.index.failures:
+    if not opened.config.writes_index_files or opened.index.failures:
         return []
     if not opened.index.files or opened.index.files[-1].is_readable():
         dispatch_stretch(opened, max(opened.log.min_offset, 0, _index_end(opened)), log_end, [opened.index])

@@ -81,7 +81,7 @@ def _build(opened: OpenedStore) -> RebuildReport:
         str(opened.layout.root),
         opened.overlay.folder,
         opened.config,
-        RebuildScope(index=opened.config.message_index_enable, with_tags=opened.line.indexes_tags),
+        RebuildScope(index=opened.config.writes_index_files, with_tags=opened.line.indexes_tags),
         clock=opened.clock,
         fs=opened.fs,
         commitlogs=opened.layout.commitlogs_elsewhere,

@@ -38,7 +38,7 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
     confirm = confirm_offset(opened) or None
     with_tags = opened.line.indexes_tags
-    scope = RebuildScope(index=opened.config.message_index_enable, confirmed=confirm, with_tags=with_tags)
+    scope = RebuildScope(index=opened.config.writes_index_files, confirmed=confirm, with_tags=with_tags)
     made = rebuild(opened.overlay.folder, opened.config, scope, rules)
     queue_end_before = opened.queues.recover()
     open_rebuilt(opened, opened.overlay.folder)

@@ -41,7 +41,7 @@ def find_lost_index(
     Files that can't be read are not lost: they are dropped before.
     """
     index, begin = opened.index, max(opened.log.min_offset, 0)
-    if not opened.config.message_index_enable or index.removed_paths() or begin >= stop:
+    if not opened.config.writes_index_files or index.removed_paths() or begin >= stop:
         return ""
     files = index.files if judged is None else judged
     if any(file.lacks_newest for file in files):

@@ -156,7 +156,7 @@ class _Recovery:
         self.opened, self.found, self.start, self.rules = opened, found, start, rules
         self.is_abnormal = found.mode == "abnormal"
         self.queues_only: Sequence[Handler] = [opened.queues]
-        indexes = [opened.index] if opened.config.message_index_enable else []
+        indexes = [opened.index] if opened.config.writes_index_files else []
         self.handlers: Sequence[Handler] = [opened.queues, *indexes]
         self.keeps_times = opened.line.recovers_with_delay_levels or not rules.as_broker
         self.builds_lost_queues = self.builds_lost_index = False
@@ -234,7 +234,7 @@ class _Recovery:
         begins += [unread_from] if unread_from is not None else []
         if self.rules.keep_index and begins and min(begins) < start:
             dispatch_stretch(opened, min(begins), start, [opened.index])
-        elif unread_from is not None and opened.config.message_index_enable:
+        elif unread_from is not None and opened.config.writes_index_files:
             dispatch_stretch(opened, max(unread_from, opened.log.min_offset, 0), stop, [opened.index])
         if unread_from is not None:
             self.found.remarks.append(UNREADABLE_INDEX)

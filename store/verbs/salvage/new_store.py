@@ -130,7 +130,7 @@ def _write(
     tables.copy()
     # Queue files need no RocksDB, and a broker reads them without a setting.
     config = config.with_settings({"storeType": "default"})
-    rebuild_locally(str(root), root, config, RebuildScope(index=config.message_index_enable), clock=clock, fs=fs)
+    rebuild_locally(str(root), root, config, RebuildScope(index=config.writes_index_files), clock=clock, fs=fs)
     page = CheckpointPage(physic_ms=writer.last_ms, logics_ms=writer.last_ms)
     StoreCheckpoint(layout.checkpoint, fs, page, None).flush()
     tables.fit(clock())
