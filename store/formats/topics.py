@@ -27,6 +27,11 @@ _NOT_SENT = {
 }
 
 
+def shares_records(topic: str) -> bool:
+    """Whether the queues of a topic have units of other topics' records alone."""
+    return topic.startswith(LMQ_PREFIX)
+
+
 def topic_fault(topic: str) -> str:
     """Say why a broker refuses a message that a producer sends to the topic; empty where it takes it.
 

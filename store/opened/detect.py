@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from store.broker_line import LINE_4_9, LINE_5_3, LINE_5_5, BrokerLine, broker_line
-from store.config import ROCKSDB_STORE, StoreConfig
+from store.config import StoreConfig
 from store.errors import BadRequest, ForeignFile, NotAStore, UnsupportedFormat
 from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import numbered_files, segments_of
@@ -24,8 +24,7 @@ from store.layout import StoreLayout, parse_segment_name
 from store.opened.checkpoint import read_checkpoint_file
 from store.opened.delays import DELAY_LEVELS, describe_inferred_delays, infer_delay_levels
 from store.opened.sizes import assumed_sizes, infer_sizes
-from store.structures.consumequeue.guard import has_light_queues
-from store.structures.registry import NEWEST, STRUCTURES, Names, present, refusing, unknown_names
+from store.structures.registry import NEWEST, STRUCTURES, Names, present, refusing, rooms_with, unknown_names
 
 DLEDGER_PATHS = "storePathDLedgerCommitLog"
 
@@ -333,15 +332,8 @@ def infer_config(layout: StoreLayout, settings: Mapping[str, object], fs: Filesy
 def infer_settings(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> dict[str, object]:
     """Infers settings that are not given from the files' lengths, and delays from delayed messages."""
     found = infer_sizes(layout, settings, fs)
-    is_rocksdb = has_rocksdb_queues(layout, fs)
-    if is_rocksdb:
-        found["storeType"] = ROCKSDB_STORE
-    if is_rocksdb or has_light_queues(layout, fs):
-        found |= {"enableMultiDispatch": True, "enableLmq": True}
-    names = names_of(layout, fs)
-    for one in (one for one in STRUCTURES if one.infers and any(map(names.has, one.traces))):
-        room = one.furniture("infer")
-        found |= room.infer_settings(layout, fs) if room is not None else {}
+    for room in rooms_with(names_of(layout, fs), "infer", "infer_settings"):
+        found |= room.infer_settings(layout, fs)
     if DELAY_LEVELS not in settings and (levels := infer_delay_levels(layout, fs)) is not None:
         found[DELAY_LEVELS] = levels
     return {name: value for name, value in found.items() if name not in settings}

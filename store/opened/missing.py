@@ -26,7 +26,7 @@ from store.formats.derived import is_pre_blank
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE, encode_ext_address
 from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct
-from store.formats.topics import LMQ_PREFIX
+from store.formats.topics import shares_records
 from store.layout import is_topic_folder_name
 from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import Damage, Outcome, ScanRules, Segment
@@ -163,7 +163,7 @@ class QueueBuilder:
         if begin >= self._log.stop:
             return 0
         plan = _Plan(repairs, meet, self.met)
-        has_light = has_light or any(topic.startswith(LMQ_PREFIX) for topic, _ in repairs)
+        has_light = has_light or any(shares_records(topic) for topic, _ in repairs)
         table = QueueTable()
         for step in readable_behind(self._segments, begin, rules=self._rules):
             if not isinstance(step, Run):

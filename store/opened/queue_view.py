@@ -17,7 +17,7 @@ from store.errors import StoreError, StoreIOError
 from store.files.filesystem import Filesystem
 from store.files.overlay import Overlay
 from store.formats.queue_unit import UNIT_SIZE
-from store.formats.topics import LMQ_PREFIX
+from store.formats.topics import shares_records
 from store.formats.wording import amount, amount_is
 from store.layout import StoreLayout, parse_queue_id
 from store.opened.missing import QueueBuilder, Repair, Stretch
@@ -204,7 +204,7 @@ class QueueView(ConsumeQueueStore):
             return None
 
         start = self._log.start if all_queues else None
-        has_light = any(topic.startswith(LMQ_PREFIX) for topic, _ in [*repairs, *self._resting])
+        has_light = any(shares_records(topic) for topic, _ in [*repairs, *self._resting])
         count = self._builder.repair(repairs, meet, start=start, has_light=has_light, progress=self._progress)
         for key, repair in met.items():
             queue = repair.queue

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
+from store.formats.topics import LMQ_PREFIX
 from store.layout import EPOCHS, IDENTITY, ORDER_INFO, OWN_FOLDER, REVIVE_PREFIX, TIERED
 
 
@@ -62,9 +63,9 @@ class Structure:
     lines     the broker lines that write it
     refuses   the verbs that would leave it wrong; the room's guard says why
     dumped_as the kind of rows that its `rows` makes
-    infers    whether its files tell settings; its room's `infer` reads them
     newer     what it is, where only a broker newer than those known here writes it
-    holds_queues  consume queues may be in it, and in no files of their own
+    holds_queues    consume queues may be in it, and in no files of their own
+    shares_records  its queues have units of other topics' records
     """
 
     name: str
@@ -74,9 +75,9 @@ class Structure:
     lines: tuple[str, ...] = ("5.3", "5.5")
     refuses: frozenset[str] = frozenset()
     dumped_as: str | None = None
-    infers: bool = False
     newer: str = ""
     holds_queues: bool = False
+    shares_records: bool = False
 
     def furniture(self, kind: str) -> ModuleType | None:
         """Import a module of the room; None, and nothing imported, where the room has none of that kind."""
@@ -119,8 +120,16 @@ STRUCTURES = (
         (Trace("consumequeue"),),
         (),
         ALL,
-        frozenset((SPARK,)),
         dumped_as="consumequeue",
+    ),
+    Structure(
+        "light queue",
+        "lightqueue",
+        (Trace(f"consumequeue/{LMQ_PREFIX}*"), Trace("config/lmqConsumerOffset.json")),
+        ("enableLmq", "enableMultiDispatch"),
+        ALL,
+        frozenset((SPARK,)),
+        shares_records=True,
     ),
     Structure(
         "extension",
@@ -176,7 +185,6 @@ STRUCTURES = (
         NEWEST,
         CHANGES - {CLEAN, CHECKPOINT, DELAY, DERIVE, SPARK},
         dumped_as="messages",
-        infers=True,
     ),
     Structure(
         "index",

@@ -16,7 +16,7 @@ from store.change.change import Change
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.run import Run
-from store.formats.topics import LMQ_PREFIX
+from store.formats.topics import shares_records
 from store.formats.wording import amount
 from store.layout import StoreLayout
 from store.structures.commitlog.message_batch import MessageRows
@@ -59,7 +59,7 @@ def review_tables(
     """Reviews every table as a broker would load it. `ends` spares reading the queues' ends again."""
     queues = {(end.topic, end.queue_id): end for end in (ends if ends is not None else queue_ends(reader))}
     files = read_config_files(layout.config, fs)
-    topics = {topic for (topic, _), end in queues.items() if end.max_offset and not topic.startswith(LMQ_PREFIX)}
+    topics = {topic for (topic, _), end in queues.items() if end.max_offset and not shares_records(topic)}
 
     def max_offset(topic: str, queue_id: int) -> int:
         end = queues.get((topic, queue_id))

@@ -57,7 +57,13 @@ STRUCTURES = {
     "batch queue": Named.of("batch_?(consume_?)?queue|batch_?cq|batch_topic", "batchqueue/"),
     "timer": Named.of(r"timer_?(wheel|log|check|metrics)|structures\.timer", "timer/"),
     "compaction": Named.of("compaction", "compaction/"),
-    "light queue": Named.of("lmq|light_?(queue|put|poison)", "consumequeue/light_", "commitlog/light_"),
+    "light queue": Named.of(
+        "lmq|light_?(queue|put|poison)",
+        "lightqueue/",
+        "consumequeue/multi_",
+        "consumequeue/dispatch_",
+        "commitlog/multi_",
+    ),
     # Times since the epoch are another thing.
     "epochs": Named.of(r"epoch_?file|epochs\b|brokeridentity", "epochs/", "state/"),
     "tiered storage": Named.of("tiered", "tiered/", "state/"),

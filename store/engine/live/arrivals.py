@@ -22,7 +22,7 @@ from store.formats.properties import decode_properties
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
 from store.structures.consumequeue.expect import Units, expected_units
-from store.structures.consumequeue.light_queues import find_light_parts
+from store.structures.consumequeue.multi_dispatch import find_light_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Arrivals:
 
     def _light_arrivals(self, arrival: Arrival) -> Iterator[Arrival]:
         rows = np.array([arrival.row], np.int64)
-        for part in find_light_parts(arrival.run, rows, enable_lmq=self._config.enable_lmq).parts:
+        for part in find_light_parts(arrival.run, rows, self._config).parts:
             (topic, queue_id), queue_offset = part.key, int(part.run.columns.queue_offset[0])
             yield Arrival(topic, queue_id, queue_offset + 1, arrival.tags_code, arrival.run, arrival.row)
 

@@ -32,7 +32,7 @@ from store.kernels.encode import NUMBER_NAMES, STORE_HOST_AT
 from store.structures.commitlog.bulk import MessageColumns, PutManyResult
 from store.structures.commitlog.column_check import check_columns
 from store.structures.commitlog.commit_log import CommitLog
-from store.structures.commitlog.light_puts import LIGHT_MARK
+from store.structures.commitlog.multi_dispatch import LIGHT_MARK
 from store.structures.commitlog.put_result import no_segment
 from store.structures.commitlog.scan import RUN_CAPACITY
 

@@ -62,7 +62,7 @@ from store.formats.run import Run
 from store.kernels import append_message, put_message
 from store.kernels.encode import LOST_PAGE
 from store.kernels.native import clock_ms
-from store.structures.commitlog.light_puts import LightPuts
+from store.structures.commitlog.multi_dispatch import MultiDispatch
 from store.structures.commitlog.put_queue import NO_PAGES, NO_TAIL, PutHosts, PutParts, PutQueue, PutTail
 from store.structures.commitlog.put_result import PutResult, PutStatus, illegal, no_segment
 from store.structures.commitlog.put_rules import PutRules
@@ -105,7 +105,7 @@ class CommitLog:
         self.clock = clock
         self._segment_size = segments.file_size
         self.rules = PutRules(config, segments.file_size, line)
-        self.light = LightPuts(config, line)
+        self.light = MultiDispatch(config, line)
         self._is_verbatim = not line.ends_with_separator and not self.rules.appends_crc and not self.light.is_on
         self._max_body, self._max_record = self.rules.max_body, self.rules.max_record
         self.put_lock = threading.RLock()
@@ -189,13 +189,13 @@ class CommitLog:
         if not self._is_verbatim:
             names = self.light.names_of(message)
             if names:
-                return self._put_to_light_queues(message, names)
+                return self._put_to_named(message, names)
             message = replace(message, properties=self.rules.as_stored(message.properties))
             if self.rules.appends_crc:
                 return self.put_batch([message], is_batch=False)
         return self._append(message, queue, self._gate, self.clock())
 
-    def _put_to_light_queues(self, message: Message, names: list[str]) -> PutResult:
+    def _put_to_named(self, message: Message, names: list[str]) -> PutResult:
         with self.put_lock:
             result = self.light.put(
                 message,

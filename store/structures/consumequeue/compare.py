@@ -23,7 +23,7 @@ from store.formats.derived import units_of
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in
-from store.formats.topics import LMQ_PREFIX, SCHEDULE_TOPIC
+from store.formats.topics import SCHEDULE_TOPIC, shares_records
 from store.structures.consumequeue.expect import Units
 from store.structures.consumequeue.survey import EXT_ADDRESS_LIMIT, QueueFile
 from store.structures.findings import (
@@ -168,16 +168,16 @@ def _read_units(files: StoreReader, file: QueueFile, low: int, high: int) -> tup
 
 
 def differing_queues(
-    found: FoundUnits, expected: Units, expected_queue: Int64Array, starts: Int64Array, is_lmq: np.ndarray
+    found: FoundUnits, expected: Units, expected_queue: Int64Array, starts: Int64Array, is_shared: np.ndarray
 ) -> Int64Array:
     """The numbers of the queues whose units are not those that their records should have.
 
     expected_queue  the number of each expected unit's queue
     starts          where the records of all queues begin
-    is_lmq          by queue number: a light message queue, whose units may point to any record
+    is_shared          by queue number: a queue without records of its own, whose units may point to any record
     """
     offsets = found.units["log_offset"].astype(np.int64)
-    keep = ~(is_lmq[found.queue] & is_in(offsets, starts)) if is_lmq.any() else np.ones(len(offsets), bool)
+    keep = ~(is_shared[found.queue] & is_in(offsets, starts)) if is_shared.any() else np.ones(len(offsets), bool)
     # Both are in log order within a queue where all is well; sorting by queue alone keeps that.
     kept = np.flatnonzero(keep)
     kept = kept[rows_by_queue(found.queue[kept])]
@@ -262,9 +262,9 @@ def wrong_target(
 ) -> Iterator[Finding]:
     """Find units that point to no record of their queue.
 
-    Those of a light message queue point to other queues' records.
+    Those of a queue that shares records point to other queues' ones.
     """
-    if queue[0].startswith(LMQ_PREFIX):
+    if shares_records(queue[0]):
         rows = rows[~is_in(targets[rows], starts)]
     for picked, why in split_by_start(targets, rows, starts, "a record of another queue"):
         kind = UNIT_NOWHERE if why == NO_RECORD else UNIT_WRONG_RECORD

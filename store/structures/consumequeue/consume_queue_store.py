@@ -24,7 +24,7 @@ from store.formats.run import Int64Array, Run
 from store.layout import StoreLayout, is_topic_folder_name
 from store.structures.consumequeue.consume_queue import ConsumeQueue, OutOfOrder
 from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt
-from store.structures.consumequeue.light_queues import LightPart, find_light_parts
+from store.structures.consumequeue.multi_dispatch import LightPart, find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.consumequeue.queue_set import NO_BATCH_QUEUES, BatchQueues, QueueKey, QueueSet
 from store.structures.consumequeue.torn_units import rewrite_torn_units
@@ -116,7 +116,7 @@ class ConsumeQueueStore(QueueSet):
         if len(queued):
             self.last_store_timestamp_ms = int(run.columns.store_timestamp_ms[queued[-1]])
             self.on_stored(self.last_store_timestamp_ms)
-        self._dispatch_to_light_queues(run, queued, codes)
+        self._dispatch_to_named(run, queued, codes)
 
     def _rewrite_torn_units(self, run: Run, order: Int64Array, starts: Int64Array, codes: Int64Array) -> int:
         queues: list[ConsumeQueue | None] = [None] * len(self._numbered)
@@ -229,7 +229,7 @@ class ConsumeQueueStore(QueueSet):
                 self._numbered.append(None)
                 self.unusable_topics.append(topic)
 
-    def _dispatch_to_light_queues(self, run: Run, rows: Int64Array, codes: Int64Array) -> None:
+    def _dispatch_to_named(self, run: Run, rows: Int64Array, codes: Int64Array) -> None:
         """Appends units to the queues that messages name beside their own."""
         for key, part, named in self.light_parts(run, rows):
             queue = self.find_or_create(*key)
@@ -242,7 +242,7 @@ class ConsumeQueueStore(QueueSet):
         """
         if not self._config.enable_multi_dispatch and not always:
             return []
-        parts, faults, _ = find_light_parts(run, rows, enable_lmq=self._config.enable_lmq or always)
+        parts, faults, _ = find_light_parts(run, rows, None if always else self._config)
         self.light_faults = [*self.light_faults, *faults][-100:]
         return [part for part in parts if self.wants(part.key)]
 

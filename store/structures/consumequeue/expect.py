@@ -12,7 +12,7 @@ import numpy as np
 
 from store import kernels
 from store.formats.run import Int64Array, Run
-from store.structures.consumequeue.light_queues import LightParts, find_light_parts
+from store.structures.consumequeue.multi_dispatch import LightParts, find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
 
 
@@ -61,7 +61,7 @@ def with_light_units(
     rows_of_units = np.searchsorted(places, units.log_offset)
     codes = np.zeros(run.count, np.int64)
     codes[rows_of_units] = units.tags_code
-    light = find_light_parts(run, rows_of_units, enable_lmq=True)
+    light = find_light_parts(run, rows_of_units)
     for (topic, queue_id), part, named in light.parts:
         if (topic, queue_id) not in numbers:
             numbers[topic, queue_id] = table.add(topic.encode(), queue_id)

@@ -34,8 +34,17 @@ from store.structures.checked import CheckedStore
 from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import Damage, End, ScanRules
 from store.structures.consumequeue.compare import other_codes
-from store.structures.consumequeue.light_poison import light_poison
-from store.structures.findings import MISSING_UNIT, QUEUE_GAP, UNIT_DIFFERS, UNIT_NOWHERE, Finding, group_findings, kind
+from store.structures.consumequeue.dispatch_faults import dispatch_faults
+from store.structures.findings import (
+    MISSING_UNIT,
+    QUEUE_GAP,
+    UNIT_DIFFERS,
+    UNIT_NOWHERE,
+    Finding,
+    Rank,
+    group_findings,
+    kind,
+)
 from store.structures.queuedb.database import QueueDatabase, open_database
 from store.structures.queuedb.keys import CHECKPOINT_TOPIC
 from store.structures.queuedb.runs import MalformedEntry
@@ -44,6 +53,12 @@ from store.structures.queuedb.units import UnitMaker
 ROCKSDB_STATE = kind(
     "rocksdb-state", "the RocksDB with the queues can't be read, or remembers something else than it holds"
 )
+POISON = kind(
+    "light-queue-poison-rocksdb",
+    "a message names light queues so that dispatch to a RocksDB does not get past it",
+    Rank.LOSS,
+)
+_PUTS_REFUSED = "puts are refused; start once with enableLmq=false and stop cleanly"
 
 Queue = tuple[str, int]
 _FIELDS = ("log_offset", "size", "tags_code", "store_timestamp_ms", "queue_offset")
@@ -116,7 +131,9 @@ class _Log:
         self.end = run.end
         if not self.is_ended:
             self.queued_end = max(self.queued_end, found.end)
-        self.poison += light_poison(found.light, in_rocksdb=self.is_alone)
+        # A thread of its own writes the queues of a RocksDB, so that a start gets past the record.
+        poison = (POISON, _PUTS_REFUSED) if self.is_alone else ()
+        self.poison += dispatch_faults(found.light, *poison)
 
     def of(self, queue: Queue) -> BatchUnitArray:
         found = self.units.get(queue)

@@ -28,7 +28,7 @@ from store.formats.message import LOG_OFFSET_AT, TRANSACTION_PREPARED
 from store.formats.run import Run
 from store.structures.commitlog.scan import Segment
 from store.structures.commitlog.start import Start, first_store_timestamp
-from store.structures.consumequeue.light_queues import find_light_parts
+from store.structures.consumequeue.multi_dispatch import find_light_parts
 from store.structures.queuedb.database import QueueDatabase, open_database
 from store.structures.trap import Trap
 
@@ -137,7 +137,7 @@ class _LightFaults:
         # Neither PREPARED nor ROLLBACK.
         is_queued = run.columns.sys_flag & TRANSACTION_PREPARED == 0
         rows = np.flatnonzero(is_queued & (run.columns.log_offset > self._behind))
-        self._faults += find_light_parts(run, rows, enable_lmq=True).faults
+        self._faults += find_light_parts(run, rows).faults
 
 
 def _units_behind(database: QueueDatabase, log_end: int) -> Iterator[QueueUnits]:

@@ -3,7 +3,7 @@
 A record has a unit in its own queue, and one in each light queue that it names. PREPARED and ROLLBACK have none.
 A record of several messages has one unit, at the queue offset of the first.
 
-Source: RocksDBConsumeQueueStore.putMessagePosition, dispatchLMQ (5.3.3).
+Source: RocksDBConsumeQueueStore.putMessagePosition (5.3.3).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from store import kernels
 from store.formats.run import Run
 from store.formats.sets import distinct
 from store.structures.batchqueue.units import BatchUnitArray, units_of_records
-from store.structures.consumequeue.light_queues import LightParts, find_light_parts
+from store.structures.consumequeue.multi_dispatch import LightParts, find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
 
 QueueKey = tuple[str, int]
@@ -56,7 +56,7 @@ class UnitMaker:
         for number in distinct(numbers[queued]).tolist():
             units = units_of_records(run, np.flatnonzero(numbers == number), codes)
             parts.append((self._table.names[number], units))
-        light = find_light_parts(run, queued, enable_lmq=True) if self._enable_lmq else NO_LIGHT_PARTS
+        light = find_light_parts(run, queued) if self._enable_lmq else NO_LIGHT_PARTS
         for key, part, rows in light.parts:
             units = units_of_records(part, np.arange(part.count), np.ascontiguousarray(codes[rows]))
             parts.append((key, units))

@@ -21,6 +21,7 @@ ConsumerOffsets = dict[tuple[str, str], dict[int, int]]
 OFFSET_TABLE_CAPACITY = 1024
 """Buckets of the broker's map of offsets: new ConcurrentHashMap(512)."""
 OFFSET_FILES = ("consumerOffset.json", "lmqConsumerOffset.json")
+OFFSET_TABLES = ("offsetTable", "lmqOffsetTable")
 
 
 def read_consumer_offsets(config_folder: Path, fs: Filesystem) -> ConsumerOffsets:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from store.broker_line import BrokerLine
 from store.files.filesystem import Filesystem
-from store.formats.topics import LMQ_PREFIX, SCHEDULE_TOPIC
+from store.formats.topics import SCHEDULE_TOPIC, shares_records
 from store.structures.tables.config_file import ConfigCopy, read_config_file
 from store.structures.tables.fastjson import Json, member, members, write_fastjson
 
@@ -111,7 +111,7 @@ def rebuild_topics(queues: Iterable[Queue], copy: ConfigCopy | None, line: Broke
 def _queue_counts(queues: Iterable[Queue]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for topic, queue_id in queues:
-        if topic.startswith(LMQ_PREFIX) or queue_id < 0:
+        if shares_records(topic) or queue_id < 0:
             continue
         counts[topic] = max(counts.get(topic, DEFAULT_QUEUE_COUNT), queue_id + 1)
     return counts

@@ -31,7 +31,6 @@ from store.layout import StoreLayout
 from store.opened.detect import find_batch_topics, make_layout, names_of, newer_structures
 from store.structures.checked import CheckedStore
 from store.structures.checkpoint.files import confirmed_offset
-from store.structures.consumequeue.guard import has_light_queues
 from store.structures.consumequeue.survey import QueueFile, survey_queues
 from store.structures.findings import (
     CHECKPOINT_INVALID,
@@ -45,7 +44,7 @@ from store.structures.findings import (
     group_findings,
 )
 from store.structures.index.survey import IndexFile, survey_index
-from store.structures.registry import Names, rooms_with, unknown_names
+from store.structures.registry import Names, present, rooms_with, unknown_names
 from store.structures.tables import refused_attributes
 from store.verbs.check.coverage import LogExtent, outside_findings, segment_list_findings
 from store.verbs.check.listing import Listing, Share
@@ -154,7 +153,8 @@ class _Check:
         self.segments = self.listing.segments
         layout = make_layout(Path(files.address), options.settings) if files.is_local else StoreLayout(Path())
         fs, self.layout = Filesystem(), layout
-        self.has_light = options.config.enable_multi_dispatch or (files.is_local and has_light_queues(layout, fs))
+        shares_records = files.is_local and any(one.shares_records for one in present(names_of(layout, fs)))
+        self.shares_records = options.config.enable_multi_dispatch or shares_records
         self.store = CheckedStore(
             files,
             layout,
@@ -245,7 +245,7 @@ class _Check:
 
     def _rules(self) -> SegmentRules:
         delays, horizon = self.options.config.delay_levels_ms, self.progress.horizon
-        return SegmentRules(delays, horizon, self.has_light, self.store.confirmed)
+        return SegmentRules(delays, horizon, self.shares_records, self.store.confirmed)
 
     def _in_time(self, chosen: Sequence[StoredFile]) -> Iterator[StoredFile]:
         for segment in chosen:

@@ -12,7 +12,7 @@ from store.files.store_reader import StoredFile, StoreReader
 from store.formats.columns import DamageReason
 from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct, is_in
-from store.formats.topics import LMQ_PREFIX
+from store.formats.topics import shares_records
 from store.formats.wording import amount_is
 from store.structures.commitlog.property_crc import wrong_property_crcs
 from store.structures.commitlog.resync import has_bytes_in
@@ -28,8 +28,8 @@ from store.structures.consumequeue.compare import (
     queue_differences,
     rows_by_queue,
 )
+from store.structures.consumequeue.dispatch_faults import dispatch_faults
 from store.structures.consumequeue.expect import Units, expected_units, with_light_units
-from store.structures.consumequeue.light_poison import light_poison
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.consumequeue.survey import QueueFile
 from store.structures.findings import (
@@ -107,7 +107,7 @@ class _QueueStates:
     def __init__(self) -> None:
         self.numbers: dict[Queue, int] = {}
         self.names: list[Queue] = []
-        self.is_lmq: np.ndarray = np.empty(0, bool)
+        self.is_shared: np.ndarray = np.empty(0, bool)
         self._of_table: Int64Array = NO_INTS
         self._first, self._first_place, self._last = NO_INTS, NO_INTS, NO_INTS
 
@@ -122,7 +122,7 @@ class _QueueStates:
 
     def _add_names(self, names: list[Queue]) -> None:
         self.names += names
-        self.is_lmq = np.concatenate([self.is_lmq, np.array([name[0].startswith(LMQ_PREFIX) for name in names], bool)])
+        self.is_shared = np.concatenate([self.is_shared, np.array([shares_records(name) for name, _ in names], bool)])
         blank = np.full(len(names), -1, np.int64)
         self._first, self._first_place, self._last = (
             np.concatenate([column, blank]) for column in (self._first, self._first_place, self._last)
@@ -296,7 +296,7 @@ class _SegmentCheck:
         if not self.rules.has_light:
             return units
         units, light = with_light_units(run, units, self.table, self.light_numbers)
-        for kind, log_offset, detail in light_poison(light):
+        for kind, log_offset, detail in dispatch_faults(light):
             self._add(kind, log_offset, detail)
         return units
 
@@ -309,7 +309,7 @@ class _SegmentCheck:
             due = expected.log_offset + expected.size <= self.rules.confirmed
             due |= is_in(expected.log_offset, found.units["log_offset"].astype(np.int64))
             expected, queues = Units(expected.queues, *(column[due] for column in expected[1:])), queues[due]
-        unknown = self.states.is_lmq & (not self.rules.has_light)
+        unknown = self.states.is_shared & (not self.rules.has_light)
         differing = differing_queues(found, expected, queues, starts, unknown)
         if not len(differing):
             return

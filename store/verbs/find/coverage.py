@@ -22,7 +22,7 @@ from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, IndexHeader, decode_header, index_key
-from store.formats.topics import LMQ_PREFIX
+from store.formats.topics import shares_records
 from store.structures.index.geometry import Geometry, given_geometry, infer_geometry
 from store.structures.index.index_file import IndexFile
 
@@ -105,7 +105,7 @@ def unnamed(reader: StoreReader, start: int, stop: int) -> list[Stretch]:
     largest = max((segment.size for segment in reader.segments()), default=0)
     for topic, queue_id in reader.queues():
         # Units of light queues name records of other topics.
-        for file in reader.queue_files(topic, queue_id) if not topic.startswith(LMQ_PREFIX) else ():
+        for file in reader.queue_files(topic, queue_id) if not shares_records(topic) else ():
             units = units_of(reader.salvage_written(file.path, file.size).buffer)
             is_named = (units["size"] > 0) & (units["size"] <= largest) & ~is_pre_blank(units)
             named = units[is_named]

@@ -31,7 +31,7 @@ from store.layout import IDENTITY, OWN_FOLDER, StoreLayout
 from store.structures.delayoffsets.files import FILE_NAME as DELAY_OFFSETS
 from store.structures.registry import structure_of
 from store.structures.tables.config_file import JSON_FILES, read_config_file, write_config_file
-from store.structures.tables.consumer_offsets import OFFSET_FILES
+from store.structures.tables.consumer_offsets import OFFSET_FILES, OFFSET_TABLES
 from store.structures.tables.fastjson import Json, member, members, write_fastjson
 from store.structures.tables.topics import rebuild_topics
 from store.verbs.queue_ends import queue_ends
@@ -40,7 +40,6 @@ from store.verbs.rebuild.delay_offsets import plan_delay_offsets
 TOPICS = "topics.json"
 _MADE_ANEW = ("timercheck", "timermetrics")
 _COPIED = ("compaction", IDENTITY)
-_OFFSET_TABLES = ("offsetTable", "lmqOffsetTable")
 Ends = Mapping[tuple[str, int], tuple[int, int]]
 """Minimum and maximum of each queue."""
 
@@ -182,7 +181,7 @@ class ConfigTables:
                 moved.append(f"{what} from {offset} to {fitted} of {topic}/{queue_id}")
             return fitted
 
-        for table in _OFFSET_TABLES:
+        for table in OFFSET_TABLES:
             found = document.get(table)
             if isinstance(found, dict):
                 document[table] = _fitted(found, fit)

@@ -21,7 +21,7 @@ from store.files.store_reader import StoreReader
 from store.formats.queue_unit import MAX_EXT_ADDRESS
 from store.formats.run import Int64Array, Run
 from store.formats.sets import is_in, is_in_sorted
-from store.formats.topics import LMQ_PREFIX, SCHEDULE_TOPIC
+from store.formats.topics import SCHEDULE_TOPIC, shares_records
 from store.structures.commitlog.property_crc import wrong_property_crcs
 from store.structures.consumequeue.expect import Units, expected_units
 from store.structures.consumequeue.numbering import QueueTable
@@ -47,7 +47,7 @@ class Evidence:
         self._table = QueueTable()
         self._numbers = np.empty(0, np.int64)
         self._has_tags = np.empty(0, bool)
-        light = [number for (topic, _), number in files.queues.items() if topic.startswith(LMQ_PREFIX)]
+        light = [number for (topic, _), number in files.queues.items() if shares_records(topic)]
         self._light = np.array(light, np.int64)
 
     @classmethod

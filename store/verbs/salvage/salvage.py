@@ -18,7 +18,7 @@ from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in_sorted
-from store.formats.topics import LMQ_PREFIX
+from store.formats.topics import shares_records
 from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from store.verbs.queue_ends import queue_ends
 from store.verbs.recover.lost import LossReport
@@ -129,7 +129,7 @@ def next_offsets_of(
 ) -> dict[tuple[str, int], int]:
     """Return the queue offset of each queue's next message, as the store's files tell it.
 
-    LMQs are left out: they have no records of their own.
+    Queues without records of their own are left out.
 
     warn  is called for what can't be read; no queue keeps a record from being saved
     """
@@ -140,7 +140,7 @@ def next_offsets_of(
         for end in queue_ends(StoreReader(str(path), fs, commitlogs=logs)):
             if end.fault:
                 warn(f"{end.topic}/{end.queue_id}: the offset of its next message is unknown: {end.fault}")
-            elif not end.topic.startswith(LMQ_PREFIX):
+            elif not shares_records(end.topic):
                 found[end.topic, end.queue_id] = end.max_offset
     except StoreError as error:
         warn(f"queues without a record start at 0: {error}")

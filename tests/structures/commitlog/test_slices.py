@@ -16,7 +16,7 @@ from store.formats.run import Run
 from store.structures.commitlog import slices
 from store.structures.commitlog.bulk import MessageColumns
 from store.structures.commitlog.commit_log import read_store_timestamp
-from store.structures.commitlog.light_puts import LightPuts
+from store.structures.commitlog.multi_dispatch import MultiDispatch
 from store.structures.commitlog.put_rules import PutRules
 from store.structures.commitlog.resync import has_bytes_in, read_on, runs_between
 from store.structures.commitlog.scan import DEFAULT_RULES, VERIFYING, Damage, ScanRules, scan_log
@@ -219,7 +219,7 @@ def test_zeros_are_passed_over_to_less_than_a_size_before_the_first_byte(
 def test_a_light_queue_has_the_id_0_where_light_queues_are_on(
     settings: dict[str, bool], name: str, queue_id: int
 ) -> None:
-    lights = LightPuts(StoreConfig(enable_multi_dispatch=True, **settings), LINE_4_9)
+    lights = MultiDispatch(StoreConfig(enable_multi_dispatch=True, **settings), LINE_4_9)
     assert lights.queues_of(Message("T", queue_id=3), [name]) == [(name, queue_id)]
 
 

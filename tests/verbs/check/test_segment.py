@@ -88,7 +88,7 @@ def test_queue_offsets_count_on_in_every_queue_from_run_to_run() -> None:
         broken += [(states.names[number], before, rows.tolist()) for number, before, rows in found]
     assert broken == [(("T", 0), 6, [1, 3]), (("U", 3), 9, [0, 2])]
     assert states.ends() == {("T", 0): (5, 0, 10), ("U", 3): (9, 110, 11), ("%LMQ%a", 0): (0, 170, 1)}
-    assert states.is_lmq.tolist() == [False, False, True]
+    assert states.is_shared.tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize("count", [1, 10])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from store.files.filesystem import Filesystem
-from store.formats.topics import LMQ_PREFIX
+from store.formats.topics import shares_records
 from store.formats.wording import amount
 from store.layout import StoreLayout
 from store.structures.registry import Present
@@ -13,6 +13,6 @@ from store.structures.registry import Present
 
 def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
     """Count the folders of light queues."""
-    count = sum(name.startswith(LMQ_PREFIX) for name in fs.list_names(layout.consumequeue))
+    count = sum(shares_records(name) for name in fs.list_names(layout.consumequeue))
     if count:
         yield Present("light queues", "consumequeue", f"{amount(count, 'folder')} of INNER_MULTI_DISPATCH (%LMQ%…)")

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from store import kernels
+from store.config import StoreConfig
 from store.formats.columns import Column
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, decode_properties
 from store.formats.run import Int64Array, Run
@@ -49,11 +50,12 @@ class LightParts(NamedTuple):
     unmatched: list[int]
 
 
-def find_light_parts(run: Run, rows: Int64Array, *, enable_lmq: bool) -> LightParts:
+def find_light_parts(run: Run, rows: Int64Array, config: StoreConfig | None = None) -> LightParts:
     """Finds the light queues of these records, in the log's order.
 
-    enable_lmq  light queues have the queue id 0, else the record's
+    config  without enableLmq light queues have the record's queue id, else 0; None for a store that has them
     """
+    enable_lmq = config is None or config.enable_lmq
     columns, named = run.columns, np.empty(run.count, np.int64)
     named = named[: kernels.rows_with_property(run.buffer, run.array, run.count, _NAMES, named)]
     faults: list[int] = []

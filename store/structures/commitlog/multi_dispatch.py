@@ -1,4 +1,4 @@
-"""LightPuts: give a message its queue offsets in the light queues that it names.
+"""MultiDispatch: give a message its queue offsets in the light queues that it names.
 
     INNER_MULTI_DISPATCH        %LMQ%a,%LMQ%b     given
     INNER_MULTI_QUEUE_OFFSET    17,4              written under the put lock; each counter moves on by one
@@ -31,7 +31,7 @@ QueueKey = tuple[str, int]
 Append = Callable[[Message], PutResult]
 
 
-class LightPuts:
+class MultiDispatch:
     """The rules of one store."""
 
     def __init__(self, config: StoreConfig, line: BrokerLine) -> None:

@@ -1,0 +1,1 @@
+"""Light queues, named by messages beside their own one."""

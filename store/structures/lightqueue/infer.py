@@ -1,0 +1,11 @@
+"""The settings that light queues in a store tell of."""
+
+from __future__ import annotations
+
+from store.files.filesystem import Filesystem
+from store.layout import StoreLayout
+
+
+def infer_settings(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
+    """The settings of a broker that has light queues."""
+    return {"enableMultiDispatch": True, "enableLmq": True}
