@@ -71,8 +71,8 @@ HINTS = {
     "queue-database-elsewhere": "set useSeparateStorePathForRocksdbCQ to true for a database in consumequeue_rocksdb, "
     "to false for one in consumequeue, and move a second one out of the store",
     "message-database-broken": "move rocksdbstore away, and start with abort in the store where half messages are open",
-    "half-messages-forgotten": "start with abort in the store: those of the newest 10 segments are entered again",
-    "timeline-unfired": "start the broker before the first is due",
+    "half-messages-forgotten": "run `rmqctl recover`, which enters them",
+    "timeline-unfired": "run `rmqctl recover`, which begins it at the first",
     "epochs-torn": "copy epochFileCheckpoint.bak over it, or remove it where the broker has no controller",
     "zero-queue-file": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",
     "phantom-unit": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",

@@ -37,6 +37,7 @@ STORE_NAMES = (
     "consumequeue_ext",
     "consumequeue_rocksdb",
     "index",
+    "rocksdbstore",
     "timerlog",
     "timerwheel",
 )

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from store.errors import BadRequest, DamagedFile, StoreError
 from store.files.filesystem import Filesystem, os_errors
+from store.files.rocksdb_files import has_rocksdb
 
 Families = dict[str, Any]
 """Column families by name, as rocksdict gives them."""
 INSTALL = "install it: pip install 'rmqctl[rocksdb]'"
+Edits = Mapping[str, Mapping[bytes, bytes | None]]
+"""New values by key, by column family."""
+_FORMAT_VERSION = 5
+_OWN_FILE = "rocksdict-config.json"
 _TRIES = 3
 """Between two copied files a live broker's compaction may replace others."""
 
@@ -72,6 +77,58 @@ def damage_of(folder: Path, content: str) -> Iterator[None]:
         reason = " ".join(str(error).split())
         text = f"RocksDB can't read the {content}: {reason}"
         raise DamagedFile(text, file=folder, code="rocksdb-damaged") from error
+
+
+def edit_copy(folder: Path, copy: Path, fs: Filesystem, content: str, edits: Edits) -> None:
+    """Makes a copy of the RocksDB in `folder` with other values; `copy` is a new one where there is none.
+
+    Table files that stay as they are are links. A value of None takes the key away.
+
+    Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the copy, StoreIOError.
+    """
+    rocksdict = require_binding(folder, content)
+    if has_rocksdb(folder, fs):
+        _copy(folder, copy, fs)
+    with damage_of(folder, content):
+        names = rocksdict.Rdict.list_cf(str(copy)) if has_rocksdb(copy, fs) else ["default"]
+        options = {name: _edit_options(rocksdict) for name in {*names, *edits}}
+        database = rocksdict.Rdict(str(copy), _edit_options(rocksdict), options)
+        families = [database.get_column_family(name) for name in options]
+        unlogged = rocksdict.WriteOptions()
+        unlogged.disable_wal = True
+        for name, changed in edits.items():
+            batch, handle = rocksdict.WriteBatch(raw_mode=True), database.get_column_family_handle(name)
+            for key, value in changed.items():
+                if value is None:
+                    batch.delete(key, handle)
+                else:
+                    batch.put(key, value, handle)
+            database.write(batch, unlogged)
+        for family in (*families, database):
+            # Flushes the family, and raises where that fails.
+            family.close()
+    remove_own_files(copy, fs)
+
+
+def _edit_options(rocksdict: ModuleType) -> Any:
+    """Options that leave every table as it is, and write new ones as a broker of 5.5 reads them."""
+    options, table = rocksdict.Options(raw_mode=True), rocksdict.BlockBasedOptions()
+    table.set_format_version(_FORMAT_VERSION)
+    table.set_checksum_type(rocksdict.ChecksumType.crc32c())
+    options.set_block_based_table_factory(table)
+    options.set_compression_type(rocksdict.DBCompressionType.none())
+    options.set_disable_auto_compactions(True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_atomic_flush(True)
+    return options
+
+
+def remove_own_files(folder: Path, fs: Filesystem) -> None:
+    """Removes the binding's settings, and RocksDB's own log; a broker keeps that in another folder."""
+    for name in fs.list_names(folder):
+        if name == _OWN_FILE or name == "LOG" or name.startswith("LOG.old"):
+            fs.unlink(folder / name)
 
 
 def _copy(folder: Path, copy: Path, fs: Filesystem) -> None:

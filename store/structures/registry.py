@@ -183,7 +183,7 @@ STRUCTURES = (
         ),
         ("indexRocksDBEnable", "timerRocksDBEnable", "transRocksDBEnable"),
         NEWEST,
-        CHANGES - {CLEAN, CHECKPOINT, DELAY, DERIVE, SPARK},
+        CHANGES - {CLEAN, CHECKPOINT, DELAY, DERIVE, SPARK, RECOVER, TRUNCATE},
         dumped_as="messages",
     ),
     Structure(

@@ -12,8 +12,8 @@ def refuse(layout: StoreLayout, fs: Filesystem) -> None:
     """Raises UnsupportedFormat for a database with entries."""
     if may_hold_entries(layout, fs):
         raise UnsupportedFormat(
-            f"{CONTENT} are in a RocksDB (5.4 and later); the store is read, checked, rebuilt and salvaged, and its "
-            "log is neither cut nor written to",
+            f"{CONTENT} are in a RocksDB (5.4 and later); the store is read, checked, recovered, cut, rebuilt "
+            "and salvaged, and no message is put into its log",
             file=layout.root / FOLDER,
             code="message-database",
         )

@@ -139,6 +139,11 @@ def decode_long(value: bytes) -> int | None:
     return int.from_bytes(value, "big", signed=True) if len(value) == _LONG.size else None
 
 
+def encode_long(value: int) -> bytes:
+    """Write a long under a name."""
+    return _LONG.pack(value)
+
+
 def _text(data: bytes) -> str | None:
     try:
         return data.decode()

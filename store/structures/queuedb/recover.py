@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from store.verbs.recover.recover import RecoveryReport
 
 
+DIFFERENCE = "double-write"
+
+
 def folder(opened: OpenedStore) -> Path:
     """Where the RocksDB is, or was."""
     return queue_database(opened.layout, opened.fs)

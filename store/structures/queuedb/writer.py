@@ -16,6 +16,7 @@ import numpy as np
 
 from store.errors import StoreIOError
 from store.files.filesystem import Filesystem
+from store.files.rocksdb_copy import remove_own_files
 from store.structures.batchqueue.units import BatchUnitArray
 from store.structures.queuedb.database import QueueDatabase, QueueKey, require_binding
 from store.structures.queuedb.keys import (
@@ -31,7 +32,6 @@ from store.structures.queuedb.keys import (
 
 _BLOCK_SIZE, _BLOOM_BITS, _HASH_RATIO, _FORMAT_VERSION = 32 << 10, 16, 0.75, 5
 _BATCH = 4096
-_OWN_FILE = "rocksdict-config.json"
 
 
 class DatabaseWriter:
@@ -108,7 +108,7 @@ class DatabaseWriter:
                 family.close()
         except Exception as error:
             raise _io_error(self._folder, error) from error
-        self._remove_own_files()
+        remove_own_files(self._folder, self._fs)
 
     def _write(self, batch: Any) -> Any:
         """Writes a batch and gives an empty one."""
@@ -117,12 +117,6 @@ class DatabaseWriter:
         except Exception as error:
             raise _io_error(self._folder, error) from error
         return self._binding.WriteBatch(raw_mode=True)
-
-    def _remove_own_files(self) -> None:
-        """Removes the binding's settings, and RocksDB's own log; a broker keeps that in another folder."""
-        for name in self._fs.list_names(self._folder):
-            if name == _OWN_FILE or name == "LOG" or name.startswith("LOG.old"):
-                self._fs.unlink(self._folder / name)
 
 
 def _options(binding: Any, *, has_units: bool) -> Any:

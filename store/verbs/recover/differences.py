@@ -36,6 +36,7 @@ class Difference(StrEnum):
     MISSING_SEGMENT = "missing-segment"
     KEPT_INDEX = "kept-index"
     DOUBLE_WRITE = "double-write"
+    MESSAGE_DATABASE = "message-database"
     CLOSED = "closed"
 
     @property
@@ -75,6 +76,8 @@ _REASONS = {
     "starting segment only; rmqctl builds kept ones anew from their beginning",
     Difference.DOUBLE_WRITE: "a broker leaves the RocksDB beside queue files as it is, with units behind the log's "
     "end and without those that a crash lost; rmqctl builds it from the log",
+    Difference.MESSAGE_DATABASE: "a broker leaves its database of keys, timers and half messages as it is: "
+    "entries of cut messages stay, and new ones below the last offset get none; rmqctl gives it the log's end",
     Difference.CLOSED: "a broker that serves leaves the abort marker, and its checkpoint moves as it flushes; rmqctl "
     "leaves a store that was shut down, whose checkpoint promises no more than the files hold",
 }

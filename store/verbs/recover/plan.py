@@ -103,7 +103,7 @@ def plan_by_rules(
         found = _recover_by_rebuild(opened, rebuild)
     else:
         found = recover_store(opened, rules, progress)
-    database = _follow(opened, found)
+    database = follow_log_end(opened, found)
     change = new_change(opened, "recover")
     change.facts = recovery_facts(opened, found)
     add_lost(change, found.lost)
@@ -163,14 +163,15 @@ def _can_build_database(opened: OpenedStore) -> bool:
     return opened.layout.has_plain_log and all(room.can_build(opened) for room in rooms)
 
 
-def _follow(opened: OpenedStore, found: RecoveryReport) -> list[Action]:
-    """Give a database of queues beside queue files the log's end."""
+def follow_log_end(opened: OpenedStore, found: RecoveryReport) -> list[Action]:
+    """Give every database beside queue files the log's end."""
     actions: list[Action] = []
     for room in opened.rooms_with("recover", "follow"):
         from store.verbs.rebuild.scope import RebuildScope
 
-        actions += room.follow(opened, found, RebuildScope(index=False))
-    found.differences += [Difference.DOUBLE_WRITE] if actions else []
+        followed = room.follow(opened, found, RebuildScope(index=False))
+        found.differences += [Difference(room.DIFFERENCE)] if followed else []
+        actions += followed
     return actions
 
 

@@ -31,6 +31,7 @@ from store.verbs.recover.plan import (
     add_derived,
     add_lost,
     find_stale_tail,
+    follow_log_end,
     lower_checkpoint,
     new_change,
 )
@@ -97,6 +98,7 @@ def plan_truncation(
     change.damaged = find_stray_units(opened, found.log_end)
     _cut_index(opened, found.log_end)
     add_derived(opened, change, why_index="holds keys of records behind the log's end, or is built anew")
+    change.actions += follow_log_end(opened, found)
     if not change.is_empty or not opened.checkpoint.is_whole:
         lower_checkpoint(opened, _last_store_timestamp(opened, end), found.log_end)
         add_checkpoint(opened, change)

@@ -1,0 +1,198 @@
+"""Bring the message database to the log's end: a broker cuts nothing from it.
+
+    index   keys of cut records go; the last offset and time are those of the newest record that is left, and records
+            behind an older last offset get their keys
+    trans   half messages that were cut go; those of which only the end was cut are open again, and those that no start
+            would enter are entered
+    timer   timers that were cut go, or point to the record before the roll; those of which only the delete was cut come
+            back; the scan begins at the first record that was cut. A timeline that never fired begins at its first
+            timer, or a start would leave out those that are due
+
+Source: IndexRocksDBStore, TransMessageRocksDBStore, Timeline (5.5.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from store.change.actions import Action, replace_files
+from store.files.rocksdb_copy import edit_copy
+from store.files.rocksdb_files import is_rocksdb_file
+from store.files.scratch import Scratch
+from store.files.store_reader import StoreReader
+from store.files.stored_segment import StoredSegment
+from store.formats.properties import TIMER_DEL_UNIQKEY, TIMER_OUT_MS
+from store.formats.run import Run
+from store.formats.topics import ROCKSDB_HALF_TOPIC, TIMER_TOPIC
+from store.structures.commitlog.resync import readable_behind
+from store.structures.commitlog.scan import ScanRules
+from store.structures.messagedb.database import CONTENT, FOLDER, MessageDatabase, may_hold_entries, open_database
+from store.structures.messagedb.expect import OpenHalves, Record, records_of
+from store.structures.messagedb.keys import (
+    INDEX,
+    LAST_OFFSET,
+    LAST_TIME,
+    SCAN_OFFSET,
+    TIMELINE,
+    TIMER,
+    TRANS,
+    UNIQUE,
+    HalfEntry,
+    IndexEntry,
+    TimerEntry,
+    encode_long,
+)
+
+if TYPE_CHECKING:
+    from store.opened.opened_store import OpenedStore
+    from store.verbs.rebuild.scope import RebuildScope
+    from store.verbs.recover.recover import RecoveryReport
+
+DIFFERENCE = "message-database"
+Identity = tuple[int, str]
+
+
+def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> list[Action]:
+    """Give the actions for an edited copy of a database that differs from the recovered log.
+
+    BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the database.
+    """
+    if not may_hold_entries(opened.layout, opened.fs) and not _has_half_messages(opened):
+        return []
+    assert opened.overlay is not None
+    folder, copy = opened.layout.root / FOLDER, opened.overlay.folder / FOLDER
+    with Scratch() as scratch:
+        database = open_database(folder, scratch.folder, opened.fs) if opened.fs.is_folder(folder) else None
+        edits = _Edits(database, found.log_end)
+        for record in _records(opened):
+            edits.take(record)
+        changed = edits.finish()
+    if not any(changed.values()):
+        return []
+    edit_copy(folder, copy, opened.fs, CONTENT, changed)
+    # Links are tables that stay as they are.
+    entries = [entry for entry in opened.fs.list_folder(copy) if entry.path.name != "LOCK"]
+    staged = {folder / entry.path.name: entry.path for entry in entries if not entry.is_link}
+    old = opened.fs.list_names(folder) if opened.fs.is_folder(folder) else []
+    left = {"LOCK", *(entry.path.name for entry in entries)}
+    return replace_files([folder / name for name in old if is_rocksdb_file(name) and name not in left], staged)
+
+
+def _has_half_messages(opened: OpenedStore) -> bool:
+    queue = opened.queues.find(ROCKSDB_HALF_TOPIC, 0)
+    return queue is not None and queue.max_offset > 0
+
+
+def _records(opened: OpenedStore) -> Iterator[Record]:
+    """Yield the records on disk, also those behind the recovered log's end."""
+    files = StoreReader(str(opened.layout.root), opened.fs, opened.layout.commitlogs_elsewhere)
+    segments = [StoredSegment(files, file) for file in files.segments()]
+    start = segments[0].file_start if segments else 0
+    for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True), behind_end=False):
+        if isinstance(step, Run):
+            yield from records_of(step)
+
+
+@dataclass(slots=True)
+class _Edits:
+    """Take the records in the order of the log, then `finish`; `end` is the log's end."""
+
+    database: MessageDatabase | None
+    end: int
+    added: list[IndexEntry] = field(default_factory=list)
+    halves: OpenHalves = field(default_factory=OpenHalves)
+    newest_half: int = -1
+    reopened: set[int] = field(default_factory=set)
+    timers: dict[Identity, TimerEntry] = field(default_factory=dict)
+    cut_deletes: set[Identity] = field(default_factory=set)
+    cut_scan: int | None = None
+
+    def take(self, record: Record) -> None:
+        """Note the entries that a record makes or ends."""
+        if record.log_offset < self.end:
+            if 0 < self._long(INDEX, LAST_OFFSET) < record.log_offset:
+                self.added += record.index_entries()
+            self.halves.take(record)
+            if record.half() is not None:
+                self.newest_half = record.log_offset
+        elif (ended := record.ended_half()) is not None and ended < self.end:
+            self.reopened.add(ended)
+        if record.topic == TIMER_TOPIC:
+            self._take_timer(record)
+
+    def _take_timer(self, record: Record) -> None:
+        is_cut = record.log_offset >= self.end
+        if is_cut and self.cut_scan is None:
+            self.cut_scan = record.queue_offset
+        deletes, delivery_ms = record.properties.get(TIMER_DEL_UNIQKEY), record.properties.get(TIMER_OUT_MS, "")
+        if deletes is not None and delivery_ms.isdigit():
+            victim = int(delivery_ms), deletes.partition("+")[2] or deletes
+            if is_cut:
+                self.cut_deletes.add(victim)
+            else:
+                self.timers.pop(victim, None)
+        elif (entry := record.timer()) is not None and not is_cut:
+            self.timers[entry.delivery_ms, entry.unique_key] = entry
+
+    def finish(self) -> dict[str, dict[bytes, bytes | None]]:
+        """Give the new values by family; None for a key that goes."""
+        return {INDEX: self._of_index(), TRANS: self._of_halves(), TIMER: self._of_timers()}
+
+    def _of_index(self) -> dict[bytes, bytes | None]:
+        edits: dict[bytes, bytes | None] = {}
+        left, last = (0, 0), self._long(INDEX, LAST_OFFSET)
+        for entry in self.database.index() if self.database is not None else ():
+            if isinstance(entry, IndexEntry) and entry.log_offset >= self.end:
+                edits[entry.encode()[0]] = None
+            elif isinstance(entry, IndexEntry) and entry.kind == UNIQUE:
+                left = max(left, (entry.log_offset, entry.store_timestamp_ms))
+        for entry in self.added:
+            edits |= dict([entry.encode()])
+            left = max(left, (entry.log_offset, entry.store_timestamp_ms)) if entry.kind == UNIQUE else left
+        if last and (last >= self.end or left[0] > last):
+            edits |= {LAST_OFFSET: encode_long(left[0]), LAST_TIME: encode_long(left[1])}
+        return edits
+
+    def _of_halves(self) -> dict[bytes, bytes | None]:
+        edits: dict[bytes, bytes | None] = {}
+        last, known = self._long(TRANS, LAST_OFFSET), set()
+        for entry in self.database.halves() if self.database is not None else ():
+            if isinstance(entry, HalfEntry):
+                known.add(entry.log_offset)
+                if entry.log_offset >= self.end:
+                    edits[entry.encode()[0]] = None
+        for place, half in self.halves.halves.items():
+            # What was given up has no entry either, and its end is nowhere.
+            if place not in known and (place in self.reopened or place > last or not last):
+                edits |= dict([half.encode()])
+        if self.newest_half >= 0 and (last >= self.end or self.newest_half > last):
+            edits[LAST_OFFSET] = encode_long(self.newest_half)
+        elif last and last >= self.end:
+            edits[LAST_OFFSET] = encode_long(0)
+        return edits
+
+    def _of_timers(self) -> dict[bytes, bytes | None]:
+        edits: dict[bytes, bytes | None] = {}
+        if self.database is None or SCAN_OFFSET not in self.database.longs[TIMER]:
+            return edits
+        longs, waiting, lost = self.database.longs[TIMER], [], set(self.cut_deletes)
+        for entry in self.database.timers():
+            if isinstance(entry, TimerEntry) and entry.log_offset >= self.end:
+                edits[entry.encode()[0]] = None
+                lost.add((entry.delivery_ms, entry.unique_key))
+            elif isinstance(entry, TimerEntry):
+                waiting.append(entry.delivery_ms)
+        fired_ms = longs.get(TIMELINE, 0)
+        for entry in (self.timers[one] for one in sorted(lost & self.timers.keys()) if one[0] >= fired_ms):
+            edits |= dict([entry.encode()])
+            waiting.append(entry.delivery_ms)
+        if self.cut_scan is not None and self.cut_scan < longs[SCAN_OFFSET]:
+            edits[SCAN_OFFSET] = encode_long(self.cut_scan)
+        if TIMELINE not in longs and waiting:
+            edits[TIMELINE] = encode_long(min(waiting))
+        return edits
+
+    def _long(self, family: str, name: bytes) -> int:
+        return self.database.longs[family].get(name, 0) if self.database is not None else 0

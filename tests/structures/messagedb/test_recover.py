@@ -1,0 +1,191 @@
+"""The message database after a recovery or a cut: nothing behind the log's end, nothing missing before it."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store import Change, check, plan_recovery, plan_truncation
+from store.files.filesystem import Filesystem
+from store.files.rocksdb_copy import edit_copy
+from store.files.scratch import Scratch
+from store.structures.messagedb.database import open_database
+from store.structures.messagedb.keys import (
+    INDEX,
+    LAST_OFFSET,
+    SCAN_OFFSET,
+    TIMELINE,
+    TIMER,
+    TRANS,
+    HalfEntry,
+    encode_long,
+)
+from tests.support.five_stores import fivefive
+from tests.support.golden import copy_store
+
+pytest.importorskip("rocksdict")
+HOUR_MS = 1795380323000
+"""The timers of the golden store are due at 4, 5 s, and 3600, 5400, 10800 and 18000 s behind it."""
+
+
+def copy_of(name: str, tmp_path: Path) -> Path:
+    return copy_store(fivefive(name) / "store", tmp_path / "store")
+
+
+def content_of(root: Path) -> dict[str, Any]:
+    """Log offsets in the three families, with checks or seconds, and the longs."""
+    with Scratch() as scratch:
+        database = open_database(root / "rocksdbstore", scratch.folder, Filesystem())
+        longs = {f"{family} {name.decode()}": long for family in (INDEX, TRANS, TIMER)
+                 for name, long in database.longs[family].items()}  # fmt: skip
+        return {
+            INDEX: sorted({entry.log_offset for entry in database.index()}),
+            TRANS: [(entry.log_offset, entry.checks) for entry in database.halves()],
+            TIMER: [((entry.delivery_ms - HOUR_MS) // 1000, entry.log_offset) for entry in database.timers()],
+            **longs,
+        }
+
+
+def change_database(root: Path, edits: dict[str, dict[bytes, bytes | None]]) -> None:
+    folder, edited = root / "rocksdbstore", root.parent / "edited"
+    edit_copy(folder, edited, Filesystem(), "entries", edits)
+    # Tables that did not change are links.
+    whole = shutil.copytree(edited, root.parent / "whole")
+    shutil.rmtree(folder)
+    shutil.move(whole, folder)
+
+
+def apply(change: Change) -> None:
+    with closing(change):
+        change.apply()
+
+
+@pytest.mark.parametrize("name", ["plain", "bulk", "index", "index-only", "trans", "timer", "snapshot", "combine"])
+def test_a_sound_store_is_left_as_it_is(name: str, tmp_path: Path) -> None:
+    with plan_recovery(copy_of(name, tmp_path)) as change:
+        assert change.is_empty
+
+
+def test_a_killed_store_gets_the_keys_that_were_in_memory(tmp_path: Path) -> None:
+    root = copy_of("index-killed-wal", tmp_path)
+    assert (len(content_of(root)[INDEX]), content_of(root)["default lastOffsetPy"]) == (3000, 627824)
+    with plan_recovery(root) as change:
+        assert "message-database" in [row["difference"] for row in change.facts["differs_from_broker"]]
+        change.apply()
+    found = content_of(root)
+    assert (len(found[INDEX]), found["default lastOffsetPy"]) == (6000, 1257994)
+    assert found["default lastStoreTimeStamp"] == 1795381621549
+    assert list(check(root)) == []
+
+
+@pytest.mark.parametrize(
+    ("cut", "last", "time_ms", "count"),
+    [
+        (5257, 5073, 1795380329600, 29),
+        (5073, 4908, 1795380329600, 28),
+        (4741, 4570, 1795380329599, 26),
+        (166, 0, 1795380329522, 1),
+        (0, 0, 0, 0),
+    ],
+)
+def test_keys_of_cut_records_go(cut: int, last: int, time_ms: int, count: int, tmp_path: Path) -> None:
+    root = copy_of("index", tmp_path)
+    apply(plan_truncation(root, cut))
+    found = content_of(root)
+    assert [offset for offset in found[INDEX] if offset >= cut] == []
+    assert (found["default lastOffsetPy"], found["default lastStoreTimeStamp"]) == (last, time_ms)
+    assert len(found[INDEX]) == count
+    assert list(check(root)) == []
+
+
+OPEN = [(1510, 0), (2114, 1), (2416, 1), (2718, 1)]
+
+
+@pytest.mark.parametrize(
+    ("cut", "last", "halves"),
+    [
+        pytest.param(5325, 5020, [*OPEN, (5020, 0)], id="nothing"),
+        pytest.param(5020, 2718, OPEN, id="the newest half message"),
+        pytest.param(4722, 2718, [(1208, 0), *OPEN], id="the end of one, and what was given up stays so"),
+        pytest.param(3192, 2718, [(0, 0), (302, 0), (604, 0), (906, 0), (1208, 0), *OPEN], id="every end"),
+        pytest.param(604, 302, [(0, 0), (302, 0)], id="all but two half messages"),
+        pytest.param(0, 0, [], id="everything"),
+    ],
+)
+def test_a_half_message_without_its_end_is_open_again(
+    cut: int, last: int, halves: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    root = copy_of("trans", tmp_path)
+    apply(plan_truncation(root, cut))
+    found = content_of(root)
+    assert (found[TRANS], found["trans lastOffsetPy"]) == (halves, last)
+    assert list(check(root)) == []
+
+
+@pytest.mark.parametrize("last", [None, 604])
+def test_half_messages_that_no_start_enters_are_entered(last: int | None, tmp_path: Path) -> None:
+    root = copy_of("trans", tmp_path)
+    if last is None:
+        shutil.rmtree(root / "rocksdbstore")
+    else:
+        gone = [HalfEntry(2718, "TopicB", "7F0000010012345600000000ABCD0009", 0, 302)]
+        change_database(root, {TRANS: {LAST_OFFSET: encode_long(last), **{one.encode()[0]: None for one in gone}}})
+    apply(plan_recovery(root))
+    found = content_of(root)
+    checks = 0 if last is None else 1
+    # The one that was given up is open again, as after a broker's own start from a crash.
+    assert found[TRANS] == [(1510, 0), (1812, 0), (2114, checks), (2416, checks), (2718, 0), (5020, 0)]
+    assert found["trans lastOffsetPy"] == 5020
+    assert list(check(root)) == []
+
+
+FIRED = [(4, 0), (4, 232), (5, 464), (5, 696)]
+
+
+@pytest.mark.parametrize(
+    ("cut", "scan", "waiting"),
+    [
+        pytest.param(
+            5809,
+            20,
+            [(5400, 5343), (5400, 5576), (10800, 4339), (10800, 4841), (18000, 5092), (18000, 4590)],
+            id="nothing",
+        ),
+        pytest.param(
+            5576,
+            19,
+            [(5400, 5343), (10800, 4339), (10800, 4841), (18000, 5092), (18000, 4590)],
+            id="the newest timer",
+        ),
+        pytest.param(
+            4841, 16, [(10800, 4339), (10800, 1624), (18000, 1856), (18000, 4590)], id="the copies of two that rolled"
+        ),
+        pytest.param(
+            2598,
+            11,
+            [(3600, 1160), (10800, 1392), (10800, 1624), (18000, 1856), (18000, 2088)],
+            id="a delete, so that its timer comes back",
+            marks=pytest.mark.leaves_damage,
+        ),
+        pytest.param(928, 4, [], id="all that wait", marks=pytest.mark.leaves_damage),
+    ],
+)
+def test_a_timer_points_to_its_newest_record_that_is_left(
+    cut: int, scan: int, waiting: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    root = copy_of("timer", tmp_path)
+    apply(plan_truncation(root, cut))
+    found = content_of(root)
+    assert (found[TIMER], found[f"timer {SCAN_OFFSET.decode()}"]) == ([*FIRED, *waiting], scan)
+    assert found[f"timer {TIMELINE.decode()}"] == HOUR_MS + 6000
+
+
+def test_a_timeline_that_never_fired_begins_at_its_first_timer(tmp_path: Path) -> None:
+    root = copy_of("timer", tmp_path)
+    change_database(root, {TIMER: {TIMELINE: None}})
+    apply(plan_recovery(root))
+    assert content_of(root)[f"timer {TIMELINE.decode()}"] == HOUR_MS + 4000
