@@ -158,6 +158,11 @@ class StoreLayout:
         return self.root / "batchconsumequeue"
 
     @property
+    def queue_parents(self) -> tuple[Path, ...]:
+        """The folders of topics with queue files, of every type."""
+        return self.consumequeue, self.batchconsumequeue
+
+    @property
     def index(self) -> Path:
         return self.root / "index"
 
@@ -184,9 +189,6 @@ class StoreLayout:
 
     def queue_folder(self, topic: str, queue_id: int) -> Path:
         return self.consumequeue / topic / str(queue_id)
-
-    def batch_queue_folder(self, topic: str, queue_id: int) -> Path:
-        return self.batchconsumequeue / topic / str(queue_id)
 
     def queue_ext_folder(self, topic: str, queue_id: int) -> Path:
         return self.consumequeue_ext / topic / str(queue_id)

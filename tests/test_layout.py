@@ -105,7 +105,7 @@ def test_every_folder_is_below_the_root() -> None:
     assert [getattr(layout, name) for name in names] == [ROOT / name for name in names]
     assert layout.own == ROOT / ".rmqctl"
     assert layout.queue_folder("T", 3) == ROOT / "consumequeue/T/3"
-    assert layout.batch_queue_folder("T", 3) == ROOT / "batchconsumequeue/T/3"
+    assert layout.queue_parents == (ROOT / "consumequeue", ROOT / "batchconsumequeue")
     assert layout.queue_ext_folder("T", 3) == ROOT / "consumequeue_ext/T/3"
     assert (layout.commitlogs, layout.commitlogs_elsewhere) == ((ROOT / "commitlog",), ())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -33,3 +34,9 @@ def some_queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
             queues += bool(files)
             if queues >= SOME_QUEUES:
                 return
+
+
+def usual_size(entries: Iterable[Entry]) -> int:
+    """The length most files have, 0 without files. Wrong lengths are reported when the folder is loaded."""
+    counts = Counter(entry.size for entry in entries if entry.size)
+    return counts.most_common(1)[0][0] if counts else 0

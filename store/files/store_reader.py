@@ -163,10 +163,6 @@ class StoreReader:
             found += [(topic, queue_id) for queue_id in ids if queue_id is not None]
         return sorted(found)
 
-    def has_batch_queues(self) -> bool:
-        """Whether a topic has a folder for batch queues (5.x)."""
-        return bool(self._folders("batchconsumequeue"))
-
     def names(self, folder: str) -> list[str]:
         """The names in a folder; none where there is no such folder."""
         return [entry.path.name for entry in self._place.list_folder(folder)]

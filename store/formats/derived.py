@@ -37,3 +37,11 @@ def entries_of(data: Buffer, slot_count: int, count: int) -> np.ndarray:
 def is_pre_blank(units: np.ndarray) -> np.ndarray:
     """Pre-blank units."""
     return np.asarray((units["log_offset"] == 0) & (units["size"] == PRE_BLANK_SIZE) & (units["tags_code"] == 0))
+
+
+def expired_count(units: np.ndarray, filler: np.ndarray, log_start: int) -> int:
+    """Count leading units of messages before the log's start, and fillers; 0 without a message."""
+    starts, ends = units["log_offset"].astype(np.int64), units["log_offset"] + units["size"].astype(np.int64)
+    is_expired = (starts >= 0) & (units["size"] > 0) & (ends <= log_start) & ~filler
+    kept = int(np.argmin(np.append(is_expired | filler, False)))
+    return kept if is_expired[:kept].any() else 0

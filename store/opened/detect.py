@@ -16,7 +16,7 @@ from store.config import StoreConfig
 from store.errors import BadRequest, ForeignFile, NotAStore, UnsupportedFormat
 from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import numbered_files, segments_of
-from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
+from store.files.rocksdb_files import has_queue_database, queue_database
 from store.files.segment_folders import DLEDGER_PREFIX, dledger_log, find_dledgers, find_members
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, decode_checkpoint
 from store.formats.wording import amount
@@ -24,6 +24,7 @@ from store.layout import StoreLayout, parse_segment_name
 from store.opened.checkpoint import read_checkpoint_file
 from store.opened.delays import DELAY_LEVELS, describe_inferred_delays, infer_delay_levels
 from store.opened.sizes import assumed_sizes, infer_sizes
+from store.structures.consumequeue.queue_set import NO_OTHERS, OtherQueues
 from store.structures.registry import NEWEST, STRUCTURES, Names, present, refusing, rooms_with, unknown_names
 
 DLEDGER_PATHS = "storePathDLedgerCommitLog"
@@ -37,8 +38,8 @@ class FoundStore(NamedTuple):
     line: BrokerLine
     assumed: tuple[str, ...] = ()
     """Sizes that neither files nor settings tell, as sentences for people."""
-    batch_topics: frozenset[str] = frozenset()
-    """Topics whose queues are batch queues (5.x)."""
+    others: OtherQueues = NO_OTHERS
+    """Topics whose queues are of another type (5.x)."""
     gives_delays: bool = False
     """Whether the user gave messageDelayLevel."""
 
@@ -50,17 +51,17 @@ def find_store(
     line = broker_line(compat) if compat is not None else detect_line(layout, fs)
     config = infer_config(layout, settings, fs)
     assumed = (*assumed_sizes(layout, config, settings, fs), *describe_inferred_delays(config, settings))
-    batch_topics = frozenset() if config.queues_in_database else find_batch_topics(layout, fs)
-    return FoundStore(layout, config, line, assumed, batch_topics, DELAY_LEVELS in settings)
+    others = find_other_queues(layout, config, fs)
+    return FoundStore(layout, config, line, assumed, others, DELAY_LEVELS in settings)
 
 
-def find_batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
-    """Finds the topics with batch queues: none without a trace of them, or with queues in a RocksDB."""
-    if not has_trace_of_batch_queues(layout, fs) or has_rocksdb_queues(layout, fs):
-        return frozenset()
-    from store.structures.batchqueue.topics import batch_topics
-
-    return batch_topics(layout, fs)
+def find_other_queues(layout: StoreLayout, config: StoreConfig, fs: Filesystem) -> OtherQueues:
+    """Finds the topics with queues of another type than plain ones; none where queues are in a database."""
+    if not config.queues_in_database:
+        for room in rooms_with(names_of(layout, fs), "queue_types", "other_queues"):
+            found: OtherQueues = room.other_queues(layout, config, fs)
+            return found
+    return NO_OTHERS
 
 
 def queue_type_faults(layout: StoreLayout, fs: Filesystem) -> list[str]:
@@ -68,11 +69,8 @@ def queue_type_faults(layout: StoreLayout, fs: Filesystem) -> list[str]:
 
     A 5.3 broker does not start with them.
     """
-    if not has_trace_of_batch_queues(layout, fs):
-        return []
-    from store.structures.batchqueue.topics import mismatched_topics
-
-    return mismatched_topics(layout, fs)
+    rooms = rooms_with(names_of(layout, fs), "queue_types", "mismatched_topics")
+    return [fault for room in rooms for fault in room.mismatched_topics(layout, fs)]
 
 
 def refuse_wrong_queue_types(layout: StoreLayout, fs: Filesystem) -> None:
@@ -80,16 +78,6 @@ def refuse_wrong_queue_types(layout: StoreLayout, fs: Filesystem) -> None:
     for fault in queue_type_faults(layout, fs):
         reason = f"a broker does not start with this store: {fault}"
         raise UnsupportedFormat(reason, file=layout.config / "topics.json", code="queue-type")
-
-
-def has_trace_of_batch_queues(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Whether there are batch queues, or topics.json says that there should be."""
-    topics = layout.config / "topics.json"
-    return _has_batch_queues(layout, fs) or (fs.exists(topics) and b"queue.type" in fs.read_file(topics))
-
-
-def _has_batch_queues(layout: StoreLayout, fs: Filesystem) -> bool:
-    return fs.exists(layout.batchconsumequeue) and bool(fs.list_folder(layout.batchconsumequeue))
 
 
 def require_store(layout: StoreLayout, fs: Filesystem) -> None:
@@ -175,7 +163,7 @@ def refuse_links(layout: StoreLayout, fs: Filesystem) -> None:
     """Raises ForeignFile for a folder of the store that is a link, and for a segment that is no file.
 
     A change would leave the store."""
-    own = (layout.consumequeue, layout.consumequeue_ext, layout.batchconsumequeue, layout.index)
+    own = (layout.consumequeue, layout.consumequeue_ext, *layout.queue_parents, layout.index)
     for folder in own if layout.commitlogs_elsewhere else (layout.commitlog, *own):
         if fs.is_link(folder):
             other_way = ", or name it by storePathCommitLog" if folder == layout.commitlog else ""

@@ -30,7 +30,7 @@ from store.opened.queue_view import QueueView
 from store.structures.commitlog.commit_log import CommitLog
 from store.structures.commitlog.scan import ScanRules
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
-from store.structures.consumequeue.queue_set import NO_BATCH_QUEUES, BatchQueues, QueueKey
+from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.consumequeue.resting import RestingQueue
 from store.structures.index.index_service import IndexService
 from store.structures.registry import rooms_with
@@ -79,7 +79,7 @@ class OpenedStore:
         refuse   is called with the error of a queue's file, or of a foreign name, which is then left out
         resting  queues that were read before, and have not changed since
         """
-        layout, config, line, assumed, batch_topics, gives_delays = found
+        layout, config, line, assumed, others, gives_delays = found
         loads = replace(line, drops_empty_last_file=line.drops_empty_last_file or layout.has_plain_log)
         if overlay is not None:
             files: MappedFileQueue = _overlaid_log(found, fs, overlay)
@@ -95,9 +95,7 @@ class OpenedStore:
                 folders=_folders_of(found),
             )
         files.load(loads, foreign_only(refuse) if refuse is not None else None)
-        queues = ConsumeQueueStore(
-            layout, config, fs, writable=writable, overlay=overlay, batch_queues=batch_queues(batch_topics)
-        )
+        queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay, others=others)
         queues.load(loads, refuse, resting)
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
         if writable:
@@ -113,7 +111,7 @@ class OpenedStore:
         cls, found: FoundStore, fs: Filesystem, clock: Callable[[], int], overlay: Overlay, note: Callable[[str], None]
     ) -> OpenedStore:
         """Opens log and checkpoint for readers; queues and index are opened when they are asked."""
-        layout, config, line, assumed, batch_topics, _ = found
+        layout, config, line, assumed, others, _ = found
         files = _overlaid_log(found, fs, overlay)
         left_out: list[StoreError] = []
         files.load(line, left_out.append)
@@ -122,7 +120,7 @@ class OpenedStore:
                 # With another segment size than the store's every file would be left out.
                 raise error
             note(f"left out: {error}")
-        queues = QueueView(layout, config, fs, overlay, batch_queues(batch_topics))
+        queues = QueueView(layout, config, fs, overlay, others)
         if config.queues_in_database:
             from store.opened.rocksdb_view import RocksQueueView
 
@@ -211,12 +209,3 @@ def foreign_only(refuse: Callable[[StoreError], None]) -> Callable[[StoreError],
         refuse(error)
 
     return take
-
-
-def batch_queues(topics: frozenset[str]) -> BatchQueues:
-    """Name the topics with batch queues for the set of a store's queues."""
-    if not topics:
-        return NO_BATCH_QUEUES
-    from store.structures.batchqueue.queue import BatchConsumeQueue
-
-    return BatchQueues(topics, BatchConsumeQueue)

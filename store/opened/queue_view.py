@@ -23,7 +23,7 @@ from store.layout import StoreLayout, parse_queue_id
 from store.opened.missing import QueueBuilder, Repair, Stretch
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
-from store.structures.consumequeue.queue_set import NO_BATCH_QUEUES, BatchQueues, QueueKey, QueueState
+from store.structures.consumequeue.queue_set import NO_OTHERS, OtherQueues, QueueKey, QueueState
 from store.structures.consumequeue.resting import RestingQueue
 
 NOTED_QUEUES = 8
@@ -41,9 +41,9 @@ class QueueView(ConsumeQueueStore):
         config: StoreConfig,
         fs: Filesystem,
         overlay: Overlay,
-        batch_queues: BatchQueues = NO_BATCH_QUEUES,
+        others: OtherQueues = NO_OTHERS,
     ) -> None:
-        super().__init__(layout, config, fs, writable=False, overlay=overlay, batch_queues=batch_queues)
+        super().__init__(layout, config, fs, writable=False, overlay=overlay, others=others)
         self._view_lock = threading.RLock()
         self._absent: set[QueueKey] = set()
         self._is_whole = False
@@ -95,9 +95,7 @@ class QueueView(ConsumeQueueStore):
     def topics(self) -> list[str]:
         """The topics that have a folder, and those of queues that were opened or met in the log."""
         names = [entry.path.name for entry in self._fs.list_folder(self._layout.consumequeue) if entry.is_folder]
-        return sorted(
-            {*names, *self._batch_queues.topics, *(topic for topic, _ in [*self._queues, *self._builder.met])}
-        )
+        return sorted({*names, *self._others.topics, *(topic for topic, _ in [*self._queues, *self._builder.met])})
 
     def queue_ids(self, topic: str) -> list[int]:
         """The ids of a topic's queues that have a folder, and of those that were opened or met in the log."""

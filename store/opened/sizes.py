@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
 from store.config import StoreConfig
 from store.errors import StoreIOError
 from store.files.filesystem import Entry, Filesystem
-from store.files.numbered import segments_of, some_queue_files
+from store.files.numbered import segments_of, some_queue_files, usual_size
 from store.formats.index_page import index_file_size
 from store.formats.queue_unit import UNIT_SIZE, decode_unit, is_ext_address
 from store.layout import StoreLayout, parse_index_file_name
@@ -22,19 +21,16 @@ _SOME_FILES = 16
 def infer_sizes(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> dict[str, object]:
     """Reads file sizes, and the use of extension files, off the files: as settings that are not given."""
     found: dict[str, object] = {}
-    segment_size = _usual_size(segments_of(layout, fs))
+    segment_size = usual_size(segments_of(layout, fs))
     if segment_size:
         found["mappedFileSizeCommitLog"] = segment_size
-    queue_size = _usual_size(some_queue_files(layout.consumequeue, fs))
+    queue_size = usual_size(some_queue_files(layout.consumequeue, fs))
     if queue_size:
         found["mappedFileSizeConsumeQueue"] = queue_size
-    batch_size = _usual_size(some_queue_files(layout.batchconsumequeue, fs))
-    if batch_size:
-        found["mapperFileSizeBatchConsumeQueue"] = batch_size
     has_extension = fs.exists(layout.consumequeue_ext) or _names_extension(layout, fs)
     if "enableConsumeQueueExt" not in settings and has_extension:
         found["enableConsumeQueueExt"] = True
-        ext_size = _usual_size(some_queue_files(layout.consumequeue_ext, fs))
+        ext_size = usual_size(some_queue_files(layout.consumequeue_ext, fs))
         if ext_size:
             found["mappedFileSizeConsumeQueueExt"] = ext_size
     if not {"maxHashSlotNum", "maxIndexNum"} <= settings.keys():
@@ -80,12 +76,6 @@ def _begins_with_address(file: Entry, fs: Filesystem) -> bool:
     return len(unit) == UNIT_SIZE and is_ext_address(decode_unit(unit).tags_code)
 
 
-def _usual_size(entries: Iterable[Entry]) -> int:
-    """The length most files have, 0 without files. Wrong lengths are reported when the folder is loaded."""
-    counts = Counter(entry.size for entry in entries if entry.size)
-    return counts.most_common(1)[0][0] if counts else 0
-
-
 def _index_geometry(folder: Path, fs: Filesystem) -> dict[str, int]:
     """The geometry that an index file's contents tell, else one that fits their size."""
     found = None
@@ -96,6 +86,6 @@ def _index_geometry(folder: Path, fs: Filesystem) -> dict[str, int]:
         if found is not None:
             break
     else:
-        size = _usual_size(entry for entry in fs.list_folder(folder) if entry.size >= index_file_size(1, 2))
+        size = usual_size(entry for entry in fs.list_folder(folder) if entry.size >= index_file_size(1, 2))
         found = geometry_of_size(size) if size else None
     return {"maxHashSlotNum": found.slot_count, "maxIndexNum": found.entry_count} if found is not None else {}

@@ -17,7 +17,7 @@ def messages_inside(
     """
     if not record.sys_flag & INNER_BATCH:
         return [record]
-    from store.structures.batchqueue.inner import unwrap
+    from store.formats.inner_batch import unwrap
 
     try:
         inside = list(unwrap(record))

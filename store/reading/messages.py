@@ -86,7 +86,7 @@ class MessageIterator:
             if self.outer or not record.sys_flag & INNER_BATCH:
                 yield record
                 continue
-            from store.structures.batchqueue.inner import unwrap
+            from store.formats.inner_batch import unwrap
 
             try:
                 yield from (one for one in unwrap(record) if one.queue_offset >= start or self.one_call)

@@ -22,7 +22,6 @@ class CheckedStore:
     config           the settings given, and a broker's defaults
     view             opens the store as it is, for what only its log tells
     has_queue_files  whether consume queues have files
-    batch_topics     topics with batch queues (5.x)
     horizon          the log offset up to which it is checked, as a writer holds it; None without one
     confirmed        the confirm offset of a broker in controller mode: records behind it may have no units
     """
@@ -32,7 +31,6 @@ class CheckedStore:
     settings: Mapping[str, Any]
     view: Callable[[], AbstractContextManager[OpenedStore]]
     has_queue_files: bool
-    batch_topics: frozenset[str] = frozenset()
     horizon: int | None = None
     confirmed: int | None = None
 

@@ -16,10 +16,13 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from store.formats.topics import LMQ_PREFIX
 from store.layout import EPOCHS, IDENTITY, ORDER_INFO, OWN_FOLDER, REVIVE_PREFIX, TIERED
+
+if TYPE_CHECKING:
+    from store.files.store_reader import StoreReader
 
 
 class Trace(NamedTuple):
@@ -66,6 +69,7 @@ class Structure:
     newer     what it is, where only a broker newer than those known here writes it
     holds_queues    consume queues may be in it, and in no files of their own
     shares_records  its queues have units of other topics' records
+    groups_messages  its records hold several messages, which the index does not name
     """
 
     name: str
@@ -78,11 +82,16 @@ class Structure:
     newer: str = ""
     holds_queues: bool = False
     shares_records: bool = False
+    groups_messages: bool = False
 
     def furniture(self, kind: str) -> ModuleType | None:
-        """Import a module of the room; None, and nothing imported, where the room has none of that kind."""
+        """Import a module of the room; None where the room has none of that kind."""
+        return import_module(f"store.structures.{self.room}.{kind}") if self.has_furniture(kind) else None
+
+    def has_furniture(self, kind: str) -> bool:
+        """Whether the room has such a module; imports nothing."""
         name, folder = f"store.structures.{self.room}.{kind}", Path(__file__).parent / str(self.room)
-        return import_module(name) if PathFinder.find_spec(name, [str(folder)]) is not None else None
+        return PathFinder.find_spec(name, [str(folder)]) is not None
 
 
 PUT, CLEAN, TRUNCATE, RESOLVE = "put", "clean", "truncate", "resolve"
@@ -172,6 +181,7 @@ STRUCTURES = (
         ("mapperFileSizeBatchConsumeQueue",),
         refuses=frozenset((SPARK,)),
         dumped_as="consumequeue",
+        groups_messages=True,
     ),
     Structure(
         "message database",
@@ -262,6 +272,15 @@ class Names:
         self._known: dict[str, frozenset[str]] = {}
         self._texts: dict[str, bytes] = {}
 
+    @classmethod
+    def of_files(cls, files: StoreReader, *, reads: bool = True) -> Names:
+        """The names that a reader of a store's files finds; unless it `reads`, traces are paths alone."""
+
+        def read(path: str) -> bytes | None:
+            return bytes(files.read(path)) if reads and files.file_at(path) is not None else None
+
+        return cls(files.names, files.exists, read)
+
     def of(self, folder: str) -> frozenset[str]:
         """The names in a folder, none where there is no such folder."""
         if folder not in self._known:
@@ -284,17 +303,20 @@ class Names:
         return trace.holds in self._texts[trace.path]
 
 
-def present(names: Names, *, in_database: bool = False) -> Iterator[Structure]:
-    """The structures whose traces are in the store, in the registry's order.
+def present(names: Names) -> Iterator[Structure]:
+    """The structures whose traces are in the store, in the registry's order."""
+    return (one for one in STRUCTURES if is_present(one, names))
 
-    in_database  the one for consume queues without files is there too, though its files may be lost
-    """
-    return (one for one in STRUCTURES if (in_database and one.holds_queues) or any(map(names.has, one.traces)))
+
+def is_present(one: Structure, names: Names, *, in_database: bool = False) -> bool:
+    """Whether a structure's traces are in the store, or it holds its queues `in_database`."""
+    return (in_database and one.holds_queues) or any(map(names.has, one.traces))
 
 
 def rooms_with(names: Names, kind: str, function: str, *, in_database: bool = False) -> Iterator[ModuleType]:
     """The modules of this kind of the store's structures, where they have the function."""
-    found = dict.fromkeys(one.furniture(kind) for one in present(names, in_database=in_database))
+    fitted = (one for one in STRUCTURES if one.has_furniture(kind))
+    found = dict.fromkeys(one.furniture(kind) for one in fitted if is_present(one, names, in_database=in_database))
     return (room for room in found if room is not None and hasattr(room, function))
 
 

@@ -32,7 +32,7 @@ from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, decode_head
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from store.formats.run import Run
 from store.layout import StoreLayout
-from store.opened.detect import detect_line, find_batch_topics, infer_settings, traces_of_5, traces_of_5_5
+from store.opened.detect import detect_line, find_other_queues, infer_settings, traces_of_5, traces_of_5_5
 from store.structures.commitlog.scan import Damage, ScanRules
 from store.structures.commitlog.slices import LogSlice, walk_slice
 from store.structures.findings import MISSING_SEGMENT
@@ -106,11 +106,11 @@ class StoreInfo:
     is_walked: bool = False
     """Whether the log was read for lost parts of queues and index."""
     are_queues_read: bool = False
-    """Whether the queues are known; without the package rocksdict those in a RocksDB are not."""
+    """Whether the queues are known; without the package rocksdict those in a database are not."""
 
     @property
-    def is_rocksdb(self) -> bool:
-        """Whether the queues are in a RocksDB, and in no files."""
+    def has_database(self) -> bool:
+        """Whether the queues are in a database, and in no files."""
         return any(one.holds_queues for one in self.structures)
 
     @property
@@ -312,13 +312,14 @@ class _Look:
         """Parts that only a walk of the log shows to be lost; a long log is not walked."""
         info = self.info
         parts = list(find_lost_extensions(self.reader, info.queues))
-        info.is_walked = info.log.size_bytes <= WALKED_BYTES and not info.is_rocksdb
+        info.is_walked = info.log.size_bytes <= WALKED_BYTES and not info.has_database
         is_closed = info.holder is None and info.abort_ms < 0
         if info.is_walked and info.queues_built_to >= 0 and self.reader.is_local:
-            size = StoreConfig().with_settings(info.inferred).mapped_file_size_consume_queue
+            config = StoreConfig().with_settings(info.inferred)
+            size = config.mapped_file_size_consume_queue
             stop = info.log.end if is_closed else min(info.log.end, info.queues_built_to)
-            batch_topics = find_batch_topics(self.layout, self.fs)
-            parts += find_lost_parts(self.reader, segments, size, stop, batch_topics)
+            others = find_other_queues(self.layout, config, self.fs)
+            parts += find_lost_parts(self.reader, segments, size, stop, others.topics)
         yield from (Problem(part.what, part.detail, part.code, part.subject) for part in parts)
 
 

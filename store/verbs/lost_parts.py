@@ -40,10 +40,10 @@ class LostPart:
 
 
 def find_lost_parts(
-    reader: StoreReader, segments: Sequence[StoredFile], queue_file_size: int, stop: int, batch_topics: frozenset[str]
+    reader: StoreReader, segments: Sequence[StoredFile], queue_file_size: int, stop: int, other_topics: frozenset[str]
 ) -> Iterator[LostPart]:
     """Walks the log up to log offset `stop`, up to where queues and index are expected to be built."""
-    queues = _QueueFiles(reader, queue_file_size, batch_topics)
+    queues = _QueueFiles(reader, queue_file_size, other_topics)
     index = _IndexCoverage(reader, stop)
     mapped = [StoredSegment(reader, segment) for segment in segments]
     start = segments[0].number if segments else 0
@@ -60,8 +60,8 @@ def find_lost_parts(
 class _QueueFiles:
     """Counts the records whose queue file is not there, by queue and start of the file."""
 
-    def __init__(self, reader: StoreReader, file_size: int, batch_topics: frozenset[str]) -> None:
-        self._reader, self._file_size, self._batch_topics = reader, file_size, batch_topics
+    def __init__(self, reader: StoreReader, file_size: int, other_topics: frozenset[str]) -> None:
+        self._reader, self._file_size, self._other_topics = reader, file_size, other_topics
         self._table = QueueTable()
         self._known: dict[Queue, set[int]] = {}
         self._folders = set(reader.queues())
@@ -85,7 +85,7 @@ class _QueueFiles:
                 of_queue[start] = of_queue.get(start, 0) + count
 
     def _is_plain(self, queue: Queue) -> bool:
-        return queue[0] not in self._batch_topics and is_topic_folder_name(queue[0])
+        return queue[0] not in self._other_topics and is_topic_folder_name(queue[0])
 
     def _files(self, queue: Queue) -> set[int]:
         if queue not in self._known:

@@ -3,27 +3,23 @@
     first unit   of the first file: the first one that is written and no pre-blank
     next unit    of the last file with a unit: the one behind its last written unit
 
-Only the files at both ends of a queue are read. Units of batch queues (5.x) hold their own queue offsets.
-Queues in a RocksDB (5.x) have no files: the database says both ends. Raises StoreError where it can't be read.
+Only the files at both ends of a queue are read. Of queues of another type (5.x) their rooms tell both ends, also of a
+database's, which have no files. Raises StoreError where it can't be read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from store.broker_line import LINE_4_9, BrokerLine
 from store.errors import StoreError
-from store.files.filesystem import Filesystem
-from store.files.rocksdb_files import has_rocksdb_queues, queue_database
-from store.files.scratch import Scratch
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import UNIT_SIZE, decode_ext_address, is_ext_address
-from store.layout import StoreLayout
+from store.structures.registry import Names, rooms_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,36 +47,14 @@ def queue_ends(reader: StoreReader, min_log_offset: int = 0, line: BrokerLine = 
 
     Units before `min_log_offset` count as expired.
     """
-    if reader.is_local and has_rocksdb_queues(StoreLayout(Path(reader.address)), Filesystem()):
-        yield from _rocksdb_queue_ends(reader, min_log_offset)
-    if reader.has_batch_queues():
-        yield from _batch_queue_ends(reader, min_log_offset)
+    for room in rooms_with(Names.of_files(reader, reads=False), "queues", "extents"):
+        yield from (QueueEnd(*one) for one in room.extents(reader, min_log_offset))
     for topic, queue_id in reader.queues():
         files = reader.queue_files(topic, queue_id)
         try:
             end = _end_of(reader, topic, queue_id, files, min_log_offset)
             is_expired = line.begins_at_end(end.newest, min_log_offset)
             yield replace(end, min_offset=end.max_offset) if is_expired else end
-        except StoreError as error:
-            yield _end_of_nothing(topic, queue_id, str(error))
-
-
-def _rocksdb_queue_ends(reader: StoreReader, min_log_offset: int) -> Iterator[QueueEnd]:
-    from store.structures.queuedb.database import open_database
-
-    with Scratch() as scratch:
-        folder = queue_database(StoreLayout(Path(reader.address)), Filesystem())
-        database = open_database(folder, scratch.folder, Filesystem())
-        for queue in sorted(database.newest):
-            yield QueueEnd(*queue, *database.extent(queue, min_log_offset))
-
-
-def _batch_queue_ends(reader: StoreReader, min_log_offset: int) -> Iterator[QueueEnd]:
-    from store.structures.batchqueue.files import batch_queue_files, extent_of
-
-    for (topic, queue_id), files in batch_queue_files(reader).items():
-        try:
-            yield QueueEnd(topic, queue_id, *extent_of(reader, files, min_log_offset))
         except StoreError as error:
             yield _end_of_nothing(topic, queue_id, str(error))
 

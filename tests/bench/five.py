@@ -19,8 +19,8 @@ from store.formats.message import Message, encode_record
 from store.formats.run import Run
 from store.formats.timer import TIMER_CHECK
 from store.layout import StoreLayout, segment_name
-from store.structures.batchqueue.units import BATCH_UNIT_DTYPE, batch_units_of, written_count
 from store.structures.commitlog.scan import ScanRules, scan_log
+from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, batch_units_of, written_count
 from store.structures.dledger.files import headers_of
 from store.structures.entry import Asked
 from store.structures.queuedb.database import open_database

@@ -23,9 +23,9 @@ from store.formats.run import Run
 from store.formats.timer import TIMER_CHECK
 from store.formats.topics import TIMER_TOPIC
 from store.layout import segment_name
-from store.structures.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray
 from store.structures.commitlog.scan import scan_segment
 from store.structures.compaction.files import expected_units
+from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, BatchUnitArray
 from store.structures.dledger.files import INDEX_DTYPE, headers_of
 from store.structures.timer.files import CHECK_SIZE, SLOT_COUNT, SLOT_DTYPE, UNIT_DTYPE
 

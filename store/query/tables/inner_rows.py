@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from store.errors import DamagedRecord
+from store.formats.inner_batch import unwrap
 from store.formats.message import INNER_BATCH, MAX_TOPIC_SIZE_V1, StoredMessage, decode_record, encode_record
 from store.formats.run import Columns, Int64Array, Run
-from store.structures.batchqueue.inner import unwrap
 from store.structures.commitlog.message_batch import MessageRows
 
 _NO_OUTER = -1

@@ -21,24 +21,23 @@ from store.errors import DamagedRecord
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.files.stored_segment import StoredSegment
+from store.formats.inner_batch import count_inner, inner_batch_of
 from store.formats.message import INNER_BATCH as INNER_BATCH_FLAG
 from store.formats.message import decode_record
 from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Run
 from store.formats.sets import distinct, is_in, is_in_sorted
-from store.structures.batchqueue.files import FOLDER, batch_queue_files
-from store.structures.batchqueue.inner import count_inner
-from store.structures.batchqueue.topics import mismatched_topics
-from store.structures.batchqueue.units import (
-    BatchUnitArray,
-    batch_units_of,
-    inner_batch_of,
-    units_of_records,
-    written_count,
-)
+from store.structures.batchqueue.queue_types import mismatched_topics, topics_with_files
+from store.structures.batchqueue.queues import FOLDER, files_of
 from store.structures.checked import CheckedStore
 from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import ScanRules
+from store.structures.consumequeue.batch_units import (
+    BatchUnitArray,
+    batch_units_of,
+    units_of_records,
+    written_count,
+)
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.findings import (
     MISSING_UNIT,
@@ -65,12 +64,17 @@ _OF_PLAIN_QUEUES = frozenset((MISSING_UNIT, QUEUE_GAP, QUEUE_SHIFT))
 
 def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
     """Tell the findings of the walk over plain queues that are of units in batch queues."""
-    return lambda finding: finding.topic in store.batch_topics and finding.kind in _OF_PLAIN_QUEUES
+    topics = _topics(store)
+    return lambda finding: finding.topic in topics and finding.kind in _OF_PLAIN_QUEUES
+
+
+def _topics(store: CheckedStore) -> frozenset[str]:
+    return topics_with_files(store.layout, Filesystem()) if store.files.is_local else frozenset()
 
 
 def check(store: CheckedStore) -> Iterator[Finding]:
     """Yield the findings of all batch queues."""
-    topics, files, horizon, confirmed = store.batch_topics, store.files, store.horizon, store.confirmed
+    topics, files, horizon, confirmed = _topics(store), store.files, store.horizon, store.confirmed
     if not topics:
         return
     file_size = int(store.settings.get(FILE_SIZE, 0))
@@ -83,7 +87,7 @@ def check(store: CheckedStore) -> Iterator[Finding]:
         if isinstance(step, Run):
             log.take(step)
             yield from log.inner_findings(step)
-    stored = batch_queue_files(files)
+    stored = files_of(files)
     sizes = Counter(file.size for of_queue in stored.values() for file in of_queue)
     usual = file_size or (sizes.most_common(1)[0][0] if sizes else 0)
     for queue in sorted({*stored, *log.units}):

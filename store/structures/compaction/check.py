@@ -22,7 +22,6 @@ from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Run
 from store.formats.wording import amount
 from store.layout import StoreLayout
-from store.structures.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray
 from store.structures.checked import CheckedStore
 from store.structures.commitlog.scan import Damage, Outcome
 from store.structures.compaction.expect import record_faults
@@ -38,6 +37,7 @@ from store.structures.compaction.files import (
     start_faults,
 )
 from store.structures.compaction.originals import Originals
+from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, BatchUnitArray
 from store.structures.findings import Finding, Rank, kind
 from store.structures.tables.topics import compacted_topics
 

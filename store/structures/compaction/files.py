@@ -27,7 +27,8 @@ from store.files.stored_segment import StoredSegment
 from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Run
 from store.layout import parse_queue_id
-from store.structures.batchqueue.units import (
+from store.structures.commitlog.scan import Blank, Outcome, ScanRules, scan_segment
+from store.structures.consumequeue.batch_units import (
     BATCH_UNIT_DTYPE,
     NO_COMPACTED_OFFSET,
     BatchUnitArray,
@@ -35,7 +36,6 @@ from store.structures.batchqueue.units import (
     units_of_records,
     written_count,
 )
-from store.structures.commitlog.scan import Blank, Outcome, ScanRules, scan_segment
 
 FOLDER = "compaction"
 LOG, QUEUE = f"{FOLDER}/compactionLog", f"{FOLDER}/compactionCq"

@@ -18,8 +18,8 @@ from store.config import StoreConfig
 from store.errors import DamagedRecord
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.message import decode_record
-from store.structures.batchqueue.units import BatchUnitArray
 from store.structures.compaction.files import Queue, queue_files, read_units
+from store.structures.consumequeue.batch_units import BatchUnitArray
 from store.structures.get_result import GetResult, GetStatus, MessageFilter
 from store.structures.tables.topics import compacted_topics
 

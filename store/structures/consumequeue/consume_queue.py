@@ -109,7 +109,7 @@ class ConsumeQueue:
     """
 
     holds_batches = False
-    """Whether a unit stands for several messages, and a queue offset names no place (store.structures.batchqueue)."""
+    """Whether a unit stands for several messages, and a queue offset names no place."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ from store.structures.consumequeue.consume_queue import ConsumeQueue, OutOfOrder
 from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt
 from store.structures.consumequeue.multi_dispatch import LightPart, find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
-from store.structures.consumequeue.queue_set import NO_BATCH_QUEUES, BatchQueues, QueueKey, QueueSet
+from store.structures.consumequeue.queue_set import NO_OTHERS, OtherQueues, QueueKey, QueueSet
 from store.structures.consumequeue.torn_units import rewrite_torn_units
 from store.structures.consumequeue.unit_array import LAST_ADDRESS
 
@@ -53,9 +53,9 @@ class ConsumeQueueStore(QueueSet):
         *,
         writable: bool,
         overlay: Overlay | None = None,
-        batch_queues: BatchQueues = NO_BATCH_QUEUES,
+        others: OtherQueues = NO_OTHERS,
     ) -> None:
-        super().__init__(layout, config, fs, writable=writable, overlay=overlay, batch_queues=batch_queues)
+        super().__init__(layout, config, fs, writable=writable, overlay=overlay, others=others)
         self.findings: list[OutOfOrder] = []
         """Messages found out of order while building; the newest 100."""
         self.light_faults: list[int] = []

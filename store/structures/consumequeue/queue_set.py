@@ -31,14 +31,20 @@ QueueKey = tuple[str, int]
 Refuse = Callable[[StoreError], None]
 
 
-class BatchQueues(NamedTuple):
-    """The topics with batch queues (5.x), and the maker of one from its files."""
+class OtherQueues(NamedTuple):
+    """The topics whose queues are of another type (5.x).
+
+    folder, file_size  of their files, below the store's root
+    make               makes one from its files
+    """
 
     topics: frozenset[str] = frozenset()
+    folder: str = ""
+    file_size: int = 0
     make: Callable[[str, int, MappedFileQueue], ConsumeQueue] = ConsumeQueue
 
 
-NO_BATCH_QUEUES = BatchQueues()
+NO_OTHERS = OtherQueues()
 
 
 class QueueState(NamedTuple):
@@ -70,14 +76,14 @@ class QueueSet:
         *,
         writable: bool,
         overlay: Overlay | None = None,
-        batch_queues: BatchQueues = NO_BATCH_QUEUES,
+        others: OtherQueues = NO_OTHERS,
     ) -> None:
         self._layout = layout
         self._config = config
         self._fs = fs
         self._writable = writable
         self._overlay = overlay
-        self._batch_queues = batch_queues
+        self._others = others
         self._queues: dict[QueueKey, ConsumeQueue] = {}
         self._resting: dict[QueueKey, RestingQueue] = {}
         self._wake_lock = threading.RLock()
@@ -129,7 +135,7 @@ class QueueSet:
 
     def _queue_folders(self) -> Iterator[tuple[Path, list[_QueueEntry]]]:
         """The topics' folders, each with the queues in it; a broker passes over names that are no queue id."""
-        parents = [self._layout.consumequeue] + ([self._layout.batchconsumequeue] if self._batch_queues.topics else [])
+        parents = self._parents()
         for folder in [parent / topic for parent in parents for topic in self._fs.list_names(parent)]:
             entries = []
             for name, is_link in self._fs.list_names_and_links(folder):
@@ -140,9 +146,7 @@ class QueueSet:
 
     def _may_rest(self, topic_folder: Path) -> bool:
         """Whether the queues of a topic may rest: plain ones without extension files."""
-        is_plain = (
-            topic_folder.name not in self._batch_queues.topics and topic_folder.parent == self._layout.consumequeue
-        )
+        is_plain = topic_folder.name not in self._others.topics and topic_folder.parent == self._layout.consumequeue
         return is_plain and not self._config.enable_consume_queue_ext
 
     def _read_resting(self, folder: str) -> RestingQueue | None:
@@ -359,20 +363,22 @@ class QueueSet:
 
     def queue_folder(self, topic: str, queue_id: int) -> Path:
         """The folder of a queue, by the type of its topic."""
+        return self._parents()[-1 if topic in self._others.topics else 0] / topic / str(queue_id)
+
+    def _parents(self) -> list[Path]:
+        """The folders of the topics with plain queues, and with others where there are some."""
         layout = self._layout
-        folder = layout.batch_queue_folder if topic in self._batch_queues.topics else layout.queue_folder
-        return folder(topic, queue_id)
+        return [layout.consumequeue, *([layout.root / self._others.folder] if self._others.topics else [])]
 
     def _topic_folders(self) -> Iterator[Entry]:
-        """List the folders of plain queues and of batch queues."""
-        yield from self._fs.list_folder(self._layout.consumequeue)
-        if self._batch_queues.topics:
-            yield from self._fs.list_folder(self._layout.batchconsumequeue)
+        """List the topics' folders."""
+        for parent in self._parents():
+            yield from self._fs.list_folder(parent)
 
     def _new_queue(self, topic: str, queue_id: int) -> ConsumeQueue:
-        if topic in self._batch_queues.topics:
-            folder, size = self.queue_folder(topic, queue_id), self._config.mapper_file_size_batch_consume_queue
-            return self._batch_queues.make(topic, queue_id, self._files(folder, size))
+        if topic in self._others.topics:
+            files = self._files(self.queue_folder(topic, queue_id), self._others.file_size)
+            return self._others.make(topic, queue_id, files)
         files = self._files(self._layout.queue_folder(topic, queue_id), self._config.mapped_file_size_consume_queue)
         if not self._config.enable_consume_queue_ext:
             return ConsumeQueue(topic, queue_id, files, line=self._line)

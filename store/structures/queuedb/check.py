@@ -28,11 +28,11 @@ from store.files.store_reader import StoreReader
 from store.files.stored_segment import StoredSegment
 from store.formats.run import Run
 from store.formats.sets import is_in
-from store.structures.batchqueue.topics import batch_topics
-from store.structures.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray
+from store.structures.batchqueue.queue_types import batch_topics
 from store.structures.checked import CheckedStore
 from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import Damage, End, ScanRules
+from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, BatchUnitArray
 from store.structures.consumequeue.compare import other_codes
 from store.structures.consumequeue.dispatch_faults import dispatch_faults
 from store.structures.findings import (

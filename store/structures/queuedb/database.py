@@ -12,7 +12,7 @@ import numpy as np
 from store.files import rocksdb_copy
 from store.files.filesystem import Filesystem
 from store.formats.queue_unit import BatchUnit
-from store.structures.batchqueue.units import BATCH_UNIT_DTYPE, NO_COMPACTED_OFFSET, BatchUnitArray
+from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, NO_COMPACTED_OFFSET, BatchUnitArray
 from store.structures.queuedb.keys import (
     CHECKPOINT_TOPIC,
     OFFSETS,

@@ -17,7 +17,7 @@ from store.broker_line import LINE_4_9, BrokerLine
 from store.formats.queue_unit import BATCH_UNIT_SIZE, BatchUnit
 from store.formats.run import Int64Array
 from store.structures.batchqueue.queue import BatchConsumeQueue, unit_at, written_units
-from store.structures.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray
+from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, BatchUnitArray
 from store.structures.consumequeue.time_search import StoreTime
 from store.structures.queuedb.database import first_offset, search
 from store.structures.queuedb.keys import Place

@@ -16,7 +16,7 @@ import numpy as np
 from store import kernels
 from store.formats.run import Run
 from store.formats.sets import distinct
-from store.structures.batchqueue.units import BatchUnitArray, units_of_records
+from store.structures.consumequeue.batch_units import BatchUnitArray, units_of_records
 from store.structures.consumequeue.multi_dispatch import LightParts, find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
 

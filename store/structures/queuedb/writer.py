@@ -17,7 +17,7 @@ import numpy as np
 from store.errors import StoreIOError
 from store.files.filesystem import Filesystem
 from store.files.rocksdb_copy import remove_own_files
-from store.structures.batchqueue.units import BatchUnitArray
+from store.structures.consumequeue.batch_units import BatchUnitArray
 from store.structures.queuedb.database import QueueDatabase, QueueKey, require_binding
 from store.structures.queuedb.keys import (
     CHECKPOINT_TOPIC,

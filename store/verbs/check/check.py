@@ -28,7 +28,7 @@ from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.layout import StoreLayout
-from store.opened.detect import find_batch_topics, make_layout, names_of, newer_structures
+from store.opened.detect import make_layout, names_of, newer_structures
 from store.structures.checked import CheckedStore
 from store.structures.checkpoint.files import confirmed_offset
 from store.structures.consumequeue.survey import QueueFile, survey_queues
@@ -161,7 +161,6 @@ class _Check:
             options.settings,
             partial(open_as_it_is, layout, options.settings),
             has_queue_files=any(queue.files for queue in self.listing.queues),
-            batch_topics=find_batch_topics(layout, fs) if files.is_local else frozenset(),
             horizon=progress.horizon,
             confirmed=confirmed_offset(files),
         )
@@ -191,11 +190,7 @@ class _Check:
 
     def _rooms(self) -> list[ModuleType]:
         """Import the check of each structure whose traces are there."""
-        files = self.files
-        names = Names(
-            files.names, files.exists, lambda path: bytes(files.read(path)) if files.file_at(path) is not None else None
-        )
-        return list(rooms_with(names, "check", "check"))
+        return list(rooms_with(Names.of_files(self.files), "check", "check"))
 
     def _of_layout(self) -> Iterator[Finding]:
         """Yield the findings on structures of a newer broker, and on attributes that 5.3 refuses."""

@@ -11,6 +11,7 @@ from store.structures.commitlog.commit_log import read_store_timestamp
 from store.structures.consumequeue.survey import QueueFile
 from store.structures.findings import CHECKPOINT_AHEAD, CHECKPOINT_INVALID, Finding
 from store.structures.index.survey import IndexFile
+from store.structures.registry import Names, rooms_with
 from store.verbs.check.seams import SegmentSummary
 from store.verbs.recover.checkpoint_review import Reached, page_faults, promises_of
 
@@ -62,10 +63,8 @@ def _reached(
 ) -> Reached:
     last = next((seam for seam in reversed(seams) if seam.record_count), None)
     newest_unit = max((s.high for s in surveys if isinstance(s, QueueFile)), default=-1)
-    if files.has_batch_queues():
-        from store.structures.batchqueue.files import batch_queue_files, extent_of
-
-        newest_unit = max(newest_unit, *(extent_of(files, one, 0).newest for one in batch_queue_files(files).values()))
+    for room in rooms_with(Names.of_files(files, reads=False), "queues", "newest_record"):
+        newest_unit = max(newest_unit, room.newest_record(files))
     return Reached(
         log_end=last.end or 0 if last is not None else 0,
         log_ms=max((seam.newest_ms for seam in seams), default=0),

@@ -1,7 +1,6 @@
 """The files of a queue that only refer to log before its start.
 
-Source: MappedFileQueue.deleteExpiredFileByOffset (4.9.8),
-MappedFileQueue.deleteExpiredFileByOffsetForTimerLog and BatchConsumeQueue.deleteExpiredFile (5.3.3).
+Source: MappedFileQueue.deleteExpiredFileByOffset (4.9.8), and its variants for other units (5.3.3).
 """
 
 from __future__ import annotations

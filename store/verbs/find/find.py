@@ -25,10 +25,11 @@ from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE, StoredMessage, d
 from store.formats.message_id import decode_message_id
 from store.formats.run import Run
 from store.layout import StoreLayout
-from store.opened.detect import has_trace_of_batch_queues, make_layout
+from store.opened.detect import make_layout, names_of
 from store.opened.reach import reach_store
 from store.reading.inside import messages_inside
 from store.structures.consumequeue.numbering import QueueTable
+from store.structures.registry import present
 from store.structures.tables.config_file import read_config_file
 from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from store.structures.tables.fastjson import members
@@ -119,7 +120,8 @@ class Finder:
         listed = _listed_topics(layout, fs)
         self._topics = sorted({topic for topic, _ in reader.queues()} | (listed or set()))
         # The index is asked by topic: without a topic it tells nothing. A broker indexes no message inside of a record.
-        is_indexed = bool(self._topics) and not has_trace_of_batch_queues(layout, fs)
+        groups = any(one.groups_messages for one in present(names_of(layout, fs)))
+        is_indexed = bool(self._topics) and not groups
         self._use_index = use_index and is_indexed
         self._uncovered = self.index.uncovered(*self._log) if self._use_index else [self._log]
         # Without topics.json a topic whose folder is lost has no name to ask the index for.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import ModuleType
 
 from store.errors import StoreError
 from store.files.store_reader import StoreReader
 from store.formats.message import StoredMessage, is_indexed, is_queued
 from store.formats.queue_unit import UNIT_SIZE, decode_unit
+from store.structures.registry import Names, rooms_with
 from store.structures.tables.consumer_offsets import ConsumerOffsets
 from store.verbs.find.coverage import IndexCoverage
 
@@ -57,15 +59,10 @@ def _entry_position(index: IndexCoverage, file: str, number: int) -> int:
     return next(one.file.position_of(number) for one in index.files if one.path == file)
 
 
-def _batch_unit_of(reader: StoreReader, message: StoredMessage) -> Place | None:
-    """The unit of a record in a batch queue (5.x); None where its queue is none."""
-    from store.structures.batchqueue.files import batch_queue_files, find_unit
-
-    files = batch_queue_files(reader).get((message.topic, message.queue_id))
-    if files is None:
-        return None
+def _unit_of_other(reader: StoreReader, room: ModuleType, message: StoredMessage) -> Place:
+    """The unit of a record in a queue of another type (5.x)."""
     place = f"unit of {message.topic}/{message.queue_id}"
-    found = find_unit(reader, files, message.log_offset)
+    found = room.find_unit(reader, (message.topic, message.queue_id), message.log_offset)
     if found is None:
         return Place(message.log_offset, place, "", -1, "no queue file holds it")
     file, position, size = found
@@ -74,10 +71,9 @@ def _batch_unit_of(reader: StoreReader, message: StoredMessage) -> Place | None:
 
 
 def _unit_of(reader: StoreReader, message: StoredMessage) -> Place:
-    if reader.has_batch_queues():
-        in_batches = _batch_unit_of(reader, message)
-        if in_batches is not None:
-            return in_batches
+    for room in rooms_with(Names.of_files(reader, reads=False), "queues", "find_unit"):
+        if room.holds(reader, (message.topic, message.queue_id)):
+            return _unit_of_other(reader, room, message)
     place, at = f"unit {message.queue_offset} of {message.topic}/{message.queue_id}", message.queue_offset * UNIT_SIZE
     for file in reader.queue_files(message.topic, message.queue_id):
         if file.number <= at < file.number + file.size:

@@ -15,13 +15,13 @@ from store.files.store_reader import StoreReader
 from store.files.stored_segment import StoredSegment
 from store.formats.run import Run
 from store.layout import StoreLayout
-from store.opened.detect import find_batch_topics, names_of
-from store.opened.opened_store import batch_queues
+from store.opened.detect import find_other_queues, names_of
 from store.reading.filter.subscription import make_bit_maps
 from store.structures.commitlog.end import find_end
 from store.structures.commitlog.scan import VERIFYING, ScanRules
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.structures.consumequeue.queue_set import NO_OTHERS
 from store.structures.index.index_service import IndexService
 from store.structures.registry import rooms_with
 from store.verbs.rebuild.expired import keep_expired_ends
@@ -60,8 +60,8 @@ def rebuild_locally(
     files = StoreReader(address, fs, commitlogs)
     files.check_is_store()
     layout, source = StoreLayout(staging), StoreLayout(Path(address))
-    topics = find_batch_topics(source, fs) if files.is_local else frozenset()
-    queues = ConsumeQueueStore(layout, config, fs, writable=True, batch_queues=batch_queues(topics))
+    others = find_other_queues(source, config, fs) if files.is_local else NO_OTHERS
+    queues = ConsumeQueueStore(layout, config, fs, writable=True, others=others)
     queues.wants = scope.wants
     queues.bit_maps = make_bit_maps(source, config, fs, clock()) if files.is_local else None
     index = IndexService(layout, config, fs, writable=True, clock=clock, with_tags=scope.with_tags)

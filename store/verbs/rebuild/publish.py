@@ -70,7 +70,7 @@ def _old_files(layout: StoreLayout, scope: RebuildScope, fs: Filesystem) -> list
     """
     found: list[Path] = []
     if scope.queues:
-        topics = [*_folders(layout.consumequeue, fs), *_folders(layout.batchconsumequeue, fs)]
+        topics = [topic for parent in layout.queue_parents for topic in _folders(parent, fs)]
         for queue in (queue for topic in topics for queue in _folders(topic, fs)):
             queue_id = parse_queue_id(queue.name)
             if queue_id is not None and scope.wants((queue.parent.name, queue_id)):

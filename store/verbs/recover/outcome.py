@@ -60,7 +60,7 @@ class SimulatedStart:
 
 def files_on_disk(layout: StoreLayout, fs: Filesystem) -> Iterator[FileOutcome]:
     """List every commit-log and queue file as kept. A file beside the folders of topics is no queue file."""
-    queues = (layout.consumequeue, layout.batchconsumequeue)
+    queues = layout.queue_parents
     for folder in (*layout.writable_commitlogs, *layout.read_only_paths, *queues):
         for path, size in _walk_files(folder, fs):
             if path.parent not in queues:

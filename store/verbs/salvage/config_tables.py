@@ -28,11 +28,12 @@ from store.formats.java import parse_long
 from store.formats.topics import SCHEDULE_TOPIC, TIMER_TOPIC
 from store.formats.wording import amount
 from store.layout import IDENTITY, OWN_FOLDER, StoreLayout
+from store.opened.detect import names_of
 from store.structures.delayoffsets.files import FILE_NAME as DELAY_OFFSETS
-from store.structures.registry import structure_of
+from store.structures.registry import rooms_with, structure_of
 from store.structures.tables.config_file import JSON_FILES, read_config_file, write_config_file
 from store.structures.tables.consumer_offsets import OFFSET_FILES, OFFSET_TABLES
-from store.structures.tables.fastjson import Json, member, members, write_fastjson
+from store.structures.tables.fastjson import Json, write_fastjson
 from store.structures.tables.topics import rebuild_topics
 from store.verbs.queue_ends import queue_ends
 from store.verbs.rebuild.delay_offsets import plan_delay_offsets
@@ -79,7 +80,7 @@ class ConfigTables:
         for name in (one for one in JSON_FILES if one not in _MADE_ANEW):
             self._copy_table(source, name)
         if self.are_queues_simple:
-            self._leave_batch_queues()
+            self._make_queues_simple(source)
         known = {one + end for one in (*JSON_FILES, *_MADE_ANEW) for end in ("", ".bak", ".tmp")}
         for entry in self._fs.list_folder(source.config):
             if entry.path.name not in known:
@@ -132,20 +133,13 @@ class ConfigTables:
             remark = str(error)
         self._note(f"config/{name}", copied_from, remark)
 
-    def _leave_batch_queues(self) -> None:
-        from store.structures.batchqueue.topics import BATCH, QUEUE_TYPE
-
-        document = read_config_file(self._target.config, TOPICS, self._fs).main.document or {}
-        entries = members(document.get("topicConfigTable"))
-        batched = [one for one in entries if member(member(entries[one], "attributes"), QUEUE_TYPE) == BATCH]
-        for topic in batched:
-            entry = members(entries[topic])
-            attributes: dict[str, Json] = {**members(entry["attributes"])}
-            del attributes[QUEUE_TYPE]
-            entries[topic] = {**entry, "attributes": attributes}
-        if batched:
-            self._write(TOPICS, write_fastjson({**document, "topicConfigTable": entries}))
-            self._note(f"config/{TOPICS}", "", f"{QUEUE_TYPE} is left out of {', '.join(batched)}")
+    def _make_queues_simple(self, source: StoreLayout) -> None:
+        for room in rooms_with(names_of(source, self._fs), "queue_types", "without_types"):
+            document = read_config_file(self._target.config, TOPICS, self._fs).main.document or {}
+            simple, topics = room.without_types(document)
+            if topics:
+                self._write(TOPICS, write_fastjson(simple))
+                self._note(f"config/{TOPICS}", "", f"{room.QUEUE_TYPE} is left out of {', '.join(topics)}")
 
     def _copy_other(self, source: Path, target: Path) -> None:
         name = str(target.relative_to(self._target.root))

@@ -121,7 +121,7 @@ def test_the_first_time_is_that_of_the_logs_first_segment(
 
 @pytest.mark.parametrize("end", [None, 77])
 def test_what_no_file_tells_counts_as_0(end: int | None) -> None:
-    files: Any = SimpleNamespace(has_batch_queues=lambda: False)
+    files: Any = SimpleNamespace(names=lambda folder: [], exists=lambda path: False)
     seams = [SegmentSummary("", 0, end=end, record_count=1)] if end else []
     reached = promises._reached(files, [], seams, [])
     assert (reached.log_end, reached.log_ms, reached.queue_ms) == (end or 0, 0, 0)

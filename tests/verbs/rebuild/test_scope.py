@@ -12,7 +12,8 @@ from store import Message, open_store
 from store.files.store_reader import StoreReader
 from store.formats.message import TRANSACTION_PREPARED
 from store.formats.queue_unit import BATCH_UNIT_SIZE, UNIT_SIZE
-from store.structures.batchqueue.units import BATCH_UNIT_DTYPE
+from store.structures.batchqueue.queues import expired_size
+from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE
 from store.verbs.rebuild.behind import ends_in_damage, messages_behind
 from store.verbs.rebuild.expired import _expired_size
 from store.verbs.rebuild.scope import RebuildScope
@@ -61,7 +62,7 @@ FILLER = (0, 0x7FFFFFFF)
 )
 def test_the_leading_entries_of_expired_messages_are_kept(units: list[tuple[int, int]], kept: int) -> None:
     data = b"".join(struct.pack(">qiq", log_offset, size, 0) for log_offset, size in units)
-    assert _expired_size(memoryview(data), False, START) == kept * UNIT_SIZE
+    assert _expired_size(memoryview(data), START) == kept * UNIT_SIZE
 
 
 @pytest.mark.parametrize(("units", "kept"), [([EXPIRED, AT_START, LIVE], 2), ([LIVE], 0), ([EXPIRED], 1)])
@@ -69,7 +70,7 @@ def test_the_leading_entries_of_a_batch_queue_are_kept(units: list[tuple[int, in
     made = np.zeros(len(units), BATCH_UNIT_DTYPE)
     made["log_offset"], made["size"] = zip(*units, strict=True)
     made["message_count"] = made["store_timestamp_ms"] = 1
-    assert _expired_size(memoryview(made.tobytes()), True, START) == kept * BATCH_UNIT_SIZE
+    assert expired_size(memoryview(made.tobytes()), START) == kept * BATCH_UNIT_SIZE
 
 
 @pytest.fixture

@@ -7,15 +7,31 @@ Source: ConsumeQueueStore.queueTypeShouldBe, QueueTypeUtils (5.3.3).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from store.config import StoreConfig
 from store.files.filesystem import Filesystem
+from store.files.rocksdb_files import has_rocksdb_queues
 from store.layout import StoreLayout
+from store.structures.batchqueue.queue import BatchConsumeQueue
+from store.structures.consumequeue.queue_set import OtherQueues
 from store.structures.tables.config_file import read_config_file
-from store.structures.tables.fastjson import member, members
+from store.structures.tables.fastjson import Json, member, members
 
 QUEUE_TYPE = "queue.type"
 BATCH = "BatchCQ"
+
+
+def other_queues(layout: StoreLayout, config: StoreConfig, fs: Filesystem) -> OtherQueues:
+    """The kind of the store's batch queues; of no topic where the queues are in a RocksDB."""
+    size = config.mapper_file_size_batch_consume_queue
+    return OtherQueues(topics_with_files(layout, fs), layout.batchconsumequeue.name, size, BatchConsumeQueue)
+
+
+def topics_with_files(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
+    """Topics whose queues are batch queues, in files."""
+    return frozenset() if has_rocksdb_queues(layout, fs) else batch_topics(layout, fs)
 
 
 def batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
@@ -53,3 +69,15 @@ def _with_queues(folder: Path, fs: Filesystem) -> frozenset[str]:
     return frozenset(
         entry.path.name for entry in fs.list_folder(folder) if entry.is_folder and fs.list_folder(entry.path)
     )
+
+
+def without_types(document: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
+    """A topics.json whose batch queues are simple ones, and their topics."""
+    entries = members(document.get("topicConfigTable"))
+    batched = [one for one in entries if member(member(entries[one], "attributes"), QUEUE_TYPE) == BATCH]
+    for topic in batched:
+        entry = members(entries[topic])
+        attributes: dict[str, Json] = {**members(entry["attributes"])}
+        del attributes[QUEUE_TYPE]
+        entries[topic] = {**entry, "attributes": attributes}
+    return {**document, "topicConfigTable": entries}, batched

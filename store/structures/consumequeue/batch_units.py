@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from store import kernels
-from store.formats.properties import INNER_BASE, INNER_NUM, decode_properties
+from store.formats.inner_batch import inner_batch_of
+from store.formats.properties import INNER_NUM, decode_properties
 from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Int64Array, Run
 
@@ -35,7 +36,6 @@ BATCH_UNIT_DTYPE = np.dtype(
 )
 assert BATCH_UNIT_DTYPE.itemsize == BATCH_UNIT_SIZE
 NO_COMPACTED_OFFSET = -1
-MAX_MESSAGE_COUNT = (1 << 15) - 1
 
 BatchUnitArray = npt.NDArray[np.void]
 
@@ -85,15 +85,3 @@ def _inner_batches(run: Run) -> Iterator[tuple[int, int, int]]:
         found = inner_batch_of(decode_properties(run.buffer[at : at + size]))
         if found is not None:
             yield row, *found
-
-
-def inner_batch_of(properties: dict[str, str]) -> tuple[int, int] | None:
-    """First queue offset and message count, None for a record of one message."""
-    if INNER_NUM not in properties or INNER_BASE not in properties:
-        return None
-    try:
-        base, count = int(properties[INNER_BASE]), int(properties[INNER_NUM])
-    except ValueError:
-        # A broker's dispatch ends here (NumberFormatException); no put writes such a record.
-        return None
-    return (base, count) if -MAX_MESSAGE_COUNT <= count <= MAX_MESSAGE_COUNT else None

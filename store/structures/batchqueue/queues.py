@@ -6,17 +6,20 @@ batchconsumequeue/<topic>/<queue id>/<byte offset of the file>
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from store.errors import StoreError
 from store.files.store_reader import StoredFile, StoreReader
+from store.formats.derived import expired_count
 from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.layout import parse_queue_id, parse_segment_name
-from store.structures.batchqueue.units import BatchUnitArray, batch_units_of, written_count
+from store.structures.consumequeue.batch_units import BatchUnitArray, batch_units_of, written_count
 
 FOLDER = "batchconsumequeue"
+QueueKey = tuple[str, int]
 
 
 class Extent(NamedTuple):
@@ -31,9 +34,26 @@ class Extent(NamedTuple):
     end: int
 
 
-def batch_queue_files(files: StoreReader) -> dict[tuple[str, int], list[StoredFile]]:
+NO_EXTENT = Extent(0, 0, -1, -1)
+
+
+def extents(reader: StoreReader, min_log_offset: int) -> Iterator[tuple[str, int, int, int, int, int, str]]:
+    """Every batch queue, its extent, and the reason why its files can't be read."""
+    for queue, of_queue in files_of(reader).items():
+        try:
+            yield *queue, *extent_of(reader, of_queue, min_log_offset), ""
+        except StoreError as error:
+            yield *queue, *NO_EXTENT, str(error)
+
+
+def newest_record(reader: StoreReader) -> int:
+    """The log offset of the newest record with a unit, -1 without one."""
+    return max((extent_of(reader, one, 0).newest for one in files_of(reader).values()), default=-1)
+
+
+def files_of(files: StoreReader) -> dict[QueueKey, list[StoredFile]]:
     """The files of every batch queue, in order."""
-    found: dict[tuple[str, int], list[StoredFile]] = defaultdict(list)
+    found: dict[QueueKey, list[StoredFile]] = defaultdict(list)
     for entry in files.below(FOLDER):
         names = entry.path.split("/")[1:]
         queue_id = parse_queue_id(names[1]) if len(names) > 1 else None
@@ -52,17 +72,29 @@ def extent_of(reader: StoreReader, files: Sequence[StoredFile], min_log_offset: 
             behind = int(last["queue_offset"]) + int(last["message_count"])
             newest = int(last["log_offset"])
             return Extent(_first(reader, files, min_log_offset, behind), behind, newest, newest + int(last["size"]))
-    return Extent(0, 0, -1, -1)
+    return NO_EXTENT
 
 
-def find_unit(reader: StoreReader, files: Sequence[StoredFile], log_offset: int) -> tuple[str, int, int] | None:
+def holds(reader: StoreReader, queue: QueueKey) -> bool:
+    """Whether a queue is a batch queue with files."""
+    return queue in files_of(reader)
+
+
+def find_unit(reader: StoreReader, queue: QueueKey, log_offset: int) -> tuple[str, int, int] | None:
     """File, position and record size of the unit that names this log offset; None without one."""
-    for file in files:
+    for file in files_of(reader)[queue]:
         rows = np.flatnonzero(_written(reader, file)["log_offset"] == log_offset)
         if len(rows):
             row = int(rows[0])
             return file.path, row * BATCH_UNIT_SIZE, int(_written(reader, file)["size"][row])
     return None
+
+
+def expired_size(data: memoryview, log_start: int) -> int:
+    """The size of the leading units of expired messages, 0 without one."""
+    units = batch_units_of(data)
+    units = units[: written_count(units)]
+    return expired_count(units, np.zeros(len(units), bool), log_start) * BATCH_UNIT_SIZE
 
 
 def _first(reader: StoreReader, files: Sequence[StoredFile], min_log_offset: int, behind: int) -> int:

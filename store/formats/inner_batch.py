@@ -16,12 +16,25 @@ from dataclasses import replace
 from store.errors import DamagedRecord
 from store.formats.java import crc32
 from store.formats.message import INNER_BATCH, StoredMessage
-from store.structures.batchqueue.units import inner_batch_of
+from store.formats.properties import INNER_BASE, INNER_NUM
 
 _HEADER = struct.Struct(">iiiii")
 _PROPERTIES_SIZE = struct.Struct(">h")
 _MIN_SIZE = _HEADER.size + _PROPERTIES_SIZE.size
 NEED_UNWRAP = 0x40
+MAX_MESSAGE_COUNT = (1 << 15) - 1
+
+
+def inner_batch_of(properties: dict[str, str]) -> tuple[int, int] | None:
+    """First queue offset and message count, None for a record of one message."""
+    if INNER_NUM not in properties or INNER_BASE not in properties:
+        return None
+    try:
+        base, count = int(properties[INNER_BASE]), int(properties[INNER_NUM])
+    except ValueError:
+        # A broker's dispatch ends here (NumberFormatException); no put writes such a record.
+        return None
+    return (base, count) if -MAX_MESSAGE_COUNT <= count <= MAX_MESSAGE_COUNT else None
 
 
 def unwrap(record: StoredMessage) -> Iterator[StoredMessage]:
