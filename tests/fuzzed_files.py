@@ -16,6 +16,7 @@ from store.broker_line import LINE_4_9, LINE_5_3
 from store.change.manifest import decode_manifest, encode_manifest
 from store.change.quarantine import interrupted_change, list_quarantine, undo
 from store.change.workspace import quarantine_folder
+from store.config import StoreConfig
 from store.engine.ha.epochs import Epoch, EpochFile, decode_epochs, encode_epochs
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
@@ -140,7 +141,7 @@ def timer(data: bytes) -> None:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes((data if number == chosen else originals[number])[1:])
     layout, files = StoreLayout(root), StoreReader(str(root))
-    found = read_timer_files(layout, Filesystem())
+    found = read_timer_files(layout, Filesystem(), StoreConfig())
     exhaust(found.start_faults())
     exhaust(found.lost_parts(3))
     found.are_whole(found.live_slots)

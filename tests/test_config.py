@@ -85,6 +85,10 @@ def test_every_field_of_the_configuration_is_used_outside_of_it() -> None:
     )
     names = {setting.name: setting for setting in all_settings().values() if setting.effect}
     derived = {"message_delay_level": "delay_levels_ms", "transient_store_pool_enable": "uses_transient_pool"}
+    derived |= {
+        "commit_log_recover_max_num": "most_recovered_segments",
+        "index_file_write_enable": "writes_index_files",
+    }
     for field, name in zip(dataclasses.fields(StoreConfig), names, strict=True):
         used = derived.get(field.name, field.name)
         assert f".{used}" in sources or f'"{name}"' in sources, f"{name} is not used"
@@ -198,13 +202,14 @@ def test_these_flags_are_on_by_default() -> None:
     assert [name for name in ours if flags[name]] == [
         "enableDLegerCommitLog",
         "messageIndexEnable",
+        "indexFileWriteEnable",
         "checkCRCOnRecover",
         "flushCommitLogTimed",
         "cleanFileForciblyEnable",
     ]
 
 
-RULES_OF_5_5 = ("indexes_tags", "matches_first_record", "guards_unwritten_file")
+RULES_OF_5_5 = ("indexes_tags", "matches_first_record", "deletes_by_unique_key", "guards_unwritten_file")
 
 
 def test_a_line_differs_from_the_one_before_in_its_own_rules() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from store import check
+from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
@@ -203,7 +204,7 @@ def _make_timer(root: Path) -> None:
 
 
 def _walk_timer(root: Path) -> None:
-    timer = read_timer_files(StoreLayout(root), Filesystem())
+    timer = read_timer_files(StoreLayout(root), Filesystem(), StoreConfig())
     assert len(timer.units) >= TIMER_UNITS
     assert (timer.units["previous"].astype("i8") < timer.positions).all()
     assert len(timer.used_slots) == TIMER_UNITS // 4

@@ -181,13 +181,16 @@ def test_structures_are_looked_for_in_the_order_of_the_brokers_criteria() -> Non
         "lock",
         "dledger",
         "consume queue",
+        "light queue",
         "extension",
         "queue database",
+        "queue database of its own folder",
         "batch queue",
         "message database",
         "index",
         "compaction",
         "timer",
+        "wheel snapshots",
         "delay offsets",
         "epochs",
         "tiered storage",
@@ -214,9 +217,7 @@ def write_newer_field(root: Path) -> None:
 NEWER_FILES = [
     "consumequeue_r/CURRENT",
     "RocksDBMessageStore/CURRENT",
-    "consumequeue_rocksdb/CURRENT",
     "config/metadata/CURRENT",
-    "timerwheel.676",
     "of-a-broker-to-come/CURRENT",
 ]
 

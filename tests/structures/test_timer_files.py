@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
 from store.structures.timer.files import (
@@ -202,7 +203,7 @@ def test_the_files_are_read_up_to_the_first_unit_that_is_none(tmp_path: Path) ->
     (tmp_path / "timerlog/00000000000000001000").write_bytes(log[:52] + bytes(52) + log[:52] + bytes(16))
     (tmp_path / "timerlog/00000000000000002000").write_bytes(log[:52] + bytes(15))
     (tmp_path / "timerlog/foreign").write_bytes(log)
-    found = read_timer_files(layout, Filesystem())
+    found = read_timer_files(layout, Filesystem(), StoreConfig())
     assert found.positions.tolist() == [0, 52, 104, 1000]
     assert found.units.tolist() == [*UNITS.tolist(), UNITS.tolist()[0]]
     assert found.checkpoint == TimerCheckpoint(1, 2, 3, 4, 5, 6, 7)
@@ -214,18 +215,18 @@ def test_the_files_are_read_up_to_the_first_unit_that_is_none(tmp_path: Path) ->
     assert found.wheel is not None
     assert (found.wheel.tolist(), found.wheel_size, found.is_used) == (WHEEL.tolist(), 97, True)
     (tmp_path / "config/timercheck").write_bytes(bytes(55))
-    assert read_timer_files(layout, Filesystem()).checkpoint is None
+    assert read_timer_files(layout, Filesystem(), StoreConfig()).checkpoint is None
 
 
 @pytest.mark.parametrize("magic", [-1, 0, 15, 16])
 def test_a_unit_has_a_magic_of_0_to_15(magic: int, tmp_path: Path) -> None:
     (tmp_path / "timerlog").mkdir()
     (tmp_path / "timerlog/0").write_bytes(units_of((ONE, -1, magic)).tobytes() + bytes(16))
-    assert len(read_timer_files(StoreLayout(tmp_path), Filesystem()).units) == (0 <= magic <= 15)
+    assert len(read_timer_files(StoreLayout(tmp_path), Filesystem(), StoreConfig()).units) == (0 <= magic <= 15)
 
 
 def test_a_store_without_them_has_no_timer(tmp_path: Path) -> None:
-    found = read_timer_files(StoreLayout(tmp_path), Filesystem())
+    found = read_timer_files(StoreLayout(tmp_path), Filesystem(), StoreConfig())
     assert (found.is_used, found.wheel, found.checkpoint, found.read_time_ms, len(found.units)) == (
         False,
         None,

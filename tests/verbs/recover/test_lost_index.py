@@ -57,7 +57,7 @@ def test_an_index_is_judged_where_it_is_on_and_the_log_has_records(
     opened: Any = SimpleNamespace(
         index=SimpleNamespace(files=[index_file(0, 50, lacks_newest=True)], removed_paths=lambda: removed),
         log=SimpleNamespace(min_offset=min_offset),
-        config=SimpleNamespace(message_index_enable=enabled),
+        config=SimpleNamespace(writes_index_files=enabled),
     )
     assert find_lost_index(opened, 100) == found
 
