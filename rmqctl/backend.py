@@ -106,7 +106,7 @@ def stores_of(session: Session, given: Sequence[str] | None) -> list[str]:
 
 def _stores_in(text: str) -> list[str]:
     from store.errors import BadRequest
-    from store.files import Filesystem, find_dledgers
+    from store.files import Filesystem, find_member_logs
 
     if text.startswith("@"):
         found = [store for line in _lines(Path(text[1:])) for store in _stores_in(line)]
@@ -121,7 +121,7 @@ def _stores_in(text: str) -> list[str]:
     # A folder beside the stores, as lost+found, is no store that was meant.
     folders = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
     fs = Filesystem()
-    found = sorted(str(one) for one in folders if (one / "commitlog").is_dir() or find_dledgers(one, fs))
+    found = sorted(str(one) for one in folders if (one / "commitlog").is_dir() or find_member_logs(one, fs))
     if not found:
         raise BadRequest(f"no store is found by {text}")
     return found

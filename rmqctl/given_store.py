@@ -158,11 +158,11 @@ class GivenStore:
         self, stores: Sequence[str], *, any_size: bool = False, or_segment: bool = False
     ) -> dict[str, StoreReader]:
         """The files of several stores by their names as given; the settings are for each of them."""
-        from store.config import StoreConfig
+        from store.config import LOG_PATHS, StoreConfig
         from store.errors import BadRequest
 
         settings = self.settings()
-        for name in ("storePathCommitLog", "storePathDLedgerCommitLog"):
+        for name in LOG_PATHS:
             if len(stores) > 1 and name in settings:
                 raise BadRequest(f"{name} names the log of one store, and several are given")
         readers = {store: self._reader(store, or_segment=or_segment) for store in stores}

@@ -32,6 +32,9 @@ from store.setting_values import (
 CONSUME_QUEUE_UNIT_SIZE = 20
 BATCH_QUEUE_UNIT_SIZE = 46
 ROCKSDB_STORE = "defaultRocksDB"
+LOG_PATHS = ("storePathCommitLog", "storePathDLedgerCommitLog")
+NAMED_QUEUES = {"enableMultiDispatch": True, "enableLmq": True}
+"""The settings of a broker with light queues."""
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _INDEX_HEADER_SIZE, _INDEX_SLOT_SIZE, _INDEX_ENTRY_SIZE = 40, 4, 20
 
@@ -209,6 +212,11 @@ class StoreConfig:
     def most_recovered_segments(self) -> int:
         """The most segments that a recovery goes back (CommitLog, 5.5.0)."""
         return self.commit_log_recover_max_num if self.commit_log_recover_max_num > 0 else 10
+
+    @property
+    def has_named_queues(self) -> bool:
+        """Whether a 5.3 broker gives units to the light queues that a message names."""
+        return self.enable_lmq
 
     @property
     def queues_in_database(self) -> bool:

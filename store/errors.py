@@ -76,7 +76,7 @@ class NotAStore(StoreError):
 
 
 class UnsupportedFormat(StoreError):
-    """The store uses a 5.x structure that this engine does not read (RocksDB, batch queues, DLedger)."""
+    """The store uses a structure that this engine does not read, or does not change."""
 
 
 class StoreLocked(StoreError):

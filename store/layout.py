@@ -175,6 +175,11 @@ class StoreLayout:
         return self.root / "abort"
 
     @property
+    def controller_state(self) -> Path:
+        """The file that a broker in controller mode has."""
+        return self.root / EPOCHS
+
+    @property
     def lock(self) -> Path:
         return self.root / "lock"
 

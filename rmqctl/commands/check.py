@@ -91,7 +91,7 @@ class _Check:
         self.withheld: tuple[str, ...] = () if files.segments() else MENDING
         is_local = files.is_local and not files.is_segment
         layout = make_layout(Path(files.address), options.settings) if is_local else None
-        if files.dledger is not None or (layout is not None and layout.dledger is not None):
+        if files.member is not None or (layout is not None and layout.dledger is not None):
             # Only the member's group may cut its entries.
             self.withheld += (CUT,)
 

@@ -24,7 +24,7 @@ from store.config import StoreConfig
 from store.engine.ha.link import Address
 from store.engine.live.services import StoreServices
 from store.engine.writable_store import WritableStore
-from store.errors import BadRequest, DamagedFile, ForeignFile, UncleanStore
+from store.errors import DamagedFile, ForeignFile, UncleanStore
 from store.files.allocate import AllocateMappedFileService
 from store.files.filesystem import MOVE_IT_OUT
 from store.files.lock import StoreLock
@@ -48,7 +48,7 @@ from store.reading.filter.subscription import use_bit_maps
 from store.structures.commitlog.resync import has_bytes_behind
 from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.consumequeue.resting import RestingQueue
-from store.structures.registry import PUT
+from store.structures.registry import PUT, STRUCTURES
 from store.structures.tables.review import review_loading
 from store.verbs.recover.plan import plan_by_rules
 from store.verbs.recover.rules import OWNER
@@ -155,10 +155,11 @@ def _refuse_other_kinds(settings: Mapping[str, object]) -> None:
 
     A broker with them would not see what a put writes into a plain log and queue files.
     """
-    if str(settings.get("enableDLegerCommitLog", "false")).strip().lower() == "true":
-        raise BadRequest("with enableDLegerCommitLog=true only the leader of the DLedger group may write to the log")
-    if StoreConfig().with_settings(settings).queues_in_database:
-        raise BadRequest("with storeType=defaultRocksDB the consume queues are a RocksDB, to which no put is made here")
+    for one in STRUCTURES:
+        if PUT in one.refuses and not settings.keys().isdisjoint(one.settings):
+            refuse = getattr(one.furniture("guard"), "refuse_settings", None)
+            if refuse is not None:
+                refuse(settings)
 
 
 def _store_with(opened: OpenedStore, base: StoreServices, services: Collection[str] | None) -> WritableStore:

@@ -8,6 +8,6 @@ from store.files.lost_pages import settle_lost_pages as settle_lost_pages
 from store.files.pace import Pace as Pace
 from store.files.portable import lower_priority as lower_priority
 from store.files.remote_requests import RemoteRequests as RemoteRequests
-from store.files.segment_folders import find_dledgers as find_dledgers
+from store.files.segment_folders import find_member_logs as find_member_logs
 from store.files.store_reader import StoredFile as StoredFile
 from store.files.store_reader import StoreReader as StoreReader

@@ -16,7 +16,7 @@ from store.files.descriptor import Entry, FolderEntry
 from store.files.filesystem import Filesystem
 from store.files.mapping import PAGE_SIZE
 from store.files.readable import Stretch
-from store.files.segment_folders import DLEDGER_PREFIX
+from store.files.segment_folders import MEMBER_PREFIX
 from store.layout import segment_name
 
 
@@ -127,7 +127,7 @@ class SegmentPlace(LocalPlace):
 class RemotePlace:
     """A folder that pyarrow.fs reaches. `found` is its FileSystem.
 
-    As locally, a DLedger log is read as commitlog/, with the plain segments before it.
+    As locally, the log of a group's member is read as commitlog/, with the plain segments before it.
     """
 
     def __init__(self, address: str, found: Any, root: str) -> None:
@@ -139,23 +139,21 @@ class RemotePlace:
         self._requests = RemoteRequests(address, found)
 
     @cached_property
-    def dledger(self) -> str | None:
+    def member(self) -> str | None:
         """The folder of the only member whose entries are here."""
-        members = [entry.path.name for entry in self._list("") if entry.path.name.startswith(DLEDGER_PREFIX)]
+        members = [entry.path.name for entry in self._list("") if entry.path.name.startswith(MEMBER_PREFIX)]
         found = [name for name in members if self._look_at(f"{name}/data") is not None]
         return found[0] if len(found) == 1 else None
 
     @cached_property
     def _entry_names(self) -> frozenset[str]:
-        """Names of the segments with DLedger's entries."""
-        return (
-            frozenset(entry.path.name for entry in self._list(f"{self.dledger}/data")) if self.dledger else frozenset()
-        )
+        """Names of the segments with a member's entries."""
+        return frozenset(entry.path.name for entry in self._list(f"{self.member}/data")) if self.member else frozenset()
 
     def _place(self, path: str) -> str:
         folder, _, name = path.partition("/")
-        is_entries = folder == "commitlog" and (name in self._entry_names if name else self.dledger is not None)
-        return f"{self.dledger}/data/{name}".rstrip("/") if is_entries else path
+        is_entries = folder == "commitlog" and (name in self._entry_names if name else self.member is not None)
+        return f"{self.member}/data/{name}".rstrip("/") if is_entries else path
 
     def look_at(self, path: str) -> Entry | None:
         return self._look_at(self._place(path))

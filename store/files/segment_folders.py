@@ -23,10 +23,10 @@ from pathlib import Path
 from store.errors import ForeignFile, StoreIOError
 from store.files.filesystem import Entry, Filesystem
 
-DLEDGER_PREFIX = "dledger-"
+MEMBER_PREFIX = "dledger-"
 
 
-def find_dledgers(root: Path, fs: Filesystem) -> list[Path]:
+def find_member_logs(root: Path, fs: Filesystem) -> list[Path]:
     """The folders of DLedger logs below a store's root, one of each member of a group that ran there."""
     return [folder for folder in find_members(root, fs) if fs.is_folder(folder / "data")]
 
@@ -36,10 +36,10 @@ def find_members(root: Path, fs: Filesystem) -> list[Path]:
     if not fs.is_folder(root):
         return []
     names = (entry.path.name for entry in fs.list_folder(root))
-    return [root / name for name in names if name.startswith(DLEDGER_PREFIX) and fs.is_folder(root / name)]
+    return [root / name for name in names if name.startswith(MEMBER_PREFIX) and fs.is_folder(root / name)]
 
 
-def dledger_log(dledger: Path, fs: Filesystem) -> tuple[Path, ...]:
+def member_log(dledger: Path, fs: Filesystem) -> tuple[Path, ...]:
     """The folders of the log in DLedger mode: the entries', and that of the plain segments before them."""
     plain = dledger.parent / "commitlog"
     return (dledger / "data", plain) if fs.is_folder(plain) else (dledger / "data",)

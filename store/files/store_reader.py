@@ -17,7 +17,7 @@ from store.files.descriptor import Entry, FolderEntry
 from store.files.filesystem import MOVE_IT_OUT, Filesystem
 from store.files.places import LocalPlace, Place, RemotePlace, SegmentPlace, connect
 from store.files.readable import Salvaged, Stretch
-from store.files.segment_folders import dledger_log, find_dledgers
+from store.files.segment_folders import find_member_logs, member_log
 from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
 
 _FOLDERS = ("consumequeue", "index")
@@ -33,16 +33,16 @@ class StoredFile:
     mtime_ms: int
 
 
-def _dledger_log(address: str, fs: Filesystem) -> tuple[Path, ...]:
-    """The folders of the log of a local store in DLedger mode, none of another."""
-    dledgers = [] if "://" in address else find_dledgers(Path(address), fs)
-    return dledger_log(dledgers[0], fs) if len(dledgers) == 1 else ()
+def _member_log(address: str, fs: Filesystem) -> tuple[Path, ...]:
+    """The folders of the log of a local store with a group's member, none of another."""
+    members = [] if "://" in address else find_member_logs(Path(address), fs)
+    return member_log(members[0], fs) if len(members) == 1 else ()
 
 
 class StoreReader:
     """The files of one store. Numbers are log offsets or byte offsets (segments) or times (index).
 
-    commitlogs     the folders of the log, where it is not in commitlog/ below the address; DLedger's are found without
+    commitlogs     the folders of the log, where it is not in commitlog/ below the address; a member's are found without
     segment_start  given where the address is one segment file: the log offset of its first byte
     """
 
@@ -62,7 +62,7 @@ class StoreReader:
             self._commitlogs: tuple[Path, ...] = ()
             self._place: Place = SegmentPlace(Path(self.address), fs, segment_start)
             return
-        self._commitlogs = tuple(commitlogs) or _dledger_log(self.address, fs)
+        self._commitlogs = tuple(commitlogs) or _member_log(self.address, fs)
         self._place = connect(self.address, fs, self._commitlogs)
 
     def __reduce__(self) -> tuple[type[StoreReader], tuple[str, None, tuple[Path, ...], int | None]]:
@@ -73,9 +73,9 @@ class StoreReader:
         return isinstance(self._place, LocalPlace)
 
     @property
-    def dledger(self) -> str | None:
-        """The folder of the DLedger member whose entries are the log, of a remote store."""
-        return self._place.dledger if isinstance(self._place, RemotePlace) else None
+    def member(self) -> str | None:
+        """The folder of the group's member whose entries are the log, of a remote store."""
+        return self._place.member if isinstance(self._place, RemotePlace) else None
 
     @property
     def is_segment(self) -> bool:

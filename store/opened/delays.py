@@ -20,8 +20,6 @@ from store.config import DEFAULT_DELAY_LEVELS, StoreConfig
 from store.errors import BadRequest, StoreError
 from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import numbered_files, segments_of
-from store.files.rocksdb_files import CURRENT, queue_database
-from store.files.scratch import Scratch
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.message import decode_record
 from store.formats.properties import delay_level
@@ -29,6 +27,7 @@ from store.formats.queue_unit import UNIT_SIZE
 from store.formats.topics import SCHEDULE_TOPIC
 from store.layout import StoreLayout, parse_queue_id, parse_segment_name
 from store.setting_values import MAX_DELAY_MS, parse_delay_levels
+from store.structures.registry import STRUCTURES, names_of, rooms_with
 
 DELAY_LEVELS = "messageDelayLevel"
 MOST_ENTRIES = 1 << 13
@@ -75,10 +74,12 @@ def describe_assumed_delays(layout: StoreLayout, config: StoreConfig, fs: Filesy
 
 def built_levels(published: Mapping[Path, Path], layout: StoreLayout, fs: Filesystem) -> set[int]:
     """The levels whose queues get entries by files, each staged, that a plan publishes."""
-    found, schedule = set(), layout.consumequeue / SCHEDULE_TOPIC
+    found, schedule = set[int](), layout.consumequeue / SCHEDULE_TOPIC
+    databases = [one for one in STRUCTURES if one.has_furniture("delays")]
     for path, staged in published.items():
-        if path in (layout.consumequeue / CURRENT, layout.consumequeue_rocksdb / CURRENT):
-            found |= {level for level, units in _units_in_rocksdb(staged.parent, fs) if len(units)}
+        for one in (one for one in databases if path == layout.root / one.traces[0].path):
+            room = one.furniture("delays")
+            found |= {level for level, units in room.units_in(staged.parent, fs) if len(units)} if room else set()
         queue_id = parse_queue_id(path.parent.name) if path.parent.parent == schedule else None
         if queue_id is not None and len(_written_units(fs.read_file(staged))):
             found.add(queue_id + 1)
@@ -87,7 +88,7 @@ def built_levels(published: Mapping[Path, Path], layout: StoreLayout, fs: Filesy
 
 def stored_levels(layout: StoreLayout, fs: Filesystem) -> set[int]:
     """The levels whose queues have entries."""
-    queues = [*_units_in_rocksdb(queue_database(layout, fs), fs), *_units_in_files(layout, fs)]
+    queues = [*_units_in_databases(layout, fs), *_units_in_files(layout, fs)]
     return {level for level, units in queues if len(units)}
 
 
@@ -107,7 +108,7 @@ def refuse_mixed_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
 
 def read_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
     """The delays in ms that the entries of each level have, by level."""
-    queues = dict([*_units_in_rocksdb(queue_database(layout, fs), fs), *_units_in_files(layout, fs)])
+    queues = dict([*_units_in_databases(layout, fs), *_units_in_files(layout, fs)])
     segments = {parse_segment_name(file.path.name): file for file in segments_of(layout, fs)}
     found: Delays = {}
     for level, units in queues.items():
@@ -135,17 +136,10 @@ def _units_in_files(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[int, 
             yield queue_id + 1, np.concatenate(parts)
 
 
-def _units_in_rocksdb(folder: Path, fs: Filesystem) -> Iterator[tuple[int, np.ndarray]]:
-    """The units of each level in a RocksDB (5.x); none without one, or without the package that reads it."""
-    if not fs.exists(folder / "CURRENT"):
-        return
-    from store.structures.queuedb.database import open_database
-
-    with suppress(StoreError), Scratch() as scratch:
-        database = open_database(folder, scratch.folder, fs)
-        for topic, queue_id in sorted(database.newest):
-            if topic == SCHEDULE_TOPIC:
-                yield queue_id + 1, database.units((topic, queue_id))
+def _units_in_databases(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[int, np.ndarray]]:
+    """The units of each level that are in no files (5.x)."""
+    for room in rooms_with(names_of(layout, fs), "delays", "units_of"):
+        yield from room.units_of(layout, fs)
 
 
 def _written_units(data: bytes) -> np.ndarray:

@@ -17,7 +17,7 @@ from store.errors import BadRequest, ForeignFile, NotAStore, UnsupportedFormat
 from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import numbered_files, segments_of
 from store.files.rocksdb_files import has_queue_database, queue_database
-from store.files.segment_folders import DLEDGER_PREFIX, dledger_log, find_dledgers, find_members
+from store.files.segment_folders import MEMBER_PREFIX, find_member_logs, find_members, member_log
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, decode_checkpoint
 from store.formats.wording import amount
 from store.layout import StoreLayout, parse_segment_name
@@ -25,7 +25,7 @@ from store.opened.checkpoint import read_checkpoint_file
 from store.opened.delays import DELAY_LEVELS, describe_inferred_delays, infer_delay_levels
 from store.opened.sizes import assumed_sizes, infer_sizes
 from store.structures.consumequeue.queue_set import NO_OTHERS, OtherQueues
-from store.structures.registry import NEWEST, STRUCTURES, Names, present, refusing, rooms_with, unknown_names
+from store.structures.registry import NEWEST, STRUCTURES, names_of, present, refusing, rooms_with, unknown_names
 
 DLEDGER_PATHS = "storePathDLedgerCommitLog"
 
@@ -149,16 +149,6 @@ def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, verb: str) -> None:
             guard.refuse(layout, fs)
 
 
-def names_of(layout: StoreLayout, fs: Filesystem) -> Names:
-    """The names in a local store's folders, and the folder of a DLedger member that is lost."""
-    member = () if layout.dledger is None else (layout.dledger.name,)
-    return Names(
-        lambda folder: [*fs.list_names(layout.root / folder), *(member if not folder else ())],
-        lambda path: fs.exists(layout.root / path),
-        lambda path: fs.read_file(layout.root / path) if fs.exists(layout.root / path) else None,
-    )
-
-
 def refuse_links(layout: StoreLayout, fs: Filesystem) -> None:
     """Raises ForeignFile for a folder of the store that is a link, and for a segment that is no file.
 
@@ -267,7 +257,7 @@ def make_layout(root: Path, settings: Mapping[str, object], fs: Filesystem | Non
         before = (plain,) if "," not in commitlog and fs.is_folder(plain) else ()
         return StoreLayout(root, _split_paths(elsewhere), (*_split_paths(read_only), *before), dledger)
     if dledger is not None:
-        data, *of_before = dledger_log(dledger, fs)
+        data, *of_before = member_log(dledger, fs)
         return StoreLayout(root, (data,), tuple(of_before), dledger)
     if "," not in commitlog:
         return StoreLayout(root, (_absolute(Path(commitlog)),) if commitlog else ())
@@ -280,13 +270,13 @@ def _find_dledger(root: Path, settings: Mapping[str, object], fs: Filesystem) ->
     if enabled == "false":
         return None
     is_elsewhere = bool(str(settings.get(DLEDGER_PATHS) or "").strip())
-    found = find_members(root, fs) if is_elsewhere else find_dledgers(root, fs)
+    found = find_members(root, fs) if is_elsewhere else find_member_logs(root, fs)
     name = str(settings.get("dLegerSelfId") or "").strip()
     if is_elsewhere and not found and enabled == "true":
         # The member's own folder is lost, and the entries are not in it.
-        return root / f"{DLEDGER_PREFIX}{name or 'n0'}"
+        return root / f"{MEMBER_PREFIX}{name or 'n0'}"
     if name:
-        found = [folder for folder in found if folder.name == DLEDGER_PREFIX + name]
+        found = [folder for folder in found if folder.name == MEMBER_PREFIX + name]
     if len(found) > 1:
         names = ", ".join(folder.name for folder in found)
         raise BadRequest(f"the logs of several members of a DLedger group: {names}", file=root, code="several-dledgers")
@@ -317,11 +307,21 @@ def infer_config(layout: StoreLayout, settings: Mapping[str, object], fs: Filesy
     return StoreConfig().with_settings({**infer_settings(layout, settings, fs), **settings})
 
 
-def infer_settings(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> dict[str, object]:
-    """Infers settings that are not given from the files' lengths, and delays from delayed messages."""
-    found = infer_sizes(layout, settings, fs)
+def has_database(layout: StoreLayout, fs: Filesystem) -> bool:
+    """Whether the store's consume queues are in a database, and in no files."""
+    return StoreConfig().with_settings(_told_by_rooms(layout, fs)).queues_in_database
+
+
+def _told_by_rooms(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
+    found: dict[str, object] = {}
     for room in rooms_with(names_of(layout, fs), "infer", "infer_settings"):
         found |= room.infer_settings(layout, fs)
+    return found
+
+
+def infer_settings(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> dict[str, object]:
+    """Infers settings that are not given from the files' lengths, and delays from delayed messages."""
+    found = infer_sizes(layout, settings, fs) | _told_by_rooms(layout, fs)
     if DELAY_LEVELS not in settings and (levels := infer_delay_levels(layout, fs)) is not None:
         found[DELAY_LEVELS] = levels
     return {name: value for name, value in found.items() if name not in settings}

@@ -24,7 +24,7 @@ from store.files.segment_folders import SegmentFolders
 from store.files.transient_pool import TransientStorePool
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
-from store.opened.detect import FoundStore, names_of
+from store.opened.detect import FoundStore
 from store.opened.index_view import IndexView
 from store.opened.queue_view import QueueView
 from store.structures.commitlog.commit_log import CommitLog
@@ -33,7 +33,7 @@ from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.consumequeue.resting import RestingQueue
 from store.structures.index.index_service import IndexService
-from store.structures.registry import rooms_with
+from store.structures.registry import names_of, rooms_with
 
 
 @dataclass(slots=True)
@@ -122,9 +122,9 @@ class OpenedStore:
             note(f"left out: {error}")
         queues = QueueView(layout, config, fs, overlay, others)
         if config.queues_in_database:
-            from store.opened.rocksdb_view import RocksQueueView
+            from store.opened.database_view import DatabaseQueueView
 
-            queues = RocksQueueView(layout, config, fs, overlay)
+            queues = DatabaseQueueView(layout, config, fs, overlay)
         index = IndexView(layout, config, fs, clock, note, with_tags=line.indexes_tags)
         index.load()
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)

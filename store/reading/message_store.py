@@ -72,7 +72,7 @@ class MessageStore(ReadableStore):
         self._current = CurrentView(opened)
         self._reopen = reopen
         self._open = True
-        self._has_compaction: bool | None = None
+        self._has_compacted: bool | None = None
         self._compacted: CompactedQueues | None = None
 
     # Reading.
@@ -103,9 +103,9 @@ class MessageStore(ReadableStore):
 
     def _compacted_queue(self, opened: OpenedStore, topic: str, queue_id: int) -> CompactedQueue | None:
         """The compacted copy of a queue, that a 5.x broker reads; None without one."""
-        if self._has_compaction is None:
-            self._has_compaction = opened.fs.exists(opened.layout.root / "compaction" / "compactionLog")
-        if not self._has_compaction:
+        if self._has_compacted is None:
+            self._has_compacted = opened.fs.exists(opened.layout.root / "compaction" / "compactionLog")
+        if not self._has_compacted:
             return None
         from store.structures.compaction.get import CompactedQueues
 

@@ -1,4 +1,4 @@
-"""The answer to a get, of a queue in files, in a RocksDB or of a compacted topic.
+"""The answer to a get, of a queue in files, in a database or of a compacted topic.
 
 Source: GetMessageResult, GetMessageStatus (4.9.8).
 """

@@ -22,7 +22,9 @@ from store.formats.topics import LMQ_PREFIX
 from store.layout import EPOCHS, IDENTITY, ORDER_INFO, OWN_FOLDER, REVIVE_PREFIX, TIERED
 
 if TYPE_CHECKING:
+    from store.files.filesystem import Filesystem
     from store.files.store_reader import StoreReader
+    from store.layout import StoreLayout
 
 
 class Trace(NamedTuple):
@@ -69,6 +71,8 @@ class Structure:
     newer     what it is, where only a broker newer than those known here writes it
     holds_queues    consume queues may be in it, and in no files of their own
     shares_records  its queues have units of other topics' records
+    copied          names in the store's root that a salvage copies as they are
+    made_anew       tables in config/ that a salvage makes anew
     groups_messages  its records hold several messages, which the index does not name
     """
 
@@ -83,6 +87,8 @@ class Structure:
     holds_queues: bool = False
     shares_records: bool = False
     groups_messages: bool = False
+    copied: tuple[str, ...] = ()
+    made_anew: tuple[str, ...] = ()
 
     def furniture(self, kind: str) -> ModuleType | None:
         """Import a module of the room; None where the room has none of that kind."""
@@ -213,6 +219,7 @@ STRUCTURES = (
             Trace("compaction"),
             Trace(TOPICS, b'"COMPACTION"'),
         ),
+        copied=("compaction",),
     ),
     Structure(
         "timer",
@@ -225,6 +232,7 @@ STRUCTURES = (
         ),
         ("timerWheelEnable",),
         dumped_as="timer",
+        made_anew=("timercheck", "timermetrics"),
     ),
     Structure("wheel snapshots", None, (Trace("timerwheel.[0-9]*"),), ("timerWheelSnapshotFlush",), NEWEST),
     Structure(
@@ -240,6 +248,7 @@ STRUCTURES = (
         "epochs",
         (Trace(EPOCHS), Trace(f"{EPOCHS}.bak"), Trace(IDENTITY), Trace(f"{IDENTITY}-temp")),
         ("enableControllerMode",),
+        copied=(IDENTITY,),
     ),
     Structure("tiered storage", "tiered", (Trace(TIERED), Trace("tiered_index_file"))),
     Structure("tables", "tables", (Trace("config"), Trace("transaction")), (), ALL),
@@ -301,6 +310,16 @@ class Names:
         if trace.path not in self._texts:
             self._texts[trace.path] = self._read(trace.path) or b""
         return trace.holds in self._texts[trace.path]
+
+
+def names_of(layout: StoreLayout, fs: Filesystem) -> Names:
+    """The names in a local store's folders, and the folder of a DLedger member that is lost."""
+    member = () if layout.dledger is None else (layout.dledger.name,)
+    return Names(
+        lambda folder: [*fs.list_names(layout.root / folder), *(member if not folder else ())],
+        lambda path: fs.exists(layout.root / path),
+        lambda path: fs.read_file(layout.root / path) if fs.exists(layout.root / path) else None,
+    )
 
 
 def present(names: Names) -> Iterator[Structure]:

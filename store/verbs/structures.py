@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
-from store.opened.detect import names_of, newer_structures
-from store.structures.registry import Present, rooms_with, unknown_names
+from store.opened.detect import newer_structures
+from store.structures.registry import Present, names_of, rooms_with, unknown_names
 
 NEWER = "newer than 5.5"
 """Name of what no broker known here writes."""

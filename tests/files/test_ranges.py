@@ -11,7 +11,7 @@ from store.files import byte_search
 from store.files.filesystem import Filesystem
 from store.files.mapped_file_queue import MappedFileQueue
 from store.files.numbered import SOME_QUEUES, numbered_files, some_queue_files
-from store.files.segment_folders import dledger_log, find_dledgers, find_members
+from store.files.segment_folders import find_member_logs, find_members, member_log
 from store.files.store_reader import StoreReader
 from store.layout import segment_name
 
@@ -93,11 +93,11 @@ def test_members_of_a_group_have_folders_and_their_logs_entries(tmp_path: Path) 
     (tmp_path / "other").mkdir()
     (tmp_path / "dledger-file").touch()
     assert find_members(tmp_path, fs) == [tmp_path / "dledger-n0", tmp_path / "dledger-n1"]
-    assert find_dledgers(tmp_path, fs) == [tmp_path / "dledger-n0"]
+    assert find_member_logs(tmp_path, fs) == [tmp_path / "dledger-n0"]
     data = tmp_path / "dledger-n0" / "data"
-    assert dledger_log(data.parent, fs) == (data,)
+    assert member_log(data.parent, fs) == (data,)
     (tmp_path / "commitlog").mkdir()
-    assert dledger_log(data.parent, fs) == (data, tmp_path / "commitlog")
+    assert member_log(data.parent, fs) == (data, tmp_path / "commitlog")
 
 
 def test_the_files_of_the_first_queues_are_looked_at(tmp_path: Path) -> None:

@@ -29,10 +29,9 @@ from store.formats.java import parse_long
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMessage
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC
 from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC
-from store.opened.detect import names_of
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.rewritten import committed_records, queue_records, rewritten_records
-from store.structures.registry import present
+from store.structures.registry import names_of, present
 from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 
 if TYPE_CHECKING:

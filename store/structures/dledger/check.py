@@ -53,9 +53,9 @@ _STATE_LINES = {
 
 def entry_files(files: StoreReader, layout: StoreLayout) -> tuple[str, frozenset[str]] | None:
     """The folder of the member, and the names of the files with entries; None without a DLedger log."""
-    if files.dledger is not None:
-        found = files.numbered_files(f"{files.dledger}/data")
-        return files.dledger, frozenset(file.path.rpartition("/")[2] for file in found)
+    if files.member is not None:
+        found = files.numbered_files(f"{files.member}/data")
+        return files.member, frozenset(file.path.rpartition("/")[2] for file in found)
     if layout.dledger is None:
         return None
     entries = (entry for folder in layout.writable_commitlogs for entry in Filesystem().list_folder(folder))

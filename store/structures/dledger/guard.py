@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from store.errors import UnsupportedFormat
+from collections.abc import Mapping
+
+from store.errors import BadRequest, UnsupportedFormat
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
 from store.structures.commitlog.guard import RULE
@@ -12,3 +14,9 @@ def refuse(layout: StoreLayout, fs: Filesystem) -> None:
     """Raises UnsupportedFormat for a log of DLedger entries."""
     if layout.dledger is not None:
         raise UnsupportedFormat(f"a DLedger commit log: {RULE}", file=layout.dledger)
+
+
+def refuse_settings(settings: Mapping[str, object]) -> None:
+    """BadRequest for a put with the settings of a group's member."""
+    if str(settings.get("enableDLegerCommitLog", "false")).strip().lower() == "true":
+        raise BadRequest("with enableDLegerCommitLog=true only the leader of the DLedger group may write to the log")

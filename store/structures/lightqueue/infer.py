@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from store.config import NAMED_QUEUES
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
 
 
 def infer_settings(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
     """The settings of a broker that has light queues."""
-    return {"enableMultiDispatch": True, "enableLmq": True}
+    return dict(NAMED_QUEUES)

@@ -60,7 +60,7 @@ class RocksdbQueues:
         self, source: StoreLayout, staging: StoreLayout, config: StoreConfig, scope: RebuildScope, fs: Filesystem
     ) -> None:
         self._old, self._config_folder, self._scope, self._fs = queue_database(source, fs), source.config, scope, fs
-        self._maker = UnitMaker(config.delay_levels_ms, enable_lmq=config.enable_lmq)
+        self._maker = UnitMaker(config.delay_levels_ms, names_queues=config.has_named_queues)
         # An error is about the store's folder, and not about where the new one is staged.
         require_binding(self._old)
         self._writer = DatabaseWriter(staging.root / self._old.name, fs)

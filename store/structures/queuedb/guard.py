@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from store.errors import UnsupportedFormat
+from collections.abc import Mapping
+
+from store.config import StoreConfig
+from store.errors import BadRequest, UnsupportedFormat
 from store.files.filesystem import Filesystem
 from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
 from store.layout import StoreLayout
@@ -19,3 +22,9 @@ def refuse(layout: StoreLayout, fs: Filesystem) -> None:
             "read, checked, recovered and rebuilt, and not changed otherwise"
         )
         raise UnsupportedFormat(reason, file=queue_database(layout, fs), code="rocksdb-queues")
+
+
+def refuse_settings(settings: Mapping[str, object]) -> None:
+    """BadRequest for a put with the settings of queues in a RocksDB."""
+    if StoreConfig().with_settings(settings).queues_in_database:
+        raise BadRequest("with storeType=defaultRocksDB the consume queues are a RocksDB, to which no put is made here")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from store.config import ROCKSDB_STORE
+from store.config import NAMED_QUEUES, ROCKSDB_STORE
 from store.files.filesystem import Filesystem
 from store.files.rocksdb_files import has_rocksdb_queues
 from store.layout import StoreLayout
@@ -12,4 +12,4 @@ def infer_settings(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
     """The settings of a broker whose queues are in a RocksDB alone; light queues show in no folder there."""
     if not has_rocksdb_queues(layout, fs):
         return {}
-    return {"storeType": ROCKSDB_STORE, "enableMultiDispatch": True, "enableLmq": True}
+    return {"storeType": ROCKSDB_STORE, **NAMED_QUEUES}

@@ -107,7 +107,7 @@ def reach(opened: OpenedStore, scratch: Path, *, abnormal: bool, passes_damage: 
         start = _starting_segment(opened, queue_end, abnormal=abnormal)
     poisoned: list[int] = []
     light_faults = _LightFaults(poisoned, -1 if abnormal else queue_end)
-    handlers: list[Handler] = [light_faults] if opened.config.enable_lmq else []
+    handlers: list[Handler] = [light_faults] if opened.config.has_named_queues else []
     return Reach(start, database, queue_end, has_unit_at_end, handlers, poisoned, faults)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
-from store.files.segment_folders import find_dledgers
+from store.files.segment_folders import find_member_logs
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.java import parse_long
 from store.layout import EPOCHS, IDENTITY, ORDER_INFO, TIERED, StoreLayout
@@ -47,8 +47,8 @@ class StateLine:
 def state_files(files: StoreReader) -> list[StoredFile]:
     """The small files that the store has, of those above."""
     paths = [*_READERS]
-    members = [one.name for one in find_dledgers(Path(files.address), Filesystem())] if files.is_local else []
-    for name in [*members, *([files.dledger] if files.dledger is not None else [])]:
+    members = [one.name for one in find_member_logs(Path(files.address), Filesystem())] if files.is_local else []
+    for name in [*members, *([files.member] if files.member is not None else [])]:
         paths += [f"{name}/currterm", f"{name}/checkpoint"]
     return [file for path in paths if (file := files.file_at(path)) is not None]
 

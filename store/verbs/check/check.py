@@ -28,7 +28,7 @@ from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.layout import StoreLayout
-from store.opened.detect import make_layout, names_of, newer_structures
+from store.opened.detect import make_layout, newer_structures
 from store.structures.checked import CheckedStore
 from store.structures.checkpoint.files import confirmed_offset
 from store.structures.consumequeue.survey import QueueFile, survey_queues
@@ -44,7 +44,7 @@ from store.structures.findings import (
     group_findings,
 )
 from store.structures.index.survey import IndexFile, survey_index
-from store.structures.registry import Names, present, rooms_with, unknown_names
+from store.structures.registry import Names, names_of, present, rooms_with, unknown_names
 from store.structures.tables import refused_attributes
 from store.verbs.check.coverage import LogExtent, outside_findings, segment_list_findings
 from store.verbs.check.listing import Listing, Share

@@ -25,11 +25,11 @@ from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE, StoredMessage, d
 from store.formats.message_id import decode_message_id
 from store.formats.run import Run
 from store.layout import StoreLayout
-from store.opened.detect import make_layout, names_of
+from store.opened.detect import make_layout
 from store.opened.reach import reach_store
 from store.reading.inside import messages_inside
 from store.structures.consumequeue.numbering import QueueTable
-from store.structures.registry import present
+from store.structures.registry import names_of, present
 from store.structures.tables.config_file import read_config_file
 from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from store.structures.tables.fastjson import members

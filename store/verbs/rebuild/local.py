@@ -15,7 +15,7 @@ from store.files.store_reader import StoreReader
 from store.files.stored_segment import StoredSegment
 from store.formats.run import Run
 from store.layout import StoreLayout
-from store.opened.detect import find_other_queues, names_of
+from store.opened.detect import find_other_queues
 from store.reading.filter.subscription import make_bit_maps
 from store.structures.commitlog.end import find_end
 from store.structures.commitlog.scan import VERIFYING, ScanRules
@@ -23,7 +23,7 @@ from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.consumequeue.queue_set import NO_OTHERS
 from store.structures.index.index_service import IndexService
-from store.structures.registry import rooms_with
+from store.structures.registry import names_of, rooms_with
 from store.verbs.rebuild.expired import keep_expired_ends
 from store.verbs.rebuild.publish import staged_files
 from store.verbs.rebuild.scope import RebuildReport, RebuildScope

@@ -12,9 +12,8 @@ from store.files.filesystem import Filesystem
 from store.kernels.native import clock_ms
 from store.layout import StoreLayout, parse_index_file_name, parse_queue_id, parse_segment_name
 from store.opened.checkpoint import StoreCheckpoint
-from store.opened.detect import names_of
 from store.structures.index.index_service import IndexService
-from store.structures.registry import rooms_with
+from store.structures.registry import names_of, rooms_with
 from store.verbs.rebuild.scope import RebuildScope
 
 

@@ -15,12 +15,10 @@ from store.dispatch.fan_out import Handler
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
 
-EPOCH_FILE = "epochFileCheckpoint"
-
 
 def confirm_offset(opened: OpenedStore) -> int | None:
     """The confirm offset that the checkpoint holds; None outside of controller mode."""
-    if not opened.line.accepts_v2 or not opened.fs.exists(opened.layout.root / EPOCH_FILE):
+    if not opened.line.accepts_v2 or not opened.fs.exists(opened.layout.controller_state):
         return None
     return opened.checkpoint.confirm_log_offset
 

@@ -25,7 +25,7 @@ from store.structures.commitlog.end import NORMAL_SEGMENTS
 from store.structures.commitlog.resync import find_record
 from store.structures.commitlog.scan import Blank, End
 from store.structures.registry import AS_BROKER, RECOVER
-from store.verbs.recover.confirm import EPOCH_FILE, keep_confirm_offset
+from store.verbs.recover.confirm import keep_confirm_offset
 from store.verbs.recover.differences import Difference
 from store.verbs.recover.foreign import describe_foreign_names
 from store.verbs.recover.lost import LossReport
@@ -275,7 +275,7 @@ def _set_times(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool) -
 
 def note_confirmed(opened: OpenedStore, last_record: int) -> None:
     """Notes the last record of a recovery in the checkpoint, as 5.3 does without a controller."""
-    if opened.line.marks_process and last_record >= 0 and not opened.fs.exists(opened.layout.root / EPOCH_FILE):
+    if opened.line.marks_process and last_record >= 0 and not opened.fs.exists(opened.layout.controller_state):
         opened.checkpoint.confirm_log_offset = last_record
 
 

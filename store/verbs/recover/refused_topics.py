@@ -3,7 +3,7 @@
 Its dispatch ends there: the dispatcher of compacted topics asks for cleanup.policy of each message, and a reader of a
 topic does too. In a recovery the exception ends the load; later the dispatch tries the same message for ever.
 
-Source: CompactionService.putRequest, DefaultMessageStore.getMessage, doReput (5.3.3).
+Source: DefaultMessageStore.getMessage, doReput and the service that compacts (5.3.3).
 """
 
 from __future__ import annotations

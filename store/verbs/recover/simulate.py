@@ -21,14 +21,14 @@ from store.formats.run import Run
 from store.formats.wording import amount
 from store.kernels.native import clock_ms
 from store.layout import is_topic_folder_name
-from store.opened.detect import FoundStore, find_store, make_layout, names_of, queue_type_faults, require_store
+from store.opened.detect import FoundStore, find_store, make_layout, queue_type_faults, require_store
 from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
 from store.opened.reach import reach_store
 from store.structures.commitlog.scan import Blank, End, scan_segment
 from store.structures.commitlog.start import is_abnormal, starting_segment
 from store.structures.consumequeue.queue_set import QueueKey
-from store.structures.registry import present
+from store.structures.registry import names_of, present
 from store.structures.trap import Trap
 from store.verbs.recover.confirm import confirm_offset
 from store.verbs.recover.differences import JAVA_MAX_ARRAY_SIZE, claimed_size, has_zero_last_file

@@ -1,7 +1,7 @@
 """Bring the broker's tables into a salvaged store, and other files that a start reads.
 
     1. config/           each table from its newest copy that parses: the file, the .tmp of a 4.x broker, the .bak
-    2. other files       those of config/, compaction/ and brokerIdentity as they are; the rest is named, and stays
+    2. other files       those of config/, and what is copied as it is; the rest is named, and stays
     3. topics.json       an entry for every queue of the new store
     4. offsets           those of consumers and of delayed messages moved into the queues of the new store
     5. delayOffset.json  past the messages that the log shows as delivered; the files of the timer (5.x)
@@ -22,15 +22,14 @@ from typing import Any
 from store.broker_line import BrokerLine
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_files import has_rocksdb_queues
 from store.files.store_reader import StoreReader
 from store.formats.java import parse_long
 from store.formats.topics import SCHEDULE_TOPIC, TIMER_TOPIC
 from store.formats.wording import amount
-from store.layout import IDENTITY, OWN_FOLDER, StoreLayout
-from store.opened.detect import names_of
+from store.layout import OWN_FOLDER, StoreLayout
+from store.opened.detect import has_database
 from store.structures.delayoffsets.files import FILE_NAME as DELAY_OFFSETS
-from store.structures.registry import rooms_with, structure_of
+from store.structures.registry import STRUCTURES, names_of, rooms_with, structure_of
 from store.structures.tables.config_file import JSON_FILES, read_config_file, write_config_file
 from store.structures.tables.consumer_offsets import OFFSET_FILES, OFFSET_TABLES
 from store.structures.tables.fastjson import Json, write_fastjson
@@ -39,8 +38,8 @@ from store.verbs.queue_ends import queue_ends
 from store.verbs.rebuild.delay_offsets import plan_delay_offsets
 
 TOPICS = "topics.json"
-_MADE_ANEW = ("timercheck", "timermetrics")
-_COPIED = ("compaction", IDENTITY)
+_MADE_ANEW = tuple(name for one in STRUCTURES for name in one.made_anew)
+_COPIED = tuple(name for one in STRUCTURES for name in one.copied)
 Ends = Mapping[tuple[str, int], tuple[int, int]]
 """Minimum and maximum of each queue."""
 
@@ -64,8 +63,8 @@ class ConfigTables:
     def __init__(self, source: StoreLayout | None, target: StoreLayout, line: BrokerLine, fs: Filesystem) -> None:
         self._source, self._target, self.line, self._fs = source, target, line, fs
         self._rows: dict[str, BroughtFile] = {}
-        self.are_queues_simple = source is not None and has_rocksdb_queues(source, fs)
-        """In a RocksDB, records of batch queues have no INNER_BASE: in files their queues must be simple ones."""
+        self.are_queues_simple = source is not None and has_database(source, fs)
+        """In a database, records of several messages have no INNER_BASE: in files their queues must be simple ones."""
 
     @property
     def rows(self) -> list[BroughtFile]:

@@ -59,7 +59,7 @@ class LogCoverage:
         self._skipped: list[Skipped] = []
 
     def add_run(self, found: SalvagedRun) -> None:
-        """Covers the records, and the headers of DLedger entries between them."""
+        """Covers the records, and the headers of a group's entries between them."""
         position = found.run.end - found.run.file_start
         self._add(_Covered(found.run.start, found.run.end, found.file, position))
 

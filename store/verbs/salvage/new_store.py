@@ -128,7 +128,7 @@ def _write(
         # A 5.x broker leaves this file at every start; without a trace of 5.x the store would be read as one of 4.9.
         fs.create_file(root / "abort.bak", 0)
     tables.copy()
-    # Queue files need no RocksDB, and a broker reads them without a setting.
+    # Queue files need no database, and a broker reads them without a setting.
     config = config.with_settings({"storeType": "default"})
     rebuild_locally(str(root), root, config, RebuildScope(index=config.writes_index_files), clock=clock, fs=fs)
     page = CheckpointPage(physic_ms=writer.last_ms, logics_ms=writer.last_ms)
@@ -150,7 +150,7 @@ def _publish(staged: StoreLayout, root: Path, fs: Filesystem) -> None:
 
 
 def _records_of(run: Run) -> memoryview:
-    """Joins the bytes of a run's records, without the headers of DLedger entries between them."""
+    """Joins the bytes of a run's records, without the headers of a group's entries between them."""
     position, size = run.columns.position, run.columns.size
     start, stop = int(position[0]), int(position[-1] + size[-1])
     if stop - start == int(size.sum()):

@@ -11,7 +11,7 @@ import numpy as np
 from store.config import StoreConfig
 from store.errors import NotAStore
 from store.files.filesystem import Entry, Filesystem
-from store.files.segment_folders import find_dledgers
+from store.files.segment_folders import find_member_logs
 from store.files.store_reader import StoreReader
 from store.layout import parse_segment_name
 from store.opened.detect import infer_config, make_layout
@@ -44,9 +44,9 @@ def config_of(path: Path, settings: Mapping[str, str], fs: Filesystem, logs: Seq
 
 
 def is_store_root(path: Path, fs: Filesystem) -> bool:
-    """Whether the folder holds a commit log's folder, or a DLedger log."""
+    """Whether the folder holds a commit log's folder, or a group's log."""
     found = fs.look_at(path / "commitlog")
-    return (found is not None and found.is_folder) or bool(find_dledgers(path, fs))
+    return (found is not None and found.is_folder) or bool(find_member_logs(path, fs))
 
 
 def _files_at(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[Entry]:
@@ -63,8 +63,8 @@ def _files_at(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[Ent
         return [found]
     if logs and not any(map(fs.look_at, logs)):
         raise NotAStore("no such file or folder", file=logs[0])
-    dledgers = find_dledgers(path, fs)
-    inside = [path / "commitlog", *(one / "data" for one in dledgers)] if is_store_root(path, fs) else [path]
+    members = find_member_logs(path, fs)
+    inside = [path / "commitlog", *(one / "data" for one in members)] if is_store_root(path, fs) else [path]
     entries = [entry for folder in logs or inside for entry in fs.list_folder(folder)]
     return sorted((entry for entry in entries if entry.is_file and entry.size), key=lambda one: one.path)
 
