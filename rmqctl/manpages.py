@@ -1,4 +1,4 @@
-"""Writes the manual pages: rmqctl(1), a page per command, and rmqstore(5).
+"""Writes the manual pages: a page per command, rmqstore(5), and section 7 from man/*.md.
 
     python -m rmqctl.manpages man/
 
@@ -20,6 +20,7 @@ from rmqctl import exit_codes
 from rmqctl.app import app
 from rmqctl.commands import COMMANDS, PANELS, CommandPlace
 from rmqctl.glossary import TERMS
+from rmqctl.markdown_pages import markdown_pages
 from rmqctl.store_manpage import roff, store_page
 from store import __version__
 
@@ -27,7 +28,7 @@ from store import __version__
 def write_pages(folder: Path) -> list[Path]:
     """Writes every page below `folder` and gives their paths."""
     written = []
-    for name, text in pages().items():
+    for name, text in pages(folder).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -35,13 +36,14 @@ def write_pages(folder: Path) -> list[Path]:
     return written
 
 
-def pages() -> dict[str, str]:
-    """Every page by its path below man/."""
+def pages(folder: Path) -> dict[str, str]:
+    """Every page by its path below man/, the folder with the Markdown of some."""
     root = typer.main.get_command(app)
     found = {
         "man1/rmqctl.1": _root_page(root),
         "man5/rmqstore.5": store_page(__version__),
         "man7/rmqctl-glossary.7": _glossary_page(),
+        **markdown_pages(folder),
     }
     for place in COMMANDS:
         found[f"man1/{_page_name(place.path)}.1"] = _command_page(place, _find(root, place.path))

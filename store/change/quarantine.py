@@ -43,12 +43,12 @@ class UndoReport:
 
 
 def undo(
-    root: Path,
+    root: str | Path,
     change_id: str,
     *,
     quarantine: Path | None = None,
     force: bool = False,
-    fs: Filesystem,
+    fs: Filesystem | None = None,
     elsewhere: Sequence[Path] = (),
 ) -> UndoReport:
     """Restores the store to its state before the change.
@@ -58,7 +58,8 @@ def undo(
     BadRequest for an unknown or already undone id; when the store has changed since (unless `force`); and when records
     were written since over bytes that the change had patched.
     """
-    journal = Journal.load(root, change_id, quarantine or quarantine_folder(root), fs, elsewhere)
+    root = Path(root)
+    journal = Journal.load(root, change_id, quarantine or quarantine_folder(root), fs or Filesystem(), elsewhere)
     journal.require_kept_sound()
     if journal.state == "undone":
         raise BadRequest(f"{change_id} was undone already")

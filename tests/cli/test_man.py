@@ -10,7 +10,7 @@ from rmqctl.commands import COMMANDS
 from rmqctl.manpages import pages
 
 MAN = Path(__file__).resolve().parents[2] / "man"
-PAGES = pages()
+PAGES = pages(MAN)
 
 
 @pytest.mark.parametrize("name", PAGES)

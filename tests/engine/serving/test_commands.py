@@ -72,11 +72,11 @@ def test_a_store_is_served_from_an_empty_folder_to_the_stop(root: Path) -> None:
     assert not (root / ".rmqctl" / "control.sock").exists()
 
 
-def test_the_program_of_the_readme_puts_and_ends_a_transaction_at_a_served_store(root: Path) -> None:
-    readme = (REPOSITORY / "README.md").read_text("utf-8")
-    (program,) = re.findall(r"```python\n(.*?StoreClient.*?)```", readme, re.DOTALL)
+def test_the_program_of_the_library_page_puts_and_ends_a_transaction_at_a_served_store(root: Path) -> None:
+    page = (REPOSITORY / "man/rmqctl-library.md").read_text("utf-8")
+    (program,) = re.findall(r"```python\n((?:(?!```).)*?StoreClient.*?)```", page, re.DOTALL)
     with serving(root) as process:
-        exec(compile(program.replace("/tmp/store", str(root)), "README.md", "exec"), {})
+        exec(compile(program.replace("/tmp/store", str(root)), "rmqctl-library.md", "exec"), {})
         rows = [rmqctl("get", topic, "-f", "json", store=root).json["messages"] for topic in ("OrderTopic", "Payments")]
         assert [(row["body"], row["keys"], row["queue_offset"]) for found in rows for row in found] == [
             (b64encode(b"hello").decode(), ["order-4711"], 0), (b64encode(b"42").decode(), [], 0),

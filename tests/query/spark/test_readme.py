@@ -1,4 +1,4 @@
-"""README's walk-through for a notebook: its cells run as printed, and print what is printed below them."""
+"""The walk-through of man/rmqctl-spark.md: its cells run as printed, and print what is printed below them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ CELL = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
 
 def cells() -> list[tuple[str, str]]:
     """Source and output of every cell, with the store where this test has it."""
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    notebook = text[text.index("## Stores of any size") :]
+    text = (REPOSITORY / "man/rmqctl-spark.md").read_text(encoding="utf-8")
+    notebook = text[text.index("## In a notebook") :]
     return CELL.findall(notebook.replace("/tmp/try/aborted/store", str(golden("aborted").store)))
 
 
@@ -39,7 +39,7 @@ def test_the_walk_through_runs_as_printed(spark: Any, monkeypatch: pytest.Monkey
     for source, output in cells():
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            exec(compile(source, "README.md", "exec"), names)
+            exec(compile(source, "rmqctl-spark.md", "exec"), names)
         assert printed(out.getvalue()) == printed(output), source
     (plot,) = plots
     assert plot["bytes"].sum() == 43356 + 42148 + 41656 + 4490
