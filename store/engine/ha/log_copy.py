@@ -54,7 +54,7 @@ class LogCopy:
         self._fs = fs
         self._lock = StoreLock(self._layout.lock, fs)
         self._file: Descriptor | None = None
-        self._file_start = 0
+        self._file_start: int
         self.first = self.end = self.durable = self._old_end = 0
         self._made = _prepare(self._layout, fs)
         self._lock.acquire()

@@ -52,7 +52,7 @@ class AutoSwitchLink(MasterLink):
         stall_s: float,
         epochs: EpochFile,
         copy_end: Callable[[], int],
-        from_last_segment: bool = False,
+        from_last_segment: bool,
     ) -> None:
         super().__init__(address, stall_s=stall_s)
         self._epochs = epochs

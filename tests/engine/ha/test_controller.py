@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import socket
 import zlib
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from store import open_store
 from store.engine.ha import switch_link
-from store.engine.ha.epochs import Epoch, consistent_end, decode_epochs, encode_epochs
+from store.engine.ha.epochs import Epoch, EpochFile, consistent_end, decode_epochs, encode_epochs
+from store.engine.ha.link import Address
+from store.engine.ha.switch_link import AutoSwitchLink
+from store.errors import LinkLost, ReplicationError
+from store.files.filesystem import Filesystem
 from tests.cli.running import Run, rmqctl
 from tests.support.fake_controller import FakeController
 from tests.support.fake_master import FakeMaster, honest
@@ -142,7 +148,59 @@ def test_the_file_has_a_count_a_crc_and_a_line_for_each_epoch() -> None:
     assert decode_epochs(b"1\n0\n1-0\n") == [(1, 0)]
 
 
-@pytest.mark.parametrize("data", [b"", b"1\n0\n", b"2\n0\n1-0\n", b"1\n7\n1-0\n", b"1\n0\n1:0\n", b"x\n0\n"])
+@pytest.mark.parametrize("data", [b"0\nx\n", b"x\n0\n", b"0\n0"])
+def test_a_count_and_a_crc_come_first(data: bytes) -> None:
+    with pytest.raises(ValueError, match="no count and CRC in the first two lines"):
+        decode_epochs(data)
+
+
+def test_the_file_before_is_kept_and_a_leftover_is_in_no_ones_way(tmp_path: Path) -> None:
+    (tmp_path / "epochFileCheckpoint.tmp").write_bytes(b"from a run that was killed, and longer than an epoch file")
+    noted = [Epoch(1, 0), Epoch(2, 10), Epoch(3, 20)]
+    for epoch in noted:
+        EpochFile(tmp_path, Filesystem()).note(epoch)
+    files = {path.name: decode_epochs(path.read_bytes()) for path in tmp_path.iterdir()}
+    assert files == {"epochFileCheckpoint": noted, "epochFileCheckpoint.bak": noted[:2]}
+
+
+@pytest.mark.parametrize("epoch", [Epoch(1, 20), Epoch(2, 10), Epoch(1, 10), Epoch(0, 30), Epoch(3, 5)])
+def test_an_epoch_is_noted_once_and_in_order_alone(epoch: Epoch, tmp_path: Path) -> None:
+    file = EpochFile(tmp_path, Filesystem())
+    file.note(Epoch(1, 10))
+    file.note(epoch)
+    assert file.entries == [(1, 10)]
+
+
+@pytest.mark.parametrize(("count", "is_taken"), [(0, True), (1000, True), (1001, False)])
+def test_a_master_may_have_a_thousand_epochs(
+    count: int, is_taken: bool, master_store: Path, log_end: int, tmp_path: Path
+) -> None:
+    epochs = [(number, number) for number in range(count)]
+    with FakeController(master_store, log_end, epochs) as master:
+        table, refused = (
+            EpochFile(tmp_path, Filesystem()),
+            pytest.raises(ReplicationError, match="answers the handshake"),
+        )
+        with nullcontext() if is_taken else refused:
+            AutoSwitchLink(
+                Address.parse(master.address), stall_s=60, epochs=table, copy_end=lambda: 0, from_last_segment=False
+            ).close()
+
+
+def test_a_master_that_does_not_shake_hands_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(switch_link, "HANDSHAKE_TIMEOUT_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = Address(*server.getsockname())
+        with pytest.raises(LinkLost, match=r"did not answer the handshake in 0\.1 s"):
+            AutoSwitchLink(
+                address, stall_s=60, epochs=EpochFile(tmp_path, Filesystem()), copy_end=lambda: 0,
+                from_last_segment=False,
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"1\n0\n", b"2\n0\n1-0\n", b"1\n7\n1-0\n", b"1\n0\n1:0\n", b"x\n0\n", b"1\n0", b"1"]
+)
 def test_a_damaged_file_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError):
         decode_epochs(data)

@@ -7,6 +7,7 @@ import os
 import resource
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -24,9 +25,14 @@ class Server(socket.socket):
     """A listening socket whose next `failures` accepts fail."""
 
     failures = 0
+    ended_after_s = 0.0
 
     def accept(self) -> tuple[socket.socket, object]:
-        connection, address = super().accept()
+        try:
+            connection, address = super().accept()
+        except OSError:
+            time.sleep(self.ended_after_s)
+            raise
         if self.failures:
             self.failures -= 1
             connection.close()
@@ -46,8 +52,10 @@ class Echo:
         self.reasons: list[str] = []
         self.listener = Listener("echo port", self.server, self._serve, limits, b"busy")
         self.clients = ExitStack()
+        self.peers: list[Peer] = []
 
     def _serve(self, peer: Peer) -> None:
+        self.peers.append(peer)
         # A request that comes behind the listener's end resets the connection.
         with suppress(ConnectionError):
             while request := peer.connection.recv(1):
@@ -221,6 +229,7 @@ def test_what_is_not_the_protocol_ends_its_connection_and_a_defect_is_told_of() 
             "the echo port ended a connection by a defect: KeyError('a defect')"
         ]
         assert eventually(lambda: made.listener.connection_count == 0)
+        assert eventually(lambda: [peer.connection.fileno() for peer in made.peers] == [-1, -1])
         assert is_open(made.connect())
 
 
@@ -229,9 +238,10 @@ def test_the_stop_lets_a_request_under_way_be_answered() -> None:
         client = made.connect(WORK)
         assert eventually(lambda: [one.waiting_since for one in made.listener._peers] == [None])
         steps: list[str] = []
+        made.server.ended_after_s = 0.1
 
         def before_end() -> None:
-            steps.append("none is accepted")
+            steps.append("accepts" if any(one.is_alive() for one in made.listener._threads) else "none is accepted")
             made.done.set()
 
         made.listener.stop(before_end)

@@ -9,12 +9,13 @@ import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from store import open_store
 from store.engine.ha.link import Address
-from store.engine.ha.master import CommitLogSource, HAMaster, MasterOptions, Replication
+from store.engine.ha.master import CommitLogSource, HAMaster, MasterOptions, Replication, SlaveState
 from tests.cli.running import Run, rmqctl
 from tests.support.fake_master import log_of
 from tests.support.refstore import free_port, wait_for
@@ -132,6 +133,31 @@ def test_a_slave_too_far_behind_does_not_count_as_available(master: HAMaster) ->
     assert master.wait_for_slave(SIZE) is Replication.TIMEOUT
     slave.report(SIZE)
     assert master.wait_for_slave(SIZE, 60) is Replication.OK
+
+
+def test_slaves_are_listed_by_address_with_what_they_have(master: HAMaster) -> None:
+    end = master.log.max_offset
+    slaves: list[Any] = [Slave(master, first) for first in (10, end)]
+    slaves.append(socket.create_connection(master.address, 60))
+    sockets = [getattr(one, "_socket", one) for one in slaves]
+    acknowledged = {str(Address(*one.getsockname())): have for one, have in zip(sockets, (10, end, 0), strict=True)}
+    rows = [SlaveState(name, have, end - have) for name, have in sorted(acknowledged.items())]
+    assert eventually(lambda: master.slaves() == rows)
+    assert all(one._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for one in master._connections)
+
+
+@pytest.mark.parametrize(("from_end", "most", "size"), [(2, 9, 2), (2, 1, 1), (1, 9, 1), (0, 9, None), (-1, 9, None)])
+def test_a_log_is_read_up_to_its_end(from_end: int, most: int, size: int | None, master: HAMaster) -> None:
+    data = master.log.read(master.log.max_offset - from_end, most)
+    assert (None if data is None else len(data)) == size
+
+
+def test_a_connection_without_more_to_send_sleeps(master: HAMaster, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[int] = []
+    monkeypatch.setattr(master.log, "read", lambda log_offset, most: reads.append(log_offset))
+    slave = Slave(master, 1)
+    assert [slave.frame(), slave.frame()] == [(1, b""), (1, b"")]
+    assert 2 <= len(reads) <= 20
 
 
 def test_a_port_in_use_is_an_io_error(store: Path, master: HAMaster) -> None:
