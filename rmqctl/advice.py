@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rmqctl.context import Session
 
 SALVAGE, CUT, QUEUES, INDEX = "salvage --to NEWSTORE", "truncate-dirty", "rebuild --queues", "rebuild --index"
-TIMER, COMPACTION, CHECKPOINT = "timer rebuild", "compaction mend", "checkpoint rewrite"
+TIMER, COMPACTION, CHECKPOINT = "rebuild timer", "rebuild compaction", "checkpoint rewrite"
 COMMANDS = {
     # Kinds of findings. Where a cut would lose what a salvage keeps, the salvage comes first.
     "bad-crc": (SALVAGE, CUT),
@@ -118,7 +118,7 @@ _STEPS = (
     Step(TIMER, "reads the whole log", can_be_undone=True),
     Step(COMPACTION, "reads the files concerned", can_be_undone=True),
     Step(CHECKPOINT, "reads the newest segments", can_be_undone=True),
-    Step("config rebuild-topics", "reads the whole log", can_be_undone=True),
+    Step("rebuild topics", "reads the whole log", can_be_undone=True),
 )
 """The order of a plan: what shows, what keeps, then the log, what is built from it, and tables. Other commands look."""
 

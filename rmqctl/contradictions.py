@@ -73,11 +73,17 @@ PAIRS: Mapping[str, Pairs] = {
         ("--keep-offsets", "--map", "no record gets another log offset"),
     ),
     "diff": (("A", "--store", "A and B are the stores that are compared"),),
-    "receive": (("--to", "--store", "--to is the store"),),
+    "replicate pull": (("--to", "--store", "--to is the store"),),
     "export": (("--no-body", "--stored-body", "no body is written"), *_IN_PROCESS),
     "sql": _IN_PROCESS,
     "usage": _IN_PROCESS,
-    "audit": _IN_PROCESS,
+    "check": (
+        ("--fleet", "--max-seconds --from", "each of the stores is checked as a whole"),
+        ("--master", "--max-seconds --from", "Spark checks a store as a whole"),
+        ("--remote", "--max-seconds --from", "Spark checks a store as a whole"),
+        ("--engine spark", "--max-seconds --from", "Spark checks a store as a whole"),
+        *_IN_PROCESS,
+    ),
     "transaction resolve": (("--commit", "--rollback", "they say the opposite"),),
 }
 CHANGING: Pairs = (

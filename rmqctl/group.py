@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from rmqctl.commands import COMMANDS, FOREIGN, GROUPS, PANELS, CommandPlace
+from rmqctl.commands import ALIASES, COMMANDS, FOREIGN, GROUPS, PANELS, CommandPlace
 from rmqctl.contradictions import refuse_contradictions
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _refuse_second_store(command: Any, ctx: Any, words: list[str]) -> None:
         return
     order = command.make_parser(ctx).parse_args(list(words))[2]
     if sum("--store" in parameter.opts and not parameter.multiple for parameter in order) > 1:
-        takers = "sql, usage, export and audit take several, behind the command's name"
+        takers = "sql, usage, export and check take several, behind the command's name"
         raise typer.BadParameter(f"given twice, and one store is taken here; {takers}", param_hint="--store")
 
 
@@ -80,7 +81,12 @@ def _copied(option: Any) -> Any:
 
 
 class Command(_TakesGlobals, TyperCommand):
-    """One command."""
+    """One command.
+
+    commands  those that a word behind its name means instead, as `rebuild timer`
+    """
+
+    commands: Mapping[str, Any] = {}
 
     def invoke(self, ctx: Context) -> object:
         refuse_contradictions(ctx)
@@ -140,7 +146,8 @@ class RootGroup(CommandGroup):
     """The commands of the application."""
 
     def __init__(self, *, commands: Any = None, **attributes: Any) -> None:
-        places = {place.path.split()[0]: place for place in COMMANDS}
+        places = {place.path.split()[0]: place for place in reversed(COMMANDS)}
+        places = {word: places[word] for word in dict.fromkeys(place.path.split()[0] for place in COMMANDS)}
         makers = {name: _maker(name, place) for name, place in places.items()}
         super().__init__(commands=LazyCommands(makers), summaries=lambda: _summaries(places), **attributes)
 
@@ -149,10 +156,14 @@ class RootGroup(CommandGroup):
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, ClickCommand | None, list[str]]:
+        args = next((known.split() + args[n:] for n in (2, 1) if (known := ALIASES.get(" ".join(args[:n])))), args)
         if args[0] not in self.commands and args[0].lower() in FOREIGN:
             commands = " or ".join(f"`rmqctl {words}`" for words in FOREIGN[args[0].lower()])
             ctx.fail(f"{args[0]} is a word of another tool; here {commands} does it")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if isinstance(command, Command) and rest and rest[0] in command.commands:
+            return f"{name} {rest[0]}", command.commands[rest[0]], rest[1:]
+        return name, command, rest
 
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
         summaries = self._summaries()
@@ -176,16 +187,25 @@ def _make_command(name: str, place: CommandPlace) -> Any:
     epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples) + f"\n\n{GLOBALS_NOTE}"
     single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     single.command(name, cls=Command, epilog=epilog, context_settings=CONTEXT_SETTINGS)(function)
-    return typer.main.get_command(single)
+    made: Any = typer.main.get_command(single)
+    made.commands = _members(place.path)
+    return made
+
+
+def _members(name: str) -> LazyCommands:
+    """The commands of two words that begin with this one."""
+    return LazyCommands({word: partial(_make_command, word, place) for word, place in _member_places(name).items()})
+
+
+def _member_places(name: str) -> dict[str, CommandPlace]:
+    return {place.path.split()[1]: place for place in COMMANDS if place.path.startswith(f"{name} ")}
 
 
 def _make_group(name: str) -> SubGroup:
-    members = {place.path.split()[1]: place for place in COMMANDS if place.path.startswith(f"{name} ")}
-    makers = {word: _maker(word, place) for word, place in members.items()}
     return SubGroup(
         name=name,
-        commands=LazyCommands(makers),
-        summaries=lambda: {word: place.summary() for word, place in members.items()},
+        commands=_members(name),
+        summaries=lambda: {word: place.summary() for word, place in _member_places(name).items()},
         help=GROUPS[name],
         epilog=GLOBALS_NOTE,
         no_args_is_help=True,

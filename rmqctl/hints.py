@@ -11,7 +11,7 @@ from pathlib import Path
 
 HINTS = {
     "no-store": "give the store's root folder with --store",
-    "store-is-file": "give the store's root folder; audit, check, dump, export, find, fingerprint, salvage, sql, "
+    "store-is-file": "give the store's root folder; check, dump, export, find, fingerprint, salvage, sql, "
     "timeline and usage take one segment file too",
     "unclean": "run `rmqctl recover --abnormal` first (with --dry-run to see what it does), or give --recover",
     "interrupted-change": "run `rmqctl undo {0}` first",
@@ -62,12 +62,12 @@ HINTS = {
     "lost-queue": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",
     "nameless-queue": "see where `rmqctl check` finds their records: no folder can have the name of this topic",
     "light-queue-poison-rocksdb": "start once with enableLmq=false and stop cleanly",
-    "compaction-files": "run `rmqctl compaction mend`",
-    "timer-length": "run `rmqctl timer rebuild`, or move the file away",
-    "timer-wheel-lost": "run `rmqctl timer rebuild`",
-    "timer-check-lost": "run `rmqctl timer rebuild`",
-    "timer-log-lost": "run `rmqctl timer rebuild`",
-    "timer-again": "run `rmqctl timer rebuild`",
+    "compaction-files": "run `rmqctl rebuild compaction`",
+    "timer-length": "run `rmqctl rebuild timer`, or move the file away",
+    "timer-wheel-lost": "run `rmqctl rebuild timer`",
+    "timer-check-lost": "run `rmqctl rebuild timer`",
+    "timer-log-lost": "run `rmqctl rebuild timer`",
+    "timer-again": "run `rmqctl rebuild timer`",
     "queue-database-elsewhere": "set useSeparateStorePathForRocksdbCQ to true for a database in consumequeue_rocksdb, "
     "to false for one in consumequeue, and move a second one out of the store",
     "message-database-broken": "move rocksdbstore away, and start with abort in the store where half messages are open",
@@ -87,8 +87,8 @@ HINTS = {
     "several-dledgers": "name one, as --set dLegerSelfId=n0",
     "record-at-queue-end": "run `rmqctl recover`, which dispatches it",
     # Tables under config/.
-    "rebuild-topics": "run `rmqctl config rebuild-topics`",
-    "restore-topics": "copy {0} over it, or run `rmqctl config rebuild-topics`",
+    "rebuild-topics": "run `rmqctl rebuild topics`",
+    "restore-topics": "copy {0} over it, or run `rmqctl rebuild topics`",
     "restore-table": "copy {0} over it",
     "write-table": "write it anew; no copy can be read",
     "remove-entry": "remove the entry",

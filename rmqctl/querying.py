@@ -171,7 +171,7 @@ class EmbeddedTables:
     def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
         from store.verbs.check import by_place, check_files
 
-        with self.session.progress("auditing") as bar:
+        with self.session.progress("checking") as bar:
             found = check_files(
                 self.readers[store],
                 options,
@@ -209,5 +209,5 @@ class SparkTables:
     def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
         from store.query.spark import audit_store
 
-        with self.session.progress("auditing", unit="tasks") as bar:
+        with self.session.progress("checking", unit="tasks") as bar:
             return audit_store(self.spark, store, options, bar.update)

@@ -90,27 +90,27 @@ COMMANDS = (
     CommandPlace("checkpoint rewrite", "checkpoint", "run_rewrite"),
     CommandPlace("check", "check"),
     CommandPlace("rebuild", "rebuild"),
+    CommandPlace("rebuild timer", "timer", "run_rebuild"),
+    CommandPlace("rebuild compaction", "compaction", "run_mend"),
+    CommandPlace("rebuild delay-offsets", "delay", "run_rewrite_offsets"),
+    CommandPlace("rebuild topics", "config", "run_rebuild_topics"),
     CommandPlace("salvage", "salvage"),
     CommandPlace("usage", "usage"),
     CommandPlace("timeline", "timeline"),
     CommandPlace("lag", "lag"),
     CommandPlace("diff", "diff"),
     CommandPlace("fingerprint", "fingerprint"),
-    CommandPlace("audit", "audit"),
     CommandPlace("sql", "sql"),
     CommandPlace("export", "export"),
-    CommandPlace("receive", "receive"),
-    CommandPlace("send", "send"),
+    CommandPlace("replicate pull", "replicate_pull"),
+    CommandPlace("replicate serve", "replicate_serve"),
     CommandPlace("serve", "serve"),
     CommandPlace("stats", "served", "run_stats"),
     CommandPlace("flush", "served", "run_flush"),
     CommandPlace("stop", "served", "run_stop"),
     CommandPlace("flush-bench", "flush_bench"),
     CommandPlace("delay show", "delay", "run_show"),
-    CommandPlace("delay rewrite-offsets", "delay", "run_rewrite_offsets"),
     CommandPlace("timer show", "timer", "run_show"),
-    CommandPlace("timer rebuild", "timer", "run_rebuild"),
-    CommandPlace("compaction mend", "compaction", "run_mend"),
     CommandPlace("transaction show", "transaction", "run_show"),
     CommandPlace("transaction resolve", "transaction", "run_resolve"),
     CommandPlace("filter show", "filter", "run_show"),
@@ -119,7 +119,6 @@ COMMANDS = (
     CommandPlace("schema", "schema"),
     CommandPlace("config check", "config", "run_check"),
     CommandPlace("config show", "config", "run_show"),
-    CommandPlace("config rebuild-topics", "config", "run_rebuild_topics"),
     CommandPlace("config reset-offsets", "config", "run_reset_offsets"),
     CommandPlace("config settings", "config", "run_settings"),
     CommandPlace("undo", "undo"),
@@ -128,11 +127,11 @@ COMMANDS = (
 )
 
 PANELS = {
-    "Look": ("info", "doctor", "check", "simulate", "lag", "usage", "report", "audit"),
+    "Look": ("info", "doctor", "check", "simulate", "lag", "usage", "report"),
     "Find and read": ("find", "get", "index-query", "sql", "dump", "stale", "timeline"),
-    "Repair": ("recover", "truncate-dirty", "rebuild", "salvage", "clean-expired", "checkpoint", "compaction"),
+    "Repair": ("recover", "truncate-dirty", "rebuild", "salvage", "clean-expired", "checkpoint"),
     "Write and serve": ("put", "serve", "stats", "flush", "stop", "flush-bench"),
-    "Copy and convert": ("export", "receive", "send", "diff", "fingerprint"),
+    "Copy and convert": ("export", "replicate", "diff", "fingerprint"),
     "Tables and settings": ("config", "delay", "timer", "transaction", "filter", "schema"),
     "Undo": ("undo", "quarantine"),
 }
@@ -156,13 +155,29 @@ FOREIGN = {
     "dump-log": ("dump commitlog",),
 }
 """Words of other tools in lower case, and the commands that do it. Source: mqadmin (4.9.8), Kafka's tools, Unix."""
+ALIASES = {
+    "rebuild queues": "rebuild --queues",
+    "rebuild index": "rebuild --index",
+    "audit": "check --fleet",
+    "compaction mend": "rebuild compaction",
+    "config rebuild-topics": "rebuild topics",
+    "delay rewrite-offsets": "rebuild delay-offsets",
+    "receive": "replicate pull",
+    "send": "replicate serve",
+    "timer rebuild": "rebuild timer",
+}
+"""Words that stand for others; help and completion show none of them."""
+FLEET_DOCUMENT = "audit"
+"""The document of `check --fleet`."""
+DOCUMENTS = (*(place.path for place in COMMANDS), FLEET_DOCUMENT)
+"""The JSON documents that have a schema, by their names in `rmqctl schema`."""
 
 GROUPS = {
     "config": "Show and mend a broker's settings and its tables",
     "checkpoint": "Show or rewrite the checkpoint",
     "delay": "Show what becomes of delayed messages",
-    "timer": "Show what becomes of timer messages, or rebuild their files",
-    "compaction": "Mend the surviving messages of compacted topics",
+    "timer": "Show what becomes of timer messages",
+    "replicate": "Copy a live broker's log, or serve a log to slaves",
     "transaction": "Show what became of transactions, or end one",
     "filter": "Show or change the SQL subscriptions of consumer groups",
     "quarantine": "List or purge what changing commands took away",

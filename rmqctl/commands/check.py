@@ -1,4 +1,4 @@
-"""check: the log against queues, index and checkpoint, on this machine."""
+"""check: the log against queues, index and checkpoint, of a store or a fleet."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqctl.advice import CUT, MENDING, WITHHELD, Fault, fault_of, mended_by, plan_of, say_plan
+from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove, Stores, stores_of
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.fleet import check_fleet
 from rmqctl.hints import hint_for
 from rmqctl.result import Facts, Result, Table
 from rmqctl.show import count, show_bytes
@@ -24,8 +26,10 @@ EXAMPLES = (
     "rmqctl --store /data/store check",
     "rmqctl --store /data/store check --sample 5 --max-seconds 60",
     "rmqctl --store /data/store --format jsonl check --from 107374182400",
+    "rmqctl check --store '/mnt/*/store'",
+    "rmqctl --store /data/store check --master 'local[8]'",
 )
-SEE_ALSO = ("recover", "rebuild", "audit", "simulate")
+SEE_ALSO = ("recover", "rebuild", "sql", "simulate")
 FILES = ("commitlog", "consumequeue", "index", "checkpoint")
 EXIT_CODES = {1: "Something was found."}
 COLUMNS = ("kind", "file", "offset", "topic", "queue_id", "count", "detail")
@@ -36,13 +40,20 @@ MaxSeconds = Annotated[float | None, typer.Option(min=0, metavar="S", help="Stop
 FromOffset = Annotated[
     int, typer.Option("--from", min=0, metavar="OFFSET", help="Begin at the segment that holds this log offset.")
 ]
+Fleet = Annotated[bool, typer.Option("--fleet", help="Check large stores; a --store may be several.")]
 
 
 def run(
     ctx: typer.Context,
+    stores: Stores = None,
     sample: Sample = 100,
     max_seconds: MaxSeconds = None,
     from_offset: FromOffset = 0,
+    fleet: Fleet = False,
+    engine: EngineOption = Engine.AUTO,
+    master: Master = None,
+    remote: Remote = None,
+    spark_above: SparkAbove = SPARK_ABOVE_GIB,
 ) -> Result:
     """Find damage in a store.
 
@@ -60,9 +71,16 @@ def run(
     A check that ran out of time says where to go on with --from. The two of them find what one alone would, but for a
     queue offset that does not follow the one before when that one's record is more than a segment back.
 
-    --store may be one segment file, which is checked alone.
+    --store may be one segment file, which is checked alone. Where it is several stores, and with --fleet, --master,
+    --remote or --engine spark, the findings of all of them are one list, with a count of each kind. On Spark every
+    queue, index file and segment is a task of its own.
     """
     session: Session = ctx.obj
+    given = stores_of(session, stores) if stores else []
+    if fleet or len(given) > 1 or master or remote or engine is Engine.SPARK:
+        return check_fleet(session, stores, sample, COLUMNS, (engine, master, remote, spark_above))
+    for store in given:
+        session.take_options({"store": store})
     if sample == 100 and not from_offset:
         session.store.read_early("index", "commitlog")
 

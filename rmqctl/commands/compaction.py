@@ -10,9 +10,9 @@ from rmqctl.result import Result
 from rmqctl.staged import locked, staging
 
 EXAMPLES = {
-    "compaction mend": (
-        "rmqctl --store /data/store compaction mend --dry-run",
-        "rmqctl --store /data/store compaction mend --yes",
+    "rebuild compaction": (
+        "rmqctl --store /data/store rebuild compaction --dry-run",
+        "rmqctl --store /data/store rebuild compaction --yes",
     ),
 }
 SEE_ALSO = ("check", "get")
@@ -44,4 +44,4 @@ def run_mend(
         locked(session, take=not dry_run) as (layout, fs),
         staging(layout, fs, "compaction", dry_run=dry_run) as folder,
     ):
-        return run_change(session, "compaction mend", plan_compaction_mend(layout, fs, folder), consent)
+        return run_change(session, "rebuild compaction", plan_compaction_mend(layout, fs, folder), consent)

@@ -33,9 +33,9 @@ EXAMPLES = {
         "rmqctl --store /data/store --format json config check",
     ),
     "config show": ("rmqctl --store /data/store config show consumerOffset", "rmqctl --store /data/store config show"),
-    "config rebuild-topics": (
-        "rmqctl --store /data/store config rebuild-topics --dry-run",
-        "rmqctl --store /data/store config rebuild-topics --yes",
+    "rebuild topics": (
+        "rmqctl --store /data/store rebuild topics --dry-run",
+        "rmqctl --store /data/store rebuild topics --yes",
     ),
     "config reset-offsets": (
         "rmqctl --store /data/store config reset-offsets billing --topic Orders --to -2h --dry-run",
@@ -184,7 +184,7 @@ def run_rebuild_topics(
                 layout, reader, line, fs, staging=folder, now_ms=now_ms, on_progress=bar.update
             )
             facts = {"topics": [asdict(entry) for entry in entries]}
-            return run_change(session, "config rebuild-topics", change, consent, facts)
+            return run_change(session, "rebuild topics", change, consent, facts)
 
 
 def run_reset_offsets(

@@ -22,9 +22,9 @@ EXAMPLES = {
         "rmqctl --store /data/store delay show",
         "rmqctl --store /data/store delay show --level 3 --at +10m --state due",
     ),
-    "delay rewrite-offsets": (
-        "rmqctl --store /data/store delay rewrite-offsets --dry-run",
-        "rmqctl --store /data/store delay rewrite-offsets --yes",
+    "rebuild delay-offsets": (
+        "rmqctl --store /data/store rebuild delay-offsets --dry-run",
+        "rmqctl --store /data/store rebuild delay-offsets --yes",
     ),
 }
 SEE_ALSO = ("transaction show", "get")
@@ -88,7 +88,7 @@ def run_rewrite_offsets(
 
     with planning(session, consent, "delay") as opened:
         change = plan_delay_offsets(opened, session.environment.clock_ms())
-        return run_change(session, "delay rewrite-offsets", change, consent)
+        return run_change(session, "rebuild delay-offsets", change, consent)
 
 
 def _row(message: DelayedMessage) -> dict[str, Any]:

@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "rmqctl --store /data/store rebuild --dry-run",
-    "rmqctl --store /data/store rebuild --queues --topic Orders --queue 3 --yes",
+    "rmqctl --store /data/store rebuild queues --topic Orders --queue 3 --yes",
+    "rmqctl --store /data/store rebuild timer --dry-run",
     "rmqctl --store /data/store rebuild --engine spark --master 'local[8]' --yes",
 )
-SEE_ALSO = ("check", "recover", "undo")
+SEE_ALSO = (
+    "check", "rebuild compaction", "rebuild delay-offsets", "rebuild timer", "rebuild topics", "recover", "undo"
+)  # fmt: skip
 _ADVICE = "no queue shows them afterwards, and `rmqctl salvage --to NEWSTORE` copies them"
 FILES = ("commitlog", "consumequeue", "index", "lock", ".rmqctl")
 
@@ -64,6 +67,10 @@ def run(
 
     Everything is built in a staging folder and published by rename under the store's lock; the old files go to
     quarantine. Without --queues and --index both are built; with --topic or --queue the queues alone.
+
+    A word behind the command's name rebuilds one thing: `queues` and `index` as the options do, and, with options of
+    their own, `timer` (timerwheel, timerlog, timercheck), `compaction` (the messages of compacted topics),
+    `delay-offsets` (delayOffset.json) and `topics` (topics.json); `rmqctl rebuild timer --help` tells.
     """
     session: Session = ctx.obj
     if queue is not None and topic is None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rmqctl.commands import COMMANDS
+from rmqctl.commands import ALIASES, DOCUMENTS
 from rmqctl.context import Session
 from rmqctl.exit_codes import OK
 from rmqctl.output import Format
@@ -24,7 +24,7 @@ SEE_ALSO = ("get", "check")
 
 
 def _complete(incomplete: str) -> list[str]:
-    return [place.path for place in COMMANDS if place.path.startswith(incomplete)]
+    return [path for path in DOCUMENTS if path.startswith(incomplete)]
 
 
 def run(
@@ -45,14 +45,14 @@ def run(
     from rmqctl.schema import load_schema
 
     session: Session = ctx.obj
-    paths = [place.path for place in COMMANDS]
     if not words:
-        rows = [{"command": path, "schema": Result(path).schema} for path in paths]
+        rows = [{"command": path, "schema": Result(path).schema} for path in DOCUMENTS]
         return Result("schema", {}, [Table("schemas", rows)])
+    known = {one.replace("-", " "): one for one in DOCUMENTS}
+    known = {old.replace("-", " "): new for old, new in ALIASES.items() if new in DOCUMENTS} | known
     path = " ".join(words).replace("-", " ")
-    known = {one.replace("-", " "): one for one in paths}
     if path not in known:
-        raise typer.BadParameter(f"no command is called {' '.join(words)!r}{did_you_mean(' '.join(words), paths)}")
+        raise typer.BadParameter(f"no command is called {' '.join(words)!r}{did_you_mean(' '.join(words), DOCUMENTS)}")
     schema: dict[str, Any] = load_schema(known[path])
     given, stdout = session.options.format, session.environment.stdout
     if given not in (Format.AUTO, Format.JSON, Format.JSONL):

@@ -23,7 +23,7 @@ EXAMPLES = (
     "rmqctl --store /tmp/store serve --ha-listen 10912 --metrics 9404",
     "rmqctl --store /tmp/store serve --no-clean --set flushDiskType=SYNC_FLUSH",
 )
-SEE_ALSO = ("put", "get", "stats", "flush", "stop", "receive")
+SEE_ALSO = ("put", "get", "stats", "flush", "stop", "replicate pull")
 FILES = ("commitlog", "consumequeue", "index", "checkpoint", "abort", "lock")
 # A signal that the system hands to another thread doesn't end the main thread's wait.
 _LOOK_FOR_SIGNALS_S = 0.5

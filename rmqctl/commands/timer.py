@@ -23,9 +23,9 @@ EXAMPLES = {
         "rmqctl --store /data/store timer show",
         "rmqctl --store /data/store timer show --topic Orders --at +10m --overdue",
     ),
-    "timer rebuild": (
-        "rmqctl --store /data/store timer rebuild --dry-run",
-        "rmqctl --store /data/store timer rebuild --yes",
+    "rebuild timer": (
+        "rmqctl --store /data/store rebuild timer --dry-run",
+        "rmqctl --store /data/store rebuild timer --yes",
     ),
 }
 SEE_ALSO = ("delay show", "check")
@@ -107,7 +107,7 @@ def run_rebuild(
 
     with planning(session, consent, "timer") as opened:
         change = plan_timer_rebuild(opened, roll_window_slots=roll_window)
-        return run_change(session, "timer rebuild", change, consent)
+        return run_change(session, "rebuild timer", change, consent)
 
 
 def _row(message: TimerMessage) -> dict[str, Any]:

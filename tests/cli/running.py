@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema_rs
 
 from rmqctl.app import main
-from rmqctl.commands import COMMANDS
+from rmqctl.commands import DOCUMENTS
 from rmqctl.environment import Environment
 from rmqctl.exit_codes import INTERRUPTED
 from rmqctl.schema import load_schema
@@ -78,7 +78,7 @@ class Keyboard(io.BytesIO):
 def validator(name: str) -> jsonschema_rs.Validator:
     """For documents of the schema `name`, as rmqctl.get/1; compiled, as some documents have thousands of rows."""
     command = name.removeprefix("rmqctl.").split("/")[0]
-    path = next(place.path for place in COMMANDS if place.path.replace(" ", "-") == command)
+    path = next(path for path in DOCUMENTS if path.replace(" ", "-") == command)
     return jsonschema_rs.validator_for(load_schema(path))
 
 

@@ -19,12 +19,12 @@ VALUES = {
     "--offset": "--offset 3", "--log-offset": "--log-offset 3", "--flag": "--flag 1",
     "--delay-level": "--delay-level 1",
     "--transaction": "--transaction commit", "--body": "--body hex", "--property": "--property a=b",
-    "--spark-above": "--spark-above 5", "--last": "--last 2",
+    "--spark-above": "--spark-above 5", "--last": "--last 2", "--max-seconds": "--max-seconds 2", "--from": "--from 2",
 }  # fmt: skip
 """How a command line gives an option; the others are flags, or take a text."""
 END = "leave out one of them (see rmqctl"
 NEEDED = {
-    "receive": "127.0.0.1:1",
+    "replicate pull": "127.0.0.1:1",
     "config reset-offsets": "G --topic T --to first",
     "transaction resolve": "ID",
     "export": "--to -",
@@ -78,7 +78,7 @@ REFUSED = {
     "diff one two --store three": ("A", "--store"),
     "--store three diff one two": ("A", "--store"),
     "salvage one --store three": ("SOURCE", "--store"),
-    "receive 127.0.0.1:1 --to one --store two": ("--to", "--store"),
+    "replicate pull 127.0.0.1:1 --to one --store two": ("--to", "--store"),
     "get T --max 2 --follow": ("--max", "--follow"),
     "get T --msg-id 00": ("TOPIC", "--msg-id"),
     "--color always info --no-color": ("--color always", "--no-color"),

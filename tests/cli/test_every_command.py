@@ -50,29 +50,28 @@ LINES = {
     "lag": "lag",
     "diff": "diff STORE OTHER",
     "fingerprint": "fingerprint",
-    "audit": "audit",
     "sql": 'sql "select * from messages limit 5"',
     "export": "export --to OUT/NEW --as csv",
     "flush-bench": "flush-bench --messages 20 --mode async",
     "delay show": "delay show",
-    "delay rewrite-offsets": "delay rewrite-offsets --dry-run",
+    "rebuild delay-offsets": "rebuild delay-offsets --dry-run",
     "timer show": "timer show",
-    "timer rebuild": "timer rebuild --dry-run",
+    "rebuild timer": "rebuild timer --dry-run",
     "transaction show": "transaction show",
     "transaction resolve": "transaction resolve 0 --commit --dry-run",
-    "compaction mend": "compaction mend --dry-run",
+    "rebuild compaction": "rebuild compaction --dry-run",
     "schema": "schema",
     "config check": "config check",
     "config show": "config show",
-    "config rebuild-topics": "config rebuild-topics --dry-run",
+    "rebuild topics": "rebuild topics --dry-run",
     "config reset-offsets": "config reset-offsets nobody --topic TopicA --to first --dry-run",
     "config settings": "config settings",
     "undo": "undo 20260101T000000.000-recover",
     "quarantine list": "quarantine list",
     "quarantine purge": "quarantine purge --yes",
     # Without a master, a slave or a process that serves the store these end at once.
-    "receive": "receive no-address --to OUT/NEW",
-    "send": "send --listen no-address",
+    "replicate pull": "replicate pull no-address --to OUT/NEW",
+    "replicate serve": "replicate serve --listen no-address",
     "serve": "serve --metrics no-address",
     "stats": "stats",
     "flush": "flush",
@@ -82,12 +81,12 @@ LINES = {
     "filter unregister": "filter unregister GROUP",
 }
 REFUSED = (
-    "truncate-dirty", "transaction resolve", "undo", "receive", "send", "serve", "stats", "flush", "stop",
-    "filter register", "filter unregister", "config reset-offsets",
+    "truncate-dirty", "transaction resolve", "undo", "replicate pull", "replicate serve", "serve", "stats",
+    "flush", "stop", "filter register", "filter unregister", "config reset-offsets",
 )  # fmt: skip
 WITHOUT_ROWS = (
-    "doctor", "stale", "checkpoint rewrite", "check", "lag", "audit", "delay rewrite-offsets", "timer show",
-    "transaction show", "compaction mend", "config check", "config show", "quarantine list", "filter show",
+    "doctor", "stale", "checkpoint rewrite", "check", "lag", "rebuild delay-offsets", "timer show",
+    "transaction show", "rebuild compaction", "config check", "config show", "quarantine list", "filter show",
 )  # fmt: skip
 """Commands that have no row to give of the store: it is sound, and has no groups, timers and tables."""
 WITHOUT_NUMBERS = ("put", "simulate", "fingerprint", "schema", "config settings", "quarantine list")
@@ -96,8 +95,8 @@ ABSENT_IN = {Format.JSONL: WITHOUT_ROWS, Format.PROMETHEUS: WITHOUT_NUMBERS}
 ABSENT_IS_EMPTY = ("config settings", "quarantine list")
 NEED_A_SERVER = ("stats", "flush", "stop", "filter register", "filter unregister")
 FORMS = [form for form in Format if form is not Format.AUTO]
-STORE_IS_NAMED = ("diff", "receive")
-NOT_OF_A_STORE = ("schema", "flush-bench", "put", "diff", "serve", "send", "receive")
+STORE_IS_NAMED = ("diff", "replicate pull")
+NOT_OF_A_STORE = ("schema", "flush-bench", "put", "diff", "serve", "replicate serve", "replicate pull")
 
 
 @pytest.fixture(scope="module")
@@ -235,9 +234,9 @@ def test_a_segment_size_that_does_not_fit_is_refused(line: str, store: Path) -> 
     assert "65536 bytes instead of 4096" in run.err
 
 
-@pytest.mark.parametrize("line", ["check", "audit"])
+@pytest.mark.parametrize("line", ["check", "check --fleet"])
 def test_a_segment_size_that_does_not_fit_is_a_finding_of_a_check(line: str, store: Path) -> None:
-    run = rmqctl("--quiet", "--set", "mappedFileSizeCommitLog=4096", "-f", "json", line, store=store)
+    run = rmqctl("--quiet", "--set", "mappedFileSizeCommitLog=4096", "-f", "json", *line.split(), store=store)
     assert (run.code, run.json["findings"][0]["kind"]) == (FINDINGS, "wrong-size")
 
 
@@ -356,3 +355,38 @@ def test_a_topic_in_chinese_is_itself_where_the_locale_is_ascii(tmp_path: Path) 
     assert done.stderr.startswith(b"warning: a broker refuses the topic ")
     assert "订单主题".encode("ascii", "backslashreplace") in done.stdout
     assert rmqctl("get", "订单主题", store=tmp_path / "存储").code == OK
+
+
+OLD_WORDS = {
+    "audit": "check --fleet",
+    "compaction mend --dry-run": "rebuild compaction --dry-run",
+    "config rebuild-topics --dry-run": "rebuild topics --dry-run",
+    "delay rewrite-offsets --dry-run": "rebuild delay-offsets --dry-run",
+    "rebuild --index --dry-run": "rebuild index --dry-run",
+    "rebuild --queues --topic TopicA --dry-run": "rebuild queues --topic TopicA --dry-run",
+    "receive no-address --to NEW": "replicate pull no-address --to NEW",
+    "schema timer rebuild": "schema rebuild timer",
+    "send --listen no-address": "replicate serve --listen no-address",
+    "timer rebuild --roll-window 2 --dry-run": "rebuild timer --roll-window 2 --dry-run",
+}
+
+
+@pytest.mark.parametrize("line", OLD_WORDS)
+def test_an_old_word_does_what_its_new_one_does(line: str, store: Path, tmp_path: Path) -> None:
+    named = ("--store", store) if "NEW" not in line else ()
+    old, new = (
+        rmqctl("--format", "json", *named, *words.replace("NEW", str(tmp_path / "new")).split())
+        for words in (line, OLD_WORDS[line])
+    )
+    assert (old.code, old.out, old.err) == (new.code, new.out, new.err)
+    assert old.code == (USAGE if "no-address" in line else OK), old.err
+
+
+def test_a_fleet_is_what_check_is_given_several_of(store: Path) -> None:
+    torn = golden("torn").store
+    one = rmqctl("-f", "json", "check", "--store", torn).json
+    many = rmqctl("-f", "json", "check", "--store", torn, "--store", store).json
+    assert (one["schema"], many["schema"]) == ("rmqctl.check/1", "rmqctl.audit/1")
+    found = [row["kind"] for row in one["findings"]]
+    assert found
+    assert sorted(found) == sorted(row["kind"] for row in many["findings"])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from rmqctl.commands import COMMANDS
+from rmqctl.commands import DOCUMENTS
 from rmqctl.result import Result
 from rmqctl.schema import VOCABULARY, load_schema
 from store.formats.body import BodyState
@@ -25,7 +25,7 @@ from tests.cli.running import rmqctl
 
 FOLDER = files("rmqctl").joinpath("schemas")
 WORDS: dict[str, Any] = json.loads(FOLDER.joinpath("vocabulary.json").read_text("utf-8"))["$defs"]
-PATHS = [place.path for place in COMMANDS]
+PATHS = list(DOCUMENTS)
 
 
 def properties(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -56,7 +56,7 @@ def test_a_torn_tail_is_mended_by_recovery(copy_of: CopyOf) -> None:
         (lambda root: (root / "commitlog/00000000000000016384").unlink(), "missing-segment", "salvage --to NEWSTORE"),
         (lambda root: (root / "checkpoint").unlink(), "checkpoint-invalid", "checkpoint rewrite"),
         (lambda root: (root / "commitlog/notes").touch(), "a 4.9 broker does not start", "simulate"),
-        (lambda root: (root / "config/topics.json").write_text("{"), "table is lost", "config rebuild-topics"),
+        (lambda root: (root / "config/topics.json").write_text("{"), "table is lost", "rebuild topics"),
     ],
 )
 def test_each_damage_is_named_with_its_command(

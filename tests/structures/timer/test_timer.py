@@ -80,7 +80,7 @@ def test_what_a_timercheck_of_before_a_roll_delivers_again_is_a_duplicate(
     assert [one.count for one in check(root) if one.kind == "timer-again"] == [duplicates] * bool(duplicates)
     said = rmqctl("--format", "json", "doctor", store=root).json["diagnoses"]
     again = [(one["area"], one["command"]) for one in said if one["what"] == "timer-again"]
-    mend = f"rmqctl --store {root} timer rebuild"
+    mend = f"rmqctl --store {root} rebuild timer"
     assert again == ([("check", mend), ("simulate", mend)] if duplicates else [])
 
 

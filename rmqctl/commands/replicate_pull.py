@@ -1,4 +1,4 @@
-"""receive: a live broker's commit log, copied by its own replication protocol."""
+"""replicate pull: a live broker's commit log, copied by its own replication protocol."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from store.engine.ha import Address, Begin, LogCopy, MasterLink, Receiver, ReceiveReport
 
 EXAMPLES = (
-    "rmqctl receive broker-a:10912 --to /backup/broker-a",
-    "rmqctl receive broker-a:10912 --to /backup/broker-a --follow --metrics 9405",
-    "rmqctl receive broker-a:10912 --to /forensics/a --from-offset last-segment --observe",
+    "rmqctl replicate pull broker-a:10912 --to /backup/broker-a",
+    "rmqctl replicate pull broker-a:10912 --to /backup/broker-a --follow --metrics 9405",
+    "rmqctl replicate pull broker-a:10912 --to /forensics/a --from-offset last-segment --observe",
 )
-SEE_ALSO = ("send", "recover", "check", "diff")
+SEE_ALSO = ("replicate serve", "recover", "check", "diff")
 RATE_INTERVAL_S = 1.0
 
 
@@ -78,7 +78,7 @@ def run(
         size = f"the copy's segments have {report.segment_size} bytes, as nothing that was received ends one yet"
         session.note(f"note: {size}; --set mappedFileSizeCommitLog=N says otherwise")
     exit_code = FINDINGS if report.unfinished_bytes else OK
-    return Result("receive", _facts(address, to, report), [], exit_code, _verdict(report))
+    return Result("replicate pull", _facts(address, to, report), [], exit_code, _verdict(report))
 
 
 @dataclass(frozen=True, slots=True)

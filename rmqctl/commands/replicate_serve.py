@@ -1,4 +1,4 @@
-"""send: a store's commit log, served to slaves."""
+"""replicate serve: a store's commit log, served to slaves."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from store.engine.ha import HAMaster
 
 EXAMPLES = (
-    "rmqctl --store /data/store send --listen 127.0.0.1:10912",
-    "rmqctl --store /data/store send --listen 0.0.0.0:10912 --once",
+    "rmqctl --store /data/store replicate serve --listen 127.0.0.1:10912",
+    "rmqctl --store /data/store replicate serve --listen 0.0.0.0:10912 --once",
 )
-SEE_ALSO = ("receive",)
+SEE_ALSO = ("replicate pull",)
 # A signal that the system hands to another thread doesn't end the main thread's wait.
 _LOOK_FOR_SIGNALS_S = 0.5
 HEARTBEAT_S = 0.5
@@ -35,9 +35,9 @@ def run(
     """Serve a store's commit log to slaves.
 
     Speaks the HA protocol of 4.x, and of 5.x without a controller, as a master does: to slaves of a broker and to
-    `rmqctl receive`. The log is served as it is now, and never written: to a slave with a log from that one's end on,
-    to a new slave from the last segment on, as from a master. Whoever reaches the port can read the whole log; the
-    protocol knows neither passwords nor encryption.
+    `rmqctl replicate pull`. The log is served as it is now, and never written: to a slave with a log from that one's
+    end on, to a new slave from the last segment on, as from a master. Whoever reaches the port can read the whole log;
+    the protocol knows neither passwords nor encryption.
 
     Ends at Ctrl-C or SIGTERM, with --once when a slave has everything. Exit code 1 when none has.
     """
@@ -67,7 +67,7 @@ def run(
         "segment_size_bytes": source.segment_size,
     }
     verdict = f"a slave has the log up to {acknowledged} of {log_end}"
-    return Result("send", facts, [], OK if acknowledged >= log_end else FINDINGS, verdict)
+    return Result("replicate serve", facts, [], OK if acknowledged >= log_end else FINDINGS, verdict)
 
 
 def _serve(master: HAMaster, *, once: bool) -> None:
