@@ -42,6 +42,9 @@ STORE_NAMES = (
     "timerwheel",
 )
 """Files and folders of a store that a change may touch."""
+OTHER_QUEUES = "batchconsumequeue"
+NAMES_OF_5 = ("abort.bak", "timerwheel", "compaction", EPOCHS, OTHER_QUEUES)
+"""Files and folders that only a 5.x broker makes."""
 _MAX_FOLDER_NAME_SIZE = 255
 _MOST_DIGITS = 255
 _KNOWN_NAMES = 1024
@@ -155,7 +158,7 @@ class StoreLayout:
 
     @property
     def batchconsumequeue(self) -> Path:
-        return self.root / "batchconsumequeue"
+        return self.root / OTHER_QUEUES
 
     @property
     def queue_parents(self) -> tuple[Path, ...]:

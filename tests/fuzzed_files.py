@@ -17,7 +17,6 @@ from store.change.manifest import decode_manifest, encode_manifest
 from store.change.quarantine import interrupted_change, list_quarantine, undo
 from store.change.workspace import quarantine_folder
 from store.config import StoreConfig
-from store.engine.ha.epochs import Epoch, EpochFile, decode_epochs, encode_epochs
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
@@ -30,6 +29,7 @@ from store.structures.compaction.files import read_positions, read_units, record
 from store.structures.delayoffsets.files import read_delay_offsets
 from store.structures.dledger.files import EntryIndex, headers_of, read_member_state
 from store.structures.entry import Asked, Entry
+from store.structures.epochs.files import Epoch, EpochFile, decode_epochs, encode_epochs
 from store.structures.index.geometry import infer_geometry
 from store.structures.index.index_file import IndexFile
 from store.structures.state.lines import lines_of

@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from store import open_store
-from store.engine.ha.epochs import EpochFile
 from store.engine.ha.link import Address, MasterLink
 from store.engine.ha.log_copy import LogCopy
 from store.engine.ha.master import CommitLogSource, HAMaster, MasterOptions
@@ -30,6 +29,7 @@ from store.engine.serving.frames import Frame, encode_frame, receive_parts
 from store.engine.serving.server import ControlServer
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
+from store.structures.epochs.files import EpochFile
 from tests.engine.serving.test_frames import CALLS
 from tests.support.fake_master import log_of
 from tests.support.stores import SMALL, make_store

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from store import BadRequest
-from store.engine.ha.epochs import decode_epochs
 from store.engine.ha.link import Address
 from store.files.filesystem import Filesystem
 from store.files.lock import AbortMarker
 from store.files.store_reader import StoreReader
 from store.structures.dledger.files import read_member_state
+from store.structures.epochs.files import decode_epochs
 from store.structures.state.lines import state_lines
 
 NO_NUMBERS = ["", "\u00b2", "\u0663", "1_000", "1 0", "0x1", "1.0", "-", "9" * 30, "9" * 5000]

@@ -17,13 +17,16 @@ Source: MultiPathMappedFileQueue, 4.9.8; DLedgerConfig (dledger 0.3.1.2).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from store.errors import ForeignFile, StoreIOError
+from store.config import LOG_PATHS
+from store.errors import BadRequest, ForeignFile, StoreIOError
 from store.files.filesystem import Entry, Filesystem
 
 MEMBER_PREFIX = "dledger-"
+MEMBER_PATHS = LOG_PATHS[1]
 
 
 def find_member_logs(root: Path, fs: Filesystem) -> list[Path]:
@@ -43,6 +46,25 @@ def member_log(dledger: Path, fs: Filesystem) -> tuple[Path, ...]:
     """The folders of the log in DLedger mode: the entries', and that of the plain segments before them."""
     plain = dledger.parent / "commitlog"
     return (dledger / "data", plain) if fs.is_folder(plain) else (dledger / "data",)
+
+
+def find_member(root: Path, settings: Mapping[str, object], fs: Filesystem) -> Path | None:
+    """The folder of the member that dLegerSelfId names, else the only one; None without DLedger mode."""
+    enabled = str(settings.get("enableDLegerCommitLog", "")).strip().lower()
+    if enabled == "false":
+        return None
+    is_elsewhere = bool(str(settings.get(MEMBER_PATHS) or "").strip())
+    found = find_members(root, fs) if is_elsewhere else find_member_logs(root, fs)
+    name = str(settings.get("dLegerSelfId") or "").strip()
+    if is_elsewhere and not found and enabled == "true":
+        # The member's own folder is lost, and the entries are not in it.
+        return root / f"{MEMBER_PREFIX}{name or 'n0'}"
+    if name:
+        found = [folder for folder in found if folder.name == MEMBER_PREFIX + name]
+    if len(found) > 1:
+        names = ", ".join(folder.name for folder in found)
+        raise BadRequest(f"the logs of several members of a DLedger group: {names}", file=root, code="several-dledgers")
+    return found[0] if found else None
 
 
 class SegmentFolders:

@@ -18,7 +18,7 @@ from store.files.filesystem import MOVE_IT_OUT, Filesystem
 from store.files.places import LocalPlace, Place, RemotePlace, SegmentPlace, connect
 from store.files.readable import Salvaged, Stretch
 from store.files.segment_folders import find_member_logs, member_log
-from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
+from store.layout import OTHER_QUEUES, parse_index_file_name, parse_queue_id, parse_segment_name
 
 _FOLDERS = ("consumequeue", "index")
 
@@ -85,7 +85,7 @@ class StoreReader:
     def check_has_broker_files(self) -> None:
         """NotAStore unless the folder is there and holds anything that a broker makes."""
         self._check_is_folder()
-        names = (*_FOLDERS, "commitlog", "batchconsumequeue", "checkpoint", "config")
+        names = (*_FOLDERS, "commitlog", OTHER_QUEUES, "checkpoint", "config")
         if not self._commitlogs and not any(self.exists(name) for name in names):
             hint = "name a broker's storePathRootDir"
             raise NotAStore("no store: none of a broker's files is in it", file=self.address, hint=hint)
@@ -147,7 +147,7 @@ class StoreReader:
         if self.is_segment:
             return []
         log = () if self._commitlogs else ("commitlog",)
-        names = (*log, *_FOLDERS, "consumequeue_ext", "batchconsumequeue", "checkpoint")
+        names = (*log, *_FOLDERS, "consumequeue_ext", OTHER_QUEUES, "checkpoint")
         found = [name for name in names if (entry := self._place.look_at(name)) is not None and entry.is_link]
         segments = (entry for entry in self._place.list_folder("commitlog") if entry.is_link and entry.is_file)
         return sorted([*found, *(f"commitlog/{entry.path.name}" for entry in segments)])

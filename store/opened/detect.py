@@ -1,7 +1,6 @@
 """Recognises a folder before anything is opened: store or not, broker line, file sizes.
 
-Queues in a RocksDB are only read, and not on Spark. Of a DLedger log queues and index are rebuilt, its entries are only
-read. What a broker newer than those known here left is read, and never changed.
+What a broker newer than those known here left is read, and never changed.
 Sizes are read off the files (sizes.py); settings given by the user come first.
 """
 
@@ -16,18 +15,24 @@ from store.config import StoreConfig
 from store.errors import BadRequest, ForeignFile, NotAStore, UnsupportedFormat
 from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import numbered_files, segments_of
-from store.files.rocksdb_files import has_queue_database, queue_database
-from store.files.segment_folders import MEMBER_PREFIX, find_member_logs, find_members, member_log
+from store.files.segment_folders import MEMBER_PATHS, find_member, member_log
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, decode_checkpoint
 from store.formats.wording import amount
-from store.layout import StoreLayout, parse_segment_name
+from store.layout import NAMES_OF_5, StoreLayout, parse_segment_name
 from store.opened.checkpoint import read_checkpoint_file
 from store.opened.delays import DELAY_LEVELS, describe_inferred_delays, infer_delay_levels
 from store.opened.sizes import assumed_sizes, infer_sizes
 from store.structures.consumequeue.queue_set import NO_OTHERS, OtherQueues
-from store.structures.registry import NEWEST, STRUCTURES, names_of, present, refusing, rooms_with, unknown_names
-
-DLEDGER_PATHS = "storePathDLedgerCommitLog"
+from store.structures.registry import (
+    NEWEST,
+    STRUCTURES,
+    UNKNOWN_DATABASE,
+    names_of,
+    present,
+    refusing,
+    rooms_with,
+    unknown_names,
+)
 
 
 class FoundStore(NamedTuple):
@@ -187,7 +192,7 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
         for name in names.matching(one.traces[0]):
             yield layout.root / one.traces[0].folder / name, one.newer
     for name in unknown_names(names, databases=True):
-        yield layout.root / name, "a RocksDB of an unknown kind"
+        yield layout.root / name, UNKNOWN_DATABASE
     found = fs.look_at(layout.checkpoint)
     # Of a 4.9 store the rest of the checkpoint is damage, which no broker reads.
     if found is not None and not found.is_folder and next(traces_of_5(layout, fs), None) is not None:
@@ -195,14 +200,8 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
         # Fields that no broker writes are damage, and so is what follows them.
         if page.rest and page.is_possible:
             yield layout.checkpoint, "fields in the checkpoint that 5.5 does not know"
-    if layout.dledger is not None:
-        from store.files.store_reader import StoreReader
-        from store.structures.dledger.files import EntryIndex
-
-        index = EntryIndex(StoreReader(str(layout.dledger.parent), fs), layout.dledger.name)
-        for unit in index.first_newer():
-            entry = f"from entry {unit['index']} on (magic {unit['magic']}, log offset {unit['pos']})"
-            yield layout.dledger, f"entries of a DLedger newer than 0.3.1.2 {entry}"
+    for room in rooms_with(names, "newer", "newer"):
+        yield from room.newer(layout, fs)
 
 
 def detect_line(layout: StoreLayout, fs: Filesystem) -> BrokerLine:
@@ -235,52 +234,31 @@ def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
             yield "the checkpoint has 5.x's offsets"
     if fs.exists(layout.abort) and fs.stat(layout.abort).st_size:
         yield "abort holds a process id"
-    if has_queue_database(layout, fs):
-        yield f"{queue_database(layout, fs).name} holds a RocksDB"
-    for name in ("abort.bak", "timerwheel", "compaction", "epochFileCheckpoint", "batchconsumequeue"):
-        if fs.exists(layout.root / name):
-            yield f"{name} is there"
+    for room in rooms_with(names_of(layout, fs), "infer", "traces_of_5"):
+        yield from room.traces_of_5(layout, fs)
+    yield from (f"{name} is there" for name in NAMES_OF_5 if fs.exists(layout.root / name))
 
 
 def make_layout(root: Path, settings: Mapping[str, object], fs: Filesystem | None = None) -> StoreLayout:
-    """Tells where the parts lie: under the root, by storePathCommitLog, or in a DLedger member's folder.
+    """Tells where the parts lie: under the root, by storePathCommitLog, or in a member's folder.
 
     All paths are absolute, so that those of a plan have one root.
     """
     fs, root = fs or Filesystem(), _absolute(root)
-    dledger = _find_dledger(root, settings, fs)
-    elsewhere = str(settings.get(DLEDGER_PATHS) or "").strip()
+    member = find_member(root, settings, fs)
+    elsewhere = str(settings.get(MEMBER_PATHS) or "").strip()
     commitlog = str(settings.get("storePathCommitLog") or "").strip()
     read_only = str(settings.get("readOnlyCommitLogStorePaths") or "").strip()
-    if dledger is not None and elsewhere:
+    if member is not None and elsewhere:
         plain = _absolute(Path(commitlog or root / "commitlog"))
         before = (plain,) if "," not in commitlog and fs.is_folder(plain) else ()
-        return StoreLayout(root, _split_paths(elsewhere), (*_split_paths(read_only), *before), dledger)
-    if dledger is not None:
-        data, *of_before = member_log(dledger, fs)
-        return StoreLayout(root, (data,), tuple(of_before), dledger)
+        return StoreLayout(root, _split_paths(elsewhere), (*_split_paths(read_only), *before), member)
+    if member is not None:
+        data, *of_before = member_log(member, fs)
+        return StoreLayout(root, (data,), tuple(of_before), member)
     if "," not in commitlog:
         return StoreLayout(root, (_absolute(Path(commitlog)),) if commitlog else ())
     return StoreLayout(root, _split_paths(commitlog), _split_paths(read_only))
-
-
-def _find_dledger(root: Path, settings: Mapping[str, object], fs: Filesystem) -> Path | None:
-    """The folder of the member that dLegerSelfId names, else the only one; None without DLedger mode."""
-    enabled = str(settings.get("enableDLegerCommitLog", "")).strip().lower()
-    if enabled == "false":
-        return None
-    is_elsewhere = bool(str(settings.get(DLEDGER_PATHS) or "").strip())
-    found = find_members(root, fs) if is_elsewhere else find_member_logs(root, fs)
-    name = str(settings.get("dLegerSelfId") or "").strip()
-    if is_elsewhere and not found and enabled == "true":
-        # The member's own folder is lost, and the entries are not in it.
-        return root / f"{MEMBER_PREFIX}{name or 'n0'}"
-    if name:
-        found = [folder for folder in found if folder.name == MEMBER_PREFIX + name]
-    if len(found) > 1:
-        names = ", ".join(folder.name for folder in found)
-        raise BadRequest(f"the logs of several members of a DLedger group: {names}", file=root, code="several-dledgers")
-    return found[0] if found else None
 
 
 def _split_paths(text: str) -> tuple[Path, ...]:

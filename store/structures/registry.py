@@ -264,6 +264,7 @@ STRUCTURES = (
     ),
 )
 _ROOT_NAMES = frozenset(trace.path.split("/")[0] for one in STRUCTURES for trace in one.traces)
+UNKNOWN_DATABASE = "a RocksDB of an unknown kind"
 _FILE_SYSTEMS_OWN = ("lost+found", ".nfs*", ".snapshot*")
 """Names that a file system puts into any folder."""
 

@@ -50,13 +50,14 @@ class Named(NamedTuple):
 
 
 STRUCTURES = {
+    # Rows of state are made of small files of several structures.
     # The message database is a RocksDB too.
     "queue database": Named.of("rocksdb|queuedb", "queuedb/", "messagedb/", "timer/timeline"),
     "message database": Named.of("messagedb|rocksdbstore", "messagedb/", "timer/timeline"),
-    "dledger": Named.of("dledger|dleger", "dledger/"),
+    "dledger": Named.of("dledger|dleger", "dledger/", "state/"),
     "batch queue": Named.of("batch_?(consume_?)?queue|batch_?cq|batch_topic", "batchqueue/"),
     "timer": Named.of(r"timer_?(wheel|log|check|metrics)|structures\.timer", "timer/"),
-    "compaction": Named.of("compaction", "compaction/"),
+    "compaction": Named.of("(?<!db)compaction(?!_style)", "compaction/", "state/"),
     "light queue": Named.of(
         "lmq|light_?(queue|put|poison)",
         "lightqueue/",

@@ -1,4 +1,3 @@
-from store.engine.ha.epochs import EpochFile as EpochFile
 from store.engine.ha.link import Address as Address
 from store.engine.ha.link import MasterLink as MasterLink
 from store.engine.ha.listener import Limits as Limits
@@ -11,3 +10,4 @@ from store.engine.ha.receive import ReceiveOptions as ReceiveOptions
 from store.engine.ha.receive import Receiver as Receiver
 from store.engine.ha.receive import ReceiveReport as ReceiveReport
 from store.engine.ha.switch_link import AutoSwitchLink as AutoSwitchLink
+from store.structures.epochs.files import EpochFile as EpochFile

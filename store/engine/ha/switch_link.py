@@ -20,10 +20,10 @@ import struct
 import time
 from collections.abc import Callable
 
-from store.engine.ha.epochs import Epoch, EpochFile, consistent_end
 from store.engine.ha.link import Address, MasterLink
 from store.engine.ha.protocol import FrameHeader
 from store.errors import Diverged, LinkLost, ReplicationError
+from store.structures.epochs.files import Epoch, EpochFile, consistent_end
 
 HANDSHAKE, TRANSFER = 1, 2
 SEND_HANDSHAKE = struct.Struct(">ihhq")

@@ -7,7 +7,7 @@
     8     WRITE_INDEX_FILE_ERROR    3 tries to create an index file failed, a second apart    when one succeeds
     16    DISK_FULL                 a partition is above diskSpaceWarningLevelRatio           it is not any more
     32    FENCED                    by the user, in place of 5.x's controller                 by the user
-    64    LOGIC_DISK_FULL           by the user, in place of 5.x's RocksDB queues             by the user
+    64    LOGIC_DISK_FULL           by the user, in place of 5.x's database queues            by the user
 
 Any bit but the first refuses puts; the first refuses gets.
 

@@ -6,7 +6,7 @@
 A record that holds several messages says how many in the property INNER_NUM, and the first one's queue offset in
 INNER_BASE. Every other record is one message at its own queue offset.
 
-Source: BatchConsumeQueue.putBatchMessagePositionInfo, CommitLog.setBatchSizeIfNeeded (5.3.3).
+Source: putBatchMessagePositionInfo of its queue, CommitLog.setBatchSizeIfNeeded (5.3.3).
 """
 
 from __future__ import annotations

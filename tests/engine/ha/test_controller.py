@@ -11,11 +11,11 @@ import pytest
 
 from store import open_store
 from store.engine.ha import switch_link
-from store.engine.ha.epochs import Epoch, EpochFile, consistent_end, decode_epochs, encode_epochs
 from store.engine.ha.link import Address
 from store.engine.ha.switch_link import AutoSwitchLink
 from store.errors import LinkLost, ReplicationError
 from store.files.filesystem import Filesystem
+from store.structures.epochs.files import Epoch, EpochFile, consistent_end, decode_epochs, encode_epochs
 from tests.cli.running import Run, rmqctl
 from tests.support.fake_controller import FakeController
 from tests.support.fake_master import FakeMaster, honest

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from store.engine.ha.epochs import decode_epochs
+from store.structures.epochs.files import decode_epochs
 from tests.cli.running import Run, rmqctl
 from tests.support.processes import next_line, running
 from tests.support.refstore import COMMAND, free_port, needs_refstore, segments

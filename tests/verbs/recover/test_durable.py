@@ -20,7 +20,6 @@ from store.change.actions import Patch, Publish, Remove
 from store.change.change import Change
 from store.change.quarantine import purge, undo
 from store.config import StoreConfig
-from store.engine.ha.epochs import Epoch, EpochFile
 from store.engine.ha.link import Address
 from store.engine.ha.log_copy import LogCopy
 from store.engine.ha.receive import ReceiveOptions, Receiver
@@ -35,6 +34,7 @@ from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.query.spark.pieces import UnitPiece
 from store.query.spark.writers import IndexKeys, QueueFile, WholeQueue
+from store.structures.epochs.files import Epoch, EpochFile
 from store.structures.tables.config_file import write_config_file
 from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.scope import RebuildScope

@@ -20,9 +20,8 @@ from typing import NamedTuple
 from store.errors import DamagedFile
 from store.files.filesystem import Filesystem
 from store.formats.java import crc32
-from store.layout import parse_whole_number
+from store.layout import EPOCHS, parse_whole_number
 
-FILE_NAME = "epochFileCheckpoint"
 _LINE = re.compile(r"(\d{1,10})-(\d{1,19})", re.ASCII)
 
 
@@ -37,14 +36,14 @@ class EpochFile:
     """The epochs of the store at `root`."""
 
     def __init__(self, root: Path, fs: Filesystem) -> None:
-        self._path = root / FILE_NAME
+        self._path = root / EPOCHS
         self._fs = fs
         self.entries: list[Epoch] = self._load()
 
     def _load(self) -> list[Epoch]:
         """The entries of the file, else of its .bak; none without one."""
         damage: DamagedFile | None = None
-        for path in (self._path, self._path.with_name(FILE_NAME + ".bak")):
+        for path in (self._path, self._path.with_name(EPOCHS + ".bak")):
             if not self._fs.exists(path):
                 continue
             try:
@@ -67,13 +66,13 @@ class EpochFile:
             self._write()
 
     def _write(self) -> None:
-        staged = self._path.with_name(FILE_NAME + ".tmp")
+        staged = self._path.with_name(EPOCHS + ".tmp")
         self._fs.unlink(staged)
         file = self._fs.open_new(staged)
         self._fs.write(file, 0, encode_epochs(self.entries))
         self._fs.fdatasync(file)
         if self._fs.exists(self._path):
-            self._fs.rename(self._path, self._path.with_name(FILE_NAME + ".bak"))
+            self._fs.rename(self._path, self._path.with_name(EPOCHS + ".bak"))
         self._fs.rename(staged, self._path)
         self._fs.fsync_folder(self._path.parent)
 
