@@ -28,7 +28,7 @@ def store_with(root: Path, attributes: dict[str, str], *, was_killed: bool) -> P
 def test_a_wrong_cleanup_policy_is_named_by_check_doctor_and_simulate(was_killed: bool, tmp_path: Path) -> None:
     root = store_with(tmp_path / "store", {"cleanup.policy": "compaction"}, was_killed=was_killed)
     [found] = check(root)
-    assert (found.kind, found.topic) == ("topic-attribute", "T")
+    assert (found.kind, found.offset, found.topic) == ("topic-attribute", 0, "T")
     assert found.detail.startswith("cleanup.policy is 'compaction', expected DELETE or COMPACTION; set it")
     [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
     assert start["starts"] is not was_killed

@@ -35,12 +35,9 @@ def ordered_map(work: Callable[[Item], Result], items: Iterable[Item], threads: 
         return
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(threads) as pool:
-        try:
-            for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) >= threads:
-                    yield waiting.popleft().result()
-            while waiting:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) >= threads:
                 yield waiting.popleft().result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+        while waiting:
+            yield waiting.popleft().result()

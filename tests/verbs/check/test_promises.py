@@ -119,10 +119,10 @@ def test_the_first_time_is_that_of_the_logs_first_segment(
     assert promises._first_time([StoredFile("", start, 100, 0) for start in segments], walked) == time_ms
 
 
-@pytest.mark.parametrize("end", [None, 77])
-def test_what_no_file_tells_counts_as_0(end: int | None) -> None:
+@pytest.mark.parametrize(("end", "count"), [(None, 0), (None, 1), (77, 1)])
+def test_what_no_file_tells_counts_as_0(end: int | None, count: int) -> None:
     files: Any = SimpleNamespace(names=lambda folder: [], exists=lambda path: False)
-    seams = [SegmentSummary("", 0, end=end, record_count=1)] if end else []
+    seams = [SegmentSummary("", 0, end=end, record_count=1)] * count
     reached = promises._reached(files, [], seams, [])
     assert (reached.log_end, reached.log_ms, reached.queue_ms) == (end or 0, 0, 0)
     assert (reached.first_ms, reached.index_ms) == (0, 0)
