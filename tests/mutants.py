@@ -264,7 +264,7 @@ class Room:
             return code
         change = self._change(mutant, self._known)
         files = list(dict.fromkeys(name.split("::")[0] for name in change.tests))
-        plugins = Chosen(list(change.tests)), Limited(change.tests)
+        plugins = Chosen(list(change.tests), self._known), Limited(change.tests)
         return in_fork(partial(run_mutated, mutant.file, change.make, files, *plugins), 600) if files else PASSED
 
     def _kept(self) -> Iterator[tuple[str, Path]]:

@@ -204,23 +204,35 @@ class Warm:
         if not put_in_place(change.original(), change.make()):
             return NOT_IN_PLACE
         session.config.pluginmanager.register(Limited(change.tests))
-        Chosen(list(change.tests)).pytest_collection_modifyitems(session.items)
+        Chosen(list(change.tests), self._known).pytest_collection_modifyitems(session.items)
         with contextlib.suppress(session.Failed):
             pytest_runtestloop(session)
         return TESTS_FAILED if session.testsfailed else PASSED
 
 
 class Chosen:
-    """A plugin that runs these tests alone, in their order."""
+    """A plugin that runs these tests alone, in their order.
 
-    def __init__(self, names: Sequence[str]) -> None:
+    A test with a changed value in its name is none of the known ones: it is run for its function.
+    """
+
+    def __init__(self, names: Sequence[str], known: Known) -> None:
         self._ranks = {name: rank for rank, name in enumerate(names)}
+        self._known = known
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        items[:] = sorted((item for item in items if item.nodeid in self._ranks), key=self._rank)
+        functions, known = {_function(name): rank for name, rank in self._ranks.items()}, self._known.tests
+        for item in items:
+            if item.nodeid not in known and item.nodeid.split("::")[0] not in self._known.failing:
+                self._ranks.setdefault(item.nodeid, functions.get(_function(item.nodeid), -1))
+        items[:] = sorted((item for item in items if self._ranks.get(item.nodeid, -1) >= 0), key=self._rank)
 
     def _rank(self, item: Any) -> int:
         return self._ranks[item.nodeid]
+
+
+def _function(name: str) -> str:
+    return name.split("[")[0]
 
 
 class Limited:
@@ -231,7 +243,7 @@ class Limited:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, HANGS_S + 10 * self._seconds[nodeid])
+        signal.setitimer(signal.ITIMER_REAL, HANGS_S + 10 * self._seconds.get(nodeid, 0))
 
 
 def imported_as(make: Callable[[], CodeType]) -> None:
