@@ -235,11 +235,12 @@ class _Connection:
     def run(self) -> None:
         """Read in this thread and write in another, until the connection ends."""
         writer = threading.Thread(target=self._write, name="HA write", daemon=True)
+        reason = "the slave closed"
         try:
             writer.start()
-            self._read()
+            reason = self._read()
         finally:
-            self.end("the slave closed")
+            self.end(reason)
             if writer.ident is not None:
                 writer.join()
 
@@ -253,8 +254,8 @@ class _Connection:
         self._has_asked.set()
         self._master.forget(self, self._peer.end_reason or reason)
 
-    def _read(self) -> None:
-        reason = "the slave closed"
+    def _read(self) -> str:
+        """Take reports until the connection ends; gives the reason."""
         pending = bytearray()
         try:
             while not self._is_over:
@@ -269,10 +270,10 @@ class _Connection:
                     self._peer.note_request()
                     del pending[:whole]
         except TimeoutError:
-            reason = f"no report for {self._master.options.housekeeping_s:g} seconds"
+            return f"no report for {self._master.options.housekeeping_s:g} seconds"
         except (OSError, ValueError) as error:
-            reason = str(error)
-        self.end(reason)
+            return str(error)
+        return "the slave closed"
 
     def _take_report(self, log_offset: int) -> None:
         end = self._master.log.max_offset

@@ -24,7 +24,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from store.engine.ha.link import Address, MasterLink
-from store.engine.ha.protocol import HEARTBEAT_INTERVAL_S, HOUSEKEEPING_INTERVAL_S, FrameHeader
+from store.engine.ha.protocol import HEARTBEAT_INTERVAL_S, HOUSEKEEPING_INTERVAL_S, MOST_FRAME_BYTES, FrameHeader
 from store.engine.ha.segment_start import require_segment_start
 from store.engine.ha.verifier import LogVerifier
 from store.errors import BadRequest, Diverged, LinkLost, ReplicationError, StoreError, is_passing
@@ -32,7 +32,7 @@ from store.errors import BadRequest, Diverged, LinkLost, ReplicationError, Store
 OVERLAP_BYTES = 1 << 20
 VERIFY_BYTES = 2 << 20
 SYNC_BYTES = 16 << 20
-UNSYNCED_BYTES = SYNC_BYTES + 2 * VERIFY_BYTES
+UNSYNCED_BYTES = SYNC_BYTES + VERIFY_BYTES + MOST_FRAME_BYTES
 """No more than this is written between two syncs, and no sync leaves out a segment's end."""
 SYNC_INTERVAL_S = 1.0
 CAUGHT_UP_AFTER_S = 1.5

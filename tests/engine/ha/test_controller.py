@@ -187,6 +187,19 @@ def test_a_master_may_have_a_thousand_epochs(
             ).close()
 
 
+@pytest.mark.parametrize(("copy_end", "kept"), [(99, 1), (100, 1), (101, 2)])
+def test_epochs_behind_the_copys_end_are_dropped(
+    copy_end: int, kept: int, master_store: Path, log_end: int, tmp_path: Path
+) -> None:
+    table, epochs = EpochFile(tmp_path, Filesystem()), [Epoch(1, 0), Epoch(2, 100)]
+    table.entries = [*epochs]
+    with FakeController(master_store, log_end, epochs) as master:
+        AutoSwitchLink(
+            Address.parse(master.address), stall_s=60, epochs=table, copy_end=lambda: copy_end, from_last_segment=False
+        ).close()
+    assert table.entries == epochs[:kept]
+
+
 def test_a_master_that_does_not_shake_hands_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(switch_link, "HANDSHAKE_TIMEOUT_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as server:

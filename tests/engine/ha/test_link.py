@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import shutil
 import struct
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from store.engine.ha.log_copy import LogCopy
 from store.engine.ha.protocol import FrameHeader
 from store.engine.ha.receive import ReceiveOptions, Receiver
 from store.engine.ha.slave_log import HAClient
+from store.engine.ha.verifier import LARGEST_RECORD_BYTES, LogVerifier
 from store.errors import BadRequest, Diverged, LinkLost, ReplicationError, StoreError
 from store.files.filesystem import Filesystem
 from tests.support.fake_master import FakeMaster, Frame, Script, honest, log_of
@@ -258,3 +262,78 @@ def test_records_of_5_x_are_received(tmp_path: Path) -> None:
         report = Receiver(Address.parse(master.address), copy, ReceiveOptions()).run()
     copy.close()
     assert (report.record_count, report.log_end) == (1, log_end)
+
+
+@pytest.mark.parametrize(("count", "is_assumed"), [(0, True), (1, True), (2, False)])
+def test_one_segment_does_not_tell_the_size_of_all(count: int, is_assumed: bool, store: Path, tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    for segment in sorted((store / "commitlog").iterdir())[:count]:
+        shutil.copy(segment, tmp_path / "commitlog")
+    (tmp_path / "lock").touch()
+    copy = LogCopy(tmp_path, {}, Filesystem())
+    assert copy.is_size_assumed is is_assumed
+    copy.close()
+
+
+@pytest.mark.parametrize(("log_offset", "is_start"), [(0, True), (SIZE - 1, False), (SIZE, True), (SIZE + 1, False)])
+def test_a_copy_begins_with_a_segment(log_offset: int, is_start: bool, tmp_path: Path) -> None:
+    copy = LogCopy(tmp_path / "copy", {"mappedFileSizeCommitLog": SIZE}, Filesystem())
+    with nullcontext() if is_start else pytest.raises(BadRequest, match=f"begins at {log_offset}, no multiple"):
+        copy.begin(log_offset)
+    assert (copy.first, copy.end, copy.durable) == (log_offset * is_start,) * 3
+    copy.close()
+
+
+@pytest.mark.parametrize(("size", "is_taken"), [(4194292, True), (4194293, False)])
+def test_a_frame_fits_a_slaves_buffer(size: int, is_taken: bool) -> None:
+    script: Script = lambda asked: iter([struct.pack(">qi", 1, size)])  # noqa: E731
+    with FakeMaster(script) as master, MasterLink(Address.parse(master.address)) as link:
+        link.report(1)
+        with nullcontext() if is_taken else pytest.raises(ReplicationError, match=f"a frame of {size} bytes"):
+            assert link.next_header(60) == (1, size)
+
+
+def test_what_is_asked_for_again_is_the_most_that_can_be_unsynced() -> None:
+    """Below SYNC_BYTES are written, below VERIFY_BYTES are held, and a frame comes."""
+    assert store_receive.UNSYNCED_BYTES == (16 << 20) + (2 << 20) + 4194292
+
+
+@pytest.mark.parametrize(
+    ("sizes", "late_after_s", "received"),
+    [
+        ([1000, 500, 500, 500, 400], -1, 2500),
+        ([1000, 500, 500, 1000, 500, 500, 500, 400], -1, 4500),
+        ([500] * 6, -1, 3000),
+        ([1000, 500, 500, 500, 400], 3600, 2900),
+    ],
+)
+def test_three_small_frames_after_a_while_are_the_logs_end(
+    sizes: list[int], late_after_s: float, received: int, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_receive, "CAUGHT_UP_AFTER_S", late_after_s)
+    log, starts = log_of(store)[1], [0, *itertools.accumulate(sizes)]
+    link: Any = Given([log[start:stop] for start, stop in itertools.pairwise(starts)])
+    copy = LogCopy(tmp_path / "copy", {"mappedFileSizeCommitLog": SIZE}, Filesystem())
+    report = Receiver(Address("", 0), copy, ReceiveOptions(connect=lambda address, stall_s: link)).run()
+    copy.close()
+    assert report.received_bytes == received
+
+
+@pytest.mark.parametrize(
+    ("start", "segment_size", "size", "is_waited_for"),
+    [
+        (SIZE, SIZE, SIZE, True),
+        (SIZE, SIZE, SIZE + 1, False),
+        (1 << 30, 1 << 30, LARGEST_RECORD_BYTES, True),
+        (1 << 30, 1 << 30, LARGEST_RECORD_BYTES + 1, False),
+    ],
+)
+def test_no_record_is_waited_for_that_cannot_come(
+    start: int, segment_size: int, size: int, is_waited_for: bool
+) -> None:
+    verifier = LogVerifier(start, segment_size)
+    verifier.room(8)[:] = struct.pack(">ii", size, -626843481)
+    verifier.took(8)
+    reason = f"a record of {size} bytes, {segment_size} are left in the segment"
+    with nullcontext() if is_waited_for else pytest.raises(ReplicationError, match=reason):
+        assert list(verifier.verified()) == []

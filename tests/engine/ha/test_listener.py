@@ -60,6 +60,7 @@ class Echo:
         with suppress(ConnectionError):
             while request := peer.connection.recv(1):
                 self._answer(peer, request)
+        time.sleep(self.server.ended_after_s)
         self.reasons.append(peer.end_reason)
 
     def _answer(self, peer: Peer, request: bytes) -> None:
@@ -245,6 +246,7 @@ def test_the_stop_lets_a_request_under_way_be_answered() -> None:
             made.done.set()
 
         made.listener.stop(before_end)
+        assert made.listener.connection_count == 0
         made.listener.stop(lambda: steps.append("twice"))
         assert (client.recv(1), client.recv(1), steps) == (WORK, b"", ["none is accepted"])
         assert made.listener._ending.is_set()

@@ -315,7 +315,7 @@ def test_a_segments_last_frame_after_a_pause_is_not_taken_for_the_logs_end(
     assert (run.code, run.json["log_end"]) == (0, log_end)
 
 
-@pytest.mark.parametrize("address", ["nohost", "host:", "host:99999", ":1", "host:x"])
+@pytest.mark.parametrize("address", ["nohost", "host:", "host:65536", "host:99999", ":1", "host:x"])
 def test_an_address_is_host_and_port(address: str, tmp_path: Path) -> None:
     assert rmqctl("receive", address, "--to", tmp_path / "copy").code == 2
 
