@@ -67,6 +67,8 @@ def test_every_promise_has_its_words_what_it_said_and_what_is_reached() -> None:
         Promise("master_flushed", 9100, 9000, "master flushed", True, 0),
         Promise("confirm", 8900, 9000, "last valid record", True, 0),
     ]
+    [*_, units] = promises_of(SAID._replace(logics_log_offset=8950), expired)
+    assert units == Promise("logics_log", 8950, 8999, "units flushed", True, 0)
 
 
 @pytest.mark.parametrize(("master", "confirm", "count"), [(0, 0, 3), (1, 0, 5), (0, 1, 5), (1, 1, 5)])

@@ -14,16 +14,11 @@ from store.verbs.recover.confirm import confirm_offset, describe_unconfirmed, ke
 def opened(confirm: int, *, line: BrokerLine = LINE_5_3, has_epochs: bool = True, min_offset: int = 0) -> Any:
     return SimpleNamespace(
         line=line,
-        fs=SimpleNamespace(exists=lambda path: has_epochs and path == "root/epochFileCheckpoint"),
-        layout=SimpleNamespace(root=_Root()),
+        fs=SimpleNamespace(exists=lambda path: has_epochs and path == "epochs"),
+        layout=SimpleNamespace(controller_state="epochs"),
         checkpoint=SimpleNamespace(confirm_log_offset=confirm),
         log=SimpleNamespace(min_offset=min_offset),
     )
-
-
-class _Root:
-    def __truediv__(self, name: str) -> str:
-        return f"root/{name}"
 
 
 @pytest.mark.parametrize(
