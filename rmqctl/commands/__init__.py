@@ -86,6 +86,7 @@ COMMANDS = (
     CommandPlace("truncate-dirty", "truncate_dirty"),
     CommandPlace("clean-expired", "clean_expired"),
     CommandPlace("simulate", "simulate"),
+    CommandPlace("upgrade show", "upgrade", "run_show"),
     CommandPlace("checkpoint show", "checkpoint", "run_show"),
     CommandPlace("checkpoint rewrite", "checkpoint", "run_rewrite"),
     CommandPlace("check", "check"),
@@ -127,7 +128,7 @@ COMMANDS = (
 )
 
 PANELS = {
-    "Look": ("info", "doctor", "check", "simulate", "lag", "usage", "report"),
+    "Look": ("info", "doctor", "check", "simulate", "lag", "usage", "report", "upgrade"),
     "Find and read": ("find", "get", "index-query", "sql", "dump", "stale", "timeline"),
     "Repair": ("recover", "truncate-dirty", "rebuild", "salvage", "clean-expired", "checkpoint"),
     "Write and serve": ("put", "serve", "stats", "flush", "stop", "flush-bench"),
@@ -179,6 +180,7 @@ GROUPS = {
     "timer": "Show what becomes of timer messages",
     "replicate": "Copy a live broker's log, or serve a log to slaves",
     "transaction": "Show what became of transactions, or end one",
+    "upgrade": "Show the consequences of an upgrade or a downgrade",
     "filter": "Show or change the SQL subscriptions of consumer groups",
     "quarantine": "List or purge what changing commands took away",
 }

@@ -46,16 +46,17 @@ def run(
 
     session.store.warn_of_holder()
     names = list(BROKER_LINES) if compat is StartingLine.ALL else [compat.value if compat else None]
-    outcomes = [_simulate(session, name) for name in names]
+    outcomes = [simulated(session, name) for name in names]
     faults = [fault for one in outcomes for fault in one.faults]
     faults += [("not-shut-down", ())] if faults and any(one.mode == "abnormal" for one in outcomes) else []
     say_plan(session, plan_of(faults, done=("simulate",)))
     is_sound = all(one.starts and not one.traps and one.lost.is_empty for one in outcomes)
-    verdict = "; ".join(_verdict(one) for one in outcomes)
+    verdict = "; ".join(verdict_of(one) for one in outcomes)
     return Result("simulate", {}, _tables(outcomes), OK if is_sound else FINDINGS, verdict, is_plan=True)
 
 
-def _simulate(session: Session, line: str | None) -> SimulatedStart:
+def simulated(session: Session, line: str | None) -> SimulatedStart:
+    """The start of a broker of the line, with progress."""
     from store import simulate
 
     root, fs = session.store.reached
@@ -79,7 +80,8 @@ def _trap(trap: Trap) -> dict[str, str]:
     return {"name": trap.code, "detail": trap.detail, "remedy": hint_for(trap.code, trap.subject)}
 
 
-def _verdict(one: SimulatedStart) -> str:
+def verdict_of(one: SimulatedStart) -> str:
+    """The outcome of a start as one sentence."""
     if not one.starts:
         return f"a {one.compat} broker does not start: {_reason(one)}"
     if not one.lost.messages:

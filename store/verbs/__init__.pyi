@@ -51,3 +51,5 @@ from store.verbs.tables import ConfigReview as ConfigReview
 from store.verbs.tables import plan_topics as plan_topics
 from store.verbs.tables import review_tables as review_tables
 from store.verbs.tables import table_entries as table_entries
+from store.verbs.upgrade import UpgradeReview as UpgradeReview
+from store.verbs.upgrade import review_upgrade as review_upgrade

@@ -40,6 +40,7 @@ LINES = {
     "truncate-dirty": "truncate-dirty --offset 1024 --dry-run",
     "clean-expired": "clean-expired --force --reserved-hours 0 --dry-run",
     "simulate": "simulate",
+    "upgrade show": "upgrade show --to 5.5",
     "checkpoint show": "checkpoint show",
     "checkpoint rewrite": "checkpoint rewrite --dry-run",
     "check": "check",
@@ -86,7 +87,8 @@ REFUSED = (
 )  # fmt: skip
 WITHOUT_ROWS = (
     "doctor", "stale", "checkpoint rewrite", "check", "lag", "rebuild delay-offsets", "timer show",
-    "transaction show", "rebuild compaction", "config check", "config show", "quarantine list", "filter show",
+    "transaction show", "rebuild compaction", "upgrade show", "config check", "config show", "quarantine list",
+    "filter show",
 )  # fmt: skip
 """Commands that have no row to give of the store: it is sound, and has no groups, timers and tables."""
 WITHOUT_NUMBERS = ("put", "simulate", "fingerprint", "schema", "config settings", "quarantine list")

@@ -15,11 +15,13 @@ from store.verbs.recover.view import show_view
 
 
 @contextlib.contextmanager
-def open_as_it_is(layout: StoreLayout, settings: Mapping[str, object]) -> Iterator[OpenedStore]:
+def open_as_it_is(
+    layout: StoreLayout, settings: Mapping[str, object], compat: str | None = None
+) -> Iterator[OpenedStore]:
     """Open a local store for a look without a recovery; the check's findings say the same as its notes."""
     fs = Filesystem()
     with Scratch() as scratch:
-        found, overlay = find_store(layout, settings, fs), Overlay(scratch.folder)
+        found, overlay = find_store(layout, settings, fs, compat=compat), Overlay(scratch.folder)
         opened = OpenedStore.for_view(found, fs, lambda: 0, overlay, lambda note: None)
         try:
             show_view(opened, is_live=False, as_is=True, note=lambda note: None, progress=None)

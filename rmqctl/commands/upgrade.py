@@ -1,0 +1,49 @@
+"""upgrade: a store under a broker of another version."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqctl.commands.simulate import simulated, verdict_of
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.hints import hint_for
+from rmqctl.options import StartingLine
+from rmqctl.result import Result, Table
+
+EXAMPLES = {
+    "upgrade show": (
+        "rmqctl --store /data/store upgrade show --to 5.5",
+        "rmqctl --store /data/store --format json upgrade show --to 5.3",
+    ),
+}
+SEE_ALSO = ("simulate", "info", "rebuild")
+EXIT_CODES = {1: "The other line does not start, loses something, or needs what the notes say."}
+
+
+def run_show(
+    ctx: typer.Context,
+    to: Annotated[StartingLine, typer.Option(help="The line of the other broker.", show_default=False)],
+) -> Result:
+    """Show the consequences of an upgrade or a downgrade.
+
+    The start of a broker of the other line on this store as simulate foretells it, and notes on what that line reads
+    otherwise: settings that it needs, and what it would deliver twice, deliver though it was deleted, or never find,
+    each with a count and a remedy. Nothing is written.
+    """
+    session: Session = ctx.obj
+    if to is StartingLine.ALL:
+        raise typer.BadParameter("name one line", param_hint="--to")
+
+    from store.verbs import review_upgrade
+
+    start = simulated(session, to.value)
+    root, _ = session.store.reached
+    found = review_upgrade(root, to.value, settings=session.store.settings())
+    notes = [*found.notes, *start.traps]
+    rows = [{"name": note.code, "detail": note.detail, "remedy": hint_for(note.code, note.subject)} for note in notes]
+    is_well = start.starts and start.lost.is_empty and not rows
+    facts = {"from": found.found, "to": found.to, "starts": start.starts, "log_end": start.log_end}
+    return Result("upgrade show", facts, [Table("notes", rows)], OK if is_well else FINDINGS, verdict_of(start))

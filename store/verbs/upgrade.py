@@ -1,0 +1,39 @@
+"""Review a store for a broker of another line: settings that it needs, losses, second deliveries.
+
+1. the rooms of the store's structures compare how both lines read them
+2. the start of the other line is foretold
+
+Each note of a room has a count, and a code under which the command line has the remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.files.filesystem import Filesystem
+from store.opened.detect import make_layout, require_store
+from store.structures.trap import Trap
+from store.verbs.check.view import open_as_it_is
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeReview:
+    """The notes on a store that a broker of the line `to` takes over from one of the line `found`."""
+
+    found: str
+    to: str
+    notes: list[Trap]
+
+
+def review_upgrade(root: str | Path, to: str, *, settings: Mapping[str, object] | None = None) -> UpgradeReview:
+    """Compare the store as its own line reads it with the store as the line `to` does.
+
+    BadRequest for an unknown line.
+    """
+    layout, given = make_layout(Path(root), settings or {}), settings or {}
+    require_store(layout, Filesystem())
+    with open_as_it_is(layout, given) as own, open_as_it_is(layout, given, to) as other:
+        notes = [note for room in own.rooms_with("upgrade", "notes") for note in room.notes(own, other)]
+        return UpgradeReview(own.line.name, to, notes)

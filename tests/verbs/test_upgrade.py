@@ -1,0 +1,90 @@
+"""upgrade show: what a broker of another line makes of stores that real brokers wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from store.verbs import review_upgrade
+from tests.cli.running import rmqctl
+from tests.support.five_stores import copy_of_five, five, fivefive
+from tests.support.golden import golden
+
+pytest.importorskip("rocksdict")
+SEGMENTS = "a start reads the newest {} of 14 segments, and builds no lost queue from the others"
+TEXTS = {
+    "timer-deletes": "2 deleted timer messages are delivered: a delete names the key alone",
+    "timer-deletes-by-key": "1 deleted timer message is delivered: a delete names topic and key",
+    "timers-in-database": "the wheel takes up the queue of timers at 0: 5 delivered messages again",
+    "wheel-in-snapshot": "the wheel is in timerwheel.780, and timerwheel is older or empty",
+    "half-messages-in-database": "5 open half messages of RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC: no producer is asked",
+    "index-in-database": "keys are in the database alone, and a query finds no message",
+    "queue-database-left": "consumequeue_rocksdb is not looked at, and an empty database is made in consumequeue",
+    "queue-database-stays": "with useSeparateStorePathForRocksdbCQ=true it does not start: the database is in "
+    "consumequeue",
+}
+NAMES_TOPICS = {"appendTopicForTimerDeleteKey": "true"}
+
+
+@pytest.mark.parametrize(
+    ("archive", "settings", "notes"),
+    [
+        # upgrade.jsonl: 5.5 delivered two messages of the store that 5.3 had deleted, but for the setting.
+        pytest.param(five("timer"), {}, ["timer-deletes"], id="deleted timers"),
+        pytest.param(five("timer"), NAMES_TOPICS, [], id="deleted timers, with the setting"),
+        pytest.param(five("rocksdb"), {}, ["queue-database-stays"], id="a queue database"),
+        pytest.param(five("bcq"), {}, [], id="batch queues"),
+    ],
+)
+def test_an_upgrade_to_5_5_has_notes_with_counts(archive: Path, settings: dict[str, object], notes: list[str]) -> None:
+    found = review_upgrade(archive / "store", "5.5", settings=settings)
+    assert [(note.code, note.detail) for note in found.notes] == [(code, TEXTS[code]) for code in notes]
+    assert (found.found, found.to) == ("5.3", "5.5")
+
+
+@pytest.mark.parametrize(
+    ("name", "notes"),
+    [
+        ("plain", []),
+        ("index", []),
+        ("index-only", ["index-in-database"]),
+        ("trans", ["half-messages-in-database"]),
+        ("timer", ["timers-in-database"]),
+        ("snapshot", ["timer-deletes-by-key", "wheel-in-snapshot"]),
+        ("rocksdbcq-separate", ["queue-database-left"]),
+    ],
+)
+def test_a_downgrade_to_5_3_has_notes_with_counts(name: str, notes: list[str]) -> None:
+    found = review_upgrade(fivefive(name) / "store", "5.3")
+    assert [(note.code, note.detail) for note in found.notes] == [(code, TEXTS[code]) for code in notes]
+    assert (found.found, found.to) == ("5.5", "5.3")
+
+
+@pytest.mark.parametrize(("most", "noted"), [(None, 10), ("13", 13), ("14", None), ("0", 10)])
+def test_a_5_5_start_reads_some_segments_of_many(most: str | None, noted: int | None, tmp_path: Path) -> None:
+    settings = {} if most is None else {"commitLogRecoverMaxNum": most}
+    root = fivefive("bulk") / "store"
+    lines = {name: review_upgrade(root, name, settings=settings).notes for name in ("5.3", "5.5")}
+    assert lines == {"5.3": [], "5.5": []}
+    older = tmp_path / "store"
+    older.mkdir()
+    for name in ("commitlog", "consumequeue"):
+        (older / name).symlink_to(root / name)
+    found = [note.detail for note in review_upgrade(older, "5.5", settings=settings).notes]
+    assert found == ([SEGMENTS.format(noted)] if noted is not None else [])
+
+
+def test_the_command_says_how_the_other_line_starts_and_what_to_set(tmp_path: Path) -> None:
+    root = copy_of_five("timer", tmp_path)
+    run = rmqctl("-f", "json", "upgrade", "show", "--to", "5.5", store=root)
+    assert (run.code, run.json["from"], run.json["to"], run.json["starts"]) == (1, "5.3", "5.5", True)
+    assert [(row["name"], row["remedy"]) for row in run.json["notes"]] == [
+        ("timer-deletes", "set appendTopicForTimerDeleteKey=true")
+    ]
+    plain = rmqctl("upgrade", "show", "--to", "5.3", store=golden("normal").store)
+    assert (plain.code, plain.out.splitlines()[0]) == (
+        0,
+        "a 5.3 broker starts and loses nothing; the log ends at 132123",
+    )
+    assert rmqctl("upgrade", "show", "--to", "all", store=root).code == 2
