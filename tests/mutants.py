@@ -67,6 +67,7 @@ TESTS = {
         "tests/query/embedded/test_engine.py",
         "tests/verbs/test_dump.py",
         "tests/verbs/recover/test_rules.py",
+        "tests/verbs/recover/test_start.py",
         "tests/verbs/recover/test_torn_properties.py",
         "tests/verbs/salvage/test_carve.py",
         "tests/verbs/check/test_findings.py",

@@ -425,8 +425,8 @@ class CommitLog:
         for step in scan_log([file]) if file is not None else ():
             if isinstance(step, Run) and step.file_start + step.end > log_offset:
                 starts = step.file_start + step.columns.position
-                before = starts[starts < log_offset].tolist()
-                return before[-1] if before and log_offset not in starts else None
+                before = starts[starts <= log_offset].tolist()
+                return before[-1] if before and before[-1] != log_offset else None
         return None
 
     def store_timestamp(self, log_offset: int, size: int) -> int:
