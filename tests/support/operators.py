@@ -27,7 +27,7 @@ FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.NotIn: ast.In,
 }
 UNITS = (60, 1000, 3600, 1024, 1_000_000, 1_000_000_000)
-UNSEEN = ("strict", "slots", "frozen", "repr", "stacklevel", "daemon", "maxsize")
+UNSEEN = ("strict", "slots", "frozen", "repr", "stacklevel", "daemon", "maxsize", "reserved")
 TOLD = tomllib.loads(Path(__file__).parents[1].joinpath("mutants.toml").read_text(encoding="utf-8"))
 TUNING = frozenset(TOLD["tuning"])
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
