@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,9 +20,10 @@ from store.engine.ha.link import Address, MasterLink
 from store.engine.ha.log_copy import LogCopy
 from store.engine.ha.protocol import FrameHeader
 from store.engine.ha.receive import ReceiveOptions, Receiver
-from store.engine.ha.slave_log import HAClient
+from store.engine.ha.slave_log import HAClient, SlaveLog
+from store.engine.ha.switch_link import AutoSwitchLink
 from store.engine.ha.verifier import LARGEST_RECORD_BYTES, LogVerifier
-from store.errors import BadRequest, Diverged, LinkLost, ReplicationError, StoreError
+from store.errors import BadRequest, Diverged, LinkLost, NotAStore, ReplicationError, StoreError
 from store.files.filesystem import Filesystem
 from tests.support.fake_master import FakeMaster, Frame, Script, honest, log_of
 from tests.support.stores import SMALL, make_store, text_message
@@ -284,15 +286,6 @@ def test_a_copy_begins_with_a_segment(log_offset: int, is_start: bool, tmp_path:
     copy.close()
 
 
-@pytest.mark.parametrize(("size", "is_taken"), [(4194292, True), (4194293, False)])
-def test_a_frame_fits_a_slaves_buffer(size: int, is_taken: bool) -> None:
-    script: Script = lambda asked: iter([struct.pack(">qi", 1, size)])  # noqa: E731
-    with FakeMaster(script) as master, MasterLink(Address.parse(master.address)) as link:
-        link.report(1)
-        with nullcontext() if is_taken else pytest.raises(ReplicationError, match=f"a frame of {size} bytes"):
-            assert link.next_header(60) == (1, size)
-
-
 def test_what_is_asked_for_again_is_the_most_that_can_be_unsynced() -> None:
     """Below SYNC_BYTES are written, below VERIFY_BYTES are held, and a frame comes."""
     assert store_receive.UNSYNCED_BYTES == (16 << 20) + (2 << 20) + 4194292
@@ -337,3 +330,43 @@ def test_no_record_is_waited_for_that_cannot_come(
     reason = f"a record of {size} bytes, {segment_size} are left in the segment"
     with nullcontext() if is_waited_for else pytest.raises(ReplicationError, match=reason):
         assert list(verifier.verified()) == []
+
+
+def test_a_link_that_was_lost_is_made_again_after_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(store_receive.time, "sleep", slept.append)
+
+    def connect(address: Address, stall_s: float) -> MasterLink:
+        raise LinkLost("no master")
+
+    copy = LogCopy(tmp_path / "copy", {"mappedFileSizeCommitLog": SIZE}, Filesystem())
+    options = ReceiveOptions(
+        follow=True, reconnect_delay_s=0.25, connect=connect, should_stop=lambda: slept == [0.25, 0.25]
+    )
+    with pytest.raises(LinkLost, match="no master"):
+        Receiver(Address("", 0), copy, options).run()
+    copy.close()
+    assert slept == [0.25, 0.25]
+
+
+def test_a_log_is_not_copied_into_a_folder_that_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "letters").mkdir()
+    with pytest.raises(NotAStore):
+        LogCopy(tmp_path, {}, Filesystem())
+    assert [path.name for path in tmp_path.iterdir()] == ["letters"]
+
+
+@pytest.mark.parametrize(("log_offset", "is_start"), [(0, True), (SIZE - 1, False), (SIZE, True)])
+def test_a_slaves_log_begins_with_a_segment(log_offset: int, is_start: bool, tmp_path: Path) -> None:
+    with open_store(make_store(tmp_path / "s", 1)) as opened:
+        log = SlaveLog(opened.opened.log)
+        with nullcontext() if is_start else pytest.raises(BadRequest, match="no multiple"):
+            log.begin(log_offset)
+
+
+@pytest.mark.parametrize(("size", "noted"), [(0, []), (1, [(7, 5)])])
+def test_a_frame_with_bytes_of_the_log_tells_their_epoch(size: int, noted: list[tuple[int, int]]) -> None:
+    told: list[Any] = []
+    link: Any = SimpleNamespace(_epochs=SimpleNamespace(note=told.append), address="a")
+    head = bytearray(struct.pack(">iiqiqq", 2, size, 9, 7, 5, 0))
+    assert (AutoSwitchLink._decode_head(link, head), told) == ((9, size), noted)
