@@ -97,3 +97,35 @@ def test_units_are_put_again_with_the_codes_that_were_given() -> None:
     queues: Any = SimpleNamespace(put_units=put_units)
     RetriedQueues(queues, 0).put_units(None, codes)  # type: ignore[arg-type]
     assert (seen, codes.tolist()) == ([[1, 2], [1, 2]], [1, 2])
+
+
+@pytest.mark.parametrize(("has_listener", "is_silent", "kept"), [(0, 0, 0), (0, 1, 0), (1, 0, 1), (1, 1, 0)])
+def test_runs_are_kept_for_listeners_that_are_told(has_listener: int, is_silent: int, kept: int) -> None:
+    arrivals: Any = SimpleNamespace(_listeners=[None] * has_listener, _is_silent=bool(is_silent), _runs=[])
+    Arrivals.dispatch(arrivals, None)  # type: ignore[arg-type]
+    assert len(arrivals._runs) == kept
+
+
+def test_the_newest_hundred_failures_of_listeners_are_kept_each_once() -> None:
+    arrivals: Any = SimpleNamespace(findings=[])
+
+    def arriving(number: int) -> None:
+        raise ValueError(number)
+
+    for number in [*range(102), 101]:
+        Arrivals._call(arrivals, SimpleNamespace(arriving=arriving), number)  # type: ignore[arg-type]
+    assert arrivals.findings == [f"SimpleNamespace failed: ValueError({number})" for number in range(2, 102)]
+
+
+def test_a_queue_that_is_refused_while_the_store_closes_is_not_tried_again() -> None:
+    calls: list[object] = []
+
+    def refuse(run: object) -> None:
+        calls.append(run)
+        raise StoreIOError("no space")
+
+    queues = RetriedQueues(SimpleNamespace(dispatch=refuse), 0)  # type: ignore[arg-type]
+    queues.stop()
+    with pytest.raises(StoreIOError):
+        queues.dispatch(None)  # type: ignore[arg-type]
+    assert calls == [None]
