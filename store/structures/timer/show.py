@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from store.files.filesystem import Filesystem
+from store.formats.timer import TIMER_CHECK
 from store.layout import StoreLayout
 from store.structures.registry import Present
 
-PARTS = ("timerwheel", "timerlog", "config/timercheck")
+LOG, CHECK = "timerlog", "config/timercheck"
+PARTS = ("timerwheel", LOG, CHECK)
 
 
 def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
@@ -17,4 +19,13 @@ def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
     lacking = [name for name in PARTS if name not in found]
     if found:
         detail = "complete" if not lacking else f"{', '.join(lacking)} missing: pending messages may be lost"
+        if lacking == [LOG] and not _has_taken_up(layout, fs):
+            detail = "unused: no timer message was ever taken up"
         yield Present("timer messages", found[0], detail)
+
+
+def _has_taken_up(layout: StoreLayout, fs: Filesystem) -> bool:
+    """Whether timercheck says that the service came to a message."""
+    # A broker of 5.5 makes a wheel at any start.
+    data = fs.read_file(layout.root / CHECK)
+    return len(data) < TIMER_CHECK.size or any(TIMER_CHECK.unpack_from(data)[1:4])

@@ -17,6 +17,7 @@ from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
 from store.structures.timer import review
 from store.structures.timer.files import WHEEL_SIZE, read_timer_files
+from store.structures.timer.show import describe
 from store.structures.timer.timeline import Timeline, read_timeline
 from store.verbs.rebuild.timer import plan_timer_rebuild
 from tests.support.five_stores import five, fivefive
@@ -138,3 +139,25 @@ def test_a_rebuilt_wheel_has_no_snapshot_beside_it(tmp_path: Path) -> None:
         change.apply()
     assert sorted(path.name for path in root.glob("timerwheel*")) == ["timerwheel"]
     assert (states_of(root), list(check(root))) == (before, [])
+
+
+MISSING = "timerlog missing: pending messages may be lost"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "detail"),
+    [
+        pytest.param((5, 0, 0, 0), "unused: no timer message was ever taken up", id="a read time alone"),
+        pytest.param((5, 1, 0, 0), MISSING, id="a position"),
+        pytest.param((5, 0, 1, 0), MISSING, id="a queue offset"),
+        pytest.param((5, 0, 0, 1), MISSING, id="the master's queue offset"),
+        pytest.param(None, MISSING, id="a torn timercheck"),
+    ],
+)
+def test_a_wheel_without_a_log_is_unused_or_has_lost_it(
+    numbers: tuple[int, ...] | None, detail: str, tmp_path: Path
+) -> None:
+    root = copy_store(fivefive("plain") / "store", tmp_path / "store")
+    data = b"" if numbers is None else b"".join(number.to_bytes(8, "big") for number in (*numbers, 0, 0, 0))
+    (root / "config/timercheck").write_bytes(data)
+    assert [one.detail for one in describe(StoreLayout(root), Filesystem())] == [detail]
