@@ -119,7 +119,7 @@ def from_controller(data: bytes) -> None:
     def connector(root: Path, copy: LogCopy) -> Callable[[Address, float], MasterLink]:
         epochs = EpochFile(root, Filesystem())
         return lambda address, stall_s: AutoSwitchLink(
-            address, stall_s=stall_s, epochs=epochs, copy_end=lambda: copy.end
+            address, stall_s=stall_s, epochs=epochs, copy_end=lambda: copy.end, from_last_segment=False
         )
 
     received(data, connector)

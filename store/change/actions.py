@@ -128,9 +128,17 @@ class Workplace:
             self.fs.make_folder(action.path.parent)
             self._move(action.staged, action.path, entry["published"]["mtime_ns"])
 
-    def is_overwritten(self, entry: ManifestEntry) -> bool:
-        """Whether others wrote since where the entry's action had patched a file."""
-        return entry["kind"] == Patch.verb and self._patched(entry) not in (entry["before"], entry["after"])
+    def is_overwritten(self, entry: ManifestEntry, *, is_cut_short: bool) -> bool:
+        """Whether others wrote since where the entry's action had patched a file, or was about to."""
+        if entry["kind"] != Patch.verb:
+            return False
+        found, before, after = (bytes.fromhex(text) for text in (self._patched(entry), entry["before"], entry["after"]))
+        if found in (before, after) or not is_cut_short:
+            return found not in (before, after)
+        # A power cut leaves any part of a patch as it was.
+        return len(found) != len(after) or any(
+            byte not in both for byte, *both in zip(found, before, after, strict=False)
+        )
 
     def take_back(self, entry: ManifestEntry) -> int:
         """Puts back the file or bytes that the entry's action changed; gives the number of files restored."""
@@ -175,7 +183,7 @@ class Workplace:
             require_no_link(self.fs, self.quarantine, self.quarantine / entry["kept_as"])
 
     def _take_back_patch(self, entry: ManifestEntry) -> int:
-        if self._patched(entry) != entry["after"]:
+        if self._patched(entry) == entry["before"]:
             return 0
         path = self.root / entry["path"]
         descriptor = self.fs.open_write(path)

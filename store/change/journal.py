@@ -162,7 +162,9 @@ class Journal:
 
     def require_patches_untouched(self) -> None:
         """BadRequest when records were written over the place of a patch: its old bytes would tear them."""
-        entry = next((entry for entry in self.entries if self._workplace.is_overwritten(entry)), None)
+        is_cut_short = self.state in HALF_DONE
+        written = (one for one in self.entries if self._workplace.is_overwritten(one, is_cut_short=is_cut_short))
+        entry = next(written, None)
         if entry is not None:
             raise BadRequest(
                 f"the log was written on since {self.id}; undoing would destroy the record that is here now",

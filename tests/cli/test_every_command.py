@@ -106,6 +106,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store that a command may change."""
     root = tmp_path_factory.mktemp("every") / "store"
     copy_store(golden("normal").store, root)
+    # Its checkpoint then promises what the files hold, in whatever order the commands run.
+    assert rmqctl("put", "TopicA", "first", store=root).code == OK
     return root
 
 

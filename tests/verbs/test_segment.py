@@ -96,7 +96,7 @@ def test_a_command_that_needs_the_whole_store_says_so(command: str, segment: Pat
 
 
 REFUSED = ("info", "doctor", "simulate", "recover --dry-run", "stale", "lag", "config check", "report --html page.html")
-TAKEN = ("audit", "check", "dump commitlog", "find k1", "fingerprint", "salvage", "timeline", "usage")
+TAKEN = ("check", "dump commitlog", "find k1", "fingerprint", "salvage", "timeline", "usage")
 
 
 @pytest.mark.parametrize("line", REFUSED)
@@ -111,7 +111,7 @@ def test_each_command_that_is_named_takes_one_file(line: str, segment: Path) -> 
     assert rmqctl(*line.split(), store=segment).code == 0
 
 
-@pytest.mark.parametrize("line", ["usage", "audit", "sql 'select 1'", "export --to out.jsonl"])
+@pytest.mark.parametrize("line", ["usage", "check", "sql 'select 1'", "export --to out.jsonl"])
 def test_spark_is_not_started_for_one_file(line: str, segment: Path) -> None:
     run = rmqctl(*shlex.split(line), "--engine", "spark", store=segment)
     assert (run.code, run.err) == (
