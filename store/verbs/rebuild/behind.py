@@ -3,46 +3,59 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from itertools import chain
 
 from store.files.store_reader import StoreReader
 from store.files.stored_segment import StoredSegment
 from store.formats.run import Run
+from store.structures.commitlog.end import LogEnd, find_end
+from store.structures.commitlog.leftovers import Leftovers
 from store.structures.commitlog.resync import readable_behind
-from store.structures.commitlog.scan import VERIFYING, Damage, scan_segment
+from store.structures.commitlog.scan import VERIFYING, Damage, Step, scan_segment
 from store.structures.consumequeue.numbering import QueueTable
 from store.verbs.rebuild.scope import RebuildScope
 
 
 def ends_in_damage(files: StoreReader, log_end: int) -> bool:
     """Whether damage ends the log, and not its last record."""
-    segments = (StoredSegment(files, file) for file in files.segments())
-    ended_in = next((one for one in segments if one.file_start <= log_end < one.file_start + one.size), None)
-    if ended_in is None:
-        return False
-    return isinstance(next(scan_segment(ended_in, log_end - ended_in.file_start, rules=VERIFYING)), Damage)
+    ended_in = next(iter(_reaching(files, log_end)), None)
+    return ended_in is not None and isinstance(_step_at(ended_in, log_end), Damage)
 
 
 def messages_behind(files: StoreReader, scope: RebuildScope, log_end: int) -> dict[str, int]:
-    """Counts the scope's readable messages behind the log's end, by topic.
-
-    Behind a sound end those of later segments count: a broker that cuts its log leaves old records in the segment of
-    the cut, and removes later ones.
-    """
-    segments = [StoredSegment(files, file) for file in files.segments()]
-    begin = log_end if ends_in_damage(files, log_end) else _begin_of_later(segments, log_end)
-    if not scope.queues or begin is None:
+    """Counts the scope's readable messages behind the log's end, by topic, without leftovers."""
+    segments = _reaching(files, log_end)
+    if not scope.queues or not segments:
         return {}
+    step = _step_at(segments[0], log_end)
+    if isinstance(step, Run):
+        # A sound record that no master has confirmed.
+        return {}
+    last_ms = find_end(segments[:1], segments[0].file_start, VERIFYING, stop=log_end).last_store_timestamp_ms
+    end = LogEnd(log_end, log_end, step, last_store_timestamp_ms=last_ms)
+    steps = readable_behind(segments, log_end, rules=VERIFYING, with_bad_bodies=True)
+    runs = (step for step in steps if isinstance(step, Run))
+    first = next(runs, None)
+    leftovers = Leftovers(segments, end, first)
     table, counts = QueueTable(), Counter[str]()
-    for step in readable_behind(segments, begin, rules=VERIFYING, with_bad_bodies=True):
-        if isinstance(step, Run):
-            for number in table.assign(step.buffer, step.array, step.count).tolist():
-                if number >= 0 and scope.wants(table.names[number]):
-                    counts[table.names[number][0]] += 1
+    for run in chain([first] if first else [], runs):
+        numbers = table.assign(run.buffer, run.array, run.count)[~leftovers.among(run)]
+        for number in numbers[numbers >= 0].tolist():
+            if scope.wants(table.names[number]):
+                counts[table.names[number][0]] += 1
     return dict(sorted(counts.items()))
 
 
-def _begin_of_later(segments: Sequence[StoredSegment], log_end: int) -> int | None:
-    """Where the first segment behind the log's end starts that begins with a record."""
-    later = (one for one in segments if one.file_start > log_end)
-    return next((one.file_start for one in later if isinstance(next(scan_segment(one, 0, rules=VERIFYING)), Run)), None)
+def _step_at(segment: StoredSegment, log_end: int) -> Step | None:
+    """Take the step of a walk at the log's end; None where the segment begins behind it."""
+    return (
+        next(scan_segment(segment, log_end - segment.file_start, rules=VERIFYING))
+        if segment.file_start <= log_end
+        else None
+    )
+
+
+def _reaching(files: StoreReader, log_offset: int) -> list[StoredSegment]:
+    """The segments that hold the byte at a log offset, and those behind."""
+    segments = (StoredSegment(files, file) for file in files.segments())
+    return [one for one in segments if one.file_start + one.size > log_offset]

@@ -5,10 +5,7 @@
     unreadable  no record can be read at a place that a queue unit names, or where the walk met damage
     unconsumed  per consumer group: lost messages behind the group's offset in config/consumerOffset.json
 
-Where the log ends at zeros, a record behind them is not lost if it is a leftover: its store time is before that of the
-last valid record, or the zeros are the 8 bytes of an earlier cut. So is one behind damage at the end of the last
-segment, where the first record behind is older: a broker wrote over the record before it. A leftover that a queue unit
-names is lost all the same: the queue showed it.
+A leftover behind the log's end is not lost, unless a queue unit names it: the queue showed it.
 """
 
 from __future__ import annotations
@@ -25,14 +22,15 @@ from store.files.filesystem import Filesystem
 from store.formats.columns import DamageReason
 from store.formats.derived import entries_of
 from store.formats.java import decode_utf8
-from store.formats.message import LOG_OFFSET_AT, RECORD_MIN_SIZE
+from store.formats.message import RECORD_MIN_SIZE
 from store.formats.run import Int64Array, Run
 from store.formats.segment_head import RECORD_PLACES
 from store.formats.sets import distinct, is_in
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import LogEnd
+from store.structures.commitlog.leftovers import Leftovers
 from store.structures.commitlog.resync import has_bytes_behind, readable_behind
-from store.structures.commitlog.scan import Damage, End, ScanRules, Segment
+from store.structures.commitlog.scan import Damage, ScanRules, Segment
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.index.index_file import IndexFile
@@ -45,8 +43,6 @@ QueueUnits = tuple[QueueKey, Int64Array, Int64Array, Int64Array]
 """Queue offsets, log offsets and sizes of a queue's units."""
 UNKNOWN: QueueKey = ("", -1)
 """The queue of a record of which nothing can be read."""
-_CUT_SIZE = 8
-_SECTOR_SIZE = 512
 _QUEUED = (0, 8)
 _TRANSACTION_MASK = 0xC
 
@@ -230,22 +226,16 @@ class LossCounter:
             if segment.file_start + segment.size > at and has_bytes_behind(segment, max(0, at - segment.file_start), fs)
         ]
         rules = self._rules()
-        newest_ms = end.last_store_timestamp_ms
         holes: list[tuple[int, int]] = []
         runs = _runs_behind(written, at, rules, holes)
         first = next(runs, None)
-        is_older = first is not None and int(first[0].columns.store_timestamp_ms[0]) < newest_ms
-        is_overwritten = isinstance(end.outcome, Damage) and len(segments) == 1 and is_older
-        ended_in = segments[0].file_start if segments and (is_overwritten or isinstance(end.outcome, End)) else -1
-        was_cut = isinstance(end.outcome, End) and ended_in >= 0 and _is_zeroed_cut(segments[0], at - ended_in)
-        for run, is_damaged in itertools.chain([] if first is None else [first], runs):
-            stale = np.zeros(run.count, bool)
-            if run.file_start == ended_in:
-                stale = np.full(run.count, was_cut) | (run.columns.store_timestamp_ms < newest_ms)
+        leftovers = Leftovers(segments, end, first[0] if first else None)
+        for run, is_damaged in itertools.chain([first] if first else [], runs):
+            stale = leftovers.among(run)
             self._leftovers += [(run, np.flatnonzero(stale))] if stale.any() else []
             self.add(run, np.flatnonzero(~stale), is_damaged=is_damaged)
         # Behind zeros in the same segment only units tell a lost record from a leftover.
-        behind_zeros = segments[0].file_start + segments[0].size if ended_in >= 0 else at
+        behind_zeros = at if leftovers.stop is None else leftovers.stop
         self._holes += [hole for hole in holes if hole[0] >= behind_zeros]
 
     def read_between(self, segments: Sequence[Segment], low: int, high: int) -> None:
@@ -383,17 +373,3 @@ def _claimed_bytes(segment: Segment, damage: Damage) -> int:
     head = bytes(segment.buffer[damage.position : damage.position + 4])
     size = int.from_bytes(head, "big", signed=True)
     return size if RECORD_MIN_SIZE <= size <= segment.size - damage.position else 0
-
-
-def _is_zeroed_cut(segment: Segment, position: int) -> bool:
-    """Whether a cut zeroed a record's first 8 bytes here: the rest of the record is still there.
-
-    Zeros that a disk leaves reach to the end of a sector.
-    """
-    stop = min(position + RECORD_MIN_SIZE, segment.size)
-    head = bytes(segment.buffer[position:stop]) if segment.readable_end(position, stop) == stop else b""
-    if len(head) < RECORD_MIN_SIZE or any(head[:_CUT_SIZE]):
-        return False
-    claimed = int.from_bytes(head[LOG_OFFSET_AT : LOG_OFFSET_AT + 8], "big")
-    ends_in_sector = (position + _CUT_SIZE) % _SECTOR_SIZE != 0
-    return any(head) and (claimed == segment.file_start + position or (ends_in_sector and head[_CUT_SIZE] != 0))

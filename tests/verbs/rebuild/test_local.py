@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from store import open_store
+from store import Message, open_store
 from store.config import StoreConfig
 from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.scope import RebuildScope
@@ -110,6 +110,24 @@ def test_what_an_earlier_cut_left_behind_a_sound_end_is_not_lost(damaged: Path) 
     (damaged / "abort").touch()
     recover(damaged, settings=SMALL, mode="abnormal")
     assert rmqctl("rebuild", "--yes", "--format", "json", store=damaged).json["lost_messages"] == 0
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize(("later_ms", "lost"), [(0, 2), (1, 2), (-1, 0)])
+def test_behind_zeros_a_message_is_lost_if_its_time_is_not_before_the_last_valid_one(
+    later_ms: int, lost: int, tmp_path: Path
+) -> None:
+    with open_store(tmp_path / "store", settings=SMALL, read_only=False, clock=(clock := Clock())) as store:
+        places = []
+        for later in (0, 0, later_ms, later_ms):
+            clock.now_ms = 5000 + later
+            places.append(store.put(Message.of("T", "one")).log_offset)
+    (segment,) = (tmp_path / "store/commitlog").iterdir()
+    with segment.open("r+b") as file:
+        file.seek(places[1])
+        file.write(bytes(places[2] - places[1]))
+    run = rmqctl("rebuild", "--dry-run", "--format", "json", store=tmp_path / "store")
+    assert run.json["lost_messages"] == lost
 
 
 @pytest.mark.leaves_damage

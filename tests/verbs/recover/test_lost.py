@@ -13,7 +13,7 @@ import pytest
 from store import check, open_store
 from store.change.change import Change
 from store.formats.message import LOG_OFFSET_AT, store_timestamp_at
-from store.verbs.recover.lost import _is_zeroed_cut
+from store.structures.commitlog.leftovers import is_zeroed_cut
 from tests.cli.running import rmqctl
 from tests.support.golden import copy_store, golden
 from tests.support.stores import LATER_MS, SMALL, Clock, make_store, recover, text_message, truncate
@@ -161,11 +161,11 @@ def test_eight_zeros_are_an_earlier_cut_if_the_rest_of_a_record_follows(name: st
     place = (4096 + position + moved).to_bytes(8, "big")
     record = (head + next_byte).ljust(LOG_OFFSET_AT, b"\0") + place
     data = (bytes(position) + record).ljust(1024, b"\0")[:1024]
-    assert _is_zeroed_cut(Bytes(memoryview(data)), position) == is_cut  # type: ignore[arg-type]
+    assert is_zeroed_cut(Bytes(memoryview(data)), position) == is_cut  # type: ignore[arg-type]
 
 
 def test_zeros_alone_are_no_earlier_cut() -> None:
-    assert not _is_zeroed_cut(Bytes(memoryview(bytes(1024)), -100), 100)  # type: ignore[arg-type]
+    assert not is_zeroed_cut(Bytes(memoryview(bytes(1024)), -100), 100)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("size", [0x7FFFFFFF, 16385, 90])

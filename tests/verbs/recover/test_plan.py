@@ -12,13 +12,13 @@ import pytest
 from store import open_store
 from store.formats.columns import DamageReason
 from store.formats.message import RECORD_MIN_SIZE, StoredMessage
+from store.structures.commitlog.leftovers import is_zeroed_cut
 from store.verbs.recover.lost import (
     LossReport,
     LossTally,
     LostForGroup,
     LostQueue,
     _claimed_bytes,
-    _is_zeroed_cut,
 )
 from store.verbs.recover.plan import plan_recovery
 from tests.support.golden import copy_store
@@ -110,9 +110,9 @@ def test_a_damaged_record_has_the_bytes_that_it_claims_where_there_are_so_many(c
 def test_a_zeroed_cut_leaves_the_rest_of_a_record(position: int, head: bytes, is_cut: bool) -> None:
     buffer = memoryview((bytes(position) + head).ljust(1000, b"\0"))
     segment: Any = SimpleNamespace(buffer=buffer, size=1000, file_start=5000, readable_end=lambda start, stop: stop)
-    assert _is_zeroed_cut(segment, position) == is_cut
+    assert is_zeroed_cut(segment, position) == is_cut
     unreadable: Any = SimpleNamespace(buffer=buffer, size=1000, file_start=5000, readable_end=lambda start, stop: start)
-    assert not _is_zeroed_cut(unreadable, position)
+    assert not is_zeroed_cut(unreadable, position)
 
 
 def offsets(*numbers: int) -> Any:
