@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeVar
 from store.errors import ForeignFile, StoreIOError
 
 NEW_FILE_MODE = 0o644
-# <linux/limits.h>, in bytes; a letter has at most 4 of them.
-MAX_NAME, MAX_PATH, MOST_UTF8 = 255, 4096, 4
+# <linux/limits.h>, in bytes.
+MAX_NAME, MAX_PATH = 255, 4096
 COPY_CHUNK_SIZE = 1 << 20
 _NO_KERNEL_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 _LEVELS_ABOVE_QUEUE_FILES = 2
@@ -96,10 +96,10 @@ def require_possible(path: str | os.PathLike[str]) -> None:
 
     Tables under config/ hold such topics, of which the store has no queue.
     """
-    text = os.fspath(path)
-    is_long = len(text) * MOST_UTF8 > MAX_NAME and any(len(os.fsencode(name)) > MAX_NAME for name in text.split("/"))
-    if "\0" in text or is_long or len(os.fsencode(text)) >= MAX_PATH:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), text)
+    name = os.fsencode(path)
+    is_long = len(name) > MAX_NAME and any(len(part) > MAX_NAME for part in name.split(b"/"))
+    if b"\0" in name or is_long or len(name) >= MAX_PATH:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
 
 
 def open_number(path: str | os.PathLike[str], flags: int, folder: int | None = None) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -96,8 +97,13 @@ class Structure:
 
     def has_furniture(self, kind: str) -> bool:
         """Whether the room has such a module; imports nothing."""
-        name, folder = f"store.structures.{self.room}.{kind}", Path(__file__).parent / str(self.room)
-        return PathFinder.find_spec(name, [str(folder)]) is not None
+        return _is_module(str(self.room), kind)
+
+
+@cache
+def _is_module(room: str, kind: str) -> bool:
+    folder = Path(__file__).parent / room
+    return PathFinder.find_spec(f"store.structures.{room}.{kind}", [str(folder)]) is not None
 
 
 PUT, CLEAN, TRUNCATE, RESOLVE = "put", "clean", "truncate", "resolve"
@@ -305,7 +311,7 @@ class Names:
         """Whether the trace is in the store."""
         if "*" in trace.name:
             return bool(self.matching(trace))
-        found = self._exists(trace.path)
+        found = trace.name in self.of(trace.folder) and self._exists(trace.path)
         if not found or not trace.holds:
             return found
         if trace.path not in self._texts:
