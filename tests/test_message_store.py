@@ -118,7 +118,10 @@ def put_for_a_minute(store: MessageStore) -> None:
 
 def test_a_program_that_forgets_to_close_its_store_ends_all_the_same(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 3)
-    code = f"from store import *; s = open_store({str(root)!r}, read_only=False); s.put(Message('T', b'x', 0))"
+    # No service wakes for itself before the program's time is over.
+    settings = {"cleanResourceInterval": 600_000, "flushIntervalConsumeQueue": 600_000}
+    opened = f"open_store({str(root)!r}, read_only=False, settings={settings})"
+    code = f"from store import *; s = {opened}; s.put(Message('T', b'x', 0))"
     subprocess.run([sys.executable, "-c", code], timeout=120, env=environment(), check=True)
     assert (root / "abort").exists()
 

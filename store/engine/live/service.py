@@ -29,6 +29,8 @@ from store.files.mapped_file_queue import MappedFileQueue
 from store.opened.checkpoint import StoreCheckpoint
 
 RETRY_S = 1.0
+LOOKS_UP_S = 0.5
+"""A sleeper sees after this time that the main thread has ended: nothing wakes it then."""
 
 
 class ServiceThread(ABC):
@@ -76,8 +78,10 @@ class ServiceThread(ABC):
         """Does the work that is left when the loop has ended."""
 
     def sleep(self) -> None:
-        """Wait until the interval is over or a wake-up comes."""
-        self._alarm.acquire(timeout=self._interval_seconds)
+        """Wait until the interval is over, a wake-up comes, or the main thread has ended."""
+        left = self._interval_seconds
+        while not self._alarm.acquire(timeout=min(left, LOOKS_UP_S)) and left > LOOKS_UP_S and not self._is_over():
+            left -= LOOKS_UP_S
 
     def _ring(self) -> None:
         # A free lock is a wake-up that the loop has not taken yet.
