@@ -22,6 +22,7 @@ def test_every_step_of_the_profile_is_a_function_of_the_engine() -> None:
         assert callable(getattr(place, name))
 
 
+@pytest.mark.slow
 def test_an_operation_prints_what_was_measured_and_what_limits_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["get", "--size", "small", "--runs", "1"]) == 0
     assert "get of 32 messages by offset" in capsys.readouterr().out

@@ -60,6 +60,7 @@ def test_damage_is_named_where_a_lost_queue_is_built_from_the_log(tmp_path: Path
     assert f"passed over while queues were built from the log: {LOG}, offset " in run.err
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_damage_that_tasks_of_spark_pass_over_is_named(damaged: Path) -> None:
     run = rmqctl("sql", "select count(*) from messages", "--engine", "spark", store=damaged)

@@ -132,6 +132,7 @@ def remove_tables(store: Path) -> None:
         (store / "config" / one).unlink(missing_ok=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*REFUSED, *LOADED])
 def test_a_hostile_table_is_a_finding_or_passed_over(name: str, store: Path, tmp_path: Path) -> None:
     for one in TABLES:
@@ -144,6 +145,7 @@ def test_a_hostile_table_is_a_finding_or_passed_over(name: str, store: Path, tmp
     assert {row["file"] for row in checked if row["kind"] == "lost"} == (set(TABLES) if name in REFUSED else set())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", CONF, ids=lambda text: repr(text[:40]))
 def test_a_hostile_broker_conf_is_one_sentence_with_the_file(text: bytes, store: Path, tmp_path: Path) -> None:
     remove_tables(store)

@@ -48,6 +48,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_store(tmp_path_factory.mktemp("sound") / "store", 900, **SIZES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_dies_over_a_file_that_is_shortened_under_it(command: str, store: Path, tmp_path: Path) -> None:
     words = tuple(COMMANDS[command])

@@ -126,6 +126,7 @@ def test_only_lines_go_to_stdout() -> None:
     assert (run.code, "only JSON lines" in run.err) == (USAGE, True)
 
 
+@pytest.mark.slow
 def test_messages_of_random_bytes_come_back_byte_for_byte(tmp_path: Path) -> None:
     with open_store(tmp_path / "before", read_only=False) as store:
         assert {store.put(message).status.value for message in messages(300, seed=1)} == {"PUT_OK"}

@@ -79,6 +79,7 @@ def test_a_command_fetches_no_more_of_the_log_than_its_answer_needs(name: str, w
     assert 0 < large.bytes_of("commitlog") <= FETCHED[words][name == "bare"] * 6 * SEGMENT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_check_of_a_store_that_throttles_a_third_of_all_requests_finds_what_it_finds_else(
     status: int, proxy: Proxy
@@ -89,6 +90,7 @@ def test_a_check_of_a_store_that_throttles_a_third_of_all_requests_finds_what_it
     assert proxy.refused > 0.2 * proxy.count
 
 
+@pytest.mark.slow
 def test_a_store_that_is_busy_for_good_is_one_sentence_with_the_attempts_and_the_option(proxy: Proxy) -> None:
     proxy.status_of = lambda number: 503
     run = rmqctl("-q", "--remote-retries", "1", "--store", "s3://brokers/normal", "check")

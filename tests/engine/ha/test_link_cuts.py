@@ -18,6 +18,7 @@ def test_a_link_cut_fifty_times_gives_the_same_log(seed: int, tmp_path: Path) ->
     require_same(store, tmp_path / "copy")
 
 
+@pytest.mark.slow
 def test_a_killed_copy_goes_on(tmp_path: Path) -> None:
     store = make_store(tmp_path / "master", 2000, **SETTINGS)
     copy_over_kills(store, tmp_path / "copy", kills=3, seed=1)

@@ -185,6 +185,7 @@ def test_an_address_that_cannot_be_reached_is_one_sentence(address: str, says: s
     assert says in run.err
 
 
+@pytest.mark.slow
 def test_googles_storage_is_not_tried_for_a_quarter_of_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyarrow.fs import GcsFileSystem
 

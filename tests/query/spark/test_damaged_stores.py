@@ -281,6 +281,7 @@ def audited(root: Path) -> list[Finding]:
     return audit_module.audit_store(None, str(root))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_damage_at_any_place_is_found_under_its_name_by_check_and_audit_alike(
     damage: Callable[[Victim], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -33,6 +33,7 @@ def processes_of(session: int) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 @pytest.mark.parametrize("after_s", [0.5, 12], ids=["while it starts", "while it works"])
 def test_a_signal_ends_a_command_and_its_spark(after_s: float, number: signal.Signals, tmp_path: Path) -> None:

@@ -94,6 +94,7 @@ def test_a_killed_command_leaves_the_store_as_it_was_and_the_next_one_succeeds(c
         assert digests(store) == digests(golden("normal").store)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["rebuild", "recover"])
 def test_an_interrupted_command_says_so_and_leaves_nothing(command: str, tmp_path: Path) -> None:
     for attempt in range(5):

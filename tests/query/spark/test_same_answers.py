@@ -81,6 +81,7 @@ def in_one_order(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize(("stores", "text"), CASES, indirect=["stores"], scope="module")
 def test_the_same_words_get_the_same_rows(spark: Any, engine: Engine, stores: list[str], text: str) -> None:
@@ -90,6 +91,7 @@ def test_the_same_words_get_the_same_rows(spark: Any, engine: Engine, stores: li
     assert in_one_order(rows) == in_one_order(rows_on_spark)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("stores", ["normal"], indirect=True, scope="module")
 def test_queries_at_random_get_the_same_names_types_rows_and_order(

@@ -96,6 +96,7 @@ CLOCKS: dict[str, Clock] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLOCKS)
 def test_a_limit_on_times_loses_no_row_whatever_the_clock_did(name: str, tmp_path: Path) -> None:
     assert is_complete(store_with(tmp_path / "store", CLOCKS[name]))

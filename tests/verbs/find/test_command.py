@@ -57,6 +57,7 @@ def test_a_place_that_no_file_has_has_no_position(copy_of: CopyOf) -> None:
     assert {place["position"] for place in places if place["place"].startswith("unit")} == {None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_ANSWERS)
 def test_every_key_of_a_real_store_is_found(name: str) -> None:
     root = golden(name).store

@@ -88,6 +88,7 @@ def test_reading_works_beside_a_writer_and_takes_no_lock(tmp_path: Path) -> None
         store.put(text_message(11, queue_id=2))
 
 
+@pytest.mark.slow
 def test_readers_in_threads_see_whole_messages_while_the_store_is_refreshed_under_them(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 30, queues=QUEUES)
     done = threading.Event()

@@ -37,6 +37,7 @@ def segment_of(root: Path) -> Path:
     return root / "commitlog" / f"{0:020d}"
 
 
+@pytest.mark.slow
 def test_every_cut_of_the_last_record_ends_at_a_record_boundary(whole: Path, tmp_path: Path) -> None:
     position, size = last_record(whole)
     body_end = position + 88 + 60

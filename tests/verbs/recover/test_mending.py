@@ -73,6 +73,7 @@ def mend(root: Path) -> Iterator[str]:
             yield command
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(seed=st.integers(0, 1 << 32), crashed=st.booleans())
 def test_what_check_names_after_recover_mends_the_store(

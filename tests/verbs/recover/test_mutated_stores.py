@@ -46,6 +46,7 @@ mutations = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(st.data(), st.sampled_from(FILES), mutations)
 def test_a_mutated_store_is_read_recovered_and_undone(
     healthy: Path, data: st.DataObject, part: str, changes: list[tuple[str, int, object]]
@@ -72,6 +73,7 @@ def test_a_mutated_store_is_read_recovered_and_undone(
         assert snapshot(root) == before
 
 
+@pytest.mark.slow
 @given(st.integers(0, 16384 - 9), st.integers(0, 7))
 @example(213, 0)
 def test_one_flipped_bit_costs_only_what_lies_behind_it(healthy: Path, position: int, bit: int) -> None:

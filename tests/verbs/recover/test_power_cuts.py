@@ -24,11 +24,13 @@ from tests.runs.whole_changes import CASES, verify_whole
 from tests.support.simulated_disk import Cut, SimulatedDisk
 
 
+@pytest.mark.slow
 def test_nothing_promised_is_lost_by_a_power_cut(tmp_path: Path) -> None:
     done = Counter(power_cuts.power_cuts(tmp_path, 70, seed=20261121, names=power_cuts.WORKS))
     assert done.total() == 70
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_change_of_a_brokers_store_is_whole_or_undone_after_a_power_cut(name: str, tmp_path: Path) -> None:
     assert list(power_cuts.power_cuts(tmp_path, 4, seed=20261123, names=[name])) == [name] * 4
@@ -165,6 +167,7 @@ def test_findings_about_anything_but_the_torn_record_stand(unpromised: tuple[Cut
     assert unexplained(about, {}) == about
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", FAILURES)
 def test_nothing_promised_is_lost_by_a_failing_call(failure: str, tmp_path: Path) -> None:
     done = Counter(name for name, _, _ in runs(tmp_path, list(power_cuts.WORKS), [failure], every=37))
@@ -232,6 +235,7 @@ def test_names_in_a_folder_outside_of_the_store_are_durable_too(tmp_path: Path) 
     assert ("fsync_folder", "log") in fs.calls[:marker]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_change_of_a_brokers_store_is_done_as_a_whole_or_undone_at_a_failing_call(
     failure: str, tmp_path: Path

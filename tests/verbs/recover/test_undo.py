@@ -171,6 +171,7 @@ def test_after_a_purge_there_is_nothing_left_to_undo(tmp_path: Path) -> None:
         undo(root, change_id, fs=Filesystem())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "step"), [("corrupt-mid", 29), ("aborted", 5)])
 def test_a_recovery_whose_nth_operation_fails_leaves_the_store_before_or_after(
     name: str, step: int, tmp_path: Path
