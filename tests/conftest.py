@@ -76,9 +76,12 @@ def pytest_runtest_protocol() -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Run all but the slow tests in a worker per processor; those that share Spark stay in one of them."""
-    if hasattr(config, "workerinput") or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+    if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return
+    # Workers get the words of the command line, and none of what is set here.
     config.option.markexpr = config.option.markexpr or "not slow"
+    if hasattr(config, "workerinput"):
+        return
     if config.pluginmanager.hasplugin("xdist") and config.option.numprocesses is None and not config.option.usepdb:
         config.option.numprocesses, config.option.dist = len(os.sched_getaffinity(0)), "loadgroup"
 
