@@ -34,14 +34,16 @@ _STORED = "records are written as they are stored"
 _OF_LINES = "each line of the file has its own"
 PAIRS: Mapping[str, Pairs] = {
     "get": (
-        ("--max", "--follow", "a get ends there, and one that follows does not end"),
-        ("--msg-id", "TOPIC --queue --max --tags --sql --group --one-call --follow", _ONE_MESSAGE),
-        ("--log-offset", "TOPIC --queue --max --tags --sql --group --one-call --follow", _ONE_MESSAGE),
+        ("--limit", "--follow", "a get ends there, and one that follows does not end"),
+        ("--msg-id", "TOPIC --queue --limit --key --tags --sql --group --one-call --follow", _ONE_MESSAGE),
+        ("--log-offset", "TOPIC --queue --limit --key --tags --sql --group --one-call --follow", _ONE_MESSAGE),
         ("--offset", "--since --msg-id --log-offset", "each is a place to begin at"),
         ("--since", "--msg-id --log-offset", "each is a place to begin at"),
-        ("--last", "--max --offset --follow --one-call --msg-id --log-offset", "the last messages are asked for"),
+        ("--last", "--limit --offset --follow --one-call --msg-id --log-offset", "the last messages are asked for"),
         ("--until", "--follow --one-call --msg-id --log-offset", "it is an end"),
         ("--msg-id", "--log-offset", "each is the place of a message"),
+        ("--key", "--offset --last --one-call", "the index is asked, of all queues"),
+        ("--key", "--tags --sql --group", "each is a filter"),
         ("--tags", "--sql", "each is a filter"),
         ("--group", "--tags --sql", "a group has a filter of its own"),
         ("--raw", "--body --stored-body", _STORED),

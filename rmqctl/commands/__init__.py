@@ -141,7 +141,7 @@ FOREIGN = {
     "querymsgbyid": ("get --msg-id ID",),
     "querymsgbykey": ("index-query TOPIC KEY",),
     "querymsgbyuniquekey": ("index-query TOPIC KEY",),
-    "querymsgbyoffset": ("get TOPIC --queue N --offset N --max 1",),
+    "querymsgbyoffset": ("get TOPIC --queue N --offset N --limit 1",),
     "consumerprogress": ("lag",),
     "brokerstatus": ("info", "stats"),
     "topicstatus": ("usage --by topic,queue",),

@@ -36,9 +36,9 @@ COLUMNS = ("kind", "file", "offset", "topic", "queue_id", "count", "detail")
 
 
 Sample = Annotated[float, typer.Option(min=0, max=100, metavar="PERCENT", help="Check so many of the segments.")]
-MaxSeconds = Annotated[float | None, typer.Option(min=0, metavar="S", help="Stop at the next segment then.")]
+MaxSeconds = Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Stop at the next segment then.")]
 FromOffset = Annotated[
-    int, typer.Option("--from", min=0, metavar="OFFSET", help="Begin at the segment that holds this log offset.")
+    int, typer.Option("--from", min=0, metavar="N", help="Begin at the segment that holds this log offset.")
 ]
 Fleet = Annotated[bool, typer.Option("--fleet", help="Check large stores; a --store may be several.")]
 

@@ -25,10 +25,10 @@ def run(
     now: Annotated[str | None, typer.Option(metavar="TIME", help="Plan as if it were this time.")] = None,
     reserved_hours: Annotated[
         int | None,
-        typer.Option(min=0, metavar="H", help="Keep files this long.", show_default="fileReservedTime"),
+        typer.Option(min=0, metavar="HOURS", help="Keep files this long.", show_default="fileReservedTime"),
     ] = None,
     disk_used_percent: Annotated[
-        float | None, typer.Option(min=0, max=100, metavar="P", help="Plan as if the disk were so full.")
+        float | None, typer.Option(min=0, max=100, metavar="PERCENT", help="Plan as if the disk were so full.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Clean now, as the admin command does, at any hour.")] = False,
     passes: Annotated[int, typer.Option(min=1, metavar="N", help="Rounds of at most ten files each.")] = 1,

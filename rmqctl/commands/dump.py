@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -79,17 +79,17 @@ def run(
             metavar="[FILE|TOPIC/QUEUE]", help="A file, or a topic or queue of the store.", show_default="all"
         ),
     ] = None,
-    from_text: Annotated[
-        str | None, typer.Option("--from", metavar="N|TIME", help="From this offset, or of records, store time.")
-    ] = None,
-    to_text: Annotated[str | None, typer.Option("--to", metavar="N|TIME", help="Up to this offset or time.")] = None,
+    from_text: Annotated[str | None, typer.Option("--from", metavar="N", help="From this offset.")] = None,
+    to_text: Annotated[str | None, typer.Option("--to", metavar="N", help="Up to this offset.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Records of this store time or later.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Records of this store time or earlier.")] = None,
     limit: Annotated[
         int | None,
         typer.Option(min=0, metavar="N", help="Entries at most; 0 for all.", show_default="100 for people, else all"),
     ] = None,
-    topic: Annotated[str | None, typer.Option(help="Only records of this topic.")] = None,
+    topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Only records of this topic.")] = None,
     tags: Annotated[str | None, typer.Option(metavar="EXPR", help="Only records with these tags: 'A || B'.")] = None,
-    key: Annotated[str | None, typer.Option(help="Only records with this key or unique key.")] = None,
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="Only records with this key or unique key.")] = None,
     where: Annotated[
         str | None, typer.Option(metavar="SQL", help="Only entries for which this holds, by their JSON names.")
     ] = None,
@@ -110,7 +110,8 @@ def run(
     """
     session: Session = ctx.obj
     _refuse_contradictions(kind, chooses_records=bool(topic or tags or key), hexadecimal=hexadecimal, follow=follow)
-    wanted = _filter(session, kind, target, from_text, to_text, topic, tags, key)
+    limits = {"--from": from_text, "--to": to_text, "--since": since, "--until": until}
+    wanted = _filter(session, kind, target, limits, topic, tags, key)
     messages = MessageRows(body, session.format, stored=stored_body, warn=session.warn)
     unshown = MessageRows(body, session.format, stored=stored_body, warn=lambda text: None)
     rows = EntryRows(session, messages, unshown, where, _limit(session, limit, follow))
@@ -163,8 +164,7 @@ def _filter(
     session: Session,
     kind: Kind,
     target: str | None,
-    from_text: str | None,
-    to_text: str | None,
+    limits: Mapping[str, str | None],
     topic: str | None,
     tags: str | None,
     key: str | None,
@@ -179,15 +179,16 @@ def _filter(
             raise typer.BadParameter(f"{target} and --topic {topic} are two topics; leave out one of them")
         topic = topic or of_target
     bounds = {}
-    for name, text in (("from", from_text), ("to", to_text)):
+    for option, text in limits.items():
+        name, counts = "from" if option in ("--from", "--since") else "to", option in ("--from", "--to")
         if text is None:
             continue
-        if (number := parse_whole_number(text)) is not None:
+        if counts and (number := parse_whole_number(text)) is not None:
             bounds[f"{name}_number"] = number
         elif kind is Kind.COMMITLOG:
-            bounds[f"{name}_ms"] = session.parse_time(text, f"--{name}")
+            bounds[f"{name}_ms"] = session.parse_time(text, option)
         else:
-            raise typer.BadParameter("only records have a store time; give a number", param_hint=f"--{name}")
+            raise typer.BadParameter("only records have a store time; give --from and --to a number", param_hint=option)
     expression = TagExpression(tags) if tags is not None else None
     return EntryFilter(**bounds, topic=topic, queue_id=queue_id, tags=expression, key=key)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "rmqctl --store /data/store find order-4711",
     "rmqctl --store /data/store find 7F00000100002A9F0000000000000245",
-    "rmqctl --store /data/store find --body 'amount\":1[0-9]{4}' --max 5",
+    "rmqctl --store /data/store find --body 'amount\":1[0-9]{4}' --limit 5",
     "rmqctl --store /data/store find --where \"topic = 'Orders' and size > 100000\" --format jsonl",
     "rmqctl --store /backup/00000000001073741824 find order-4711",
 )
@@ -45,7 +45,7 @@ def run(
     where: Annotated[
         str | None, typer.Option(metavar="SQL", help="Records of the table `messages` for which this holds.")
     ] = None,
-    most: Annotated[int, typer.Option("--max", min=1, metavar="N", help="Messages at most.")] = 20,
+    most: Annotated[int, typer.Option("--limit", "--max", min=1, metavar="N", help="Messages at most.")] = 20,
     scan: Annotated[bool, typer.Option("--scan", help="Scan the whole log, also where the index covers it.")] = False,
     life: Annotated[bool, typer.Option("--life/--no-life", help="Look for the other records of a message.")] = True,
     stored_body: StoredBody = False,
@@ -102,7 +102,7 @@ def _result(
     from store.verbs import consumers_of, life_of
 
     if found.is_cut:
-        session.note(f"only the first {count_is(len(found.messages), 'message')} shown; --max shows more")
+        session.note(f"only the first {count_is(len(found.messages), 'message')} shown; --limit shows more")
     rows = [messages.row(message) for message in found.messages]
     messages.warn_of_damage()
     places = [_place_row(place) for record in found.records for place in finder.places_of(record)]

@@ -43,8 +43,8 @@ def run(
     ctx: typer.Context,
     mode: Annotated[Mode, typer.Option(help="The way of flushing.")] = Mode.ALL,
     messages: Annotated[int, typer.Option(min=1, metavar="N", help="Messages per mode.")] = 20_000,
-    body_size: Annotated[int, typer.Option(min=0, max=4 << 20, metavar="B", help="Bytes of a body.")] = 1024,
-    threads: Annotated[int, typer.Option(min=1, max=256, metavar="T", help="Threads that put.")] = 4,
+    body_size: Annotated[int, typer.Option(min=0, max=4 << 20, metavar="BYTES", help="Bytes of a body.")] = 1024,
+    threads: Annotated[int, typer.Option(min=1, max=256, metavar="N", help="Threads that put.")] = 4,
 ) -> Result:
     """Measure puts on the store's device.
 

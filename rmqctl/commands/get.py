@@ -11,19 +11,21 @@ import typer
 from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.key_query import MOST, KeyQuery, find_by_key, store_times
 from rmqctl.messages import BodyOption, MessageRows, OnlySound, Outer, StoredBody
 from rmqctl.queue_reading import QueueReading, Span
 from rmqctl.raw_records import RecordWriter
 from rmqctl.result import Result, Table
-from rmqctl.show import did_you_mean, list_some
+from rmqctl.show import count, did_you_mean, list_some
 
 if TYPE_CHECKING:
     from store import MessageStore, ReadableStore, StoredMessage
 
 EXAMPLES = (
-    "rmqctl --store /data/store get OrderTopic --queue 3 --offset 100 --max 10",
+    "rmqctl --store /data/store get OrderTopic --queue 3 --offset 100 --limit 10",
     "rmqctl --store /data/store get OrderTopic --since -15m --tags 'paid || sent'",
     "rmqctl --store /data/store get OrderTopic --last 20",
+    "rmqctl --store /data/store get OrderTopic --key order-4711 --follow",
     "rmqctl --store /data/store get OrderTopic --sql \"amount > 5 AND region IN ('eu', 'us')\"",
     "rmqctl --store /data/store get OrderTopic --group billing",
     "rmqctl --store /data/store get --msg-id 7F00000100002A9F0000000000000245 --raw > record.bin",
@@ -52,7 +54,8 @@ Until = Annotated[str | None, typer.Option(metavar="TIME", help="End at this sto
 Last = Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the last N.")]
 MsgId = Annotated[str | None, typer.Option(metavar="ID", help="The one message with this id.")]
 LogOffset = Annotated[int | None, typer.Option(min=0, metavar="N", help="The one message at this log offset.")]
-MaxCount = Annotated[int, typer.Option("--max", "--limit", min=1, metavar="M", help="Messages at most.")]
+MaxCount = Annotated[int, typer.Option("--limit", "--max", min=1, metavar="N", help="Messages at most.")]
+Key = Annotated[str | None, typer.Option(metavar="KEY", help="Only with this key, by the index; see index-query.")]
 Tags = Annotated[str | None, typer.Option(metavar="EXPR", help="Only these tags: 'A || B'.")]
 Sql = Annotated[str | None, typer.Option(metavar="EXPR", help="Only what this SQL92 expression selects.")]
 Group = Annotated[
@@ -76,6 +79,7 @@ def run(
     msg_id: MsgId = None,
     log_offset: LogOffset = None,
     max_count: MaxCount = 32,
+    key: Key = None,
     tags: Tags = None,
     sql: Sql = None,
     group: Group = None,
@@ -93,7 +97,7 @@ def run(
 
     With --group as a broker answers that group, by config/consumerFilter.json; tag subscriptions are in no file.
 
-    Reads on over queue files until --max or the end of the queues. A record of several messages (5.x) gives one row a
+    Reads on over queue files until --limit or the end of the queues. A record of several messages (5.x) gives one row a
     message, with outer_queue_offset, unless --outer. Compressed bodies are decompressed, unless
     --stored-body. A message whose body does not have the record's CRC is shown and marked (crc_ok is false), unless
     --only-sound. Exit code 1 when nothing was found, or something of it is damaged.
@@ -107,11 +111,15 @@ def run(
         return _get_one(session, _place_of(msg_id, log_offset), rows, raw, only_sound)
     if topic is None:
         raise typer.BadParameter("give a TOPIC, or --msg-id or --log-offset")
+    if key is not None and not follow:
+        times = store_times(session, since, until)
+        asked = KeyQuery(topic, key, max_count, *times, only_sound=only_sound, outer=outer or raw)
+        return _get_by_key(session, asked, queue, rows, raw)
     since_ms = session.parse_time(since, "--since") if since is not None else None
     until_ms = session.parse_time(until, "--until") if until is not None else None
-    message_filter = _filter(tags, sql)
+    message_filter = _filter(tags, sql, key)
     opened = _open(session, from_files=raw or group is not None)
-    places = _places(opened, (topic, queue), offset, since_ms, None if tags or sql or group else last)
+    places = _places(opened, (topic, queue), offset, since_ms, None if message_filter or group else last)
     span = Span(None if follow or last else max_count, last, since_ms, until_ms)
     is_filtered = message_filter if group is None else _subscription(session, opened, topic, group)
     read = partial(
@@ -168,7 +176,11 @@ def _place_of(msg_id: str | None, log_offset: int | None) -> int:
     return log_offset
 
 
-def _filter(tags: str | None, sql: str | None) -> Any:
+def _filter(tags: str | None, sql: str | None, key: str | None) -> Any:
+    if key is not None:
+        from store.reading import KeyExpression
+
+        return KeyExpression(key)
     if tags is not None:
         from store.reading import TagExpression
 
@@ -241,6 +253,25 @@ def _get_one(session: Session, log_offset: int, rows: MessageRows, raw: bool, on
     verdict = "1 message found" if messages else f"no message at log offset {log_offset}"
     columns = ("topic", "queue_id", *rows.columns)
     return Result("get", {"status": status}, [Table("messages", table, columns)], exit_code, verdict)
+
+
+def _get_by_key(session: Session, asked: KeyQuery, queue: int | None, rows: MessageRows, raw: bool) -> Result | int:
+    if asked.max_count > MOST:
+        raise typer.BadParameter(f"a query by key gives at most {MOST} messages", param_hint="--limit")
+    opened = _open(session, from_files=raw)
+    found, answer = find_by_key(session, asked, opened)
+    found = sorted((one for one in found if queue in (None, one.queue_id)), key=lambda one: one.log_offset)
+    is_damaged = bool(answer.damaged) or not all(one.is_crc_right for one in found)
+    exit_code = OK if found and not is_damaged else FINDINGS
+    if raw:
+        _write_all(session, cast("MessageStore", opened), found)
+        return exit_code
+    table = [rows.row(message) for message in found]
+    rows.warn_of_damage()
+    status = "FOUND" if found else "NOT_FOUND"
+    verdict = f"{count(len(found), 'message')} of {asked.topic} with the {asked.what}"
+    tables = [Table("messages", table, ("queue_id", *rows.columns))]
+    return Result("get", {"status": status}, tables, exit_code, verdict)
 
 
 def _lookup(session: Session, opened: ReadableStore, log_offset: int) -> StoredMessage | None:

@@ -30,8 +30,12 @@ WRONG_STATES = ("below-min", "beyond-max", "no-queue")
 
 def run(
     ctx: typer.Context,
-    group: Annotated[str | None, typer.Option(help="Only this consumer group.", autocompletion=complete_group)] = None,
-    topic: Annotated[str | None, typer.Option(help="Only this topic.", autocompletion=complete_topic)] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="GROUP", help="Only this consumer group.", autocompletion=complete_group)
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Only this topic.", autocompletion=complete_topic)
+    ] = None,
     queues: Annotated[bool, typer.Option("--queues", help="A row for each queue of a group.")] = False,
 ) -> Result:
     """Show how far each consumer group is behind.

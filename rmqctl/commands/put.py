@@ -80,7 +80,9 @@ TopicArgument = Annotated[
         metavar="TOPIC", help="Topic; with --input, of lines that name none.", autocompletion=complete_topic
     ),
 ]
-PropertyOption = Annotated[list[str] | None, typer.Option("--property", metavar="K=V", help="A property; repeatable.")]
+PropertyOption = Annotated[
+    list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property; repeatable.")
+]
 HalfOption = Annotated[
     str | None, typer.Option(metavar="GROUP", help="Put the half of a transaction of this producer group.")
 ]
@@ -98,9 +100,9 @@ def run(
     topic: TopicArgument = None,
     body: Annotated[str | None, typer.Argument(metavar="BODY", help="Body as text.")] = None,
     queue: Annotated[int, typer.Option(min=0, metavar="N", help="Queue id.", autocompletion=complete_queue)] = 0,
-    tags: Annotated[str | None, typer.Option(metavar="T", help="Tags.")] = None,
-    key: Annotated[list[str] | None, typer.Option(metavar="K", help="Index key; repeatable.")] = None,
-    uniq_key: Annotated[str | None, typer.Option(metavar="U", help="The producer's unique key.")] = None,
+    tags: Annotated[str | None, typer.Option(metavar="TAGS", help="Tags.")] = None,
+    key: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Index key; repeatable.")] = None,
+    uniq_key: Annotated[str | None, typer.Option(metavar="KEY", help="The producer's unique key.")] = None,
     property: PropertyOption = None,
     flag: Annotated[int, typer.Option(metavar="N", help="The producer's flag.")] = 0,
     delay_level: Annotated[int | None, typer.Option(min=1, metavar="N", help="Delay level, 1 is the shortest.")] = None,

@@ -39,7 +39,7 @@ FILES = ("commitlog", "consumequeue", "index", "lock", ".rmqctl")
 Queues = Annotated[bool, typer.Option("--queues", help="Only the consume queues.")]
 Index = Annotated[bool, typer.Option("--index", help="Only the index.")]
 Topic = Annotated[
-    str | None, typer.Option(metavar="T", help="Only this topic's queues.", autocompletion=complete_topic)
+    str | None, typer.Option(metavar="TOPIC", help="Only this topic's queues.", autocompletion=complete_topic)
 ]
 QueueId = Annotated[
     int | None,

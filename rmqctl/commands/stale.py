@@ -40,7 +40,7 @@ class State(StrEnum):
 def run(
     ctx: typer.Context,
     state: Annotated[State | None, typer.Option(help="Only records of this state.")] = None,
-    topic: Annotated[str | None, typer.Option(help="Only records of this topic.")] = None,
+    topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Only records of this topic.")] = None,
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="Write their messages to FILE, which put --input reads.")
     ] = None,

@@ -35,7 +35,9 @@ class Unit(StrEnum):
 def run(
     ctx: typer.Context,
     by: Annotated[Unit, typer.Option(help="Length of a row.")] = Unit.MINUTE,
-    topic: Annotated[str | None, typer.Option(help="Count only this topic.", autocompletion=complete_topic)] = None,
+    topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Count only this topic.", autocompletion=complete_topic)
+    ] = None,
     gap: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="Name pauses longer than this.")] = 3600,
 ) -> Result:
     """Show messages and bytes over time.

@@ -44,7 +44,7 @@ UNKNOWN_WHEN_NEGATIVE = (
 def run_show(
     ctx: typer.Context,
     at: Annotated[str, typer.Option(metavar="TIME", help="As it is at this time.")] = "now",
-    topic: Annotated[str | None, typer.Option(metavar="T", help="Only messages for this topic.")] = None,
+    topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Only messages for this topic.")] = None,
     overdue: Annotated[bool, typer.Option("--overdue", help="Only what is pending and due.")] = False,
 ) -> Result:
     """Show timer messages and their states (5.x).

@@ -1,3 +1,4 @@
+from store.reading.filter import KeyExpression as KeyExpression
 from store.reading.filter import TagExpression as TagExpression
 from store.reading.filter import compile_sql as compile_sql
 from store.reading.filter.subscription import SubscriptionFilter as SubscriptionFilter

@@ -141,7 +141,8 @@ def test_no_command_shows_help_and_is_a_usage_error() -> None:
         (["clean-expired"], "--yes"),
         (["checkpoint", "rewrite"], "--yes"),
         (["quarantine", "purge"], "--yes"),
-        (["index-query", "T", "k", "--begin", "-1m", "--end", "-2m"], "later than --end"),
+        (["index-query", "T", "k", "--begin", "-1m", "--end", "-2m"], "--since is later than --until"),
+        (["get", "T", "--key", "k", "--since", "-1m", "--until", "-2m"], "--since is later than --until"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -159,6 +159,25 @@ def test_index_query_finds_by_key(new_store: Path) -> None:
     assert rmqctl("index-query", "T", "k9", store=new_store).code == 1
 
 
+@pytest.mark.parametrize(("words", "offsets"), [([], [1]), (["--queue", "0"], [1]), (["--queue", "1"], [])])
+def test_get_by_key_gives_what_the_index_gives(words: list[str], offsets: list[int], new_store: Path) -> None:
+    run = rmqctl("--format", "json", "get", "T", "--key", "k1", *words, store=new_store)
+    assert [row["queue_offset"] for row in run.json["messages"]] == offsets
+    assert (run.code, run.json["status"]) == ((0, "FOUND") if offsets else (1, "NOT_FOUND"))
+
+
+def test_get_by_key_gives_no_more_than_the_index_does(new_store: Path) -> None:
+    assert rmqctl("get", "T", "--key", "k1", "--limit", "64", store=new_store).code == 0
+    run = rmqctl("get", "T", "--key", "k1", "--limit", "65", store=new_store)
+    assert (run.code, "at most 64 messages" in run.err) == (2, True)
+
+
+@pytest.mark.parametrize(("words", "count"), [(["--since", "-1h"], 3), (["--until", "-1h"], 0), (["--from", "1"], 2)])
+def test_dump_takes_times_and_offsets(words: list[str], count: int, new_store: Path) -> None:
+    run = rmqctl("--format", "json", "dump", "commitlog", *words, store=new_store)
+    assert [row["kind"] for row in run.json["entries"]].count("record") == count
+
+
 def test_messages_come_from_json_lines_and_go_back_into_them(new_store: Path, tmp_path: Path) -> None:
     lines = rmqctl("--format", "jsonl", "get", "T", store=new_store).out
     copy = tmp_path / "copy"

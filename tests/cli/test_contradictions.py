@@ -15,7 +15,7 @@ from rmqctl.exit_codes import USAGE
 from tests.cli.running import rmqctl
 
 VALUES = {
-    "TOPIC": "T", "BODY": "T x", "SOURCE": "folder", "A": "one two", "--queue": "--queue 1", "--max": "--max 2",
+    "TOPIC": "T", "BODY": "T x", "SOURCE": "folder", "A": "one two", "--queue": "--queue 1", "--limit": "--limit 2",
     "--offset": "--offset 3", "--log-offset": "--log-offset 3", "--flag": "--flag 1",
     "--delay-level": "--delay-level 1",
     "--transaction": "--transaction commit", "--body": "--body hex", "--property": "--property a=b",
@@ -79,7 +79,8 @@ REFUSED = {
     "--store three diff one two": ("A", "--store"),
     "salvage one --store three": ("SOURCE", "--store"),
     "replicate pull 127.0.0.1:1 --to one --store two": ("--to", "--store"),
-    "get T --max 2 --follow": ("--max", "--follow"),
+    "get T --limit 2 --follow": ("--limit", "--follow"),
+    "get T --key k --last 2": ("--key", "--last"),
     "get T --msg-id 00": ("TOPIC", "--msg-id"),
     "--color always info --no-color": ("--color always", "--no-color"),
     "put --input FILE --tags a": ("--input", "--tags"),

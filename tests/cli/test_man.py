@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,19 @@ def test_every_command_has_a_page_with_an_example() -> None:
         text = PAGES[f"man1/rmqctl-{command.path.replace(' ', '-')}.1"]
         assert ".SH EXAMPLES" in text
         assert ".SH EXIT STATUS" in text
+
+
+def test_an_option_has_one_metavar_of_a_word_in_every_command() -> None:
+    found: dict[str, set[str]] = {}
+    for command in COMMANDS:
+        text = PAGES[f"man1/rmqctl-{command.path.replace(' ', '-')}.1"].replace("\\-", "-")
+        for name, metavar in re.findall(r"^\\fB(--[a-z-]+).* ([A-Z]\S*)\\fR$", text, re.MULTILINE):
+            found.setdefault(name, set()).add(metavar)
+    assert len(found) > 40
+    several = {name for name, metavars in found.items() if len(metavars) > 1}
+    # put gives a message tags, others take an expression of them; --to names what a command makes or sets.
+    assert several == {"--tags", "--to"}
+    assert {metavar for metavars in found.values() for metavar in metavars if len(metavar) == 1} <= {"N"}
 
 
 def test_the_format_page_names_the_magics_and_sizes() -> None:

@@ -11,7 +11,8 @@ does the second, because two tags may share a hash). `SqlFilter` lets every unit
 
 from __future__ import annotations
 
+from store.reading.filter.keys import KeyExpression
 from store.reading.filter.sql92 import SqlFilter, compile_sql
 from store.reading.filter.tags import TagExpression
 
-__all__ = ["SqlFilter", "TagExpression", "compile_sql"]
+__all__ = ["KeyExpression", "SqlFilter", "TagExpression", "compile_sql"]

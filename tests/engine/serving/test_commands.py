@@ -292,6 +292,13 @@ def test_follow_of_a_served_store_is_woken_by_the_owner(root: Path) -> None:
                 assert time.monotonic() - began < PATIENCE_S
 
 
+def test_follow_by_key_shows_the_messages_that_have_it(root: Path) -> None:
+    with served_here(root), StoreClient.connect(root) as client, following(root, "--key", "k2") as process:
+        for number in range(3):
+            client.put(text_message(number))
+        assert json.loads(next_line(process))["queue_offset"] == 2
+
+
 def test_follow_goes_on_by_the_files_when_the_owner_has_ended(root: Path) -> None:
     with contextlib.ExitStack() as ended:
         with served_here(root) as store:

@@ -1,0 +1,74 @@
+"""Messages by key, through the index, for `index-query` and `get --key`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.hints import describe
+from rmqctl.show import did_you_mean
+
+if TYPE_CHECKING:
+    from store import QueryResult, ReadableStore, StoredMessage
+
+MOST = 64
+"""What a broker gives at most (maxMsgsNumBatch)."""
+END_OF_TIME_MS = (1 << 63) - 1
+
+
+class KeyQuery(NamedTuple):
+    """A question to the index; store times in ms."""
+
+    topic: str
+    key: str
+    max_count: int
+    since_ms: int
+    until_ms: int
+    by_tags: bool = False
+    verify: bool = True
+    only_sound: bool = False
+    outer: bool = False
+
+    @property
+    def what(self) -> str:
+        return f"{'tags' if self.by_tags else 'key'} {self.key}"
+
+
+def store_times(session: Session, since: str | None, until: str | None) -> tuple[int, int]:
+    """Read --since and --until, in ms."""
+    since_ms = session.parse_time(since, "--since") if since is not None else 0
+    until_ms = session.parse_time(until, "--until") if until is not None else END_OF_TIME_MS
+    if since_ms > until_ms:
+        raise typer.BadParameter("--since is later than --until")
+    return since_ms, until_ms
+
+
+def find_by_key(session: Session, asked: KeyQuery, opened: ReadableStore) -> tuple[list[StoredMessage], QueryResult]:
+    """Give the messages, newest first, and the index's answer; warn of damage, and of a missing topic."""
+    span = asked.since_ms, asked.until_ms
+    answer = opened.query(asked.topic, asked.key, asked.max_count, *span, verify=asked.verify, by_tags=asked.by_tags)
+    records = [record for record in answer.messages if record.is_crc_right or not asked.only_sound]
+    found = (
+        records if asked.outer or asked.by_tags else [one for record in records for one in _inside(record, asked.key)]
+    )
+    if not found:
+        _tell_of_topic(session, opened, asked)
+    for damage in answer.damaged:
+        session.warn(describe(damage))
+    return found, answer
+
+
+def _inside(record: StoredMessage, key: str) -> list[StoredMessage]:
+    from store.reading import messages_inside
+
+    return messages_inside(record, lambda message: key == message.uniq_key or key in message.keys)
+
+
+def _tell_of_topic(session: Session, opened: ReadableStore, asked: KeyQuery) -> None:
+    topics = set(opened.topics())
+    if asked.topic in topics:
+        session.note(f"no message of {asked.topic} has the {asked.what}")
+    else:
+        session.note(f"no topic is called {asked.topic!r}{did_you_mean(asked.topic, topics)}")
