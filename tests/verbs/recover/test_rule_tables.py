@@ -19,7 +19,10 @@ from store.opened.checkpoint import StoreCheckpoint
 from store.structures.dledger.start import _accepted_end, _entry_size
 from store.structures.queuedb.start import _starting_segment, _units_behind
 from store.structures.trap import Trap
+from store.verbs.recover import checkpoint_review
+from store.verbs.recover.confirm import keep_confirm_offset, up_to_confirmed
 from store.verbs.recover.from_rebuild import _last_queued_record
+from store.verbs.recover.lost import LossCounter, LostForGroup, LostQueue
 from store.verbs.recover.plan import lower_checkpoint
 from store.verbs.recover.refused_topics import refused_later
 from store.verbs.recover.simulate import _waits_at
@@ -226,3 +229,50 @@ def test_a_stretch_is_handed_over_behind_damage_and_with_bad_bodies(tmp_path: Pa
     with planning(root, settings=SMALL) as opened:
         dispatch_stretch(opened, 0, 6 * size, [handler])
     assert met == [0, 1, 2, 4, 5]
+
+
+def controlled(confirm: int, min_offset: int = -1) -> Any:
+    """A store in controller mode."""
+    return SimpleNamespace(
+        line=LINE_5_3,
+        fs=SimpleNamespace(exists=lambda path: True),
+        layout=SimpleNamespace(controller_state=None),
+        checkpoint=SimpleNamespace(confirm_log_offset=confirm),
+        log=SimpleNamespace(min_offset=min_offset),
+    )
+
+
+@pytest.mark.parametrize(
+    ("confirm", "min_offset", "kept"), [(999, -1, 999), (1000, -1, 1000), (1001, -1, 1000), (99, 100, 100), (-5, -1, 0)]
+)
+def test_the_confirm_offset_stays_inside_of_the_log(confirm: int, min_offset: int, kept: int) -> None:
+    opened = controlled(confirm, min_offset)
+    keep_confirm_offset(opened, 1000, only_confirmed=True)
+    assert opened.checkpoint.confirm_log_offset == kept
+
+
+@pytest.mark.parametrize(("confirm", "as_broker", "is_limit"), [(0, False, False), (0, True, True), (1, False, True)])
+def test_a_confirm_offset_of_zero_limits_a_broker_alone(confirm: int, as_broker: bool, is_limit: bool) -> None:
+    handlers: list[Any] = []
+    assert (up_to_confirmed(controlled(confirm), handlers, as_broker=as_broker) is not handlers) == is_limit
+
+
+@pytest.mark.parametrize(("log_end", "is_kept"), [(99, False), (100, False), (101, True)])
+def test_a_walk_into_the_newest_segment_is_not_done_again(
+    log_end: int, is_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_review, "_newest_written_segment", lambda opened: 100)
+    monkeypatch.setattr(checkpoint_review, "walk", lambda opened, start, **_: start)
+    opened: Any = None
+    walked: Any = SimpleNamespace(log_end=log_end)
+    assert checkpoint_review._log_end(opened, walked, None) == (walked if is_kept else 100)
+
+
+def test_units_without_a_record_are_lost_where_none_was_built() -> None:
+    opened: Any = None
+    counter, queue = LossCounter(opened), SimpleNamespace(topic="T", queue_id=0, max_offset=5)
+    counter._missing = [(("T", 0), np.array([2, 3, 4, 5]), np.array([10, 20, 30, 40]))]
+    counter.note_built(queue, 3)  # type: ignore[arg-type]
+    counter._count_missing()
+    assert counter._tally.rows() == [LostQueue("T", 0, 2, 50, unreadable=2)]
+    assert counter._tally.unconsumed({("T", "g"): {0: 3}}) == [LostForGroup("g", "T", 0, 1)]
