@@ -42,7 +42,7 @@ PAIRS: Mapping[str, Pairs] = {
         ("--last", "--limit --offset --follow --one-call --msg-id --log-offset", "the last messages are asked for"),
         ("--until", "--follow --one-call --msg-id --log-offset", "it is an end"),
         ("--msg-id", "--log-offset", "each is the place of a message"),
-        ("--key", "--offset --last --one-call", "the index is asked, of all queues"),
+        ("--key", "--queue --offset --last --one-call", "the index is asked, of all queues"),
         ("--key", "--tags --sql --group", "each is a filter"),
         ("--tags", "--sql", "each is a filter"),
         ("--group", "--tags --sql", "a group has a filter of its own"),

@@ -114,7 +114,7 @@ def run(
     if key is not None and not follow:
         times = store_times(session, since, until)
         asked = KeyQuery(topic, key, max_count, *times, only_sound=only_sound, outer=outer or raw)
-        return _get_by_key(session, asked, queue, rows, raw)
+        return _get_by_key(session, asked, rows, raw)
     since_ms = session.parse_time(since, "--since") if since is not None else None
     until_ms = session.parse_time(until, "--until") if until is not None else None
     message_filter = _filter(tags, sql, key)
@@ -255,12 +255,12 @@ def _get_one(session: Session, log_offset: int, rows: MessageRows, raw: bool, on
     return Result("get", {"status": status}, [Table("messages", table, columns)], exit_code, verdict)
 
 
-def _get_by_key(session: Session, asked: KeyQuery, queue: int | None, rows: MessageRows, raw: bool) -> Result | int:
+def _get_by_key(session: Session, asked: KeyQuery, rows: MessageRows, raw: bool) -> Result | int:
     if asked.max_count > MOST:
         raise typer.BadParameter(f"a query by key gives at most {MOST} messages", param_hint="--limit")
     opened = _open(session, from_files=raw)
     found, answer = find_by_key(session, asked, opened)
-    found = sorted((one for one in found if queue in (None, one.queue_id)), key=lambda one: one.log_offset)
+    found = sorted(found, key=lambda one: one.log_offset)
     is_damaged = bool(answer.damaged) or not all(one.is_crc_right for one in found)
     exit_code = OK if found and not is_damaged else FINDINGS
     if raw:

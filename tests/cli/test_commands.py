@@ -159,9 +159,9 @@ def test_index_query_finds_by_key(new_store: Path) -> None:
     assert rmqctl("index-query", "T", "k9", store=new_store).code == 1
 
 
-@pytest.mark.parametrize(("words", "offsets"), [([], [1]), (["--queue", "0"], [1]), (["--queue", "1"], [])])
-def test_get_by_key_gives_what_the_index_gives(words: list[str], offsets: list[int], new_store: Path) -> None:
-    run = rmqctl("--format", "json", "get", "T", "--key", "k1", *words, store=new_store)
+@pytest.mark.parametrize(("key", "offsets"), [("k1", [1]), ("k9", [])])
+def test_get_by_key_gives_what_the_index_gives(key: str, offsets: list[int], new_store: Path) -> None:
+    run = rmqctl("--format", "json", "get", "T", "--key", key, store=new_store)
     assert [row["queue_offset"] for row in run.json["messages"]] == offsets
     assert (run.code, run.json["status"]) == ((0, "FOUND") if offsets else (1, "NOT_FOUND"))
 

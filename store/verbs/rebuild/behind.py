@@ -11,7 +11,7 @@ from store.formats.run import Run
 from store.structures.commitlog.end import LogEnd, find_end
 from store.structures.commitlog.leftovers import Leftovers
 from store.structures.commitlog.resync import readable_behind
-from store.structures.commitlog.scan import VERIFYING, Damage, Step, scan_segment
+from store.structures.commitlog.scan import VERIFYING, Damage, ScanRules, Step, scan_segment
 from store.structures.consumequeue.numbering import QueueTable
 from store.verbs.rebuild.scope import RebuildScope
 
@@ -31,14 +31,16 @@ def messages_behind(files: StoreReader, scope: RebuildScope, log_end: int) -> di
     if isinstance(step, Run):
         # A sound record that no master has confirmed.
         return {}
-    last_ms = find_end(segments[:1], segments[0].file_start, VERIFYING, stop=log_end).last_store_timestamp_ms
-    end = LogEnd(log_end, log_end, step, last_store_timestamp_ms=last_ms)
     steps = readable_behind(segments, log_end, rules=VERIFYING, with_bad_bodies=True)
-    runs = (step for step in steps if isinstance(step, Run))
+    runs = (one for one in steps if isinstance(one, Run))
     first = next(runs, None)
-    leftovers = Leftovers(segments, end, first)
+    if first is None:
+        return {}
+    # The segment of the end is walked once more only where records are behind it.
+    last_ms = find_end(segments[:1], segments[0].file_start, ScanRules(), stop=log_end).last_store_timestamp_ms
+    leftovers = Leftovers(segments, LogEnd(log_end, log_end, step, last_store_timestamp_ms=last_ms), first)
     table, counts = QueueTable(), Counter[str]()
-    for run in chain([first] if first else [], runs):
+    for run in chain([first], runs):
         numbers = table.assign(run.buffer, run.array, run.count)[~leftovers.among(run)]
         for number in numbers[numbers >= 0].tolist():
             if scope.wants(table.names[number]):
@@ -48,11 +50,8 @@ def messages_behind(files: StoreReader, scope: RebuildScope, log_end: int) -> di
 
 def _step_at(segment: StoredSegment, log_end: int) -> Step | None:
     """Take the step of a walk at the log's end; None where the segment begins behind it."""
-    return (
-        next(scan_segment(segment, log_end - segment.file_start, rules=VERIFYING))
-        if segment.file_start <= log_end
-        else None
-    )
+    position = log_end - segment.file_start
+    return next(scan_segment(segment, position, rules=VERIFYING)) if position >= 0 else None
 
 
 def _reaching(files: StoreReader, log_offset: int) -> list[StoredSegment]:
