@@ -20,11 +20,25 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
-if TYPE_CHECKING:
-    from store import Message
+from store import Message
+from store.formats import (
+    DISCARD_TOPIC,
+    DLQ_PREFIX,
+    HALF_TOPIC,
+    OP_TOPIC,
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    decode_properties,
+    encode_properties,
+)
+from store.layout import parse_whole_number
 
+_NEVER_SENT = {HALF_TOPIC: "half", OP_TOPIC: "op", DISCARD_TOPIC: "discarded"}
 _COMMIT_BITS = 0xC
 _OF_A_COPY = (
     "DELAY", "REAL_TOPIC", "REAL_QID", "TRAN_MSG", "TRANSACTION_CHECK_TIMES", "TIMER_DELAY_SEC", "TIMER_DELAY_MS",
@@ -45,20 +59,7 @@ class CopyFilter:
 
     def choose(self, message: Message, line: bytes) -> Message | None:
         """The message as its producer sent it; None where it is left out, or waits for the other lines."""
-        from store.formats import (
-            DISCARD_TOPIC,
-            DLQ_PREFIX,
-            HALF_TOPIC,
-            OP_TOPIC,
-            REAL_TOPIC,
-            RETRY_PREFIX,
-            SCHEDULE_TOPIC,
-            TIMER_TOPIC,
-            decode_properties,
-            encode_properties,
-        )
-
-        kind = {HALF_TOPIC: "half", OP_TOPIC: "op", DISCARD_TOPIC: "discarded"}.get(message.topic)
+        kind = _NEVER_SENT.get(message.topic)
         if kind is not None:
             self.left_out[kind] += 1
             return None
@@ -91,8 +92,21 @@ class CopyFilter:
 
 
 def _identity(message: Message, properties: dict[str, str]) -> int:
-    said: object = properties.get("UNIQ_KEY")
-    if not said:
-        topic = properties.get("RETRY_TOPIC") or properties.get("REAL_TOPIC") or message.topic
-        said = (topic, message.born_timestamp_ms, str(message.born_host), message.flag, message.body)
-    return int.from_bytes(hashlib.blake2b(repr(said).encode(), digest_size=8).digest(), "big")
+    if said := properties.get("UNIQ_KEY"):
+        return int.from_bytes(hashlib.blake2b(said.encode(), digest_size=8).digest(), "big")
+    topic = properties.get("RETRY_TOPIC") or properties.get("REAL_TOPIC") or message.topic
+    born = f"{topic}\0{message.born_timestamp_ms}\0{message.born_host.port}\0{message.flag}\0"
+    found = hashlib.blake2b(born.encode() + message.born_host.address, digest_size=8)
+    found.update(message.body)
+    return int.from_bytes(found.digest(), "big")
+
+
+def at_real_place(message: Message) -> Message:
+    """A message that waits in a topic of the broker's own, as its producer sent it."""
+    if message.topic not in (SCHEDULE_TOPIC, HALF_TOPIC):
+        return message
+    found = decode_properties(message.properties)
+    topic, queue_id = found.pop(REAL_TOPIC, ""), parse_whole_number(found.pop(REAL_QUEUE_ID, ""))
+    if not topic or queue_id is None:
+        return message
+    return replace(message, topic=topic, queue_id=queue_id, properties=encode_properties(found))

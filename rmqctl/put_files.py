@@ -30,10 +30,20 @@ Cells = Mapping[str, Any]
 
 
 class Line(NamedTuple):
-    """A message as a line of JSON, and its place in words."""
+    """A message as a line of JSON, and its place.
 
-    place: str
+    number, kind, file  the line or row of a file in a folder
+    """
+
     text: bytes
+    number: int
+    kind: str = "line"
+    file: str = ""
+
+    @property
+    def place(self) -> str:
+        """The place in words."""
+        return f"{self.file}{self.kind} {self.number}"
 
 
 def files_of(name: str) -> list[Path]:
@@ -58,18 +68,18 @@ def read_lines(session: Session, name: str) -> Iterator[Line]:
     """
     if name == "-":
         for number, text in enumerate(session.environment.stdin, 1):
-            yield Line(f"line {number}", text)
+            yield Line(text, number)
         return
     for path in files_of(name):
         place = "" if path == Path(name) else f"{path.relative_to(name)}, "
         if path.suffix not in _TABLES:
             with path.open("rb") as stream:
                 for number, text in enumerate(stream, 1):
-                    yield Line(f"{place}line {number}", text)
+                    yield Line(text, number, file=place)
             continue
         try:
             for number, row in enumerate(_TABLES[path.suffix](path), 1):
-                yield Line(f"{place}row {number}", _line(number, _folder_columns(path) | row))
+                yield Line(_line(number, _folder_columns(path) | row), number, "row", place)
         except (ValueError, csv.Error, OSError) as error:  # Arrow raises OSError for a damaged page.
             raise ValueError(f"{place or f'{path.name}, '}{str(error).splitlines()[0]}") from error
 

@@ -19,7 +19,7 @@ import typer
 
 from rmqctl.copies import CopyFilter
 from rmqctl.message_input import StoredLine, parse_stored
-from rmqctl.put_files import bytes_of, read_lines
+from rmqctl.put_files import Line, bytes_of, read_lines
 from rmqctl.put_rows import (
     NO_SEGMENT,
     SHOWN,
@@ -118,18 +118,18 @@ class LinePut:
     def _found(self, now_ms: int) -> Iterator[tuple[bytes, StoredLine]]:
         """The lines and their messages, up to a line that is no message."""
         try:
-            for place, line in read_lines(self._session, self._name):
-                self._read_bytes += len(line)
-                if line.strip():
-                    yield line, self._parse(place, line, now_ms)
+            for line in read_lines(self._session, self._name):
+                self._read_bytes += len(line.text)
+                if not line.text.isspace():
+                    yield line.text, self._parse(line, now_ms)
         except ValueError as error:
             self._problem = typer.BadParameter(str(error), param_hint="--input")
 
-    def _parse(self, place: str, line: bytes, now_ms: int) -> StoredLine:
+    def _parse(self, line: Line, now_ms: int) -> StoredLine:
         try:
-            return parse_stored(line, self._topic, now_ms)
+            return parse_stored(line.text, self._topic, now_ms)
         except ValueError as error:
-            raise ValueError(f"{place}: {error}") from None
+            raise ValueError(f"{line.place}: {error}") from None
 
     def _placed(self, found: StoredLine) -> Timed:
         self._damaged_count += not found.crc_ok

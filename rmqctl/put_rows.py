@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from rmqctl.exit_codes import FINDINGS, IO_ERROR, OK
 from rmqctl.result import Result, Table
+from store.formats import SCHEDULE_TOPIC, waiting_level
 
 if TYPE_CHECKING:
     from rmqctl.context import Session
@@ -96,8 +97,6 @@ def put_columns(session: Session, opened: WritableStore, messages: list[Message]
 
 def _place(message: Message, level_count: int) -> tuple[str, int]:
     """The topic and queue that a put stores the message in."""
-    from store.formats import SCHEDULE_TOPIC, waiting_level
-
     level = waiting_level(message, level_count)
     return (SCHEDULE_TOPIC, level - 1) if level > 0 else (message.topic, message.queue_id)
 

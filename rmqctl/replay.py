@@ -63,7 +63,9 @@ class Replay:
     def place(self, message: Message) -> Message:
         """The message where it is to go."""
         if not self.as_stored:
-            message = _at_real_place(message)
+            from rmqctl.copies import at_real_place
+
+            message = at_real_place(message)
             if self.store_host is not None:
                 message = replace(message, store_host=self.store_host)
         topic = self.topics.get(message.topic, message.topic)
@@ -100,24 +102,3 @@ def _queue(text: str) -> tuple[tuple[str | None, int], int]:
     if numbers[0] is None or numbers[1] is None:
         raise typer.BadParameter(f"{text[:40]!r} is not [TOPIC:]OLD=NEW with queue ids", param_hint="--queue-map")
     return (topic if colon else None, numbers[0]), numbers[1]
-
-
-def _at_real_place(message: Message) -> Message:
-    """A message that waits in a topic of the broker's own, as its producer sent it."""
-    from store.formats import (
-        HALF_TOPIC,
-        REAL_QUEUE_ID,
-        REAL_TOPIC,
-        SCHEDULE_TOPIC,
-        decode_properties,
-        encode_properties,
-    )
-    from store.layout import parse_whole_number
-
-    if message.topic not in (SCHEDULE_TOPIC, HALF_TOPIC):
-        return message
-    found = decode_properties(message.properties)
-    topic, queue_id = found.pop(REAL_TOPIC, ""), parse_whole_number(found.pop(REAL_QUEUE_ID, ""))
-    if not topic or queue_id is None:
-        return message
-    return replace(message, topic=topic, queue_id=queue_id, properties=encode_properties(found))

@@ -14,11 +14,7 @@ import typer
 from rmqctl.changing import ForceEmptyLog
 from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
-from rmqctl.message_input import build_message
 from rmqctl.options import Compat
-from rmqctl.put_files import files_of
-from rmqctl.put_lines import LinePut
-from rmqctl.put_rows import level_count_of, result_of, row_of, say_refused_topics
 from rmqctl.replay import AsStored, KeepTimes, QueueMap, Replay, TopicMap
 from rmqctl.result import Result
 
@@ -135,6 +131,9 @@ def run(
     open_for_writing = partial(_open_or_connect, session, topic, _settings(flush, transient_pool), **choices)
     _check_half(half)
     if from_file is not None:
+        from rmqctl.put_files import files_of
+        from rmqctl.put_lines import LinePut
+
         if from_file != "-":
             # Before the store is opened, and perhaps created, for nothing.
             files_of(from_file)
@@ -145,6 +144,8 @@ def run(
         "topic": topic, "queue_id": queue, "tags": tags, "keys": key or [], "uniq_key": uniq_key, "flag": flag,
         "delay_level": delay_level, "transaction": transaction.value, "properties": _parse_properties(property or ()),
     }  # fmt: skip
+    from rmqctl.put_rows import say_refused_topics
+
     say_refused_topics(session, {topic})
     message = _message(session, row, _read_body(session, body, body_file), store_host)
     return (_put_one if half is None else partial(_put_half, group=half))(session, open_for_writing(), message)
@@ -235,6 +236,8 @@ def _read_body(session: Session, body: str | None, body_file: str | None) -> byt
 
 
 def _message(session: Session, row: dict[str, Any], content: bytes, store_host: str | None) -> Message:
+    from rmqctl.message_input import build_message
+
     row["store_host"] = str(_store_host(session, store_host) or "")
     try:
         return build_message(row, content, session.environment.clock_ms())
@@ -248,6 +251,7 @@ def _check_half(group: str | None) -> None:
 
 
 def _put_half(session: Session, opened: WritableStore | StoreClient, message: Message, *, group: str) -> Result:
+    from rmqctl.put_rows import result_of, row_of
     from store.engine.services import TransactionalMessageService
     from store.engine.serving import StoreClient
     from store.formats import HALF_TOPIC
@@ -266,6 +270,7 @@ def _put_half(session: Session, opened: WritableStore | StoreClient, message: Me
 
 
 def _put_one(session: Session, opened: WritableStore | StoreClient, message: Message) -> Result:
+    from rmqctl.put_rows import level_count_of, result_of, row_of
     from store.formats import waiting_level
 
     with session.interrupts.deferred():
