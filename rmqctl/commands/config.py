@@ -112,7 +112,7 @@ def run_check(ctx: typer.Context) -> Result:
     review = _review(session)
     rows = [_finding_row(finding) for finding in review.findings]
     files = [_file_row(file) for file in review.files]
-    broken = sum(row["loaded_from"] != row["file"] for row in files)
+    broken = sum(file.load.name != "MAIN" for file in review.files)
     verdict = f"{count(len(files), 'table')}, {broken} not loaded from its own file; {count(len(rows), 'finding')}"
     tables = [Table("findings", rows), Table("files", files, FILE_COLUMNS)]
     return Result("config check", {"finding_count": len(rows)}, tables, FINDINGS if rows else OK, verdict)

@@ -14,7 +14,7 @@ from store.errors import BadRequest, UncleanStore, quoted
 from store.formats.wording import amount
 from store.opened.opened_store import OpenedStore
 from store.structures.consumequeue.consume_queue import ConsumeQueue
-from store.structures.tables.config_file import read_config_file
+from store.structures.tables.config_file import read_config_file, require_in_file
 from store.structures.tables.consumer_offsets import (
     ConsumerOffsets,
     encode_consumer_offsets,
@@ -61,6 +61,7 @@ def plan_offset_reset(
     opened.queues.recover()
     opened.queues.correct_min_offsets(opened.log.min_offset)
     file = offsets_file(opened.layout.config, opened.fs)
+    require_in_file(file)
     known = offsets_of(file.loaded) if file.loaded is not None else {}
     _require_group(opened, group, known)
     before = known.get((topic, group), {})

@@ -22,7 +22,7 @@ from store.layout import StoreLayout
 from store.structures.commitlog.message_batch import MessageRows
 from store.structures.commitlog.scan import ScanRules
 from store.structures.commitlog.slices import walk_slice, whole_segment
-from store.structures.tables.config_file import ConfigFile, read_config_file, read_config_files
+from store.structures.tables.config_file import ConfigFile, read_config_file, read_config_files, require_in_file
 from store.structures.tables.fastjson import Json, members
 from store.structures.tables.review import ConfigFinding, review_config
 from store.structures.tables.topics import Queue, TopicEntry, rebuild_topics
@@ -106,6 +106,7 @@ def plan_topics(
     """Plans topics.json anew; gives the change and its entries. Empty where no entry would change."""
     queues = set(reader.queues()) | queues_of_log(reader, on_progress)
     file = read_config_file(layout.config, TOPICS_FILE, fs)
+    require_in_file(file)
     table = rebuild_topics(queues, file.best(line), line, now_ms)
     change = Change("config rebuild-topics", layout.root, fs, staging=staging)
     added = [entry for entry in table.entries if entry.origin != "kept"]

@@ -8,6 +8,9 @@
     damaged               missing or empty      starts with an empty table: a silent loss
     damaged               damaged               does not start
 
+Where a RocksDB has the table (store.structures.tables.database), and the JSON file does not count more changes, a 5.x
+broker takes it from there: it is main then.
+
 A broker never reads .tmp. A 4.x broker writes .tmp, copies main to .bak, deletes main and renames .tmp: after a crash
 between the last two steps .tmp holds the newest table. A 5.x broker copies main to .bak and overwrites main.
 
@@ -16,13 +19,16 @@ Source: ConfigManager.load, persist and MixAll.string2File (4.9.8, 5.3.3).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from store.broker_line import BrokerLine
+from store.errors import UnsupportedFormat
 from store.files.filesystem import Filesystem
-from store.structures.tables.fastjson import Json, parse_fastjson
+from store.files.rocksdb_files import CURRENT
+from store.structures.tables.database import database_folders, read_table
+from store.structures.tables.fastjson import Json, members, parse_fastjson
 
 JSON_FILES = (
     "topics.json",
@@ -84,6 +90,11 @@ class ConfigFile:
         return all(one.state is State.MISSING for one in (self.main, self.backup, self.temporary))
 
     @property
+    def is_in_database(self) -> bool:
+        """Whether a broker takes the table from a RocksDB."""
+        return self.main.path.name != self.name
+
+    @property
     def load(self) -> Load:
         """How a broker starts, by the table above."""
         if self.main.state is State.PARSES:
@@ -106,12 +117,38 @@ class ConfigFile:
 
 
 def read_config_file(folder: Path, name: str, fs: Filesystem) -> ConfigFile:
-    """Reads the three files of one table.
+    """Reads the three files of one table, or its database.
 
-    ForeignFile where one is no regular file, StoreIOError where one is unreadable.
+    ForeignFile where one is no regular file, StoreIOError where one is unreadable. BadRequest for a database without
+    the package rocksdict, DamagedFile where RocksDB does not open it.
     """
     path = folder / name
-    return ConfigFile(name, *(_read_copy(path.with_name(path.name + end), fs) for end in ("", ".bak", ".tmp")))
+    file = ConfigFile(name, *(_read_copy(path.with_name(path.name + end), fs) for end in ("", ".bak", ".tmp")))
+    in_databases = (_read_database(one, name, fs) for one in database_folders(folder, name, fs))
+    newest = max(filter(None, in_databases), key=_counter, default=None)
+    is_stale = newest is not None and (file.loaded is None or _counter(file.loaded) <= _counter(newest))
+    return replace(file, main=newest) if newest is not None and is_stale else file
+
+
+def require_in_file(file: ConfigFile) -> None:
+    """Raises UnsupportedFormat for a table that a broker loads from a database."""
+    if file.is_in_database:
+        raise UnsupportedFormat(
+            f"the table of {file.name} is in a RocksDB here, and a broker would not load another {file.name}",
+            file=file.main.path,
+            code="table-in-database",
+        )
+
+
+def _read_database(folder: Path, name: str, fs: Filesystem) -> ConfigCopy | None:
+    document, mtime_ms = read_table(folder, name, fs), fs.mtime_ns(folder / CURRENT) // 1_000_000
+    return ConfigCopy(folder, State.PARSES, document, "", mtime_ms) if document is not None else None
+
+
+def _counter(copy: ConfigCopy) -> int:
+    """How many changes the table's version counts, 0 without one."""
+    counter = members((copy.document or {}).get("dataVersion")).get("counter")
+    return counter if isinstance(counter, int) else 0
 
 
 def read_config_files(folder: Path, fs: Filesystem) -> list[ConfigFile]:

@@ -8,6 +8,7 @@ from store.files.filesystem import Filesystem
 from store.formats.wording import amount
 from store.layout import ORDER_INFO, StoreLayout
 from store.structures.registry import Present
+from store.structures.tables.database import TABLES, database_folders
 
 
 def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
@@ -15,9 +16,8 @@ def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
 
     Source: ConfigRocksDBStorage, ConsumerOrderInfoManager (5.3.3).
     """
-    for name in ("rdb", "topics"):
-        if fs.exists(layout.config / name / "CURRENT") or fs.exists(layout.config / name / "IDENTITY"):
-            yield Present("RocksDB configuration", f"config/{name}", "the JSON files in config/ may be stale")
+    for folder in dict.fromkeys(one for name in TABLES for one in database_folders(layout.config, name, fs)):
+        yield Present("RocksDB configuration", f"config/{folder.name}", "the JSON files in config/ may be stale")
     if fs.exists(layout.root / ORDER_INFO):
         from store.structures.state.lines import lines_at
 

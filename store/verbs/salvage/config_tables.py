@@ -124,7 +124,8 @@ class ConfigTables:
             if file.is_absent:
                 return
             if copy is not None:
-                write_config_file(self._target.config, name, self._fs.read_file(copy.path), self._fs)
+                made = write_fastjson(copy.document or {}).encode() if file.is_in_database else None
+                write_config_file(self._target.config, name, made or self._fs.read_file(copy.path), self._fs)
                 copied_from = copy.path.name
             if copy is not file.main:
                 remark = f"{name} is {file.main.state}"
