@@ -308,7 +308,7 @@ class _Transfer:
     def _take_first_byte(self) -> None:
         """Supply the byte at log offset 0. It cannot be asked for: 0 is the report of an empty slave."""
         if self._asked == 1 and self._verifier.next_offset == 0:
-            self._verifier.room(1)[0] = 0
+            self._verifier.room(1)[:] = b"\0"
             self._verifier.took(1)
 
     def _take(self, header: FrameHeader) -> bool:

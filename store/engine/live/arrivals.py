@@ -111,7 +111,7 @@ class Arrivals:
     def _light_arrivals(self, arrival: Arrival) -> Iterator[Arrival]:
         rows = np.array([arrival.row], np.int64)
         for part in find_light_parts(arrival.run, rows, self._config).parts:
-            (topic, queue_id), queue_offset = part.key, int(part.run.columns.queue_offset[0])
+            (topic, queue_id), queue_offset = part.key, part.run.columns.queue_offset.item()
             yield Arrival(topic, queue_id, queue_offset + 1, arrival.tags_code, arrival.run, arrival.row)
 
 

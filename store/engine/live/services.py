@@ -184,7 +184,6 @@ class StoreServices:
         """Raises StoreClosed with the failure of a background service."""
         for service in self._running:
             if service.failure is not None:
-                self._note_refusal()
                 if isinstance(service.failure, StoreError):
                     # Each raise lengthens an error's traceback, and each refused put raises this one.
                     raise service.failure.with_traceback(service.failed_at)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from store.broker_line import BrokerLine
 from store.errors import StoreError
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.derived import expired_count
@@ -37,7 +38,9 @@ class Extent(NamedTuple):
 NO_EXTENT = Extent(0, 0, -1, -1)
 
 
-def extents(reader: StoreReader, min_log_offset: int) -> Iterator[tuple[str, int, int, int, int, int, str]]:
+def extents(
+    reader: StoreReader, min_log_offset: int, line: BrokerLine
+) -> Iterator[tuple[str, int, int, int, int, int, str]]:
     """Every batch queue, its extent, and the reason why its files can't be read."""
     for queue, of_queue in files_of(reader).items():
         try:

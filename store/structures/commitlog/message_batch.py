@@ -145,10 +145,11 @@ class MessageRows:
             if len(picked):
                 parts.append(make(rows(self.buffer, positions[picked], size), picked))
                 order.append(picked)
-        if len(parts) == 1:
-            return parts[0]
-        if not parts:
-            return pa.array([], pa.string())
+        match parts:
+            case []:
+                return pa.array([], pa.string())
+            case [only]:
+                return only
         return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(order))))
 
 

@@ -54,7 +54,7 @@ class PropertyTable:
     def column(self, name: bytes) -> pa.Array:
         """The property `name` of every record as bytes, null where it has none."""
         place = pc.index(self.names.dictionary, pa.scalar(name, pa.binary())).as_py()
-        hits = np.flatnonzero(self.names.indices.to_numpy() == place) if place >= 0 else np.empty(0, np.int64)
+        hits = np.flatnonzero(self.names.indices.to_numpy() == place)
         picks = np.full(self.count, -1, np.int64)
         picks[self.row[hits]] = hits
         return self.values.take(pa.array(picks, mask=picks < 0))
@@ -107,7 +107,7 @@ def _flat(strings: pa.Array) -> tuple[np.ndarray, Ints]:
     if not len(strings):
         return np.empty(0, np.uint8), np.empty(0, np.int64)
     buffer = strings.buffers()[2]
-    data = np.frombuffer(buffer, np.uint8) if buffer is not None else np.empty(0, np.uint8)
+    data = np.frombuffer(b"" if buffer is None else buffer, np.uint8)
     return data[offsets[0] : offsets[-1]], (offsets[1:] - offsets[0]).astype(np.int64)
 
 
@@ -133,7 +133,7 @@ def _first_in(places: Ints, starts: Ints, none: int) -> Ints:
 
 def _last_of_equals(row: Ints, name: np.ndarray, name_count: int) -> Ints | None:
     """The places to keep so that no record has a name twice; None when none has."""
-    code = row * max(name_count, 1) + name
+    code = row * name_count + name
     distinct, backwards = np.unique(code[::-1], return_index=True)
     if len(distinct) == len(code):
         return None

@@ -7,6 +7,7 @@ name was lost begins where its first record says.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
 
 from store.errors import DamagedRecord
 from store.files.store_reader import StoredFile, StoreReader
@@ -33,8 +34,8 @@ EMPTY_SEGMENT = "a segment of 0 bytes; a 4.9 broker does not start with it, a 5.
 def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
     """The segments; those before the first entry are passed over."""
     segments = reader.segments()
-    following = [one.number for one in segments[1:]] + [-1]
-    return [one for one, end in zip(segments, following, strict=False) if not 0 <= end <= asked.first]
+    pairs = zip_longest(segments, segments[1:])
+    return [one for one, behind in pairs if behind is None or behind.number > asked.first]
 
 
 def rows(reader: StoreReader, segment: StoredFile, asked: Asked) -> Iterator[Entry]:

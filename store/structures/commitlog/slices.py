@@ -183,7 +183,7 @@ def _window(files: StoreReader, part: LogSlice, position: int, size: int) -> Win
 
 
 def _find_in_file(files: StoreReader, part: LogSlice, position: int, rules: ScanRules) -> int | None:
-    """Finds the first record at or behind `position` and before the part's stop; None without one."""
+    """Finds the first record from `position` on, perhaps behind the part's stop; None without one."""
     while position < part.stop:
         # A window beyond the stop, for the record that begins before it and ends behind it.
         position = _behind_zeros(files, part, position)
@@ -191,7 +191,7 @@ def _find_in_file(files: StoreReader, part: LogSlice, position: int, rules: Scan
         window = _window(files, part, position, size)
         found = find_record(window, 0, accept_v2=rules.accept_v2)
         if found >= 0:
-            return window.file_start + found if position + found < part.stop else None
+            return window.file_start + found
         if window.size < size or files.is_local:
             return None  # the window held all that is left
         position += size - LARGEST_RECORD_BYTES

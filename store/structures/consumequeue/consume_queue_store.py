@@ -259,4 +259,4 @@ def _new_rows(run: Run, max_physic_offset: int) -> Int64Array:
     order, first = np.arange(run.count), np.zeros(1, np.int64)
     ends, starts = np.array([max_physic_offset], np.int64), np.array([0, run.count], np.int64)
     kept = kernels.pass_repeats(order, starts, np.zeros(1, np.int64), 1, run.array, ends, first)
-    return order[int(first[0]) :] if kept else order[:0]
+    return order[first.item() :] if kept else order[:0]

@@ -25,11 +25,10 @@ import numpy as np
 from store.errors import StoreIOError
 from store.files.filesystem import Filesystem
 from store.files.readable import UNREADABLE_PAGE, require_written_readable
-from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexHeader, decode_header, index_file_size
+from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, decode_header, index_file_size
 from store.formats.sets import distinct
 
 WORDS_PER_ENTRY = ENTRY_SIZE // SLOT_SIZE
-SMALLEST_SIZE = index_file_size(1, 2)
 FULL_SCORE = 3
 _SAMPLED_ENTRIES = 64
 _PROBED_ENTRIES = 5
@@ -58,7 +57,7 @@ def infer_geometry(path: Path, fs: Filesystem) -> Geometry | None:
     StoreIOError where the file's own data is refused: keys would be added by a guessed geometry.
     """
     size = fs.stat(path).st_size
-    if size < SMALLEST_SIZE:
+    if not size:
         return None
     if size == DEFAULT_GEOMETRY.file_size and _has_default_geometry(path, fs):
         return DEFAULT_GEOMETRY
@@ -105,9 +104,11 @@ def geometry_of(buffer: bytes | memoryview, known: Geometry | None = None) -> Ge
 
     known  a likely geometry, of settings or of another file. A file of its size without a better one has it.
     """
+    if len(buffer) < HEADER_SIZE:
+        return None
     contents = _Contents(memoryview(buffer))
     known = known if known is not None and known.file_size == contents.size else None
-    if contents.newest < 1 or contents.size < SMALLEST_SIZE:
+    if contents.newest < 1:
         return known
     for likely in (known, DEFAULT_GEOMETRY):
         if likely is not None and likely.file_size == contents.size and contents.agrees_with(likely):
@@ -149,17 +150,16 @@ class _Contents:
 
     def __init__(self, buffer: memoryview) -> None:
         self.size = len(buffer)
-        self.header = decode_header(buffer) if self.size >= HEADER_SIZE else IndexHeader()
+        self.header = decode_header(buffer)
         self.newest = self.header.index_count - 1
-        count = max(0, self.size - HEADER_SIZE) // SLOT_SIZE
-        self.words = np.frombuffer(buffer, ">i4", count, HEADER_SIZE if count else 0)
+        self.words = np.frombuffer(buffer, ">i4", (self.size - HEADER_SIZE) // SLOT_SIZE, HEADER_SIZE)
 
     def agrees_with(self, geometry: Geometry) -> bool:
         """Whether steps 1 and 2 fully agree, or step 3 does."""
         if self.newest >= geometry.entry_count:
             return False
         slots = np.array([geometry.slot_count])
-        return int(self._points(slots)[0]) == FULL_SCORE or self._share_reachable(geometry.slot_count) >= 0.9
+        return self._points(slots).item() == FULL_SCORE or self._share_reachable(geometry.slot_count) >= 0.9
 
     def best(self) -> Geometry | None:
         """The pair with the most points; None for a tie, or where too few entries are reachable."""
@@ -167,13 +167,13 @@ class _Contents:
         for slots in self._likely():
             share = self._share_reachable(slots)
             if share >= 0.9:
-                points = int(self._points(np.array([slots]))[0]) + self._points_of_rest(slots)
+                points = self._points(np.array([slots])).item() + self._points_of_rest(slots)
                 scores[slots] = (points, share)
         if not scores:
             return None
         best = max(scores.values())
         winners = [slots for slots, score in scores.items() if score == best]
-        return self._with_entries(winners[0]) if len(winners) == 1 else None
+        return self._with_entries(*winners) if len(winners) == 1 else None
 
     def _likely(self) -> list[int]:
         """The slot counts with the most points of steps 1 and 2, and of step 3 for a few entries."""

@@ -226,7 +226,7 @@ class IndexFile:
 
     def _reserve(self, entry_count: int) -> None:
         """Gives blocks to header, slots and so many more entries; StoreIOError when the disk is full."""
-        newest = max(1, self.header.index_count)
+        newest = self.header.index_count
         end = entry_position(self.slot_count, min(self.entry_count, newest + entry_count))
         if end > self._reserved and self._descriptor is not None:
             if not self._is_new:

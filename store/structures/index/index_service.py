@@ -150,7 +150,7 @@ class IndexService:
         with self._files_lock:
             self.files = [file for file in self.files if file not in files]
 
-    def drop_unreadable(self, *, with_empty: bool = False) -> int | None:
+    def drop_unreadable(self, *, with_empty: bool) -> int | None:
         """Removes files that can't be read, and those behind them; gives where their keys begin in the log.
 
         Of the newest file and of small ones every byte is asked for, of the others the header, as reading all of a
@@ -246,8 +246,7 @@ class IndexService:
 
     def _create(self) -> IndexFile:
         # Two files within one millisecond, or a clock that went back: the name counts on from the newest one.
-        newest = max((int(file.path.name) for file in self.files), default=0)
-        name = max(int(index_file_name(self._clock())), newest + 1)
+        name = max([int(index_file_name(self._clock())), *(int(file.path.name) + 1 for file in self.files)])
         while self._fs.exists(self._folder / f"{name:017d}"):
             name += 1
         path = self._folder / f"{name:017d}"

@@ -69,6 +69,16 @@ def test_a_flush_of_the_log_is_thorough_from_the_interval_on(waited_ms: int, lea
     assert queue.asked == [0, least_pages]
 
 
+@pytest.mark.parametrize(("waited_ms", "least_pages"), [(199, 4), (200, 0), (201, 0)])
+def test_a_commit_is_thorough_from_the_interval_on(waited_ms: int, least_pages: int) -> None:
+    queue, clock = Queue(), Clock()
+    service = CommitRealTimeService(queue, Idle(1), StoreConfig(), clock)
+    service.work()
+    clock.now_ms += waited_ms
+    service.work()
+    assert queue.asked == [0, least_pages]
+
+
 @pytest.mark.parametrize(("waited_ms", "least_pages"), [(59_999, 2), (60_000, 0), (60_001, 0)])
 def test_a_flush_of_queues_is_thorough_from_the_interval_on(waited_ms: int, least_pages: int) -> None:
     queue, clock = Queue(), Clock()
@@ -234,7 +244,12 @@ def test_too_many_open_files_at_the_stop_are_a_failure() -> None:
 
 
 def test_a_service_that_never_started_can_be_stopped() -> None:
-    Idle(1).stop()
+    service = Idle(1)
+    assert service._alarm.locked(), "no wake-up came yet"
+    service.stop()
+    assert not service._alarm.locked(), "a sleeper is woken"
+    service.wakeup()
+    assert (service._is_over(), service._interval_seconds) == (True, 0.001)
 
 
 @pytest.mark.parametrize("with_file", [False, True])

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from store import open_store
 from store.broker_line import LINE_4_9
 from store.config import StoreConfig
 from store.files.store_reader import StoredFile, StoreReader
-from store.formats.columns import DamageReason
-from store.formats.message import Message
+from store.formats.columns import DamageReason, ScanOutcome
+from store.formats.message import Message, encode_blank
 from store.formats.run import Run
-from store.structures.commitlog import slices
+from store.structures.commitlog import scan, slices
 from store.structures.commitlog.bulk import MessageColumns
 from store.structures.commitlog.commit_log import read_store_timestamp
 from store.structures.commitlog.multi_dispatch import MultiDispatch
 from store.structures.commitlog.put_rules import PutRules
-from store.structures.commitlog.resync import has_bytes_in, read_on, runs_between
-from store.structures.commitlog.scan import DEFAULT_RULES, VERIFYING, Damage, ScanRules, scan_log
+from store.structures.commitlog.resync import has_bytes_behind, has_bytes_in, read_on, readable_behind, runs_between
+from store.structures.commitlog.scan import (
+    DEFAULT_RULES,
+    VERIFYING,
+    Blank,
+    Damage,
+    End,
+    ScanRules,
+    _PagesAhead,
+    scan_log,
+    scan_segment,
+)
 from store.structures.commitlog.slices import (
     FIRST_ZERO_CHUNK_BYTES,
     LogSlice,
@@ -133,6 +147,7 @@ def test_prepared_and_rolled_back_messages_take_no_queue_offset(
         store.put(Message("T"))
         result = store.put(Message("T", sys_flag=sys_flag))
         assert (result.queue_offset, store.put(Message("T")).queue_offset) == (counted, 1 + counted)
+        assert store.lookup(result.log_offset).queue_offset == counted  # type: ignore[union-attr]
 
 
 @pytest.fixture
@@ -225,6 +240,157 @@ def test_a_light_queue_has_the_id_0_where_light_queues_are_on(
 
 def test_rules_take_all_records_for_right_unless_told() -> None:
     assert (ScanRules(False, True, False, False), ScanRules(True, True, False, False)) == (DEFAULT_RULES, VERIFYING)
+    damage = Damage(7, Path("s"), 9, DamageReason.BAD_SIZE, -1)
+    assert damage == Damage(7, Path("s"), 9, DamageReason.BAD_SIZE, -1, (0, 0))
+
+
+TORN = record(properties=b"a\x01b\0")
+WHOLE = record(properties=b"a\x01bc")
+
+
+@pytest.mark.parametrize(
+    ("parts", "count", "reason"),
+    [
+        ((WHOLE, TORN, WHOLE, bytes(99)), 3, None), ((TORN, WHOLE, bytes(99)), 2, None),
+        ((WHOLE, TORN, bytes(99)), 1, DamageReason.TORN_PROPERTIES), ((WHOLE, WHOLE, bytes(99)), 2, None),
+        ((WHOLE, TORN, b"\1" * 99), 1, DamageReason.TORN_PROPERTIES),
+        ((TORN, bytes(8)), 0, DamageReason.TORN_PROPERTIES),
+        ((WHOLE, WHOLE, b"\1" * 99), 2, DamageReason.BAD_MAGIC), ((TORN, bytes(7)), 1, None), ((TORN,), 1, None),
+        ((record(), bytes(99)), 1, None),
+    ],
+)  # fmt: skip
+def test_the_last_record_before_zeros_or_damage_is_torn_where_its_properties_end_in_zero(
+    parts: tuple[bytes, ...], count: int, reason: DamageReason | None
+) -> None:
+    rules = ScanRules(accept_v2=True, cuts_torn=True)
+    *runs, last = scan_log([SmallSegment(memoryview(b"".join(parts)))], rules=rules)
+    assert sum(run.count for run in runs if isinstance(run, Run)) == count
+    assert [run.misplaced_count for run in runs if isinstance(run, Run)] == [0] * len(runs)
+    assert (last.reason if isinstance(last, Damage) else None) == reason
+    if reason == DamageReason.TORN_PROPERTIES:
+        assert isinstance(last, Damage)
+        assert (last.position, last.size) == (sum(map(len, parts[:count])), -1)
+
+
+@pytest.mark.parametrize("end", [4096, 4095, 100])
+@pytest.mark.parametrize(
+    ("outcome", "reason", "position", "size", "may_cut"),
+    [
+        (ScanOutcome.LIMIT, 0, 90, 0, True), (ScanOutcome.BLANK, 0, 90, 0, False), (ScanOutcome.FULL, 0, 90, 0, False),
+        (ScanOutcome.END, 0, -7, 0, True), (ScanOutcome.END, 0, -8, 0, False),
+        (ScanOutcome.DAMAGE, DamageReason.SIZE_BEYOND_SEGMENT, 90, 4096 - 90, True),
+        (ScanOutcome.DAMAGE, DamageReason.SIZE_BEYOND_SEGMENT, 90, 4096 - 89, False),
+        (ScanOutcome.DAMAGE, DamageReason.BODY_BEYOND, 90, 99, True),
+        (ScanOutcome.DAMAGE, DamageReason.TOPIC_BEYOND, 90, 99, True),
+        (ScanOutcome.DAMAGE, DamageReason.PROPERTIES_BEYOND, 90, 99, True),
+        (ScanOutcome.DAMAGE, DamageReason.BAD_MAGIC, 90, 99, False),
+    ],
+)  # fmt: skip
+def test_more_pages_can_change_the_verdict_on_what_may_go_on_behind_them(
+    end: int, outcome: ScanOutcome, reason: int, position: int, size: int, may_cut: bool
+) -> None:
+    data, at = bytearray(4100), position if position > 0 else end + position
+    data[at : at + 4] = size.to_bytes(4, "big")
+    pages = _PagesAhead(SmallSegment(memoryview(data)), 0, 4096)
+    pages.end = end
+    assert pages.may_cut(at, np.array([at, outcome, reason])) == (may_cut and end < 4096)
+
+
+class LostPages:
+    """Pages that are lost: `first` is the first one's place in the buffer."""
+
+    def __init__(self, first: int) -> None:
+        self.first, self.counted = first, 0
+        self.reported: list[tuple[int, int]] = []
+        self.required: list[tuple[int, ...]] = []
+
+    def count(self) -> int:
+        return self.counted
+
+    def first_lost(self, start: int, stop: int) -> int:
+        base = self.base
+        assert base <= start <= stop
+        return base + self.first if start <= base + self.first < stop else stop
+
+    def report(self, start: int, stop: int) -> None:
+        self.reported.append((start - self.base, stop - self.base))
+
+    def require_none_since(self, seen: int, start: int, stop: int) -> None:
+        self.required.append((seen, start - self.base, stop - self.base))
+
+    base = 0
+
+
+@pytest.mark.parametrize(
+    ("first", "were_lost", "end", "reported", "required"),
+    [
+        (100, True, 100, [(100, 300)], []), (50, True, 50, [(50, 300)], []), (299, True, 299, [(299, 300)], []),
+        (300, False, 300, [], [(0, 0, 4096)]), (49, False, 300, [], [(0, 0, 4096)]),
+    ],
+)  # fmt: skip
+def test_pages_end_where_the_first_one_was_lost_that_the_kernel_met(
+    first: int, were_lost: bool, end: int, reported: list[Any], required: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost, buffer = LostPages(first), memoryview(bytearray(4096))
+    monkeypatch.setattr(scan, "lost_pages", lost)
+    lost.base = scan._address_of(buffer)
+    pages = _PagesAhead(SmallSegment(buffer), 0, 4096)
+    pages.end = 300
+    assert not pages.were_lost(50)
+    pages.require_kept()
+    assert lost.required == []
+    lost.counted = 7
+    assert pages.were_lost(50) is were_lost
+    assert (pages.end, pages.read_on(50)) == (end, not were_lost)
+    assert (lost.reported, lost.required) == (reported, required)
+    pages.require_kept()
+    assert lost.required == required, "looked at once"
+
+
+@pytest.mark.parametrize("pages_a_window", [1, 2])
+def test_a_window_grows_until_the_limit(pages_a_window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "FIRST_WINDOW_BYTES", 100 * pages_a_window)
+    monkeypatch.setattr(scan, "WINDOW_BYTES", 500)
+    pages = _PagesAhead(SmallSegment(memoryview(bytes(4096))), 50, 2000)
+    ends = [pages.end]
+    while pages.read_on(50):
+        ends.append(pages.end)
+    first = 100 * pages_a_window
+    assert ends[:3] == [50 + first, 50 + first + min(4 * first, 500), 50 + first + min(4 * first, 500) + 500]
+    assert ends[-1] == 2000
+    assert pages.unreadable(70) == Damage(0, Path(f"{0:020d}"), 70, DamageReason.UNREADABLE, -1, (2000, 2000))
+
+
+def test_reading_ahead_ends_with_the_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    ahead = SimpleNamespace(until=lambda stop: stop, close=lambda: closed.append("closed"))
+    monkeypatch.setattr(scan.ReadAhead, "of", lambda segment, start, limit: ahead)
+    monkeypatch.setattr(scan, "_CACHED_BYTES_PER_S", math.inf)
+    monkeypatch.setattr(scan, "FIRST_WINDOW_BYTES", SIZE)
+    data = b"".join(record(position=at) for at in range(0, 9 * SIZE, SIZE))
+    walk = scan_segment(SmallSegment(memoryview(data)))
+    assert (sum(step.count for step in walk if isinstance(step, Run)), closed) == (9, ["closed"])
+
+
+@pytest.mark.parametrize(("position", "has"), [(0, True), (3, True), (4, False)])
+def test_bytes_are_behind_a_position_unless_all_are_zero(position: int, has: bool) -> None:
+    segment = SmallSegment(memoryview(b"\0\0\0\1\0\0"))
+    fs: Any = SimpleNamespace(written_ranges=lambda path, at: [(at, 99)])
+    assert has_bytes_behind(segment, position, fs) is has
+    unreadable: Any = SimpleNamespace(
+        size=6, buffer=segment.buffer, path=segment.path, readable_end=lambda start, stop: stop - 1
+    )
+    assert has_bytes_behind(unreadable, position, fs)
+
+
+@pytest.mark.parametrize("file_start", [0, SEGMENT])
+def test_a_record_with_a_bad_body_is_read_behind_its_damage(file_start: int) -> None:
+    data = bytearray(b"".join(record(position=file_start + at) for at in (0, SIZE, 2 * SIZE)))
+    data[SIZE + 88] ^= 1
+    segments = [SmallSegment(memoryview(data), file_start=file_start)]
+    steps = list(readable_behind(segments, 0, rules=VERIFYING, with_bad_bodies=True))
+    assert starts_of(steps) == [file_start + at for at in (0, SIZE, 2 * SIZE)]
+    assert [step.reason for step in steps if isinstance(step, Damage)] == [DamageReason.BAD_CRC]
 
 
 @pytest.mark.parametrize("number", [0, 1, 19])
@@ -312,3 +478,63 @@ def test_a_delayed_message_waits_in_the_queue_before_its_level() -> None:
     assert (waiting.topic, waiting.queue_id) == ("SCHEDULE_TOPIC_XXXX", 2)
     assert sorted(waiting.properties.split(b"\x02")) == [b"DELAY\x013", b"REAL_QID\x015", b"REAL_TOPIC\x01T"]
     assert rules.delayed(Message.of("T", "x")) == Message("T", b"x")
+
+
+def step_at(position: int, kind: str) -> Any:
+    path = Path("s")
+    made = {
+        "blank": Blank(4096, path, position, 50),
+        "end": End(4096, path, position),
+        "damage": Damage(4096, path, position, DamageReason.BAD_SIZE, -1),
+        "crc": Damage(4096, path, position, DamageReason.BAD_CRC, -1),
+    }
+    return made[kind]
+
+
+@pytest.mark.parametrize(
+    ("kind", "behind_end", "with_bodies", "asked"),
+    [
+        ("blank", False, False, []), ("blank", True, False, [4096 + 18]), ("end", False, False, []),
+        ("end", True, False, [4096 + 11]), ("damage", False, False, [4096 + 11]), ("damage", False, True, [4096 + 11]),
+        ("crc", False, False, [4096 + 11]), ("crc", False, True, [5000 + SIZE]), ("crc", True, True, [5000 + SIZE]),
+    ],
+)  # fmt: skip
+def test_a_walk_goes_on_behind_what_it_met(kind: str, behind_end: bool, with_bodies: bool, asked: list[int]) -> None:
+    (run, *_) = scan_log([SmallSegment(memoryview(record(position=5000)), file_start=5000)])
+    step, finds = step_at(10, kind), list[int]()
+    bodies = (lambda at: [run, step] if at == 4106 else []) if with_bodies else None
+    steps = read_on(lambda at: [step], finds.append, 4096, behind_end=behind_end, scan_bad_body=bodies)
+    assert list(steps) == [step, *([run] if asked == [5000 + SIZE] else [])]
+    assert finds == asked
+    assert list(read_on(lambda at: [run], finds.append, 5000, behind_end=True)) == [run]
+    assert (list(read_on(lambda at: [], finds.append, 0)), list(read_on(lambda at: [run], finds.append, None))) == (
+        [],
+        [],
+    )
+    assert finds == asked
+
+
+@pytest.mark.parametrize("offset", [0, 1, SIZE - 1, SIZE, SIZE + 1, 2 * SIZE - 1, 2 * SIZE])
+def test_segments_are_read_from_a_log_offset_on(offset: int) -> None:
+    segments = [SmallSegment(memoryview(record(position=at)), file_start=at) for at in (0, SIZE)]
+    behind = list(readable_behind(segments, offset))
+    assert starts_of(behind) == [at for at in (0, SIZE) if at >= offset]
+    if offset in (0, SIZE):
+        assert starts_of(scan_log(segments, offset)) == [offset]
+    assert list(readable_behind(segments, 2 * SIZE)) == []
+
+
+def test_a_walk_begins_in_the_segment_behind_the_end_of_one() -> None:
+    blank = encode_blank(SIZE)
+    first = record() + blank.ljust(SIZE, b"\0")
+    segments = [
+        SmallSegment(memoryview(first)),
+        SmallSegment(memoryview(record(position=2 * SIZE)), file_start=2 * SIZE),
+    ]
+    assert starts_of(scan_log(segments)) == [0, 2 * SIZE]
+    assert starts_of(scan_log(segments, 2 * SIZE)) == [2 * SIZE]
+    assert starts_of(scan_log(segments, 3 * SIZE)) == []
+    assert starts_of(scan_log(segments, stop=2 * SIZE)) == [0]
+    last = list(scan_log(segments[:1]))[-1]
+    assert last == Blank(0, segments[0].path, SIZE, SIZE)
+    assert last.describe() == f"the end of the last segment ({0:020d}, offset {SIZE})"

@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 
 from store import open_store
+from store.broker_line import LINE_4_9, LINE_5_5, BrokerLine
 from store.formats.message import RECORD_MIN_SIZE
 from store.structures.commitlog.commit_log import CommitLog
-from store.structures.commitlog.start import _trust_rule
+from store.structures.commitlog.scan import ScanRules
+from store.structures.commitlog.start import _trust_rule, reads_whole_log, starting_segment
+from store.structures.commitlog.upgrade import notes
+from tests.support.logs import record
+from tests.support.small_log import SmallSegment
 from tests.support.stores import make_store
 
 
@@ -50,3 +55,77 @@ def test_a_checkpoint_of_5_5_covers_by_offset_else_by_the_older_time(
     rule = _trust_rule(opened)
     assert rule.matches(log_offset, time_ms) == matches[not (uses_index and is_safe)]
     assert rule.reason.endswith(f"({logics_offset or (20 if uses_index and is_safe else 30)})")
+
+
+def record_at(log_offset: int, time_ms: int | None) -> bytes:
+    return bytes(200) if time_ms is None else record(position=log_offset, store_timestamp_ms=time_ms) + bytes(100)
+
+
+def opened_with(times: list[int | None], line: BrokerLine = LINE_4_9, queue_end: int = 0) -> Any:
+    """A store of segments of 4096 bytes that begin with a record of these times; None for one that does not."""
+    files = [
+        SmallSegment(memoryview(record_at(4096 * number, time_ms)), file_start=4096 * number)
+        for number, time_ms in enumerate(times)
+    ]
+    return SimpleNamespace(
+        log=SimpleNamespace(segments=SimpleNamespace(files=files)),
+        line=line,
+        as_broker=False,
+        config=SimpleNamespace(
+            most_recovered_segments=3, check_crc_on_recover=True, message_index_enable=False, message_index_safe=False
+        ),
+        checkpoint=SimpleNamespace(logics_log_offset=0, logics_ms=30, index_ms=0, min_timestamp_ms=30),
+        queues=SimpleNamespace(max_physic_offset=queue_end),
+        scan_rules=lambda *, check_crc: ScanRules(check_crc=check_crc),
+    )
+
+
+@pytest.mark.parametrize(
+    ("times", "number"),
+    [([10, 20, 30, 31], 2), ([10, 20, 31, 31], 1), ([10, 0, 0, 0], 0), ([31, 31], 0), ([10, None, 20, None], 2),
+     ([None, 31], 0), ([1], 0)],
+)  # fmt: skip
+def test_a_crash_is_recovered_from_the_newest_segment_that_the_checkpoint_covers(
+    times: list[int | None], number: int
+) -> None:
+    assert starting_segment(opened_with(times), abnormal=True).log_offset == 4096 * number
+    assert reads_whole_log(opened_with(times), "abnormal") is (number == 0)
+    assert not reads_whole_log(opened_with(times), "normal")
+    assert starting_segment(opened_with(times), abnormal=False).log_offset == 4096 * max(0, len(times) - 3)
+
+
+@pytest.mark.parametrize(
+    ("times", "number", "by_queues"),
+    [([10, 20, 30, 31], 2, 2), ([10, 20, 31, 31], 1, 2), ([10, 10, 0, 31], 1, 1), ([10, 31, 31, 31], 1, 2),
+     ([10, 20, None, 0], 1, 1), ([10], 0, 0)],
+)  # fmt: skip
+def test_5_5_starts_at_the_newest_of_some_segments_that_begins_with_a_record_of_its_rule(
+    times: list[int | None], number: int, by_queues: int
+) -> None:
+    opened = opened_with(times, LINE_5_5, 2 * 4096)
+    assert starting_segment(opened, abnormal=True).log_offset == 4096 * number
+    assert starting_segment(opened, abnormal=False).log_offset == 4096 * by_queues
+
+
+def test_an_empty_log_is_walked_from_0() -> None:
+    for abnormal in (False, True):
+        assert starting_segment(opened_with([]), abnormal=abnormal) == (0, "the commit log is empty")
+    assert not reads_whole_log(opened_with([]), "abnormal")
+
+
+@pytest.mark.parametrize(
+    ("matches", "own_matches", "count", "is_noted"),
+    [(True, False, 3, True), (True, False, 2, False), (True, True, 3, False), (False, False, 3, False)],
+)
+def test_a_line_that_recovers_some_segments_is_noted_where_there_are_more(
+    matches: bool, own_matches: bool, count: int, is_noted: bool
+) -> None:
+    def store(is_5_5: bool) -> Any:
+        return SimpleNamespace(
+            line=SimpleNamespace(matches_first_record=is_5_5),
+            config=SimpleNamespace(most_recovered_segments=2),
+            log=SimpleNamespace(segments=SimpleNamespace(files=[None] * count)),
+        )
+
+    found = [(trap.code, trap.subject) for trap in notes(store(own_matches), store(matches))]
+    assert found == [("recovers-some-segments", (3,))] * is_noted

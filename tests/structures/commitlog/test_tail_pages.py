@@ -130,6 +130,18 @@ def test_a_full_disk_is_told_to_the_put_that_needs_the_room(tail: Tail) -> None:
     assert tail.file.wrote == tail.file.size
 
 
+def test_after_a_refusal_no_window_is_made_before_a_put_needs_it(tail: Tail) -> None:
+    tail.fill_fast(5)
+    assert tail.fs.made
+    tail.fs.when = lambda name, _: name == "preallocate"
+    tail.pages._ready = tail.file.reserved
+    tail.pages._open_up()
+    asked = tail.fs.count("preallocate")
+    tail.pages.go_ahead()
+    tail.pages.go_ahead()
+    assert tail.fs.count("preallocate") == asked + 1
+
+
 def test_messages_put_at_a_high_rate_are_read_back(tmp_path: Path) -> None:
     body = bytes(range(256)) * 256
     settings = {"mappedFileSizeCommitLog": str(SMALLEST_SEGMENT)}

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.files.mapped_file_queue import MappedFileQueue
 from store.formats.java import tags_code
 from store.formats.queue_unit import (
+    EXT_END,
+    EXT_END_MARK,
     UNIT_SIZE,
     ExtUnit,
     decode_ext_address,
     encode_ext_address,
     is_ext_address,
 )
-from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt
+from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt, _is_ended
 from tests.support.small_log import START_MS, SmallLog, open_queues, reopened_queues, units_of
 
 FILE_SIZE = 100
@@ -109,3 +113,43 @@ def test_recovery_keeps_the_extension_as_long_as_the_queue(tmp_path: Path) -> No
     queue = reopened_queues(tmp_path, WITH_EXT).find_or_create("T", 0)
     assert queue.ext is not None
     assert (queue.max_offset, queue.ext.files.max_offset) == (12, 3 * FILE_SIZE - FILE_SIZE + 4 * 20)
+
+
+@pytest.mark.parametrize(
+    ("file_size", "bits", "is_put"),
+    [(100, 76, True), (100, 77, False), (1 << 16, 32_747, True), (1 << 16, 32_748, False)],
+)
+def test_a_unit_is_as_large_as_a_short_says_and_a_file_holds(
+    file_size: int, bits: int, is_put: bool, tmp_path: Path
+) -> None:
+    ext = ConsumeQueueExt(MappedFileQueue(tmp_path / "ext", file_size, Filesystem(), writable=True))
+    assert (ext.put(ExtUnit(1, 2, bytes(bits))) is not None) is is_put
+
+
+@pytest.mark.parametrize(("second", "starts"), [(76 - 28, [0, 28]), (76 - 27, [0, 100])])
+def test_a_unit_goes_where_four_bytes_are_left_behind_it(second: int, starts: list[int], tmp_path: Path) -> None:
+    ext = ext_in(tmp_path)
+    assert put(ext, unit(1, 8), unit(2, second)) == starts
+    ext.files.close()
+    again = ext_in(tmp_path)
+    again.recover()
+    assert [position for position, _ in again.units()] == starts
+    assert again.files.max_offset == starts[1] + 20 + second
+
+
+def test_an_extension_without_units_ends_where_it_begins(tmp_path: Path) -> None:
+    ext = ext_in(tmp_path)
+    ext.recover()
+    assert (ext.files.max_offset, ext.files.flushed_where) == (0, 0)
+    put(ext, unit(1), unit(2))
+    ext.files.close()
+    anew = ConsumeQueueExt(MappedFileQueue(tmp_path, FILE_SIZE, Filesystem(), writable=True))
+    anew.begin_anew()
+    assert put(anew, unit(3)) == [0]
+
+
+@pytest.mark.parametrize(("position", "is_ended"), [(92, False), (96, False), (97, True), (100, True), (40, True)])
+def test_a_file_is_ended_by_its_mark_or_where_none_has_room(position: int, is_ended: bool) -> None:
+    data = bytearray(100)
+    data[40:44] = EXT_END.pack(EXT_END_MARK)
+    assert _is_ended(memoryview(data), position) is is_ended

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, is_written, written_count
+from store.formats.run import Run
+from store.structures.commitlog.scan import scan_segment
+from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, is_written, units_of_records, written_count
 from store.structures.consumequeue.compare import continuity_findings
 from store.structures.findings import QUEUE_DUPLICATE, QUEUE_GAP
+from tests.support.small_log import START_MS, SmallLog, SmallSegment
 
 WRITTEN = {"log_offset": 0, "size": 1, "queue_offset": 0, "message_count": 1}
 
@@ -20,6 +23,19 @@ def test_a_batch_unit_is_written_with_all_four_of_its_numbers(field: str | None)
         units[name][1] -= name == field
     assert is_written(units).tolist() == [True, field is None, True]
     assert written_count(units) == (3 if field is None else 1)
+    units["size"][2] = 0
+    assert written_count(units) == (2 if field is None else 1)
+
+
+def test_a_record_of_a_batch_queue_is_one_message_at_its_own_place() -> None:
+    log = SmallLog()
+    log.put_many(3)
+    run = next(scan_segment(SmallSegment(memoryview(log.data), file_start=4096)))
+    assert isinstance(run, Run)
+    size = log.units[0].size
+    assert [unit.tolist() for unit in units_of_records(run, np.array([0, 2]), np.array([7, 8, 9]))] == [
+        (4096, size, 7, START_MS, 0, 1, -1, 0), (4096 + 2 * size, size, 9, START_MS + 2000, 2, 1, -1, 0),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

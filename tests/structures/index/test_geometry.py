@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,9 +15,11 @@ from store.config import StoreConfig
 from store.errors import StoreIOError
 from store.files.filesystem import Filesystem
 from store.formats.index_page import HEADER, HEADER_SIZE, SLOT_SIZE, entry_position
+from store.structures.index import geometry
 from store.structures.index.geometry import (
     DEFAULT_GEOMETRY,
     Geometry,
+    _Contents,
     _has_default_geometry,
     geometry_of,
     geometry_of_size,
@@ -113,6 +117,9 @@ def test_a_file_without_entries_has_the_geometry_that_is_known_for_its_size(know
         ({"maxIndexNum": 1000}, Geometry(500, 1000)),
         ({"maxHashSlotNum": 501}, None),
         ({"maxHashSlotNum": 500, "maxIndexNum": 999}, None),
+        ({"maxHashSlotNum": 5500}, None),
+        ({"maxHashSlotNum": 5495}, Geometry(5495, 1)),
+        ({"maxIndexNum": 1100}, None),
         ({}, None),
     ],
 )
@@ -122,24 +129,131 @@ def test_settings_name_the_geometry_of_files_of_their_size(
     assert given_geometry(settings, 22040) == expected
 
 
-@pytest.mark.parametrize("spoilt", [None, "the newest entry's slot", "the first log offset", "the count"])
-def test_a_file_with_the_brokers_own_numbers_is_known_by_four_small_reads(tmp_path: Path, spoilt: str | None) -> None:
-    path, key_hash, newest, slots = tmp_path / "index", 77, 3, DEFAULT_GEOMETRY.slot_count
-    count = 1 if spoilt == "the count" else newest + 1
-    begin = 101 if spoilt == "the first log offset" else 100
-    slot = 1 if spoilt == "the newest entry's slot" else newest
+FAR = 7 << 32 | 0xFFFFFF01
+"""A log offset whose low half is a negative number."""
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "is_known"),
+    [
+        ({}, True), ({"slot": 1}, False), ({"begin": FAR + 1}, False), ({"end": FAR + 401}, False),
+        ({"begin": FAR & 0xFFFFFFFF}, False), ({"newest": 0}, False), ({"newest": 1, "end": FAR}, True),
+        ({"newest": DEFAULT_GEOMETRY.entry_count - 1}, True), ({"newest": DEFAULT_GEOMETRY.entry_count}, False),
+        ({"key_hash": 1}, True), ({"key_hash": 0}, False), ({"key_hash": DEFAULT_GEOMETRY.slot_count + 3}, True),
+    ],
+)  # fmt: skip
+def test_a_file_with_the_brokers_own_numbers_is_known_by_four_small_reads(
+    tmp_path: Path, spoilt: dict[str, int], is_known: bool
+) -> None:
+    numbers = {"key_hash": 77, "newest": 3, "begin": FAR, "end": FAR + 400, **spoilt}
+    path, key_hash, newest, slots = tmp_path / "index", numbers["key_hash"], numbers["newest"], 5_000_000
     pieces = {
-        0: HEADER.pack(1, 2, begin, 400, 1, count),
-        HEADER_SIZE + SLOT_SIZE * key_hash: slot.to_bytes(4, "big"),
-        entry_position(slots, 1): _entry(key_hash, 100),
-        entry_position(slots, newest): _entry(key_hash, 400),
+        0: HEADER.pack(1, 2, numbers["begin"], numbers["end"], 1, newest + 1),
+        HEADER_SIZE + SLOT_SIZE * (key_hash % slots): numbers.get("slot", newest).to_bytes(4, "big"),
+        entry_position(slots, newest): _entry(key_hash, FAR + 400),
+        entry_position(slots, 1): _entry(key_hash, FAR),
     }
     with path.open("wb") as file:
         file.truncate(DEFAULT_GEOMETRY.file_size)
         for position, data in pieces.items():
             file.seek(position)
             file.write(data)
-    assert _has_default_geometry(path, fs) == (spoilt is None)
+    assert _has_default_geometry(path, fs) is is_known
+    assert not _has_default_geometry(path, FaultyFilesystem(when=lambda name, _: name == "read"))
+
+
+SLOTS, ROOM = 7, 13
+NEWEST = 10
+
+
+def words_of(changes: dict[int, int], **header: int) -> _Contents:
+    """A file with ten entries in three chains, of which some words are changed; word 0 is the first slot."""
+    words, heads = [0] * (SLOTS + 5 * ROOM), dict[int, int]()
+    for number in range(1, NEWEST + 1):
+        key_hash = number % 3 + SLOTS
+        at = FAR + 100 * number
+        low = (at & 0xFFFFFFFF) - ((at & 0x80000000) << 1)
+        words[SLOTS + 5 * number : SLOTS + 5 * number + 5] = [key_hash, at >> 32, low, 0, heads.get(number % 3, 0)]
+        heads[number % 3] = words[number % 3] = number
+    for place, value in changes.items():
+        words[place] = value
+    fields = {"begin": FAR + 100, "end": FAR + 100 * NEWEST, "slots": 3, "count": NEWEST + 1, **header}
+    head = HEADER.pack(1, 2, fields["begin"], fields["end"], fields["slots"], fields["count"])
+    return _Contents(memoryview(head + struct.pack(f">{len(words)}i", *words)))
+
+
+def at(number: int, word: int = 0) -> int:
+    return SLOTS + 5 * number + word
+
+
+@pytest.mark.parametrize(
+    ("changes", "header", "points", "rest"),
+    [
+        ({}, {}, 3, 3), ({1: 8}, {}, 2, 3), ({}, {"end": FAR}, 2, 3), ({}, {"begin": FAR}, 2, 3),
+        ({at(1, 1): 8}, {}, 2, 3), ({at(1, 2): 1}, {}, 2, 3), ({at(NEWEST, 1): 9}, {}, 2, 3),
+        ({at(NEWEST, 2): 1}, {}, 2, 3), ({}, {"slots": 4}, 3, 2), ({3: 1}, {}, 3, 2), ({SLOTS: 1}, {}, 3, 2),
+        ({SLOTS + 4: 1}, {}, 3, 2), ({at(NEWEST + 1): 1}, {}, 3, 2), ({at(ROOM - 1, 4): 1}, {}, 3, 2),
+        ({at(NEWEST, 4): 1}, {}, 3, 3), ({at(NEWEST): 0, 0: NEWEST}, {}, 2, 3), ({at(NEWEST): 1}, {}, 3, 3),
+        ({at(NEWEST): -6}, {}, 2, 3),
+    ],
+)  # fmt: skip
+def test_each_step_gives_its_points(changes: dict[int, int], header: dict[str, int], points: int, rest: int) -> None:
+    contents = words_of(changes, **header)
+    assert contents._points(np.array([SLOTS])).tolist() == [points]
+    assert contents._points_of_rest(SLOTS) == rest
+    assert contents.best() == Geometry(SLOTS, ROOM)
+
+
+@pytest.mark.parametrize(
+    ("changes", "unreachable"),
+    [
+        ({}, []), ({at(4): -1}, [4]), ({at(4): 0}, []), ({0: 8}, [9]), ({2: 0}, [2, 5, 8]), ({2: 7}, [8]),
+        ({at(4, 4): 4}, [4]), ({at(4, 4): 3}, []), ({at(4, 4): -1}, []),
+    ],
+)  # fmt: skip
+def test_an_entry_is_reachable_from_a_slot_that_names_it_or_a_later_one(
+    changes: dict[int, int], unreachable: list[int]
+) -> None:
+    contents, numbers = words_of(changes), np.arange(1, NEWEST + 1)
+    assert [number for number in numbers.tolist() if not contents._reachable(SLOTS, number)] == unreachable
+    assert contents._share_reachable(SLOTS) == (NEWEST - len(unreachable)) / NEWEST
+    assert contents._some_entries(5).tolist() == [1, 3, 5, 7, 10]
+
+
+def test_the_pairs_that_a_size_allows_have_room_for_the_newest_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    for at_once in (1, 2, 99):
+        monkeypatch.setattr(geometry, "_PAIRS_AT_ONCE", at_once)
+        for count, pairs in ((NEWEST + 1, [2, 7, 12, 17]), (ROOM, [2, 7]), (ROOM + 1, [2]), (ROOM + 2, [])):
+            contents = words_of({}, count=count)
+            assert [slots for some in contents._candidates() for slots in some.tolist()] == pairs
+        monkeypatch.setattr(geometry, "_BEST_PAIRS", 1)
+        assert words_of({}).best() == Geometry(SLOTS, ROOM)
+    five = _Contents(memoryview(HEADER.pack(1, 2, 3, 4, 5, 2) + bytes(4 * 15)))
+    assert [slots for some in five._candidates() for slots in some.tolist()] == [5]
+
+
+@pytest.mark.parametrize(
+    ("changes", "header", "agrees"),
+    [({}, {}, True), ({at(4): -1}, {"end": 1}, True), ({at(4): -1, at(5): -1}, {"end": 1}, False),
+     ({at(4): -1, at(5): -1}, {}, True)],
+)  # fmt: skip
+def test_a_known_pair_agrees_by_its_ends_or_by_nine_in_ten_entries(
+    changes: dict[int, int], header: dict[str, int], agrees: bool
+) -> None:
+    contents = words_of(changes, **header)
+    for entries in (NEWEST, NEWEST + 1, ROOM):
+        assert contents.agrees_with(Geometry(SLOTS, entries)) is (agrees and entries > NEWEST)
+
+
+def test_a_broker_makes_files_of_420_000_040_bytes() -> None:
+    assert (DEFAULT_GEOMETRY, DEFAULT_GEOMETRY.file_size) == ((5_000_000, 20_000_000), 420_000_040)
+
+
+@pytest.mark.parametrize("size", [0, 1, 39, 40, 43, 44, 83])
+def test_less_than_two_entries_tell_nothing(size: int, tmp_path: Path) -> None:
+    data = HEADER.pack(1, 2, 3, 4, 5, 2).ljust(83, b"\1")[:size]
+    (tmp_path / "index").write_bytes(data)
+    assert (geometry_of(data), infer_geometry(tmp_path / "index", fs)) == (None, None)
 
 
 def _entry(key_hash: int, log_offset: int) -> bytes:
@@ -155,7 +269,15 @@ def test_a_file_whose_data_the_device_refuses_is_not_taken_for_one_of_another_ge
 
 @pytest.mark.parametrize(
     "made",
-    [Geometry(1, 1), Geometry(1, 4), Geometry(2, 4), Geometry(2, 8), Geometry(500, 2000), DEFAULT_GEOMETRY],
+    [
+        Geometry(1, 1),
+        Geometry(5, 1),
+        Geometry(1, 4),
+        Geometry(2, 4),
+        Geometry(2, 8),
+        Geometry(500, 2000),
+        DEFAULT_GEOMETRY,
+    ],
 )
 def test_a_size_is_shared_out_with_four_entries_a_slot(made: Geometry) -> None:
     assert geometry_of_size(made.file_size) == made

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from store.config import StoreConfig
 from store.errors import DamagedFile
+from store.files.readable import Stretch
 from store.files.store_reader import StoreReader
 from store.formats.index_page import (
     BEGIN_OFFSET_AT,
@@ -29,6 +32,7 @@ from store.structures.findings import (
     INDEX_HEADER,
     INDEX_TIME,
     MISSING_INDEX_ENTRY,
+    UNREADABLE_INDEX,
     Finding,
 )
 from store.structures.index import rising, rows
@@ -37,6 +41,7 @@ from store.structures.index.expect import Entries, expected_entries
 from store.structures.index.geometry import Geometry
 from store.structures.index.rising import RisingOffsets
 from store.structures.index.survey import IndexFile, survey_index
+from tests.support.bad_sectors import BadSectors
 from tests.support.small_log import SMALL_CONFIG, START_MS, SmallLog, SmallSegment, open_index
 
 SLOTS, CAPACITY = SMALL_CONFIG.max_hash_slot_num, SMALL_CONFIG.max_index_num
@@ -132,11 +137,65 @@ def test_a_count_is_at_most_the_files_room(count: int, words: str | None, index:
     assert (files[0].count, files[0].is_full) == (count, True)
 
 
-@pytest.mark.parametrize("size", [0, 39])
+def test_a_header_is_compared_before_the_chains(index: Damaged) -> None:
+    index.overwrite(1, END_OFFSET_AT, 5, 8)
+    index.overwrite(1, entry_position(SLOTS, 3) + 16, 3)
+    assert [one.kind for one in index.surveyed()[1]] == [INDEX_HEADER, BROKEN_CHAIN]
+
+
+@pytest.mark.parametrize("size", [0, 39, 40])
 def test_a_file_without_room_for_a_header_is_named(size: int, index: Damaged) -> None:
     index.paths[1].write_bytes(bytes(size))
     detail = f"{size} bytes are too few for a header"
-    assert index.surveyed()[1] == [index.finding(INDEX_HEADER, 1, 0, detail)]
+    assert index.surveyed()[1] == [index.finding(INDEX_HEADER, 1, 0, detail)] * (size < 40)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_file_without_entries_points_nowhere(count: int, index: Damaged) -> None:
+    size = Geometry(SLOTS, CAPACITY).file_size
+    index.paths[1].write_bytes((bytes(INDEX_COUNT_AT) + count.to_bytes(4, "big")).ljust(size, b"\0"))
+    row = IndexFile(f"index/{index.paths[1].name}", size, SLOTS, 1, 0, -1, True, 0, 0, False)
+    assert index.surveyed() == ([index.surveyed()[0][0], row], [])
+
+
+def test_a_file_of_one_entry_has_a_header_to_compare(tmp_path: Path) -> None:
+    index = Damaged(tmp_path, ["k"])
+    index.overwrite(0, END_OFFSET_AT, 5, 8)
+    assert index.surveyed()[1] == [index.finding(INDEX_HEADER, 0, 0, "end log offset is 5, the entries make it 0")]
+
+
+@pytest.mark.parametrize(("page", "rows"), [(0, 0), (1, 1)])
+def test_a_file_is_surveyed_without_the_pages_that_cannot_be_read(page: int, rows: int, tmp_path: Path) -> None:
+    config = StoreConfig(max_hash_slot_num=SLOTS, max_index_num=1000)
+    log, writer = SmallLog(), open_index(tmp_path, config)
+    places = log.put_many(600, keys="k")
+    log.dispatch_to(writer)
+    writer.close()
+    (path,) = (tmp_path / "index").iterdir()
+    reader = StoreReader(str(tmp_path), BadSectors({path.name: {page}}))
+    (file,) = reader.index_files()
+    found = list(survey_index(reader, file, {file.size: Geometry(SLOTS, 1000)}))
+    detail = f"can't read bytes {page * 4096} to {(page + 1) * 4096}"
+    assert found[0] == Finding(UNREADABLE_INDEX, str(path), 0, detail=detail)
+    assert [(one.count, one.high, one.rises) for one in found[1:] if isinstance(one, IndexFile)] == [
+        (601, places[-1], False)
+    ] * rows
+    if rows:
+        (surveyed,) = found[1:]
+        assert isinstance(surveyed, IndexFile)
+        numbers, _ = EntryFile(reader, surveyed).between(0, log.end)
+        # Entries that begin or end in the page have numbers 202 to 406.
+        first, last = (4096 - entry_position(SLOTS, 0)) // 20, (8191 - entry_position(SLOTS, 0)) // 20
+        assert numbers.tolist() == [number for number in range(1, 601) if not first <= number <= last]
+
+
+def test_the_entries_that_are_given_were_read_in(index: Damaged, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[range] = []
+    monkeypatch.setattr(Stretch, "require", lambda self, start, stop: asked.append(range(start, stop)))
+    file = EntryFile(StoreReader(str(index.root)), index.surveyed()[0][0])
+    monkeypatch.setattr(file, "_rising", SimpleNamespace(row_of=lambda at: at))
+    assert file.between(2, 7)[0].tolist() == [3, 4, 5, 6, 7]
+    assert asked == [range(entry_position(SLOTS, 3), entry_position(SLOTS, 8))]
 
 
 def test_a_file_of_an_unknown_geometry_is_named_where_it_counts_entries(index: Damaged) -> None:
@@ -198,6 +257,36 @@ def test_entries_have_the_seconds_of_their_records(index: Damaged) -> None:
         index.overwrite(1, entry_position(SLOTS, number) + 12, 7)
     detail = "7 s after the begin time, the record makes it 1"
     assert index.differences() == [index.finding(INDEX_TIME, 1, 2, detail, 2)]
+
+
+SECONDS = "{stored} s after the begin time, the record makes it {made}"
+BEGIN = "the header's begin time is {begin}, the record of entry 1 has {first}"
+
+
+@pytest.mark.parametrize(
+    ("begin", "made"), [(0, None), (1, (START_MS + 11_999) // 1000), (START_MS + 12_500, 0), (START_MS + 13_500, 0)]
+)
+def test_seconds_count_from_the_headers_begin_if_it_has_one(begin: int, made: int | None, index: Damaged) -> None:
+    index.overwrite(1, BEGIN_TIME_AT, begin, 8)
+    wrong = index.finding(INDEX_TIME, 1, 2, SECONDS.format(stored=1, made=made), 2)
+    header = index.finding(INDEX_TIME, 1, 0, BEGIN.format(begin=begin, first=START_MS + 11_000))
+    assert index.differences() == [*([] if made is None else [wrong]), header]
+
+
+def test_an_entry_behind_the_last_record_with_keys_leads_nowhere(index: Damaged) -> None:
+    run = next(scan_segment(SmallSegment(memoryview(index.log.data))))
+    assert isinstance(run, Run)
+    detail = f"points to {index.places[13]}, whose record has no such key"
+    expected = expected_entries(run).up_to(index.places[12])
+    assert index.differences(expected) == [index.finding(INDEX_ENTRY_NOWHERE, 1, 3, detail)]
+
+
+def test_a_missing_key_is_placed_by_its_log_offset_wherever_the_stretch_begins(index: Damaged) -> None:
+    run = next(scan_segment(SmallSegment(memoryview(index.log.data)), index.places[9]))
+    assert isinstance(run, Run)
+    found = list(index_differences("segment", [], index.places[9], index.log.end, expected_entries(run), run))
+    detail = "keys of this record are in no index file"
+    assert found == [Finding(MISSING_INDEX_ENTRY, "segment", index.places[9], count=5, detail=detail)]
 
 
 def test_an_entry_without_its_key_and_a_key_without_an_entry_are_named(index: Damaged) -> None:
@@ -273,6 +362,12 @@ class Watched:
     def require(self, first: int, stop: int) -> None:
         assert 0 <= first <= stop <= self.count
         self.read |= set(range(first, stop))
+
+
+def test_a_first_search_begins_with_the_first_row() -> None:
+    for wanted in (-1, 0, 1, 10, 11, 30):
+        column: Any = Watched(3)
+        assert RisingOffsets(column, column.require).row_of(wanted) == min(3, max(0, -(-wanted // 10)))
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 5, 8, 40])
