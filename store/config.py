@@ -4,7 +4,7 @@ A field is the snake_case of its broker.conf name: `mapped_file_size_commit_log`
 says what it changes here. settings_without_effect.csv lists every other name of a broker.conf; a name in neither
 is refused.
 
-Source: MessageStoreConfig, BrokerConfig, NettyServerConfig, NettyClientConfig (4.9.8, 5.3.3).
+Source: MessageStoreConfig, BrokerConfig, NettyServerConfig, NettyClientConfig (4.9.8, 5.3.3, 5.5.0).
 """
 
 from __future__ import annotations
@@ -92,6 +92,18 @@ class StoreConfig:
     message_delay_level: str = _setting(DEFAULT_DELAY_LEVELS, "the delay of each level")
     message_index_enable: bool = _setting(True, "keys are indexed; recovery trusts the index's time")
     index_file_write_enable: bool = _setting(True, "5.5: keys get entries in index files, not in rocksdbstore alone")
+    index_rocks_db_enable: bool | None = _setting(
+        None, "5.5: keys get entries in rocksdbstore; by default where it has some"
+    )
+    trans_rocks_db_enable: bool | None = _setting(
+        None, "5.5: half messages get entries in rocksdbstore; by default where it has some"
+    )
+    timer_rocks_db_enable: bool | None = _setting(
+        None, "5.5: timers fire by entries in rocksdbstore; by default where it has some"
+    )
+    enable_accelerated_recovery: bool = _setting(
+        False, "5.5: after a crash a recovery begins at the checkpoint's log offset, inside of a segment"
+    )
     message_index_safe: bool = _setting(False, "recovery starts where the index is complete too")
     check_crc_on_recover: bool = _setting(True, "recovery checks the bodies' CRC")
     commit_log_recover_max_num: int = _setting(
@@ -357,4 +369,4 @@ def _camel(name: str) -> str:
     return head + "".join(_ACRONYMS.get(word, word.capitalize()) for word in rest)
 
 
-_ACRONYMS = {"crc": "CRC", "cq": "CQ", "ip1": "IP1"}
+_ACRONYMS = {"crc": "CRC", "db": "DB", "cq": "CQ", "ip1": "IP1"}

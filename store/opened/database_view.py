@@ -1,5 +1,7 @@
 """DatabaseQueueView: the consume queues in a store's database, each read when it is asked for.
 
+CombinedQueueView has those of queue files, and of the database those that have none.
+
 A queue is filled with the units of the database, cut where the log ends, and completed from the log behind the
 database's checkpoint. Where the database can't be read, every queue is built from the log.
 """
@@ -12,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from store.errors import StoreError
+from store.formats.topics import shares_records
 from store.opened.missing import Repair
 from store.opened.queue_view import QueueView
 from store.structures.consumequeue.consume_queue import ConsumeQueue
@@ -91,3 +94,38 @@ class DatabaseQueueView(QueueView):
         files = self._files(self._layout.queue_folder(topic, queue_id), self._room.FILE_SIZE)
         queue: ConsumeQueue = self._room.new_queue(topic, queue_id, files)
         return queue
+
+
+class CombinedQueueView(DatabaseQueueView):
+    """The queues of files, and those that are in the database alone."""
+
+    @cached_property
+    def _alone(self) -> set[QueueKey]:
+        return self._room.queues_alone(self._opened, self._layout, self._fs) if self._opened is not None else set()
+
+    def topics(self) -> list[str]:
+        return sorted({*QueueView.topics(self), *(topic for topic, _ in self._alone)})
+
+    def queue_ids(self, topic: str) -> list[int]:
+        alone = (queue_id for name, queue_id in self._alone if name == topic) if shares_records(topic) else ()
+        return sorted({*QueueView.queue_ids(self, topic), *alone})
+
+    def end_on_disk(self, topic: str, queue_id: int) -> int:
+        return self._view_of((topic, queue_id)).end_on_disk(self, topic, queue_id)
+
+    def _view_of(self, key: QueueKey) -> type[QueueView]:
+        # The name of another queue opens no database.
+        return DatabaseQueueView if shares_records(key[0]) and key in self._alone else QueueView
+
+    def _keys_on_disk(self) -> Iterator[QueueKey]:
+        yield from QueueView._keys_on_disk(self)
+        yield from sorted(self._alone)
+
+    def _find_resting(self, keys: Sequence[QueueKey]) -> dict[QueueKey, RestingQueue]:
+        return QueueView._find_resting(self, [key for key in keys if key not in self._alone])
+
+    def _open(self, key: QueueKey) -> Repair:
+        return self._view_of(key)._open(self, key)
+
+    def _new_queue(self, topic: str, queue_id: int) -> ConsumeQueue:
+        return self._view_of((topic, queue_id))._new_queue(self, topic, queue_id)

@@ -125,6 +125,10 @@ class OpenedStore:
             from store.opened.database_view import DatabaseQueueView
 
             queues = DatabaseQueueView(layout, config, fs, overlay)
+        elif line.matches_first_record and any(rooms_with(names_of(layout, fs), "view", "queues_alone")):
+            from store.opened.database_view import CombinedQueueView
+
+            queues = CombinedQueueView(layout, config, fs, overlay, others)
         index = IndexView(layout, config, fs, clock, note, with_tags=line.indexes_tags)
         index.load()
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)

@@ -165,7 +165,7 @@ STRUCTURES = (
         "queuedb",
         (Trace("consumequeue/CURRENT"), Trace("consumequeue/IDENTITY")),
         ("storeType", "rocksdbCQDoubleWriteEnable"),
-        refuses=(CHANGES | {AS_BROKER}) - {RECOVER, DERIVE},
+        refuses=(CHANGES | {AS_BROKER}) - {RECOVER, DERIVE, TRUNCATE, CLEAN},
         dumped_as="consumequeue",
         holds_queues=True,
     ),
@@ -175,7 +175,7 @@ STRUCTURES = (
         (Trace("consumequeue_rocksdb/CURRENT"), Trace("consumequeue_rocksdb/IDENTITY")),
         ("useSeparateStorePathForRocksdbCQ",),
         NEWEST,
-        (CHANGES | {AS_BROKER}) - {RECOVER, DERIVE},
+        (CHANGES | {AS_BROKER}) - {RECOVER, DERIVE, TRUNCATE, CLEAN},
         dumped_as="consumequeue",
     ),
     *(
@@ -183,7 +183,6 @@ STRUCTURES = (
         for path, lines, what in (
             ("consumequeue_r", (), "consume queues of an unknown kind"),
             ("RocksDBMessageStore", (), "a message store of an unknown kind"),
-            ("config/metadata", NEWEST, "one database for all tables"),
         )
     ),
     Structure(
@@ -258,6 +257,7 @@ STRUCTURES = (
     ),
     Structure("tiered storage", "tiered", (Trace(TIERED), Trace("tiered_index_file"))),
     Structure("tables", "tables", (Trace("config"), Trace("transaction")), (), ALL),
+    Structure("one RocksDB for all tables", None, (Trace("config/metadata"),), (), NEWEST),
     Structure("pop consumers", "pop", (Trace(f"consumequeue/{REVIVE_PREFIX}*"), Trace("kvStore"))),
     Structure(
         "state",

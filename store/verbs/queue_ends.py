@@ -48,7 +48,7 @@ def queue_ends(reader: StoreReader, min_log_offset: int = 0, line: BrokerLine = 
     Units before `min_log_offset` count as expired.
     """
     for room in rooms_with(Names.of_files(reader, reads=False), "queues", "extents"):
-        yield from (QueueEnd(*one) for one in room.extents(reader, min_log_offset))
+        yield from (QueueEnd(*one) for one in room.extents(reader, min_log_offset, line))
     for topic, queue_id in reader.queues():
         files = reader.queue_files(topic, queue_id)
         try:

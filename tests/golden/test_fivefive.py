@@ -140,6 +140,31 @@ def test_queues_are_those_that_the_broker_reads(name: str) -> None:
     assert wanted
 
 
+def test_light_queues_that_are_in_the_database_alone_are_read_from_it() -> None:
+    """combineCQUseRocksdbForLmq: they have no files."""
+    pytest.importorskip("rocksdict")
+    root = fivefive("combine-separate")
+    wanted: dict[str, list[list[int]]] = {}
+    for line in lines_of(root / "keys-consumequeue_rocksdb.jsonl", "unit"):
+        if line["topic"].startswith("%LMQ%"):
+            wanted.setdefault(line["topic"], []).append([line["cqOffset"], *line["unit"][:2]])
+    with open_store(root / "store") as store:
+        found = {
+            topic: [
+                [number, message.log_offset, message.size]
+                for number, message in enumerate(store.get(topic, 0, 0, 100).messages)
+            ]
+            for topic in store.topics()
+            if topic.startswith("%LMQ%")
+        }
+        ends = [(one.queue_id, one.min_offset, one.max_offset) for one in store.queues() if one.topic == "%LMQ%a"]
+    assert (found, ends) == (wanted, [(0, 0, 6)])
+    assert {name: len(units) for name, units in found.items()} == {"%LMQ%a": 6, "%LMQ%b": 6}
+    assert rmqctl("--store", root / "store", "info").out.splitlines()[0] == (
+        "a 5.5 store, 47 messages in the queues of 5 topics; nothing is missing"
+    )
+
+
 REFUSED = (
     False,
     "IllegalStateException: find RocksDBConsumeQueue in original/separate path, maybe incompatible config.",

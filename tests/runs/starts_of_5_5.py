@@ -3,7 +3,8 @@
     python -m tests.runs.starts_of_5_5 --reference CMD [--rounds N] [--seed N]
 
 CMD is the real 5.5.0 behind a command line: `CMD open,allq STORE OUT kill` starts it and lists every unit of every
-queue. In each round the log's end, and the number of messages that no queue shows, are compared.
+queue. In each round the log's end, and the number of messages that no queue shows, are compared; with the index in
+rocksdbstore also the number of keys that it lacks when the real store has shut down.
 Prints every round that differs, with its seed, and a last line of counts; the exit code is 1 when any differs.
 """
 
@@ -13,11 +14,14 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +32,27 @@ from store.files.stored_segment import StoredSegment
 from store.structures.commitlog.resync import runs_between
 from store.structures.commitlog.scan import ScanRules
 from store.structures.consumequeue.numbering import QueueTable
-from tests.support.five_stores import fivefive
+from store.structures.messagedb.database import open_database
+from store.structures.messagedb.expect import records_of
+from store.structures.messagedb.keys import IndexEntry
+from tests.support.five_stores import fivefive, lose_database
 from tests.support.golden import copy_store
 from tests.support.random_damage import MORE_KINDS, damage
 
-STORES = ("plain", "bulk")
+INDEXED = ("index", "index-killed-wal")
+STORES = {
+    "plain": (),
+    "bulk": (),
+    "index": ("indexRocksDBEnable=true",),
+    "index-killed-wal": ("indexRocksDBEnable=true",),
+    "trans": ("transRocksDBEnable=true", "transWriteOriginTransHalfEnable=false"),
+}
+"""The settings of the broker that wrote each."""
 LIMIT_S = 20
 
 Queue = tuple[str, int]
+Place = tuple[int, int]
+"""Log offset and size of a record."""
 
 
 def main() -> int:
@@ -58,26 +75,51 @@ def main() -> int:
 def try_round(command: str, number: int, folder: Path) -> tuple[list[str], list[str]]:
     """The damage of one round, and every disagreement as a sentence."""
     rnd = random.Random(number)
-    name = rnd.choice(STORES)
+    name = rnd.choice(list(STORES))
+    settings = STORES[name]
     damaged = copy_store(fivefive(name) / "store", folder / "damaged")
     if rnd.random() < 0.5:
         (damaged / "abort").touch()
     done = [name, *damage(damaged, rnd, MORE_KINDS)]
-    said = simulate(damaged, compat="5.5", scratch=folder)
+    if settings and rnd.random() < 0.3:
+        lose_database(damaged)
+        done.append("lose-database")
+    known = dict(one.split("=") for one in settings if "RocksDB" in one)
+    said = simulate(damaged, compat="5.5", scratch=folder, settings=known)
     real = copy_store(damaged, folder / "real")
-    loaded, shown = start(command, real, folder / "answers")
+    loaded, shown = start(command, real, folder / "answers", settings)
     if said.starts != (loaded is not None):
         return done, [f"starts: {said.starts} ({said.reason}), really {loaded}"]
     if loaded is None:
         return done, []
     unseen = unseen_in(real, loaded["minPhy"], loaded["maxPhy"], shown)
     faults = [] if said.log_end == loaded["maxPhy"] else [f"log end: {said.log_end}, really {loaded['maxPhy']}"]
-    return done, faults + ([] if said.unseen == unseen else [f"unseen: {said.unseen}, really {unseen}"])
+    faults += [] if said.unseen == unseen else [f"unseen: {said.unseen}, really {unseen}"]
+    # A listing that fails ends the real store before it has flushed the index.
+    if name in INDEXED and loaded["closed"]:
+        details = [trap.detail for trap in said.traps if trap.code == "message-database-behind"]
+        counts = [int(found[1].replace(",", "")) for one in details if (found := re.search(r"never ([\d,]+) key", one))]
+        really = missing_keys(real, loaded["minPhy"], loaded["maxPhy"])
+        faults += [] if sum(counts) == really else [f"keys that the index lacks: {sum(counts)}, really {really}"]
+    return done, faults
 
 
-def start(command: str, root: Path, answers: Path) -> tuple[dict[str, Any] | None, dict[Queue, set[int]]]:
-    """What the real store says of its load, None where it does not start; and the log offsets of each queue's units."""
-    words = [command, "open,allq", str(root), str(answers), "kill"]
+def missing_keys(root: Path, first: int, stop: int) -> int:
+    """Count the keys of the log's records that the index in the database lacks."""
+    files = StoreReader(str(root), Filesystem())
+    segments = [StoredSegment(files, file) for file in files.segments()]
+    runs = runs_between(segments, max(first, 0), stop, rules=ScanRules(check_crc=False, accept_v2=True))
+    wanted = {entry for run in runs for record in records_of(run) for entry in record.index_entries()}
+    with tempfile.TemporaryDirectory() as scratch:
+        database = open_database(root / "rocksdbstore", Path(scratch), Filesystem())
+        return len(wanted - {entry for entry in database.index() if isinstance(entry, IndexEntry)})
+
+
+def start(
+    command: str, root: Path, answers: Path, settings: Sequence[str]
+) -> tuple[dict[str, Any] | None, dict[Queue, set[Place]]]:
+    """What the real store says of its load, None where it does not start; and the places that each queue names."""
+    words = [command, "open,allq", str(root), str(answers), "normal" if settings else "kill", *settings]
     # Where its load fails, threads of it keep the process.
     with subprocess.Popen(
         words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
@@ -90,23 +132,36 @@ def start(command: str, root: Path, answers: Path) -> tuple[dict[str, Any] | Non
     load = next((line for line in lines if "load" in line), None)
     if load is None or not load["load"] or not any(line.get("start") == "ok" for line in lines):
         return None, {}
-    shown: dict[Queue, set[int]] = {}
+    load["closed"] = any(line.get("closed") == "ok" for line in lines)
+    shown: dict[Queue, set[Place]] = {}
     for line in lines:
         if "units" in line:
             topic, _, queue = line["queue"].rpartition("-")
-            shown[topic, int(queue)] = {unit[1] for unit in line["units"]}
-    return load, shown
+            # A unit without bytes shows nothing.
+            shown[topic, int(queue)] = {(unit[1], unit[2]) for unit in line["units"] if unit and unit[2]}
+    return load, units_in_files(root) | shown
 
 
-def unseen_in(root: Path, first: int, stop: int, shown: dict[Queue, set[int]]) -> dict[Queue, int]:
+def units_in_files(root: Path) -> dict[Queue, set[Place]]:
+    """The places that each queue's units on disk name: the real store's listing ends at a queue that it can't read."""
+    found: dict[Queue, set[Place]] = {}
+    for path in root.glob("consumequeue/*/*/*"):
+        units = struct.iter_unpack(">qiq", path.read_bytes())
+        queue = path.parts[-3], int(path.parts[-2])
+        found.setdefault(queue, set()).update((offset, size) for offset, size, _ in units if size > 0)
+    return found
+
+
+def unseen_in(root: Path, first: int, stop: int, shown: dict[Queue, set[Place]]) -> dict[Queue, int]:
     """Counts the messages of the real store's log that no unit of their queue names."""
     files = StoreReader(str(root), Filesystem())
     segments = [StoredSegment(files, file) for file in files.segments()]
     table, found = QueueTable(), Counter[Queue]()
     for run in runs_between(segments, max(first, 0), stop, rules=ScanRules(check_crc=False, accept_v2=True)):
         numbers = table.assign(run.buffer, run.array, run.count).tolist()
-        for number, offset in zip(numbers, run.log_offsets.tolist(), strict=True):
-            if number >= 0 and offset not in shown.get(table.names[number], set()):
+        places = zip(run.log_offsets.tolist(), run.columns.size.tolist(), strict=True)
+        for number, place in zip(numbers, places, strict=True):
+            if number >= 0 and place not in shown.get(table.names[number], set()):
                 found[table.names[number]] += 1
     return dict(sorted(found.items()))
 

@@ -195,6 +195,7 @@ def test_structures_are_looked_for_in_the_order_of_the_brokers_criteria() -> Non
         "epochs",
         "tiered storage",
         "tables",
+        "one RocksDB for all tables",
         "pop consumers",
         "state",
     ]
@@ -217,7 +218,6 @@ def write_newer_field(root: Path) -> None:
 NEWER_FILES = [
     "consumequeue_r/CURRENT",
     "RocksDBMessageStore/CURRENT",
-    "config/metadata/CURRENT",
     "of-a-broker-to-come/CURRENT",
 ]
 

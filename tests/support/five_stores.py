@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from store.files.filesystem import Filesystem
+from store.files.rocksdb_copy import edit_copy
 from tests.support.golden import copy_store, unpacked
 
 ARCHIVES = Path(__file__).parents[2] / "fixtures" / "five"
@@ -67,3 +69,22 @@ def _write(path: Path, offset: int, data: bytes) -> None:
     with path.open("r+b") as file:
         file.seek(offset)
         file.write(data)
+
+
+def lose_database(root: Path) -> None:
+    """Remove the message database of a broker; topics.json still tells of it."""
+    shutil.rmtree(root / "rocksdbstore")
+    (root / "config").mkdir(exist_ok=True)
+    name = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
+    topic = f'{{"topicName":"{name}","readQueueNums":1,"writeQueueNums":1}}'
+    (root / "config" / "topics.json").write_text(f'{{"topicConfigTable":{{"{name}":{topic}}}}}')
+
+
+def change_database(root: Path, edits: dict[str, dict[bytes, bytes | None]]) -> None:
+    """Give keys of the message database other values, by family; None takes one away."""
+    folder, edited = root / "rocksdbstore", root.parent / "edited"
+    edit_copy(folder, edited, Filesystem(), "entries", edits)
+    # Tables that did not change are links.
+    whole = shutil.copytree(edited, root.parent / "whole")
+    shutil.rmtree(folder)
+    shutil.move(whole, folder)

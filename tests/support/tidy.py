@@ -51,8 +51,8 @@ class Named(NamedTuple):
 
 STRUCTURES = {
     # Rows of state are made of small files of several structures.
-    # The message database is a RocksDB too.
-    "queue database": Named.of("rocksdb|queuedb", "queuedb/", "messagedb/", "timer/timeline"),
+    # The message database is a RocksDB too, and tables may be in one.
+    "queue database": Named.of("rocksdb|queuedb", "queuedb/", "messagedb/", "timer/timeline", "tables/"),
     "message database": Named.of("messagedb|rocksdbstore", "messagedb/", "timer/timeline"),
     "dledger": Named.of("dledger|dleger", "dledger/", "state/"),
     "batch queue": Named.of("batch_?(consume_?)?queue|batch_?cq|batch_topic", "batchqueue/"),

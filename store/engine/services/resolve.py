@@ -95,7 +95,10 @@ def _halves_to_name(transaction: Transaction, review: TransactionReview) -> list
 
 
 def _op_messages(opened: OpenedStore, half: StoredMessage, named: list[int]) -> list[Message]:
-    """One record for each half (4.9), or one for all (5.3)."""
+    """One record for each half (4.9), or one for all (5.3); of a half in a database that of its room."""
+    for room in opened.rooms_with("halves", "op_message"):
+        if room.has(half):
+            return [room.op_message(half, opened.clock())]
     line, bodies = opened.line, [op_body(offset, opened.line) for offset in named]
     if line is not LINE_4_9:
         bodies = ["".join(bodies)]

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.broker_line import BrokerLine
-from store.errors import BadRequest
+from store.errors import BadRequest, DamagedFile
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
 from store.formats.run import Run
 from store.formats.segment_head import SEGMENT_HEAD_SIZE, first_record_at
@@ -51,13 +51,34 @@ def starting_segment(opened: OpenedStore, *, abnormal: bool) -> Start:
     if not segments:
         return Start(0, "the commit log is empty")
     if opened.line.matches_first_record:
-        return _newest_matching_segment(opened, _offset_rule(opened) if not abnormal else _trust_rule(opened))
+        if not abnormal:
+            return newest_matching_segment(opened, _offset_rule(opened))
+        start = newest_matching_segment(opened, _trust_rule(opened))
+        return _accelerated(opened, start) if opened.as_broker and opened.config.enable_accelerated_recovery else start
     if abnormal:
         return _newest_trusted_segment(opened)
     if opened.line.starts_at_queue_end:
         return _newest_queued_segment(opened)
     first = max(0, len(segments) - NORMAL_SEGMENTS)
     return Start(segments[first].file_start, "a normal recovery reads the last three segments")
+
+
+def entered_from(opened: OpenedStore, start: int, queue_end: int, *, abnormal: bool) -> int:
+    """Give the log offset of the first record for queues and other structures.
+
+    After a shutdown a start hands over nothing that all of them have.
+
+    start      where the walk begins
+    queue_end  how far the queues reach
+    """
+    return start if abnormal else max(start, min([queue_end, *(end for end in _entered(opened) if end > 0)]) + 1)
+
+
+def _entered(opened: OpenedStore) -> list[int]:
+    """How far structures beside the queues reach in the log; a start of 5.5 asks them too."""
+    asks = opened.as_broker and opened.line.matches_first_record
+    rooms = opened.rooms_with("start", "entered") if asks else ()
+    return [end for room in rooms for end in room.entered(opened)]
 
 
 def reads_whole_log(opened: OpenedStore, mode: str) -> bool:
@@ -86,38 +107,58 @@ def first_store_timestamp(segment: Segment, line: BrokerLine) -> int:
     return read_store_timestamp(head)
 
 
-class _Rule(NamedTuple):
+class Rule(NamedTuple):
     """Whether a recovery of 5.5 may start at a record of this log offset and store time, and why it does."""
 
     matches: Callable[[int, int], bool]
     reason: str
 
 
-def _offset_rule(opened: OpenedStore) -> _Rule:
+def _offset_rule(opened: OpenedStore) -> Rule:
     end = opened.queues.max_physic_offset
-    return _Rule(lambda log_offset, time_ms: log_offset <= end, "the newest that the consume queues reach into")
+    return Rule(lambda log_offset, time_ms: log_offset <= end, "the newest that the consume queues reach into")
 
 
-def _trust_rule(opened: OpenedStore) -> _Rule:
+def _trust_rule(opened: OpenedStore) -> Rule:
     page, config = opened.checkpoint, opened.config
     if at := page.logics_log_offset:
         reason = f"the newest whose first message the checkpoint's logics offset covers ({at})"
-        return _Rule(lambda log_offset, time_ms: log_offset <= at, reason)
+        return Rule(lambda log_offset, time_ms: log_offset <= at, reason)
     limits = [page.logics_ms, *([page.index_ms] if config.message_index_enable and config.message_index_safe else [])]
     reason = f"the newest whose first message the checkpoint covers ({min(limits)})"
-    return _Rule(lambda log_offset, time_ms: time_ms <= min(limits), reason)
+    return Rule(lambda log_offset, time_ms: time_ms <= min(limits), reason)
 
 
-def _newest_matching_segment(opened: OpenedStore, rule: _Rule) -> Start:
+def newest_matching_segment(opened: OpenedStore, rule: Rule) -> Start:
+    """The newest of commitLogRecoverMaxNum segments with a whole first record that all structures reach."""
+    entered = _entered(opened)
     segments = opened.log.segments.files[-opened.config.most_recovered_segments :]
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
     for segment in reversed(segments):
         first = next(scan_segment(segment, 0, rules=rules, capacity=1), None)
         if isinstance(first, Run):
-            time_ms = int(first.columns.store_timestamp_ms[0])
-            if time_ms and rule.matches(int(first.columns.log_offset[0]), time_ms):
+            log_offset, time_ms = int(first.columns.log_offset[0]), int(first.columns.store_timestamp_ms[0])
+            if time_ms and rule.matches(log_offset, time_ms) and all(log_offset <= end for end in entered):
                 return Start(segment.file_start, rule.reason)
     return Start(segments[0].file_start, f"the oldest of {amount(len(segments), 'segment')}: nothing tells a newer one")
+
+
+def _accelerated(opened: OpenedStore, start: Start) -> Start:
+    """The start of an accelerated recovery, in a segment or even in a record.
+
+    DamagedFile where the broker does not load.
+    """
+    page, segment = opened.checkpoint, opened.log.segments.find_by_offset(start.log_offset)
+    assert segment is not None
+    at = min([page.logics_log_offset, *(end for end in _entered(opened) if end > 0)])
+    if page.logics_log_offset <= 0 and page.physic_ms > 0:
+        told = "RuntimeException: Accelerated recovery is enabled but checkpoint's logicsPhysicalOffset is invalid"
+    elif at > segment.file_start + segment.size:
+        told = f"IllegalArgumentException: the accelerated recovery begins at {at}, behind its segment"
+    else:
+        reason = f"the log offset that the checkpoint has ({at}): enableAcceleratedRecovery"
+        return Start(at, reason) if at > start.log_offset else start
+    raise DamagedFile(told, file=opened.layout.checkpoint, code="accelerated-recovery")
 
 
 def _newest_trusted_segment(opened: OpenedStore) -> Start:

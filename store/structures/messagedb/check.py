@@ -26,6 +26,7 @@ from store.files.stored_segment import StoredSegment
 from store.formats.run import Run
 from store.formats.topics import TIMER_TOPIC
 from store.structures.checked import CheckedStore
+from store.structures.commitlog.end import END_OF_LOG
 from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import ScanRules
 from store.structures.findings import LOST_INDEX, TIMER_STATE, Finding, group_findings, kind
@@ -153,8 +154,11 @@ class _Check:
             yield from sorted(keys)
         for timers in self.timers.values():
             yield from timers
+        ends = [end for family in (INDEX, TRANS) if (end := self.database.longs[family].get(LAST_OFFSET, 0))]
         for half in self.halves.values():
-            if opened.halves.get(half.log_offset) != half._replace(checks=0):
+            # The next start takes out what is ended behind the least of these.
+            is_to_go = opened.ended_at.get(half.log_offset, -1) > min(ends, default=END_OF_LOG)
+            if opened.halves.get(half.log_offset) != half._replace(checks=0) and not is_to_go:
                 yield half
 
     def _of_longs(self, end: int, next_timer: int) -> Iterator[Finding]:

@@ -64,6 +64,8 @@ class OpenHalves:
     """The half messages of a walked log that no record has ended."""
 
     halves: dict[int, HalfEntry] = field(default_factory=dict)
+    ended_at: dict[int, int] = field(default_factory=dict)
+    """The log offset of the op record by that of its half."""
 
     def take(self, record: Record) -> None:
         """Note a half message, or the end of one."""
@@ -71,6 +73,7 @@ class OpenHalves:
             self.halves[half.log_offset] = half
         if (ended := record.ended_half()) is not None:
             self.halves.pop(ended, None)
+            self.ended_at[ended] = record.log_offset
 
 
 def records_of(run: Run) -> Iterator[Record]:

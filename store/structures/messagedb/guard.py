@@ -1,19 +1,35 @@
-"""The refusal of a change that would leave the message database behind the log."""
+"""The refusal of a put beside a message database that a start could not bring to the log's end."""
 
 from __future__ import annotations
 
 from store.errors import UnsupportedFormat
 from store.files.filesystem import Filesystem
-from store.layout import StoreLayout
-from store.structures.messagedb.database import CONTENT, FOLDER, may_hold_entries
+from store.files.scratch import Scratch
+from store.layout import StoreLayout, parse_segment_name
+from store.structures.messagedb.database import CONTENT, FOLDER, may_hold_entries, open_database
+from store.structures.messagedb.keys import INDEX, LAST_OFFSET, TRANS
+
+_MOST_SEGMENTS = 9
+"""One fewer than a start goes back (commitLogRecoverMaxNum): a put may begin another."""
 
 
 def refuse(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raises UnsupportedFormat for a database with entries."""
-    if may_hold_entries(layout, fs):
+    """Raises UnsupportedFormat for an index, or half messages, that end before the newest segments.
+
+    What is put behind them is entered by the next start. BadRequest without the package rocksdict, DamagedFile where
+    RocksDB does not open the database.
+    """
+    if not may_hold_entries(layout, fs):
+        return
+    with Scratch() as scratch:
+        longs = open_database(layout.root / FOLDER, scratch.folder, fs).longs
+    ends = [end for family in (INDEX, TRANS) if (end := longs[family].get(LAST_OFFSET, 0))]
+    names = (parse_segment_name(name) for folder in layout.commitlogs for name in fs.list_names(folder))
+    starts = sorted(start for start in names if start is not None)
+    if ends and starts and min(ends) < starts[-_MOST_SEGMENTS:][0]:
         raise UnsupportedFormat(
-            f"{CONTENT} are in a RocksDB (5.4 and later); the store is read, checked, recovered, cut, rebuilt "
-            "and salvaged, and no message is put into its log",
+            f"the {CONTENT} in a RocksDB (5.4 and later) end at log offset {min(ends)}, more than {_MOST_SEGMENTS} "
+            "segments before the log's: a start would never enter what is between",
             file=layout.root / FOLDER,
-            code="message-database",
+            code="message-database-behind",
         )

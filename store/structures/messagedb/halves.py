@@ -15,15 +15,42 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from store.files.scratch import Scratch
 from store.formats.java import parse_long
-from store.formats.message import StoredMessage
+from store.formats.message import Message, StoredMessage
+from store.formats.message_id import create_unique_key
+from store.formats.properties import REAL_TOPIC, TAGS, UNIQ_KEY, WAIT, encode_java_map
 from store.formats.topics import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
 from store.structures.commitlog.rewritten import queue_records
 from store.structures.messagedb.database import FOLDER, may_hold_entries, open_database
-from store.structures.messagedb.expect import TRANS_OFFSET
+from store.structures.messagedb.expect import TRANS_OFFSET, TRANSACTION_ID
 from store.structures.messagedb.keys import LAST_OFFSET, TRANS, HalfEntry
 
 if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore
+
+_OP_TAG = "d"
+_MAP_CAPACITY = 16
+"""Of the map that the broker makes for an op record."""
+
+
+def has(half: StoredMessage) -> bool:
+    """Whether a half message is one of the database's."""
+    return half.topic == ROCKSDB_HALF_TOPIC
+
+
+def op_message(half: StoredMessage, now_ms: int) -> Message:
+    """Build the record that ends `half` (TransMessageRocksDBStore.deletePrepareMessage, 5.5.0)."""
+    properties = half.properties
+    texts = {
+        WAIT: "false",
+        TAGS: _OP_TAG,
+        UNIQ_KEY: create_unique_key(now_ms),
+        TRANSACTION_ID: properties.get(TRANSACTION_ID, half.uniq_key or ""),
+        TRANS_OFFSET: str(half.log_offset),
+        REAL_TOPIC: properties.get(REAL_TOPIC, ""),
+    }
+    host = half.store_host
+    body, encoded = b"\0", encode_java_map(texts, capacity=_MAP_CAPACITY)
+    return Message(ROCKSDB_OP_TOPIC, body, 0, encoded, born_timestamp_ms=now_ms, born_host=host, store_host=host)
 
 
 class DatabaseHalf(NamedTuple):

@@ -59,13 +59,14 @@ def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> l
 
     BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the database.
     """
-    if not may_hold_entries(opened.layout, opened.fs) and not _has_half_messages(opened):
+    is_indexed = bool(opened.config.index_rocks_db_enable)
+    if not (is_indexed or may_hold_entries(opened.layout, opened.fs) or _has_half_messages(opened)):
         return []
     assert opened.overlay is not None
     folder, copy = opened.layout.root / FOLDER, opened.overlay.folder / FOLDER
     with Scratch() as scratch:
         database = open_database(folder, scratch.folder, opened.fs) if opened.fs.is_folder(folder) else None
-        edits = _Edits(database, found.log_end)
+        edits = _Edits(database, found.log_end, is_indexed)
         for record in _records(opened):
             edits.take(record)
         changed = edits.finish()
@@ -97,10 +98,15 @@ def _records(opened: OpenedStore) -> Iterator[Record]:
 
 @dataclass(slots=True)
 class _Edits:
-    """Take the records in the order of the log, then `finish`; `end` is the log's end."""
+    """Take the records in the order of the log, then `finish`.
+
+    end         the log's end
+    is_indexed  keys are entered also where the database has none
+    """
 
     database: MessageDatabase | None
     end: int
+    is_indexed: bool = False
     added: list[IndexEntry] = field(default_factory=list)
     halves: OpenHalves = field(default_factory=OpenHalves)
     newest_half: int = -1
@@ -112,7 +118,8 @@ class _Edits:
     def take(self, record: Record) -> None:
         """Note the entries that a record makes or ends."""
         if record.log_offset < self.end:
-            if 0 < self._long(INDEX, LAST_OFFSET) < record.log_offset:
+            last = self._long(INDEX, LAST_OFFSET)
+            if last < record.log_offset if last else self.is_indexed:
                 self.added += record.index_entries()
             self.halves.take(record)
             if record.half() is not None:
@@ -151,7 +158,7 @@ class _Edits:
         for entry in self.added:
             edits |= dict([entry.encode()])
             left = max(left, (entry.log_offset, entry.store_timestamp_ms)) if entry.kind == UNIQUE else left
-        if last and (last >= self.end or left[0] > last):
+        if (last or self.is_indexed) and (last >= self.end or left[0] > last):
             edits |= {LAST_OFFSET: encode_long(left[0]), LAST_TIME: encode_long(left[1])}
         return edits
 

@@ -1,11 +1,12 @@
-"""Foretell a start with a message database that is lost, or does not open.
+"""Foretell a start with a message database that is lost, does not open, or is not as far as the log.
 
-    lost         a broker makes an empty one. After a shutdown it forgets the open half messages; after a crash it
-                 enters those of the segments that it walks again
-    broken       a broker starts all the same, and stops dispatching at the first half message. After a crash it meets
-                 one while it loads, and does not start
+    broken   a broker starts all the same, and stops dispatching at the first half message. After a crash it meets one
+             while it loads, and does not start
+    behind   a start begins in the newest segment that the database reaches into, but goes back ten segments at most:
+             what is before them gets no entry any more. A database that is lost, or was never filled, reaches nowhere
+    ahead    entries of cut records stay; what is put below the database's end gets none
 
-Source: MessageRocksDBStorage, TransMessageRocksDBStore, CommitLog (5.5.0).
+Source: MessageRocksDBStorage, IndexRocksDBStore, TransMessageRocksDBStore, Timeline, CommitLog (5.5.0).
 """
 
 from __future__ import annotations
@@ -15,55 +16,115 @@ from typing import TYPE_CHECKING
 
 from store.errors import BadRequest, DamagedFile
 from store.files.scratch import Scratch
-from store.formats.topics import ROCKSDB_HALF_TOPIC
+from store.formats.topics import ROCKSDB_HALF_TOPIC, TIMER_TOPIC
 from store.formats.wording import amount
+from store.structures.commitlog.resync import runs_between
 from store.structures.messagedb.database import FOLDER, may_hold_entries, open_database
+from store.structures.messagedb.expect import records_of
 from store.structures.messagedb.halves import half_messages
+from store.structures.messagedb.keys import INDEX, LAST_OFFSET, SCAN_OFFSET, TIMELINE, TIMER, TRANS, TimerEntry
 from store.structures.trap import Trap
 
 if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore
+    from store.verbs.recover.outcome import SimulatedStart
 
 BROKEN = "message-database-broken"
+Longs = dict[str, dict[bytes, int]]
+
+
+def entered(opened: OpenedStore) -> list[int]:
+    """Give the log offset of the newest record in the index and of the newest half message, 0 for none.
+
+    Those that a setting switches on; without one, those that have some. None of a database that does not open.
+    """
+    longs = _longs(opened)
+    return list(_ends(opened, longs).values()) if longs is not None else []
 
 
 def blockers(opened: OpenedStore) -> Iterator[Trap]:
     """Find a database that does not open while half messages are to be entered."""
     queue = opened.queues.find(ROCKSDB_HALF_TOPIC, 0)
-    if opened.abort.exists() and queue is not None and queue.max_offset and _fault(opened):
+    if opened.abort.exists() and queue is not None and queue.max_offset and _longs(opened) is None:
         yield Trap(BROKEN, f"NullPointerException: {FOLDER} does not open, and half messages are to be put into it")
 
 
-def traps(opened: OpenedStore) -> Iterator[Trap]:
-    """Find a database that does not open, and half messages that a start forgets."""
-    if _fault(opened):
+def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
+    """Find a database that does not open, entries that a start leaves out, and ends behind the log's."""
+    longs = _longs(opened)
+    if longs is None:
         told = "finds nothing by its index, fires no timer, and dispatches nothing behind the next half message"
         yield Trap(BROKEN, f"{FOLDER} does not open: a broker starts all the same, {told}")
-    elif not may_hold_entries(opened.layout, opened.fs):
-        first = _first_entered(opened)
-        lost = sum(not half.is_ended and half.record.log_offset < first for half in half_messages(opened))
-        if lost:
-            told = f"a start forgets {amount(lost, 'open half message')}, and asks none of their producers"
-            yield Trap("half-messages-forgotten", f"{FOLDER} has no entries: {told}")
+        return
+    if opened.config.timer_rocks_db_enable is False and (count := _waiting_timers(opened)):
+        told = f"the wheel fires none of the {amount(count, 'timer')} in {FOLDER}"
+        yield Trap("timers-asleep", f"timerRocksDBEnable=false: {told}")
+    ends = _ends(opened, longs)
+    if INDEX in ends:
+        yield from _missing_keys(opened, ends[INDEX], start.entered_from)
+    yield from _forgotten_halves(opened, ends.get(TRANS, 0), start.entered_from)
+    for family, what in ((INDEX, "keys"), (TRANS, "half messages")):
+        if ends.get(family, 0) >= max(start.log_end, 1):
+            told = f"the {what} of {FOLDER} reach {ends[family]}, the log ends at {start.log_end}"
+            left_out = ", and messages that are put before there get none" if ends[family] > start.log_end else ""
+            yield Trap("message-database-ahead", f"{told}: entries of cut records stay{left_out}", (family,))
+    queue = opened.queues.find(TIMER_TOPIC, 0)
+    scanned, last = longs.get(TIMER, {}).get(SCAN_OFFSET, 0), queue.max_offset if queue is not None else 0
+    if scanned > last:
+        told = f"the timers of {FOLDER} reach queue offset {scanned}, their queue ends at {last}"
+        yield Trap("message-database-ahead", f"{told}: timers that are put before there may never be due", (TIMER,))
 
 
-def _first_entered(opened: OpenedStore) -> int:
-    """Give the log offset of the first record that a start dispatches to the database."""
-    segments = opened.log.segments.files
-    if not opened.abort.exists() or not segments:
-        return opened.log.segments.max_offset
-    return segments[-opened.config.most_recovered_segments :][0].file_start
+def _ends(opened: OpenedStore, longs: Longs) -> dict[str, int]:
+    """The last log offset by family."""
+    config = opened.config
+    switches = {INDEX: config.index_rocks_db_enable, TRANS: config.trans_rocks_db_enable}
+    ends = {family: longs.get(family, {}).get(LAST_OFFSET, 0) for family in switches}
+    return {family: end for family, end in ends.items() if (switches[family] if switches[family] is not None else end)}
 
 
-def _fault(opened: OpenedStore) -> bool:
-    """Whether RocksDB refuses the database; without the package rocksdict nothing tells."""
+def _missing_keys(opened: OpenedStore, end: int, entered_from: int) -> Iterator[Trap]:
+    """Count the keys of records that are not entered."""
+    rules = opened.scan_rules(check_crc=False)
+    first = max(end, opened.log.min_offset, 0)
+    runs = runs_between(opened.log.segments.files, first, entered_from, rules=rules) if entered_from > first else ()
+    missing = (one for run in runs for one in records_of(run) if not end or one.log_offset > end)
+    count = sum(len(record.index_entries()) for record in missing)
+    if count:
+        told = f"a start enters records from {entered_from} on, and never {amount(count, 'key')} before there"
+        yield Trap("message-database-behind", f"the index in {FOLDER} reaches {end}: {told}", (INDEX,))
+
+
+def _forgotten_halves(opened: OpenedStore, end: int, entered_from: int) -> Iterator[Trap]:
+    """Count the open half messages that are not entered."""
+    open_ones = (half.record.log_offset for half in half_messages(opened) if not half.is_ended)
+    count = sum((at > end or not end) and at < entered_from for at in open_ones)
+    if count:
+        told = f"a start forgets {amount(count, 'open half message')}, and asks none of their producers"
+        state = f"knows none behind {end}" if end else "has no entries"
+        yield Trap("half-messages-forgotten", f"{FOLDER} {state}: {told}")
+
+
+def _waiting_timers(opened: OpenedStore) -> int:
     if not may_hold_entries(opened.layout, opened.fs):
-        return False
+        return 0
+    with Scratch() as scratch:
+        database = open_database(opened.layout.root / FOLDER, scratch.folder, opened.fs)
+        fired_ms = database.longs[TIMER].get(TIMELINE, 0)
+        return sum(isinstance(one, TimerEntry) and one.delivery_ms >= fired_ms for one in database.timers())
+
+
+def _longs(opened: OpenedStore) -> Longs | None:
+    """The longs of the database's families; None where RocksDB refuses it.
+
+    Without the package rocksdict nothing tells.
+    """
+    if not may_hold_entries(opened.layout, opened.fs):
+        return {}
     try:
         with Scratch() as scratch:
-            open_database(opened.layout.root / FOLDER, scratch.folder, opened.fs)
+            return open_database(opened.layout.root / FOLDER, scratch.folder, opened.fs).longs
     except BadRequest:
-        return False
+        return {}
     except DamagedFile:
-        return True
-    return False
+        return None

@@ -15,11 +15,11 @@ def refuse(layout: StoreLayout, fs: Filesystem) -> None:
     """Raises UnsupportedFormat for consume queues in a RocksDB."""
     if has_queue_database(layout, fs):
         reason = (
-            "the consume queues are a RocksDB (storeType=defaultRocksDB); they are read, checked, recovered and "
-            "rebuilt, and not changed otherwise"
+            "the consume queues are a RocksDB (storeType=defaultRocksDB); they are read, checked, recovered, cut, "
+            "cleaned and rebuilt, and not changed otherwise"
             if has_rocksdb_queues(layout, fs)
             else "the consume queues are written twice, in files and a RocksDB (rocksdbCQDoubleWriteEnable); they are "
-            "read, checked, recovered and rebuilt, and not changed otherwise"
+            "read, checked, recovered, cut, cleaned and rebuilt, and not changed otherwise"
         )
         raise UnsupportedFormat(reason, file=queue_database(layout, fs), code="rocksdb-queues")
 

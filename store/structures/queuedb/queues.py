@@ -5,20 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from store.broker_line import BrokerLine
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_files import has_rocksdb_queues, queue_database
+from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.layout import StoreLayout
 from store.structures.queuedb.database import open_database
+from store.structures.queuedb.view import queues_alone
 
 
-def extents(reader: StoreReader, min_log_offset: int) -> Iterator[tuple[str, int, int, int, int, int]]:
-    """Every queue with its extent, where no queue has files. StoreError for an unreadable database."""
+def extents(
+    reader: StoreReader, min_log_offset: int, line: BrokerLine
+) -> Iterator[tuple[str, int, int, int, int, int]]:
+    """Every queue with its extent, where no queue has files; beside files the light ones without (5.5).
+
+    StoreError for an unreadable database.
+    """
     layout, fs = StoreLayout(Path(reader.address)), Filesystem()
-    if not reader.is_local or not has_rocksdb_queues(layout, fs):
+    if not reader.is_local or not has_queue_database(layout, fs):
+        return
+    is_alone = has_rocksdb_queues(layout, fs)
+    if not is_alone and not line.matches_first_record:
         return
     with Scratch() as scratch:
         database = open_database(queue_database(layout, fs), scratch.folder, fs)
-        for queue in sorted(database.newest):
+        for queue in sorted(database.newest if is_alone else queues_alone(database, layout, fs)):
             yield *queue, *database.extent(queue, min_log_offset)

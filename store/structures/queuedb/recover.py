@@ -46,12 +46,14 @@ def can_build(opened: OpenedStore) -> bool:
 def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> list[Action]:
     """Build the RocksDB anew where it may differ from the recovered log, and give the actions for it.
 
-    None where the queues have no files: it is recovered in their place. DamagedFile for a log that is damaged in
+    None for a recovery of queues without files: it is recovered in their place. DamagedFile for a log with damage in
     front of its end. BadRequest without the package rocksdict.
     """
-    if opened.config.queues_in_database or not has_queue_database(opened.layout, opened.fs):
+    is_cut = found.mode == "truncate"
+    is_recovered = opened.config.queues_in_database and not is_cut
+    if is_recovered or not has_queue_database(opened.layout, opened.fs):
         return []
-    if found.mode == "normal" and _reaches(opened, max(opened.queues.built_to, 0)):
+    if found.mode != "abnormal" and _reaches(opened, found.log_end if is_cut else max(opened.queues.built_to, 0)):
         return []
     assert opened.overlay is not None
     staging = StoreLayout(opened.overlay.folder)

@@ -27,7 +27,7 @@ from store.files.rocksdb_files import CURRENT, has_rocksdb, queue_database
 from store.formats.message import LOG_OFFSET_AT, TRANSACTION_PREPARED
 from store.formats.run import Run
 from store.structures.commitlog.scan import Segment
-from store.structures.commitlog.start import Start, first_store_timestamp
+from store.structures.commitlog.start import Rule, Start, first_store_timestamp, newest_matching_segment
 from store.structures.consumequeue.multi_dispatch import find_light_parts
 from store.structures.queuedb.database import QueueDatabase, open_database
 from store.structures.trap import Trap
@@ -113,10 +113,13 @@ def reach(opened: OpenedStore, scratch: Path, *, abnormal: bool, passes_damage: 
 
 def _starting_segment(opened: OpenedStore, queue_end: int, *, abnormal: bool) -> Start:
     segments = opened.log.segments.files
+    reason = f"the newest that the RocksDB's queues reach into ({queue_end})"
+    if opened.line.matches_first_record and segments:
+        return newest_matching_segment(opened, Rule(lambda log_offset, time_ms: log_offset <= queue_end, reason))
     for segment in reversed(segments):
         first = _first_log_offset(opened, segment) if abnormal else segment.file_start
         if 0 <= first <= queue_end:
-            return Start(segment.file_start, f"the newest that the RocksDB's queues reach into ({queue_end})")
+            return Start(segment.file_start, reason)
     return Start(segments[0].file_start if segments else 0, "the RocksDB's queues reach into no segment")
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from store.files.filesystem import Filesystem
 from store.files.mapped_file_queue import MappedFileQueue
 from store.files.rocksdb_files import queue_database
+from store.formats.topics import shares_records
 from store.layout import StoreLayout
+from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.queuedb.database import QueueDatabase, open_database
 from store.structures.queuedb.queue import SCRATCH_FILE_SIZE, RocksQueue
 
@@ -18,6 +20,12 @@ FILE_SIZE = SCRATCH_FILE_SIZE
 def open_queues(layout: StoreLayout, scratch: Path, fs: Filesystem) -> QueueDatabase:
     """Open the store's database. StoreError where RocksDB can't read it."""
     return open_database(queue_database(layout, fs), scratch, fs)
+
+
+def queues_alone(database: QueueDatabase, layout: StoreLayout, fs: Filesystem) -> set[QueueKey]:
+    """Find those that share records and have no files beside the others (CombineConsumeQueueStore, 5.5)."""
+    sharing = (key for key in database.newest if shares_records(key[0]))
+    return {key for key in sharing if not fs.exists(layout.queue_folder(*key))}
 
 
 def new_queue(topic: str, queue_id: int, files: MappedFileQueue) -> RocksQueue:

@@ -83,7 +83,7 @@ def describe_duplicates(opened: OpenedStore) -> tuple[int, str]:
         return 0, ""
     return len(found), (
         f"a start delivers or rolls {amount(len(found), 'timer message')} once more, the first at queue offset "
-        f"{found[0].queue_offset}: timercheck was saved before what the timer did with them"
+        f"{found[0].queue_offset}: the timer's files were saved before what the timer did with them"
     )
 
 

@@ -18,6 +18,7 @@ from store.structures.trap import Trap
 
 if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore
+    from store.verbs.recover.outcome import SimulatedStart
 
 TIMER_QUEUE = TIMER_TOPIC, 0
 
@@ -28,7 +29,7 @@ def blockers(opened: OpenedStore) -> Iterator[Trap]:
         yield Trap("timer-length", f"{name}: {fault}")
 
 
-def traps(opened: OpenedStore) -> Iterator[Trap]:
+def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
     """Find each lost part of the timer's files, and the consequence of a start without it.
 
     Where no part is lost, the messages that a start delivers or rolls once more.

@@ -28,6 +28,7 @@ from store.formats.topics import TIMER_TOPIC
 from store.structures.commitlog.rewritten import rewritten_records
 from store.structures.messagedb.database import FOLDER, may_hold_entries, open_database
 from store.structures.messagedb.keys import SCAN_OFFSET, TIMELINE, TIMER, TimerEntry
+from store.structures.timer.files import read_timer_files
 from store.structures.timer.message import TimerMessage, TimerState, number_in
 
 if TYPE_CHECKING:
@@ -53,17 +54,29 @@ class Timeline:
 
 
 def read_timeline(opened: OpenedStore) -> Timeline | None:
-    """Read the timers; None where no timer was ever put into the database."""
-    if not may_hold_entries(opened.layout, opened.fs):
+    """Read the timers; None where the wheel fires them.
+
+    The wheel does by timerRocksDBEnable, or where no timer was ever put into the database. A start of an empty
+    database reads the queue of timers from where the wheel left it.
+    """
+    is_on = opened.config.timer_rocks_db_enable
+    if is_on is False:
         return None
+    if not may_hold_entries(opened.layout, opened.fs):
+        return Timeline({}, _scanned_by_wheel(opened), None) if is_on else None
     with Scratch() as scratch:
         database = open_database(opened.layout.root / FOLDER, scratch.folder, opened.fs)
         longs = database.longs[TIMER]
         found = [entry for entry in database.timers() if isinstance(entry, TimerEntry)]
     if not found and SCAN_OFFSET not in longs:
-        return None
+        return Timeline({}, _scanned_by_wheel(opened), None) if is_on else None
     entries: dict[Identity, TimerEntry] = {(entry.delivery_ms, entry.unique_key): entry for entry in found}
     return Timeline(entries, longs.get(SCAN_OFFSET, 0), longs.get(TIMELINE))
+
+
+def _scanned_by_wheel(opened: OpenedStore) -> int:
+    checkpoint = read_timer_files(opened.layout, opened.fs, opened.config).checkpoint
+    return checkpoint.queue_offset if checkpoint is not None else 0
 
 
 def timeline_states(

@@ -16,7 +16,7 @@ from pathlib import Path
 from store.files.scratch import Scratch
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import END_OF_LOG, LogEnd
-from store.structures.commitlog.start import is_abnormal
+from store.structures.commitlog.start import entered_from, is_abnormal
 from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.scope import RebuildReport, RebuildScope
 from store.verbs.recover.differences import applying
@@ -37,10 +37,12 @@ def foretell_on_database(
     abnormal = is_abnormal(opened, mode)
     room = next(opened.rooms_with("start", "reach"))
     reach = room.reach(opened, scratch, abnormal=abnormal, passes_damage=passes_damage)
+    start, queue_end = reach.start.log_offset, reach.queue_end
     found = RecoveryReport("abnormal" if abnormal else "normal", reach.start.reason, LogEnd(0, 0))
-    found.queue_end_before, found.has_unit_at_end, found.findings = reach.queue_end, reach.has_unit_at_end, reach.faults
+    found.queue_end_before, found.has_unit_at_end, found.findings = queue_end, reach.has_unit_at_end, reach.faults
+    found.entered_from = entered_from(opened, start, queue_end, abnormal=abnormal)
     if segments := opened.log.segments.files:
-        found.end = walk(opened, max(reach.start.log_offset, segments[0].file_start), reach.handlers, progress)
+        found.end = walk(opened, max(start, segments[0].file_start), reach.handlers, progress)
         cut_log(opened, found)
         losses = LossCounter(opened)
         losses.read_behind(found.behind, found.end)

@@ -127,7 +127,8 @@ def build_all_lost(
         log_end,
         min(queue_end, log_end),
         abnormal=True,
-        finds_absent=finds_absent or is_absent,
+        # Queues in a database have no files to lack.
+        finds_absent=(finds_absent or is_absent) and not opened.config.queues_in_database,
         progress=progress,
     )
     return built, found

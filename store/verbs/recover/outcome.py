@@ -32,6 +32,7 @@ class SimulatedStart:
     """A line's next start.
 
     `reason` says why the broker does not start; `blocker` is the code of the trap, with its subject, or of an error.
+    `entered_from` is the log offset from which records are handed over; those before it have been.
     `unseen` counts, by topic and queue id, the messages that stay in the log and that no queue shows.
     """
 
@@ -42,6 +43,7 @@ class SimulatedStart:
     mode: str = ""
     start_segment: int = -1
     start_reason: str = ""
+    entered_from: int = -1
     log_end: int = -1
     cut_reason: str = ""
     files: list[FileOutcome] = field(default_factory=list)

@@ -33,7 +33,7 @@ from store.formats.run import Run
 from store.formats.topics import SCHEDULE_TOPIC
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import END_OF_LOG, LogEnd
-from store.structures.commitlog.start import is_abnormal, starting_segment
+from store.structures.commitlog.start import entered_from, is_abnormal, starting_segment
 from store.structures.index.index_file import IndexFile
 from store.verbs.recover.confirm import up_to_confirmed
 from store.verbs.recover.differences import Difference, applying
@@ -58,6 +58,7 @@ class RecoveryReport:
     Offsets are log offsets.
 
     end               where the log ends, and why
+    entered_from      the log offset from which a broker hands over what it walks
     queue_end_before  the greatest end of all queues; of a batch queue the start of its newest record
     has_unit_at_end   whether the record that begins there has its unit, in a batch queue
     is_rebuilt        whether queues and index were built anew from the whole log
@@ -74,6 +75,7 @@ class RecoveryReport:
     mode: str
     start_reason: str
     end: LogEnd
+    entered_from: int = -1
     queue_end_before: int = -1
     has_unit_at_end: bool = False
     dispatched_count: int = 0
@@ -109,6 +111,7 @@ def recover_store(
     queue_end = opened.queues.recover()
     start, reason = starting_segment(opened, abnormal=abnormal)
     found = RecoveryReport("abnormal" if abnormal else "normal", reason, LogEnd(start, 0), queue_end_before=queue_end)
+    found.entered_from = entered_from(opened, start, queue_end, abnormal=abnormal)
     found.has_unit_at_end = opened.queues.built_to > queue_end
     if not opened.log.segments.files:
         drop_derived(opened, found, as_broker=as_broker)
@@ -254,7 +257,7 @@ class _Recovery:
         if self.is_abnormal:
             return self.handlers
         if self.rules.as_broker and self.opened.line.dispatches_in_recovery:
-            return [_Behind(self.handlers, self.found.queue_end_before)]
+            return [_From(self.handlers, self.found.entered_from)]
         return []
 
     def _differences(self) -> list[Difference]:
@@ -273,18 +276,18 @@ class _Recovery:
         return differences
 
 
-class _Behind:
-    """Hands on the records behind a log offset; 5.3.3 leaves out the one that begins at it."""
+class _From:
+    """Hands on the records from a log offset on."""
 
     def __init__(self, handlers: Sequence[Handler], log_offset: int) -> None:
         self._handlers = handlers
         self._log_offset = log_offset
 
     def dispatch(self, run: Run) -> None:
-        behind = np.flatnonzero(run.columns.log_offset > self._log_offset)
-        if len(behind):
+        rows = np.flatnonzero(run.columns.log_offset >= self._log_offset)
+        if len(rows):
             for handler in self._handlers:
-                handler.dispatch(run.part(int(behind[0]), run.count))
+                handler.dispatch(run.part(int(rows[0]), run.count))
 
 
 def _delayed_units(opened: OpenedStore) -> int:

@@ -99,11 +99,11 @@ def simulate_start(
     except StoreError as error:
         return _refused(found, fs, error)
     try:
-        for trap in _of_rooms(opened, "blockers"):
+        for trap in _of_rooms(opened, "blockers", opened):
             files, blocker = list(files_on_disk(found.layout, fs)), (trap.code, trap.subject)
             return SimulatedStart(found.line.name, starts=False, reason=trap.detail, blocker=blocker, files=files)
         start = _foretell(opened, mode, scratch, progress)
-        start.traps += _of_rooms(opened, "traps") if start.starts else ()
+        start.traps += _of_rooms(opened, "traps", opened, start) if start.starts else ()
         return start
     except DamagedFile as error:
         return _refused(found, fs, error)
@@ -111,11 +111,11 @@ def simulate_start(
         opened.close()
 
 
-def _of_rooms(opened: OpenedStore, kind: str) -> Iterator[Trap]:
+def _of_rooms(opened: OpenedStore, kind: str, *known: object) -> Iterator[Trap]:
     """Ask the room of each structure that is there and that the line knows for its `blockers` or `traps`."""
     for one in present(names_of(opened.layout, opened.fs)):
         room = one.furniture("start") if opened.line.name in one.lines else None
-        yield from getattr(room, kind, lambda opened: ())(opened)
+        yield from getattr(room, kind, lambda *known: ())(*known)
 
 
 def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress | None) -> SimulatedStart:
@@ -159,6 +159,7 @@ def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
         mode=found.mode,
         start_segment=found.end.start,
         start_reason=found.start_reason,
+        entered_from=found.entered_from,
         log_end=found.log_end,
         cut_reason=found.end.describe(),
         files=files,
@@ -255,8 +256,8 @@ def _lost_queues(unseen: dict[QueueKey, int]) -> Iterator[Trap]:
 
 
 def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:
-    """Whether a record that consumers see begins where the queues end."""
-    if found.has_unit_at_end:
+    """Whether a record that consumers see begins where the queues end, and is not handed over."""
+    if found.has_unit_at_end or found.entered_from <= found.queue_end_before:
         return False
     at = found.queue_end_before
     segment = opened.log.segments.find_by_offset(at) if 0 <= at < found.log_end else None

@@ -207,7 +207,7 @@ def _clear_tail(opened: OpenedStore, change: Change, found: RecoveryReport) -> N
 
 def _cut_index(opened: OpenedStore, log_end: int) -> None:
     """Step 3."""
-    unread_from = opened.index.drop_unreadable()
+    unread_from = opened.index.drop_unreadable(with_empty=False)
     beyond = [file for file in opened.index.files if file.header.end_log_offset >= log_end]
     begins = [] if unread_from is None else [max(unread_from, opened.log.min_offset, 0)]
     begins += [file.header.begin_log_offset for file in beyond if file.header.index_count > 1]

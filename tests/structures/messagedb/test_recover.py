@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from store import Change, check, plan_recovery, plan_truncation
+from store import Change, check, plan_recovery, plan_truncation, staged_store
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_copy import edit_copy
 from store.files.scratch import Scratch
 from store.structures.messagedb.database import open_database
 from store.structures.messagedb.keys import (
@@ -24,7 +23,7 @@ from store.structures.messagedb.keys import (
     HalfEntry,
     encode_long,
 )
-from tests.support.five_stores import fivefive
+from tests.support.five_stores import change_database, fivefive, lose_database
 from tests.support.golden import copy_store
 
 pytest.importorskip("rocksdict")
@@ -50,15 +49,6 @@ def content_of(root: Path) -> dict[str, Any]:
         }
 
 
-def change_database(root: Path, edits: dict[str, dict[bytes, bytes | None]]) -> None:
-    folder, edited = root / "rocksdbstore", root.parent / "edited"
-    edit_copy(folder, edited, Filesystem(), "entries", edits)
-    # Tables that did not change are links.
-    whole = shutil.copytree(edited, root.parent / "whole")
-    shutil.rmtree(folder)
-    shutil.move(whole, folder)
-
-
 def apply(change: Change) -> None:
     with closing(change):
         change.apply()
@@ -80,6 +70,15 @@ def test_a_killed_store_gets_the_keys_that_were_in_memory(tmp_path: Path) -> Non
     assert (len(found[INDEX]), found["default lastOffsetPy"]) == (6000, 1257994)
     assert found["default lastStoreTimeStamp"] == 1795381621549
     assert list(check(root)) == []
+
+
+def test_a_lost_index_that_a_setting_switches_on_gets_all_keys(tmp_path: Path) -> None:
+    root = copy_of("index", tmp_path)
+    wanted = content_of(root)
+    lose_database(root)
+    with staged_store(root, settings={"indexRocksDBEnable": True}) as opened, plan_recovery(opened) as change:
+        change.apply()
+    assert content_of(root) == wanted
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_after_a_shutdown_a_walk_begins_where_the_rocksdb_ends(queue_end: int, s
     reaches = f"the newest that the RocksDB's queues reach into ({queue_end})"
     none = "the RocksDB's queues reach into no segment"
     assert found == (start, none if queue_end < 100 else reaches)
-    assert _starting_segment(SimpleNamespace(log=log_of()), queue_end, abnormal=False) == (0, none)  # type: ignore[arg-type]
+    assert _starting_segment(SimpleNamespace(log=log_of(), line=LINE_5_3), queue_end, abnormal=False) == (0, none)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("log_end", "behind"), [(100, [1, 2]), (101, [2]), (200, [2]), (201, [])])
