@@ -12,6 +12,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, TextIO
 
 from rmqctl.result import Facts, Result, Row, RowBlock
@@ -183,4 +184,10 @@ def is_utf8(encoding: str) -> bool:
 
 def to_json(value: object, *, ascii_only: bool = False, indent: int | None = None) -> str:
     """JSON, compact on one line unless `indent`ed."""
-    return escape_in_json(json.dumps(value, ensure_ascii=ascii_only, default=str, indent=indent, separators=None))
+    return escape_in_json(_encoder(ascii_only, indent).encode(value))
+
+
+@cache
+def _encoder(ascii_only: bool, indent: int | None) -> json.JSONEncoder:
+    # json.dumps makes one anew for each row.
+    return json.JSONEncoder(ensure_ascii=ascii_only, indent=indent, default=str)

@@ -124,6 +124,6 @@ _UNSAFE = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\ud
 
 def escape_in_json(text: str) -> str:
     """JSON with the characters escaped that a terminal may obey; below U+0020 JSON escapes them itself."""
-    if _UNSAFE.search(text) is None:
+    if (text.isascii() and "\x7f" not in text) or _UNSAFE.search(text) is None:
         return text
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

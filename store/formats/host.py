@@ -31,7 +31,9 @@ class Host(NamedTuple):
         except ValueError:
             raise BadRequest(f"{text!r} is not a host; write 127.0.0.1:10911 or [::1]:10911") from None
 
+    # A log names the same few hosts in every record.
     @classmethod
+    @lru_cache(maxsize=4096)
     def decode(cls, data: bytes) -> Host:
         """From the 8 or 20 bytes of a record."""
         return cls(data[:-4], int.from_bytes(data[-4:], "big", signed=True))
@@ -44,6 +46,7 @@ class Host(NamedTuple):
     def is_ipv6(self) -> bool:
         return len(self.address) == 16
 
+    @lru_cache(maxsize=4096)  # noqa: B019
     def __str__(self) -> str:
         address = ipaddress.ip_address(self.address)
         return f"[{address}]:{self.port}" if self.is_ipv6 else f"{address}:{self.port}"

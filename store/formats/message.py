@@ -224,14 +224,6 @@ class StoredMessage:
         return self.properties.get(TAGS)
 
     @property
-    def has_whole_properties(self) -> bool:
-        """Whether `properties` says all that the property string holds; else only the string itself does.
-
-        5.x mostly sets a separator behind the last property, 4.9.8 none.
-        """
-        return encode_properties(self.properties) == self.property_text
-
-    @property
     def is_crc_right(self) -> bool:
         return not self.body or crc32(self.body) == self.body_crc
 
