@@ -60,9 +60,11 @@ def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
         told = f"the wheel fires none of the {amount(count, 'timer')} in {FOLDER}"
         yield Trap("timers-asleep", f"timerRocksDBEnable=false: {told}")
     ends = _ends(opened, longs)
+    # Of what the start cuts, nothing is missing.
+    entered_from = min(start.entered_from, start.log_end)
     if INDEX in ends:
-        yield from _missing_keys(opened, ends[INDEX], start.entered_from)
-    yield from _forgotten_halves(opened, ends.get(TRANS, 0), start.entered_from)
+        yield from _missing_keys(opened, ends[INDEX], entered_from)
+    yield from _forgotten_halves(opened, ends.get(TRANS, 0), entered_from)
     for family, what in ((INDEX, "keys"), (TRANS, "half messages")):
         if ends.get(family, 0) >= max(start.log_end, 1):
             told = f"the {what} of {FOLDER} reach {ends[family]}, the log ends at {start.log_end}"

@@ -32,6 +32,14 @@ def zeros_from(log_offset: int) -> Damage:
     return damage
 
 
+def lost_and_cut_at(log_offset: int) -> Damage:
+    def damage(root: Path) -> None:
+        zeros_from(log_offset)(root)
+        lose_database(root)
+
+    return damage
+
+
 def lost_in_a_crash(root: Path) -> None:
     lose_database(root)
     (root / "abort").touch()
@@ -58,8 +66,16 @@ def crashed_at(log_offset: int) -> Damage:
             INDEX_ON,
             lose_database,
             (0, 5258, 5257, {"message-database-behind": "the index in rocksdbstore reaches 0: a start enters records "
-             "from 5258 on, and never 73 keys before there"}),
+             "from 5257 on, and never 73 keys before there"}),
             id="index lost",
+        ),
+        pytest.param(
+            "index",
+            INDEX_ON,
+            lost_and_cut_at(5073),
+            (0, 5258, 5073, {"message-database-behind": "the index in rocksdbstore reaches 0: a start enters records "
+             "from 5073 on, and never 70 keys before there"}),
+            id="index lost, and the last record",
         ),
         pytest.param(
             "index-killed-wal",
