@@ -24,10 +24,10 @@ import typer
 from rmqctl.output import Format
 from rmqctl.programs import is_utf8, to_json
 from rmqctl.show import CELL_LIMIT, count
+from store.formats import Body, BodyState, compression_of, decode_body, decode_record
 
 if TYPE_CHECKING:
     from store import StoredMessage
-    from store.formats import Body
 
 SHOWN_COLUMNS = ("queue_offset", "log_offset", "store_timestamp_ms", "tags", "keys", "body")
 
@@ -82,15 +82,13 @@ class MessageRows:
 
     def row(self, message: StoredMessage) -> dict[str, object]:
         """The message object. Without --body people get text (hex where it is none), programs base64."""
-        from store.formats.properties import KEYS, TAGS, UNIQ_KEY, encode_properties, split_keys
-
         body = self._body_of(message)
         is_sound = message.is_crc_right
         self.unsound_count += not is_sound
         encoding, text = _encode(body.data, self._encoding, self._form)
         # A table shows the beginning only, and thousands of bodies of 64 MiB each are not kept for it.
         text = text if self._form.is_for_programs else text[: CELL_LIMIT + 1]
-        properties = message.properties
+        properties = message.read_properties()
         row: dict[str, Any] = {
             "topic": message.topic,
             "queue_id": message.queue_id,
@@ -98,9 +96,9 @@ class MessageRows:
             "log_offset": message.log_offset,
             "size": message.size,
             "msg_id": message.msg_id,
-            "uniq_key": properties.get(UNIQ_KEY),
-            "keys": list(split_keys(properties.get(KEYS, ""))),
-            "tags": properties.get(TAGS),
+            "uniq_key": properties.uniq_key,
+            "keys": properties.keys,
+            "tags": properties.tags,
             "flag": message.flag,
             "sys_flag": message.sys_flag,
             "born_timestamp_ms": message.born_timestamp_ms,
@@ -116,11 +114,10 @@ class MessageRows:
         }
         if encoding is not BodyEncoding.NONE:
             row |= {"body": text, "body_encoding": encoding.value}
-        row["properties"] = properties
+        row["properties"] = properties.values
         if message.outer_queue_offset is not None:
             row["outer_queue_offset"] = message.outer_queue_offset
-        # 5.x mostly sets a separator behind the last property, 4.9.8 none.
-        if encode_properties(properties) != message.property_text:
+        if not properties.is_whole:
             row["property_bytes"] = base64.b64encode(message.property_text).decode()
         if not self._form.is_for_programs and not is_sound:
             row["damage"] = "bad CRC"
@@ -142,8 +139,6 @@ class MessageRows:
         self._undecoded_count, self._first_undecoded = 0, ""
 
     def _body_of(self, message: StoredMessage) -> Body:
-        from store.formats.body import Body, BodyState, compression_of, decode_body
-
         if self._stored:
             compression = compression_of(message.sys_flag)
             return Body(message.body, compression, BodyState.STORED if compression else BodyState.PLAIN)
@@ -159,8 +154,6 @@ def message_line(record: bytes, *, with_body: bool = True, stored: bool = False,
 
     encoding  of where the line goes: what is no UTF-8 gets ASCII
     """
-    from store.formats.message import decode_record
-
     shown = BodyEncoding.BASE64 if with_body else BodyEncoding.NONE
     # A body that cannot be decompressed is marked in its row, by body_state.
     rows = MessageRows(shown, Format.JSONL, stored=stored, warn=lambda text: None)

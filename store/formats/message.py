@@ -42,10 +42,10 @@ from store.formats.properties import (
     PROPERTY_SEPARATOR,
     TAGS,
     UNIQ_KEY,
+    Properties,
     decode_properties,
     delay_level,
     encode_properties,
-    split_keys,
 )
 
 MESSAGE_MAGIC_V1 = 0xDAA320A7
@@ -217,11 +217,15 @@ class StoredMessage:
 
     @property
     def keys(self) -> list[str]:
-        return list(split_keys(self.properties.get(KEYS, "")))
+        return self.read_properties().keys
 
     @property
     def tags(self) -> str | None:
         return self.properties.get(TAGS)
+
+    def read_properties(self) -> Properties:
+        """Decode the property string once, for a reader of all that it says."""
+        return Properties.decode(self.property_text)
 
     @property
     def is_crc_right(self) -> bool:

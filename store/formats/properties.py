@@ -13,6 +13,7 @@ Source: MessageDecoder.string2messageProperties, messageProperties2String (4.9.8
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from store.formats.java import decode_utf8, parse_int, string_hash
 
@@ -54,6 +55,26 @@ def decode_properties(data: bytes | memoryview) -> dict[str, str]:
         if separator and name and value:
             found[name] = value
     return found
+
+
+class Properties(NamedTuple):
+    """The map of a property string, and those of it that a message object has by name.
+
+    is_whole  whether `values` say all that it holds; 5.x mostly sets a separator behind the last property, 4.9.8 none
+    """
+
+    values: dict[str, str]
+    uniq_key: str | None
+    keys: list[str]
+    tags: str | None
+    is_whole: bool
+
+    @classmethod
+    def decode(cls, data: bytes) -> Properties:
+        """Decode a property string once."""
+        values = decode_properties(data)
+        keys = list(split_keys(values.get(KEYS, "")))
+        return cls(values, values.get(UNIQ_KEY), keys, values.get(TAGS), encode_properties(values) == data)
 
 
 def encode_properties(properties: Mapping[str, str], errors: str = "surrogatepass") -> bytes:

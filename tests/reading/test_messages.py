@@ -8,7 +8,6 @@ import pytest
 
 from store import GetStatus, Message, MessageStore, open_store
 from store.errors import BadRequest
-from store.formats import encode_properties
 from store.reading.filter import TagExpression
 from tests.support.stores import SMALL, make_store
 
@@ -99,4 +98,4 @@ def test_a_message_of_names_is_read_back_under_those_names(tmp_path: Path) -> No
         (found,) = store.messages("T", 2)
     assert (found.body.decode(), found.keys, found.tags, found.uniq_key) == ("héllo", ["a", "b"], "t", "U")
     assert found.properties["x"] == "y"
-    assert found.property_text == encode_properties(found.properties)
+    assert found.read_properties().is_whole
