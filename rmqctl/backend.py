@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from store.layout import is_address
+
 if TYPE_CHECKING:
     from rmqctl.context import Session
     from store.layout import StoreLayout
@@ -100,7 +102,7 @@ def stores_of(session: Session, given: Sequence[str] | None) -> list[str]:
     found = [store for text in given or [str(session.store.place)] for store in _stores_in(text)]
     once: dict[str, str] = {}
     for store in found:
-        once.setdefault(store if "://" in store else os.path.realpath(Path(store).expanduser()), store)
+        once.setdefault(store if is_address(store) else os.path.realpath(Path(store).expanduser()), store)
     return list(once.values())
 
 
@@ -113,10 +115,10 @@ def _stores_in(text: str) -> list[str]:
         if not found:
             raise BadRequest("no store is named in it", file=text[1:])
         return found
-    if "://" in text and "*" in text:
+    if is_address(text) and "*" in text:
         raise BadRequest("only folders of this machine are found by a glob; name each URI", file=text)
     path = Path(text).expanduser()
-    if "://" in text or not any(sign in text for sign in "*?[") or path.exists():
+    if is_address(text) or not any(sign in text for sign in "*?[") or path.exists():
         return [text]
     # A folder beside the stores, as lost+found, is no store that was meant.
     folders = Path(path.anchor).glob(str(path.relative_to(path.anchor)))

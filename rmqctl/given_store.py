@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from rmqctl.options import DEFAULT_STORE, Options
 from rmqctl.show import count
+from store.layout import is_address
 
 if TYPE_CHECKING:
     from rmqctl.context import Session
@@ -176,7 +177,7 @@ class GivenStore:
         from store.files import StoreReader
         from store.opened import make_layout
 
-        if "://" in store:
+        if is_address(store):
             return StoreReader(store)
         if or_segment and Path(store).expanduser().is_file():
             from store.verbs import open_segment

@@ -52,6 +52,12 @@ HINTS = {
     "spark-log": "run it with --verbose for Spark's own log",
     "busy-remote": "try again later, or raise --remote-retries",
     "mixed-delays": "give the broker's messageDelayLevel by --broker-conf or --set",
+    "no-backup": "`rmqctl backup create` makes one there",
+    "unknown-backup": "`rmqctl backup list` shows the ids",
+    "dledger-backup": "`rmqctl salvage --to NEWSTORE` makes a plain store of a member's folder",
+    "damaged-backup-log": "`rmqctl salvage --store backup:{0} --to NEWSTORE --keep-offsets` saves what is before "
+    "and behind the damage",
+    "backup-damaged": "`rmqctl backup verify` lists every damaged file; another backup may be whole",
     "scratch-place": "--scratch DIR names another folder for what is built",
     # Traps of a broker's start.
     "out-of-memory": "run `rmqctl recover`, which cuts the log there",

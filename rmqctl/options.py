@@ -19,6 +19,7 @@ import typer
 from rmqctl.output import Format
 from rmqctl.show import TimeForm
 from rmqctl.version import UNCOMPILED, uncompiled_reason, version_text
+from store.layout import is_address
 
 if TYPE_CHECKING:
     from rmqctl.context import Session
@@ -59,7 +60,7 @@ class Options:
 
     store: Path = Path(DEFAULT_STORE)
     uri: str | None = None
-    """--store where it is a URI, which the commands take that read stores anywhere."""
+    """--store where it is a URI or a backup, which the commands take that read stores anywhere."""
     broker_conf: Path | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     format: Format = Format.AUTO
@@ -110,7 +111,7 @@ def read_options(values: OptionValues) -> Options:
         raise typer.BadParameter("an empty path; name a store's folder", param_hint="--store")
     return Options(
         store=Path(store),
-        uri=store if "://" in store else None,
+        uri=store if is_address(store) else None,
         broker_conf=_path(values["broker_conf"]),
         settings=dict(_parse_setting(text) for text in values["settings"] or ()),
         format=Format(values["format"]),

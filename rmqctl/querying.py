@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rmqctl.backend import Engine, choose_backend, require_own_commitlog, stores_of
 from rmqctl.context import Session
 from rmqctl.spark import spark_session
+from store.layout import is_address
 
 if TYPE_CHECKING:
     from store import CheckOptions, Finding
@@ -106,7 +107,7 @@ def _check_spark_finds_log(session: Session, stores: Sequence[str]) -> None:
     from store.opened import make_layout
 
     settings = session.store.settings()
-    if "storePathCommitLog" in settings and "://" not in stores[0]:
+    if "storePathCommitLog" in settings and not is_address(stores[0]):
         require_own_commitlog(make_layout(Path(stores[0]).expanduser(), settings), "Spark")
 
 

@@ -48,6 +48,13 @@ NAMES_OF_5 = ("abort.bak", "timerwheel", "compaction", EPOCHS, OTHER_QUEUES)
 _MAX_FOLDER_NAME_SIZE = 255
 _MOST_DIGITS = 255
 _KNOWN_NAMES = 1024
+BACKUP = "backup:"
+"""In front of a folder of backups: one of them as a store."""
+
+
+def is_address(text: str) -> bool:
+    """Whether a text names a place by another way than a path: a URI, or a backup."""
+    return "://" in text or text.startswith(BACKUP)
 
 
 def is_store_name(name: str) -> bool:

@@ -101,6 +101,12 @@ COMMANDS = (
     CommandPlace("lag", "lag"),
     CommandPlace("diff", "diff"),
     CommandPlace("fingerprint", "fingerprint"),
+    CommandPlace("backup create", "backup", "run_create"),
+    CommandPlace("backup list", "backup", "run_list"),
+    CommandPlace("backup verify", "backup", "run_verify"),
+    CommandPlace("backup diff", "backup", "run_diff"),
+    CommandPlace("backup prune", "backup", "run_prune"),
+    CommandPlace("backup restore", "backup", "run_restore"),
     CommandPlace("sql", "sql"),
     CommandPlace("export", "export"),
     CommandPlace("replicate pull", "replicate_pull"),
@@ -132,7 +138,7 @@ PANELS = {
     "Find and read": ("find", "get", "index-query", "sql", "dump", "stale", "timeline"),
     "Repair": ("recover", "truncate-dirty", "rebuild", "salvage", "clean-expired", "checkpoint"),
     "Write and serve": ("put", "serve", "stats", "flush", "stop", "flush-bench"),
-    "Copy and convert": ("export", "replicate", "diff", "fingerprint"),
+    "Copy and convert": ("backup", "export", "replicate", "diff", "fingerprint"),
     "Tables and settings": ("config", "delay", "timer", "transaction", "filter", "schema"),
     "Undo": ("undo", "quarantine"),
 }
@@ -174,6 +180,7 @@ DOCUMENTS = (*(place.path for place in COMMANDS), FLEET_DOCUMENT)
 """The JSON documents that have a schema, by their names in `rmqctl schema`."""
 
 GROUPS = {
+    "backup": "Back a store up beside its broker, and restore it",
     "config": "Show and mend a broker's settings and its tables",
     "checkpoint": "Show or rewrite the checkpoint",
     "delay": "Show what becomes of delayed messages",

@@ -4,7 +4,8 @@
     FOLDER/commitlog/00000000000000000000                 1 GiB, a hole; blocks arrive when they are read
 
 A page of a map may be unreadable, so every reader asks the Filesystem for pages before it touches them (readable.py).
-Here that question fetches them. One listing tells names, lengths and times; nothing is ever written to the store.
+Here that question fetches them, also from a backup. One listing tells names, lengths and times; nothing is ever written
+to the store.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from store.errors import NotAStore
+from store.files.connect import connect_remote
 from store.files.filesystem import Descriptor, Filesystem
-from store.files.places import RemotePlace, connect
 from store.files.remote_requests import BLOCK_BYTES
 
 
@@ -25,10 +26,7 @@ class RemoteFilesystem(Filesystem):
     fetches = True
 
     def __init__(self, address: str, folder: Path) -> None:
-        place = connect(address, Filesystem())
-        if not isinstance(place, RemotePlace):
-            raise NotAStore("this address is a folder of this machine: name the folder", file=address)
-        self._place = place
+        self._place = connect_remote(address)
         self._folder = folder
         self._missing: dict[Path, set[int]] = {}
         self._lock = threading.Lock()

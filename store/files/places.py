@@ -38,6 +38,12 @@ class Place(Protocol):
     def absent(self) -> NotAStore: ...
 
 
+class FetchedPlace(Place, Protocol):
+    """A place whose bytes are not in files of this machine."""
+
+    def list_tree(self) -> dict[str, Entry]: ...
+
+
 _MOST_COPIED = 1 << 18
 """Beyond so many bytes a mapping costs less than a copy."""
 GS_LIMIT_S = 20
@@ -214,7 +220,7 @@ class RemotePlace:
         return NotAStore(reason, file=self._address, hint=hint, code="no-store")
 
 
-def connect(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> LocalPlace | RemotePlace:
+def connect_folder(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> LocalPlace | RemotePlace:
     """The place at a folder or URI; NotAStore when there is no way to it."""
     if "://" not in address:
         return LocalPlace(Path(address), fs, commitlogs)

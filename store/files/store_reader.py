@@ -1,4 +1,4 @@
-"""A store's files by name, at a folder or at an address of pyarrow.fs (`s3://`, `hdfs://`, `gs://`).
+"""A store's files by name: in a folder, a backup, or behind a URI (`s3://`, `hdfs://`, `gs://`).
 
 A local or mounted folder is read through Filesystem: `read` and `map` copy nothing. Of a remote file they fetch just
 the bytes asked for, which is why every reader here asks part by part.
@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.errors import ForeignFile, NotAStore, StoreIOError, WrongFileSize
+from store.files.connect import connect
 from store.files.descriptor import Entry, FolderEntry
 from store.files.filesystem import MOVE_IT_OUT, Filesystem
-from store.files.places import LocalPlace, Place, RemotePlace, SegmentPlace, connect
+from store.files.places import LocalPlace, Place, RemotePlace, SegmentPlace
 from store.files.readable import Salvaged, Stretch
 from store.files.segment_folders import find_member_logs, member_log
-from store.layout import OTHER_QUEUES, parse_index_file_name, parse_queue_id, parse_segment_name
+from store.layout import BACKUP, OTHER_QUEUES, is_address, parse_index_file_name, parse_queue_id, parse_segment_name
 
 _FOLDERS = ("consumequeue", "index")
 
@@ -35,7 +36,7 @@ class StoredFile:
 
 def _member_log(address: str, fs: Filesystem) -> tuple[Path, ...]:
     """The folders of the log of a local store with a group's member, none of another."""
-    members = [] if "://" in address else find_member_logs(Path(address), fs)
+    members = [] if is_address(address) else find_member_logs(Path(address), fs)
     return member_log(members[0], fs) if len(members) == 1 else ()
 
 
@@ -53,7 +54,7 @@ class StoreReader:
         commitlogs: Sequence[Path] = (),
         segment_start: int | None = None,
     ) -> None:
-        self.address = address if "://" in address else str(Path(address).expanduser().absolute())
+        self.address = address if is_address(address) else str(Path(address).expanduser().absolute())
         fs = fs or Filesystem()
         self._segment_start = segment_start
         self.damage: dict[tuple[str, int], str] = {}
@@ -81,6 +82,11 @@ class StoreReader:
     def is_segment(self) -> bool:
         """Whether it reads one segment file, without queues, index and tables."""
         return self._segment_start is not None
+
+    @property
+    def holds_log_alone(self) -> bool:
+        """Whether nothing derived is to be expected: of one segment, and in a backup."""
+        return self.is_segment or self.address.startswith(BACKUP)
 
     def check_has_broker_files(self) -> None:
         """NotAStore unless the folder is there and holds anything that a broker makes."""

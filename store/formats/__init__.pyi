@@ -2,6 +2,7 @@ from store.formats import checkpoint_page as checkpoint_page
 from store.formats import index_page as index_page
 from store.formats import message as message
 from store.formats import queue_unit as queue_unit
+from store.formats.backup_manifest import Manifest as Manifest
 from store.formats.body import Body as Body
 from store.formats.body import BodyState as BodyState
 from store.formats.body import compression_of as compression_of

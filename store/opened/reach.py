@@ -1,4 +1,4 @@
-"""Reaches a store: in a folder, or through a mirror for readers at an address of pyarrow.fs."""
+"""Reaches a store: in a folder, or through a mirror for readers in a backup or behind a URI."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
+from store.layout import is_address
 
 
 def reach_store(
@@ -19,7 +20,7 @@ def reach_store(
     The mirror of a remote store is a folder in `scratch`, which goes with its file system.
     """
     address = str(root)
-    if "://" not in address:
+    if not is_address(address):
         return Path(root), fs or Filesystem()
     parts = urlsplit(address)
     if parts.scheme == "file":

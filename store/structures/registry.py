@@ -73,6 +73,7 @@ class Structure:
     holds_queues    consume queues may be in it, and in no files of their own
     shares_records  its queues have units of other topics' records
     copied          names in the store's root that a salvage copies as they are
+    backed_up       names in the store's root that a backup copies as they are, and a salvage does not
     made_anew       tables in config/ that a salvage makes anew
     groups_messages  its records hold several messages, which the index does not name
     """
@@ -89,6 +90,7 @@ class Structure:
     shares_records: bool = False
     groups_messages: bool = False
     copied: tuple[str, ...] = ()
+    backed_up: tuple[str, ...] = ()
     made_anew: tuple[str, ...] = ()
 
     def furniture(self, kind: str) -> ModuleType | None:
@@ -110,7 +112,7 @@ PUT, CLEAN, TRUNCATE, RESOLVE = "put", "clean", "truncate", "resolve"
 RECOVER, CHECKPOINT, DELAY, TIMER = "recover", "checkpoint", "delay", "timer"
 DERIVE, SPARK = "rebuild", "spark"
 """What leaves the log alone: rebuilds, and changes of tables; rebuilds on Spark."""
-RECEIVE, AS_BROKER = "receive", "start"
+RECEIVE, AS_BROKER, BACK_UP = "receive", "start", "back up"
 CHANGES = frozenset((PUT, CLEAN, TRUNCATE, RESOLVE, RECOVER, CHECKPOINT, DELAY, TIMER, DERIVE, SPARK, RECEIVE))
 """The verbs that change a store."""
 ALL, NEWEST = ("4.9", "5.3", "5.5"), ("5.5",)
@@ -125,7 +127,9 @@ STRUCTURES = (
         CHANGES - {RECEIVE},
         dumped_as="commitlog",
     ),
-    Structure("checkpoint", "checkpoint", (Trace("checkpoint"),), (), ALL, dumped_as="checkpoint"),
+    Structure(
+        "checkpoint", "checkpoint", (Trace("checkpoint"),), (), ALL, dumped_as="checkpoint", backed_up=("checkpoint",)
+    ),
     Structure("abort marker", None, (Trace("abort"), Trace("abort.bak")), (), ALL),
     Structure("lock", None, (Trace("lock"),), (), ALL),
     Structure(
@@ -133,7 +137,7 @@ STRUCTURES = (
         "dledger",
         (Trace("dledger-*"),),
         ("enableDLegerCommitLog", "dLegerSelfId"),
-        refuses=frozenset((PUT, CLEAN, TRUNCATE, RESOLVE, SPARK)),
+        refuses=frozenset((PUT, CLEAN, TRUNCATE, RESOLVE, SPARK, BACK_UP)),
     ),
     Structure(
         "consume queue",
@@ -254,6 +258,7 @@ STRUCTURES = (
         (Trace(EPOCHS), Trace(f"{EPOCHS}.bak"), Trace(IDENTITY), Trace(f"{IDENTITY}-temp")),
         ("enableControllerMode",),
         copied=(IDENTITY,),
+        backed_up=(EPOCHS, f"{EPOCHS}.bak"),
     ),
     Structure("tiered storage", "tiered", (Trace(TIERED), Trace("tiered_index_file"))),
     Structure("tables", "tables", (Trace("config"), Trace("transaction")), (), ALL),

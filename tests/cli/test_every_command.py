@@ -51,6 +51,12 @@ LINES = {
     "lag": "lag",
     "diff": "diff STORE OTHER",
     "fingerprint": "fingerprint",
+    "backup create": "backup create OUT/NEW",
+    "backup list": "backup list BACKUPS",
+    "backup verify": "backup verify BACKUPS",
+    "backup diff": "backup diff BACKUPS",
+    "backup prune": "backup prune BACKUPS --keep-last 1 --dry-run",
+    "backup restore": "backup restore BACKUPS --to OUT/NEW",
     "sql": 'sql "select * from messages limit 5"',
     "export": "export --to OUT/NEW --as csv",
     "flush-bench": "flush-bench --messages 20 --mode async",
@@ -88,17 +94,18 @@ REFUSED = (
 WITHOUT_ROWS = (
     "doctor", "stale", "checkpoint rewrite", "check", "lag", "rebuild delay-offsets", "timer show",
     "transaction show", "rebuild compaction", "upgrade show", "config check", "config show", "quarantine list",
-    "filter show",
+    "filter show", "backup verify",
 )  # fmt: skip
 """Commands that have no row to give of the store: it is sound, and has no groups, timers and tables."""
-WITHOUT_NUMBERS = ("put", "simulate", "fingerprint", "schema", "config settings", "quarantine list")
+WITHOUT_NUMBERS = ("put", "simulate", "fingerprint", "schema", "config settings", "quarantine list", "backup list")
 """Commands that have no number but in rows."""
 ABSENT_IN = {Format.JSONL: WITHOUT_ROWS, Format.PROMETHEUS: WITHOUT_NUMBERS}
 ABSENT_IS_EMPTY = ("config settings", "quarantine list")
 NEED_A_SERVER = ("stats", "flush", "stop", "filter register", "filter unregister")
 FORMS = [form for form in Format if form is not Format.AUTO]
 STORE_IS_NAMED = ("diff", "replicate pull")
-NOT_OF_A_STORE = ("schema", "flush-bench", "put", "diff", "serve", "replicate serve", "replicate pull")
+OF_BACKUPS = ("backup list", "backup verify", "backup diff", "backup prune", "backup restore")
+NOT_OF_A_STORE = ("schema", "flush-bench", "put", "diff", "serve", "replicate serve", "replicate pull", *OF_BACKUPS)
 
 
 @pytest.fixture(scope="module")
@@ -107,12 +114,16 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("every") / "store"
     copy_store(golden("normal").store, root)
     # Its checkpoint then promises what the files hold, in whatever order the commands run.
+    backups = root.with_name("backups")
+    assert rmqctl("backup", "create", backups, store=root).code == OK
     assert rmqctl("put", "TopicA", "first", store=root).code == OK
+    assert rmqctl("backup", "create", backups, store=root).code == OK
     return root
 
 
 def words_of(path: str, store: Path, out: Path, form: Format = Format.AUTO) -> list[str]:
     line = LINES[path].replace("STORE", str(store)).replace("OTHER", str(golden("torn").store))
+    line = line.replace("BACKUPS", str(store.with_name("backups")))
     given = [] if path in STORE_IS_NAMED else ["--store", str(store)]
     words = shlex.split(line.replace("OUT", str(out)).replace("NEW", form.value))
     return ["--quiet", "--format", form.value, *given, *words]
@@ -120,7 +131,7 @@ def words_of(path: str, store: Path, out: Path, form: Format = Format.AUTO) -> l
 
 def code_of(path: str) -> int:
     """With what a line of LINES ends over a sound store."""
-    return USAGE if path in REFUSED else FINDINGS if path == "diff" else OK
+    return USAGE if path in REFUSED else FINDINGS if path in ("diff", "backup diff") else OK
 
 
 def check_table(out: str) -> None:

@@ -27,7 +27,7 @@ from store.formats.message import decode_record
 from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Run
 from store.formats.sets import distinct, is_in, is_in_sorted
-from store.structures.batchqueue.queue_types import mismatched_topics, topics_with_files
+from store.structures.batchqueue.queue_types import BATCH, mismatched_topics, topics_with_files, types_in
 from store.structures.batchqueue.queues import FOLDER, files_of
 from store.structures.checked import CheckedStore
 from store.structures.commitlog.resync import readable_behind
@@ -53,6 +53,8 @@ from store.structures.findings import (
     group_findings,
     kind,
 )
+from store.structures.registry import TOPICS
+from store.structures.tables.fastjson import members, parse_fastjson
 
 QUEUE_TYPE = kind("queue-type", "a topic's queues are of another type than topics.json says", Rank.NO_START)
 INNER_BATCH = kind("inner-batch", "a record of several messages does not hold what it says", Rank.LOSS)
@@ -64,12 +66,23 @@ _OF_PLAIN_QUEUES = frozenset((MISSING_UNIT, QUEUE_GAP, QUEUE_SHIFT))
 
 def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
     """Tell the findings of the walk over plain queues that are of units in batch queues."""
-    topics = _topics(store)
+    topics = _topics(store) | _topics_of_backup(store.files)
     return lambda finding: finding.topic in topics and finding.kind in _OF_PLAIN_QUEUES
 
 
 def _topics(store: CheckedStore) -> frozenset[str]:
     return topics_with_files(store.layout, Filesystem()) if store.files.is_local else frozenset()
+
+
+def _topics_of_backup(files: StoreReader) -> frozenset[str]:
+    """The topics of batch queues where the log is alone, by topics.json; none elsewhere."""
+    if not files.holds_log_alone or not files.exists(TOPICS):
+        return frozenset()
+    try:
+        kinds = types_in(members(parse_fastjson(bytes(files.read(TOPICS)).decode("utf-8", "replace"))))
+    except ValueError:
+        return frozenset()
+    return frozenset(topic for topic, kind in kinds.items() if kind == BATCH)
 
 
 def check(store: CheckedStore) -> Iterator[Finding]:

@@ -48,7 +48,12 @@ def configured_batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[st
 def configured_types(layout: StoreLayout, fs: Filesystem) -> dict[str, str]:
     """The attribute queue.type of every topic that has one."""
     copy = read_config_file(layout.config, "topics.json", fs).loaded
-    table = members((copy.document or {}).get("topicConfigTable")) if copy is not None else {}
+    return types_in(copy.document or {}) if copy is not None else {}
+
+
+def types_in(document: Mapping[str, Json]) -> dict[str, str]:
+    """The attribute queue.type of every topic that has one in a topics.json."""
+    table = members(document.get("topicConfigTable"))
     kinds = {name: member(member(entry, "attributes"), QUEUE_TYPE) for name, entry in table.items()}
     return {name: kind for name, kind in kinds.items() if isinstance(kind, str)}
 

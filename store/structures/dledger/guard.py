@@ -16,6 +16,13 @@ def refuse(layout: StoreLayout, fs: Filesystem) -> None:
         raise UnsupportedFormat(f"a DLedger commit log: {RULE}", file=layout.dledger)
 
 
+def refuse_backup(layout: StoreLayout) -> None:
+    """Raise UnsupportedFormat: the log of a member belongs to its group."""
+    hint = "stop one member and copy its folder"
+    reason = "a DLedger commit log is not backed up"
+    raise UnsupportedFormat(reason, file=layout.dledger, hint=hint, code="dledger-backup")
+
+
 def refuse_settings(settings: Mapping[str, object]) -> None:
     """BadRequest for a put with the settings of a group's member."""
     if str(settings.get("enableDLegerCommitLog", "false")).strip().lower() == "true":

@@ -169,9 +169,9 @@ class _Check:
         self.kinds: set[str] = set()
 
     def run(self) -> Iterator[Finding]:
-        """Yield the findings; those of one segment file name no derived file as lost."""
+        """Yield the findings; those of one segment file and of a backup name no derived file as lost."""
         of_store = self._steps()
-        return (one for one in of_store if one.kind not in _DERIVED_LOST) if self.files.is_segment else of_store
+        return (one for one in of_store if one.kind not in _DERIVED_LOST) if self.files.holds_log_alone else of_store
 
     def _steps(self) -> Iterator[Finding]:
         """The steps of the module's docstring."""

@@ -94,7 +94,7 @@ def write_new_store(
         staged = StoreLayout(staging_folder(root, "salvage"))
         tables = ConfigTables(source, staged, line, fs)
         report = _write(salvage, staged, config, fs, keep_offsets, clock, next_offsets, tables)
-        _publish(staged, root, fs)
+        publish_store(staged, root, fs)
         return report
     except BaseException:
         fs.remove_tree(root)
@@ -138,7 +138,7 @@ def _write(
     return report
 
 
-def _publish(staged: StoreLayout, root: Path, fs: Filesystem) -> None:
+def publish_store(staged: StoreLayout, root: Path, fs: Filesystem) -> None:
     """Move a whole store to `root`."""
     for entry in fs.list_folder(staged.root):
         if entry.path not in (staged.commitlog, staged.root / OWN_FOLDER):

@@ -1,0 +1,330 @@
+"""backup: copies of a store beside its live broker, and the way back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.changing import DryRun, Yes
+from rmqctl.context import Session
+from rmqctl.exit_codes import DECLINED, FINDINGS, OK
+from rmqctl.result import Result, Table
+from rmqctl.show import count, show_bytes
+
+if TYPE_CHECKING:
+    from store import StoreError
+    from store.formats import Manifest
+    from store.verbs import BackupFiles
+
+EXAMPLES = {
+    "backup create": (
+        "rmqctl --store /data/store backup create /backup/broker-a",
+        "rmqctl --store /data/store --bwlimit 50M --cold --nice backup create /backup/broker-a --compress",
+    ),
+    "backup list": ("rmqctl backup list /backup/broker-a",),
+    "backup verify": (
+        "rmqctl backup verify /backup/broker-a",
+        "rmqctl backup verify /backup/broker-a@20261124T021500.123",
+    ),
+    "backup diff": (
+        "rmqctl backup diff /backup/broker-a",
+        "rmqctl backup diff /backup/broker-a 20261123T020000.000 20261124T020000.000",
+    ),
+    "backup prune": ("rmqctl backup prune /backup/broker-a --keep-last 7 --keep-days 30 --dry-run",),
+    "backup restore": (
+        "rmqctl backup restore /backup/broker-a --to /data/restored",
+        "rmqctl backup restore /backup/broker-a --to /data/restored --at 2026-11-24T02:00:00Z",
+    ),
+}
+SEE_ALSO = {
+    "backup create": ("backup restore", "backup verify", "replicate pull"),
+    "backup list": ("backup verify", "backup prune"),
+    "backup verify": ("backup list", "check"),
+    "backup diff": ("backup list", "diff"),
+    "backup prune": ("backup list",),
+    "backup restore": ("backup create", "check", "config reset-offsets"),
+}
+FILES = {
+    "backup create": ("commitlog", "consumequeue", "checkpoint", "config"),
+    **{f"backup {word}": () for word in ("list", "verify", "diff", "prune", "restore")},
+}
+
+From = Annotated[str, typer.Argument(metavar="FROM", help="A folder of backups; @ID behind it chooses one.")]
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of backups.")]
+
+
+def run_create(
+    ctx: typer.Context,
+    to: Annotated[Path, typer.Argument(metavar="TO", help="The folder of backups; made where there is none.")],
+    compress: Annotated[bool, typer.Option("--compress", help="Compress what is copied, by zstd.")] = False,
+) -> Result:
+    """Back up the store, beside its live broker.
+
+    Only reads the store. Tables are copied first and the log after, up to its last whole record, so that no consumer's
+    offset is ahead of the log. Queues and index are left out: restore builds them. Messages that a broker still holds
+    in its transient pool (transientStorePoolEnable) are not there yet.
+
+    A segment that an earlier backup has is not read again. Killed at any moment, the next run goes on with what was
+    finished. Files in TO are plain bytes, or zstd; backups/ID.json lists them with digests, and is written last.
+    --bwlimit, --nice and --cold spare the broker. Exit code 1 when something could not be copied as it should, or the
+    log is damaged. Every command that only reads takes a backup: --store backup:TO, or backup:TO@ID.
+    """
+    from store import __version__
+    from store.files import Filesystem
+    from store.verbs import BackupFolder, CreateOptions, create_backup
+
+    session: Session = ctx.obj
+    root, fs = session.store.reached
+    if session.options.uri is None:
+        session.refuse_inside(root, to)
+    with session.progress("copying the log") as bar:
+        options = CreateOptions(
+            name=session.options.uri or "",
+            version=__version__,
+            settings=session.store.settings(),
+            scratch=session.options.scratch,
+            progress=bar.update,
+        )
+        folder = BackupFolder(to, Filesystem(), compresses=compress)
+        before = set(folder.stored_files()) if to.is_dir() else set()
+        made = create_backup(root, folder, options, fs, session.environment.clock_ms)
+    for note in made.notes:
+        session.warn(note)
+    new = sum({one.stored: one.stored_size for one in made.files if one.stored not in before}.values())
+    facts = {**_facts(made), "new_bytes": new}
+    files = [_file_row(one) for one in made.files]
+    verdict = f"backup {made.id}: {show_bytes(made.size)}, {show_bytes(new)} of it new; the log ends at {made.log_end}"
+    tables = [Table("files", files, ("file", "size_bytes", "stored_as", "stored_bytes"))]
+    return Result("backup create", facts, tables, FINDINGS if made.notes else OK, verdict)
+
+
+def run_list(ctx: typer.Context, source: Folder) -> Result:
+    """List the backups of a folder, oldest first.
+
+    new_bytes are those that no older backup has. Exit code 1 where a manifest is damaged.
+    """
+    from store.verbs import BackupFiles, added_bytes
+
+    session: Session = ctx.obj
+    files = BackupFiles(str(source))
+    files.require()
+    manifests = _manifests(session, files)
+    added = added_bytes(manifests)
+    rows = [{**_facts(one), "new_bytes": added[one.id]} for one in manifests]
+    shown = ("backup_id", "store", "log_start", "log_end", "last_ms", "size_bytes", "new_bytes", "note_count")
+    code = FINDINGS if session.met_findings else OK
+    verdict = f"{count(len(rows), 'backup')}, {show_bytes(sum(added.values()))} stored"
+    return Result("backup list", {}, [Table("backups", rows, shown)], code, verdict)
+
+
+def run_verify(ctx: typer.Context, source: From) -> Result:
+    """Verify the bytes of backups, and check their logs.
+
+    Reads every file and holds it against the digest in the manifest; what backups share is read once. Then the newest
+    backup, or the one that @ID chooses, is checked as `check` does, without restoring it. Exit code 1 when something is
+    wrong. What check finds may have been in the store when it was backed up.
+    """
+    from store.verbs import BackupFiles, bytes_to_verify, check_backup, split_address, verify_files
+
+    session: Session = ctx.obj
+    folder, backup = split_address(source)
+    files = BackupFiles(folder)
+    checked = files.find(backup)
+    manifests = [checked] if backup is not None else _manifests(session, files)
+    with session.progress("reading the backups", bytes_to_verify(manifests)) as bar:
+        faults = list(verify_files(files, manifests, bar.update))
+    with session.progress("checking the log"):
+        findings = [] if faults else check_backup(files, checked)
+    if faults:
+        session.note("note: the log is not checked, as files are damaged")
+    rows = [asdict(one) for one in faults]
+    found = [
+        {"kind": one.kind, "file": one.file, "offset": one.offset, "count": one.count, "detail": one.detail}
+        for one in findings
+    ]
+    facts = {
+        "checked_backup": checked.id,
+        "backup_count": len(manifests),
+        "verified_bytes": bytes_to_verify(manifests),
+        "fault_count": len(faults),
+        "finding_count": len(findings),
+    }
+    wrong = bool(faults or findings or session.met_findings)
+    verdict = f"{count(len(manifests), 'backup')}: {count(len(faults), 'damaged file')}"
+    verdict += "" if faults else f", {count(len(findings), 'finding')} in the log of {checked.id}"
+    tables = [Table("faults", rows), Table("findings", found)]
+    return Result("backup verify", facts, tables, FINDINGS if wrong else OK, verdict)
+
+
+def run_diff(
+    ctx: typer.Context,
+    source: Folder,
+    before: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="The backup to compare with.", show_default="the newest but one"),
+    ] = None,
+    after: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="The other one.", show_default="the newest")
+    ] = None,
+) -> Result:
+    """Compare two backups, file by file.
+
+    Reads the manifests alone. Exit code 1 where they differ.
+    """
+    from store.verbs import BackupFiles, differences
+
+    files = BackupFiles(str(source))
+    ids = files.ids()
+    old, new = files.find(before or ids[-2 if len(ids) > 1 else -1]), files.find(after)
+    rows = [
+        {
+            "file": one.path,
+            "difference": one.difference,
+            "size_before_bytes": one.size_before,
+            "size_after_bytes": one.size_after,
+        }
+        for one in differences(old, new)
+    ]
+    facts = {"before": old.id, "after": new.id, "log_end_before": old.log_end, "log_end_after": new.log_end}
+    verdict = f"{count(len(rows), 'file')} of {old.id} and {new.id} differ" if rows else "the backups are equal"
+    return Result("backup diff", facts, [Table("differences", rows)], FINDINGS if rows else OK, verdict)
+
+
+def run_prune(
+    ctx: typer.Context,
+    source: Folder,
+    keep_last: Annotated[int | None, typer.Option(min=1, metavar="N", help="Keep the newest N backups.")] = None,
+    keep_days: Annotated[float | None, typer.Option(min=0, metavar="DAYS", help="Keep those of so many days.")] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> Result:
+    """Delete old backups, and files that no backup needs.
+
+    A backup is kept when one of the rules keeps it, the newest one always. Without a rule only files are deleted that
+    no backup needs, as of a backup that was not finished. What is deleted cannot be brought back.
+    """
+    from store.files import Filesystem
+    from store.verbs import BackupFolder, plan_prune
+
+    session: Session = ctx.obj
+    if not (dry_run or yes or session.environment.can_ask):
+        raise typer.BadParameter("this deletes backups: give --yes, or look first with --dry-run")
+    folder = BackupFolder(source, Filesystem())
+    now_ms = session.environment.clock_ms()
+    with folder.writing(takes=not dry_run):
+        plan = plan_prune(folder, now_ms, keep_last=keep_last, keep_days=keep_days)
+        what = f"{count(len(plan.backups), 'backup')}, {count(len(plan.files), 'file')}, {show_bytes(plan.freed_bytes)}"
+        rows = [{"backup_id": one, "verdict": "delete"} for one in plan.backups]
+        rows += [{"backup_id": one, "verdict": "keep"} for one in plan.kept]
+        files = [{"stored_as": path, "stored_bytes": size} for path, size in sorted(plan.files.items())]
+        facts: dict[str, Any] = {"applied": False, "freed_bytes": plan.freed_bytes}
+        tables = [Table("backups", sorted(rows, key=lambda row: row["backup_id"])), Table("files", files)]
+        result = Result("backup prune", facts, tables, OK, f"would delete {what}", is_plan=True)
+        if plan.is_empty or dry_run:
+            result.verdict = result.verdict if not plan.is_empty else "nothing to delete"
+            return result
+        session.note(f"note: to delete: {what}; backups {', '.join(plan.backups) or 'none'}")
+        if not yes and not session.ask(f"Delete {what} for good?"):
+            result.verdict, result.exit_code = "nothing was deleted", DECLINED
+            return result
+        with session.interrupts.deferred():
+            plan.apply(folder)
+    result.facts, result.verdict = {**facts, "applied": True}, f"deleted {what}"
+    return result
+
+
+def run_restore(
+    ctx: typer.Context,
+    source: From,
+    to: Annotated[Path, typer.Option("--to", metavar="NEWSTORE", help="The new store's folder, absent or empty.")],
+    at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Leave out the first record stored later, and all after it.")
+    ] = None,
+    log_offset: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Leave out the records from this log offset on.")
+    ] = None,
+) -> Result:
+    """Restore a backup into a new store, whole or to a moment.
+
+    A broker starts on it: the log ends at the moment, queues and index are built from it, the broker's tables are
+    there, offsets of consumers are moved into the queues, delayed messages go on where the log shows their delivery. A
+    queue whose messages have all expired keeps its next queue offset. Every byte is held against its digest. Files get
+    today's times, from which the broker's retention counts. Consume queues of a RocksDB become files.
+
+    Without @ID the newest backup is taken. Exit code 1 where the log of the backup is damaged: the queues end there.
+    """
+    from store.files import Filesystem
+    from store.verbs import BackupFiles, Moment, restore_backup, split_address
+
+    session: Session = ctx.obj
+    folder, backup = split_address(source)
+    files = BackupFiles(folder)
+    manifest = files.find(backup)
+    if "://" not in folder:
+        session.refuse_inside(Path(folder).expanduser(), to)
+    moment = Moment(session.parse_time(at, "--at") if at is not None else None, log_offset)
+    with session.progress("restoring", manifest.size) as bar:
+        made = restore_backup(
+            files,
+            manifest,
+            to.expanduser().absolute(),
+            Filesystem(),
+            moment=moment,
+            settings=session.store.settings(),
+            clock=session.environment.clock_ms,
+            on_progress=bar.update,
+        )
+    for finding in made.findings:
+        session.warn(finding)
+    facts = {
+        "backup_id": manifest.id,
+        "target": str(to),
+        "log_start": made.log_start,
+        "log_end": made.log_end,
+        "last_ms": made.last_store_timestamp_ms,
+        "record_count": made.record_count,
+        "expired_queue_count": made.expired_queue_count,
+        "finding_count": len(made.findings),
+    }
+    rows = [{"file": one.file, "remark": one.remark} for one in made.tables]
+    verdict = f"{count(made.record_count, 'record')} of {manifest.id} restored; the log ends at {made.log_end}"
+    return Result("backup restore", facts, [Table("tables", rows)], FINDINGS if made.findings else OK, verdict)
+
+
+def _manifests(session: Session, files: BackupFiles) -> list[Manifest]:
+    """Read all manifests; warns of damaged ones."""
+    errors: list[StoreError] = []
+    found = files.manifests(errors)
+    for error in errors:
+        session.met_findings = True
+        session.warn(str(error))
+    return found
+
+
+def _facts(one: Manifest) -> dict[str, Any]:
+    return {
+        "backup_id": one.id,
+        "store": one.store,
+        "compat": one.line,
+        "began_ms": one.began_ms,
+        "ended_ms": one.ended_ms,
+        "log_start": one.log_start,
+        "log_end": one.log_end,
+        "last_ms": one.last_store_timestamp_ms,
+        "file_count": len(one.files),
+        "size_bytes": one.size,
+        "note_count": len(one.notes),
+    }
+
+
+def _file_row(one: Any) -> dict[str, Any]:
+    return {
+        "file": one.path,
+        "size_bytes": one.size,
+        "sha256": one.sha256,
+        "stored_as": one.stored,
+        "stored_bytes": one.stored_size,
+    }

@@ -1,0 +1,215 @@
+"""Backups: reads the manifests and files of a folder of backups, here or in an object store.
+
+    BackupFiles   the backups of a folder, and the bytes of their files, compressed or not
+    BackupPlace   one backup as the folder of a store, for every reader: backup:FOLDER[@ID]
+
+The newest segment of a backup ends with its last record; in the store it has its whole length, of zeros behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from store.errors import BadRequest, DamagedFile, NotAStore, StoreError, StoreIOError, quoted
+from store.files.descriptor import Entry, FolderEntry
+from store.files.filesystem import Filesystem
+from store.files.places import connect_folder
+from store.files.readable import Stretch
+from store.formats.backup_manifest import (
+    MANIFESTS,
+    QUEUE_ENDS,
+    ZSTD,
+    BackedFile,
+    Manifest,
+    decode_manifest,
+    is_backup_id,
+)
+from store.formats.zstd_frames import FRAME_BYTES, Frames, read_frames, read_table
+from store.layout import BACKUP
+
+
+def split_address(text: str) -> tuple[str, str | None]:
+    """Split FOLDER@ID, with or without the scheme, into the folder and the id."""
+    text = text.removeprefix(BACKUP)
+    folder, _, backup = text.rpartition("@")
+    return (folder, backup) if is_backup_id(backup) else (text, None)
+
+
+class BackupFiles:
+    """The backups in the folder at `address`, a path or a URI."""
+
+    def __init__(self, address: str, fs: Filesystem | None = None) -> None:
+        self.address = address if "://" in address else str(Path(address).expanduser().absolute())
+        self._place = connect_folder(self.address, fs or Filesystem())
+        self._tables: dict[str, Frames] = {}
+
+    def manifests(self, warn: list[StoreError] | None = None) -> list[Manifest]:
+        """Read all manifests, oldest first; the error of a damaged one is raised, or goes to `warn`."""
+        found = []
+        for name in self._ids():
+            try:
+                found.append(self._manifest(name))
+            except StoreError as error:
+                if warn is None:
+                    raise
+                warn.append(error)
+        return found
+
+    def require(self) -> None:
+        """NotAStore unless the folder holds backups."""
+        root = self._place.look_at("")
+        if root is None:
+            raise NotAStore("there is no such folder", file=self.address)
+        if not root.is_folder or self._place.look_at(MANIFESTS) is None:
+            raise NotAStore("no backup is in it", file=self.address, code="no-backup")
+
+    def find(self, backup: str | None) -> Manifest:
+        """Read the manifest of this id, the newest one without; BadRequest where there is none."""
+        ids = self.ids()
+        if backup is not None and backup not in ids:
+            raise BadRequest(f"no backup has the id {quoted(backup)}", file=self.address, code="unknown-backup")
+        return self._manifest(backup or ids[-1])
+
+    def ids(self) -> list[str]:
+        """List the ids of all backups, oldest first; NotAStore where there is none."""
+        self.require()
+        found = self._ids()
+        if not found:
+            raise NotAStore("no backup is in it", file=self.address, code="no-backup")
+        return found
+
+    def _ids(self) -> list[str]:
+        files = (entry.path.name for entry in self._place.list_folder(MANIFESTS) if entry.is_file)
+        return sorted(name for one in files if is_backup_id(name := one.removesuffix(".json")))
+
+    def newest(self) -> Manifest | None:
+        """Read the newest manifest that is not damaged; None without one."""
+        for backup in reversed(self._ids()):
+            with contextlib.suppress(DamagedFile):
+                return self._manifest(backup)
+        return None
+
+    def _manifest(self, backup: str) -> Manifest:
+        path = f"{MANIFESTS}/{backup}.json"
+        stretch = self._place.map(path, 0, None)
+        stretch.require(0, len(stretch.buffer))
+        try:
+            found = decode_manifest(bytes(stretch.buffer))
+        except ValueError as error:
+            raise DamagedFile(f"no manifest of a backup: {error}", file=self.name_of(path)) from None
+        return found
+
+    def name_of(self, path: str) -> str:
+        """The path for messages."""
+        return f"{self.address}/{path}"
+
+    def stored_size(self, path: str) -> int:
+        """The length of stored bytes, -1 where they are missing."""
+        entry = self._place.look_at(path)
+        return entry.size if entry is not None and entry.is_file else -1
+
+    def read(self, file: BackedFile, position: int, size: int) -> Stretch:
+        """Read bytes of a file, fewer at its end; DamagedFile where they can't be unpacked."""
+        size = max(0, min(size, file.size - position))
+        if not size:
+            return Stretch(memoryview(b""))
+        if not file.stored.endswith(ZSTD):
+            return self._place.map(file.stored, position, size)
+        try:
+            parts = list(read_frames(self._reader(file), self._frames(file), position, size))
+        except ValueError as error:
+            raise DamagedFile(str(error), file=self.name_of(file.stored)) from None
+        return Stretch(parts[0] if len(parts) == 1 else memoryview(b"".join(parts)))
+
+    def chunks(self, file: BackedFile) -> Iterator[memoryview]:
+        """Read a file from front to back; DamagedFile where it is shorter than the manifest says."""
+        for position in range(0, file.size, FRAME_BYTES):
+            size = min(FRAME_BYTES, file.size - position)
+            stretch = self.read(file, position, size)
+            stretch.require(0, len(stretch.buffer))
+            if len(stretch.buffer) < size:
+                found, end = self.name_of(file.stored), position + len(stretch.buffer)
+                raise DamagedFile(f"the file ends at {end} instead of {file.size}", file=found)
+            yield stretch.buffer
+
+    def read_whole(self, file: BackedFile) -> bytes:
+        """Read a small file."""
+        return b"".join(self.chunks(file))
+
+    def _reader(self, file: BackedFile) -> Callable[[int, int], memoryview]:
+        def read(position: int, size: int) -> memoryview:
+            stretch = self._place.map(file.stored, position, size)
+            stretch.require(0, len(stretch.buffer))
+            return stretch.buffer
+
+        return read
+
+    def _frames(self, file: BackedFile) -> Frames:
+        if file.stored not in self._tables:
+            self._tables[file.stored] = read_table(self._reader(file), self.stored_size(file.stored))
+        return self._tables[file.stored]
+
+
+class BackupPlace:
+    """One backup, named backup:FOLDER[@ID], as a store's folder."""
+
+    member = None
+
+    def __init__(self, address: str, fs: Filesystem) -> None:
+        folder, backup = split_address(address)
+        self._files = BackupFiles(folder, fs)
+        self._address = address
+        self._manifest = manifest = self._files.find(backup)
+        self._by_path = {one.path: one for one in manifest.files if one.path != QUEUE_ENDS}
+        self._tree = self._make_tree()
+
+    def _size(self, file: BackedFile) -> int:
+        return max(file.size, self._manifest.segment_size) if file.is_log else file.size
+
+    def list_tree(self) -> dict[str, Entry]:
+        """Everything at any depth, by its path below the root."""
+        return self._tree
+
+    def _make_tree(self) -> dict[str, Entry]:
+        found = {}
+        for path, file in self._by_path.items():
+            for parent in Path(path).parents:
+                found[str(parent)] = Entry(parent, 0, 0, is_folder=True, is_file=False)
+            found[path] = Entry(Path(path), self._size(file), file.mtime_ms * 1_000_000, is_folder=False)
+        found.setdefault("commitlog", Entry(Path("commitlog"), 0, 0, is_folder=True, is_file=False))
+        return {path: entry for path, entry in found.items() if path != "."}
+
+    def look_at(self, path: str) -> Entry | None:
+        return self._tree.get(path) if path else Entry(Path(), 0, 0, is_folder=True, is_file=False)
+
+    def list_folder(self, path: str) -> list[Entry]:
+        return [entry for name, entry in sorted(self._tree.items()) if name.rpartition("/")[0] == path]
+
+    def list_below(self, path: str) -> list[FolderEntry]:
+        found = ((name, one) for name, one in self._tree.items() if name.startswith(f"{path}/"))
+        return sorted(FolderEntry(name, one.is_folder, one.size, one.mtime_ns // 1_000_000) for name, one in found)
+
+    def map(self, path: str, position: int, size: int | None) -> Stretch:
+        if path not in self._by_path:
+            raise StoreIOError("the backup has no such file", file=f"{self._address}/{path}")
+        file = self._by_path[path]
+        whole = self._size(file)
+        wanted = max(0, whole - position if size is None else min(size, whole - position))
+        found = self._files.read(file, position, wanted)
+        if len(found.buffer) == wanted:
+            return found
+        found.require(0, len(found.buffer))
+        return Stretch(memoryview(bytes(found.buffer).ljust(wanted, b"\0")))
+
+    def written(self, path: str, size: int) -> Stretch:
+        return self.map(path, 0, min(size, self._by_path[path].size))
+
+    def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
+        if position < self._by_path[path].size:
+            yield position, self._by_path[path].size
+
+    def absent(self) -> NotAStore:
+        """The error for a backup without files."""
+        return NotAStore("the backup holds no file", file=self._address)

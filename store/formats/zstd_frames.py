@@ -1,0 +1,76 @@
+"""Bytes compressed by zstd in frames, with the table of the seekable format at the end.
+
+    frame 0 | frame 1 | … | skippable frame: magic, size | per frame: stored size, size | count, 0, magic
+
+Every zstd program unpacks such a file. The table leads to any byte without a look at those before it.
+
+Source: contrib/seekable_format/zstd_seekable_compression_format.md (zstd 1.5).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+FRAME_BYTES = 4 << 20
+_SKIPPABLE, _SEEKABLE = 0x184D2A5E, 0x8F92EAB1
+_HEADER, _ENTRY, _FOOTER = struct.Struct("<II"), struct.Struct("<II"), struct.Struct("<IBI")
+assert (_HEADER.size, _ENTRY.size, _FOOTER.size) == (8, 8, 9)
+_MOST_FRAMES = 1 << 27
+
+Frames = Sequence[tuple[int, int]]
+"""Stored size and size of each frame."""
+
+
+def compress_frame(data: memoryview) -> bytes:
+    """Compress at most FRAME_BYTES into one frame."""
+    frame: bytes = _codec().compress(data, asbytes=True)
+    return frame
+
+
+def encode_table(frames: Frames) -> bytes:
+    """Write the table behind the frames."""
+    entries = b"".join(_ENTRY.pack(*one) for one in frames)
+    head = _HEADER.pack(_SKIPPABLE, len(entries) + _FOOTER.size)
+    return head + entries + _FOOTER.pack(len(frames), 0, _SEEKABLE)
+
+
+def read_table(read: Callable[[int, int], bytes | memoryview], stored_size: int) -> Frames:
+    """Read the table of a file whose bytes `read(position, size)` gives; ValueError where it is damaged."""
+    if stored_size < _HEADER.size + _FOOTER.size:
+        raise ValueError("too short for a table of frames")
+    count, descriptor, magic = _FOOTER.unpack(read(stored_size - _FOOTER.size, _FOOTER.size))
+    size = count * _ENTRY.size
+    start = stored_size - _FOOTER.size - size
+    if magic != _SEEKABLE or descriptor or count > _MOST_FRAMES or start < _HEADER.size:
+        raise ValueError("no table of frames at its end")
+    frames = list(_ENTRY.iter_unpack(read(start, size))) if count else []
+    if sum(stored for stored, _ in frames) != start - _HEADER.size or any(one > FRAME_BYTES for _, one in frames):
+        raise ValueError("its table of frames does not fit its size")
+    return [(stored, one) for stored, one in frames]
+
+
+def read_frames(
+    read: Callable[[int, int], bytes | memoryview], frames: Frames, position: int, size: int
+) -> Iterator[memoryview]:
+    """Unpack the bytes [position, position + size), frame by frame; ValueError where one is damaged."""
+    ends, stored_ends = list(accumulate(one for _, one in frames)), list(accumulate(one for one, _ in frames))
+    for number, (stored, length) in enumerate(frames):
+        start = ends[number] - length
+        if ends[number] <= position or start >= position + size:
+            continue
+        frame = read(stored_ends[number] - stored, stored)
+        try:
+            data = memoryview(_codec().decompress(frame, length, asbytes=True))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"frame {number} is damaged: {error}") from None
+        yield data[max(position - start, 0) : position + size - start]
+
+
+def _codec() -> Any:
+    # Loading pyarrow takes longer than most commands need.
+    from pyarrow import Codec
+
+    return Codec("zstd")

@@ -1,0 +1,164 @@
+"""backup create: one more backup of a store, beside its live broker.
+
+    1. the ends of queues, and the tables; what the log has then is ahead of them
+    2. the end of the log
+    3. the segments up to it, each once: one that a former backup has, with the same size and time, is not read again
+    4. the manifest
+
+Killed before step 4 there is no backup; the next one takes what was finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from store.errors import StoreError, StoreIOError
+from store.files.filesystem import Filesystem
+from store.files.scratch import Scratch
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.backup_manifest import QUEUE_ENDS, BackedFile, Manifest, backup_id
+from store.opened.detect import FoundStore, find_store, make_layout, require_store
+from store.structures.registry import BACK_UP, names_of, refusing
+from store.verbs.backup.folder import BackupFolder
+from store.verbs.backup.log import FoundEnd, find_log_end, segment_bytes
+from store.verbs.backup.queue_ends import BackedEnd, encode_ends
+from store.verbs.backup.tables import gather_tables
+from store.verbs.queue_ends import queue_ends
+
+
+@dataclass(slots=True)
+class CreateOptions:
+    """How a backup is made.
+
+    name      of the store in the manifest; its folder where it is empty
+    version   of the program, in the manifest
+    progress  is called with the bytes done and in all
+    """
+
+    name: str = ""
+    version: str = ""
+    settings: Mapping[str, object] = field(default_factory=dict)
+    scratch: Path | None = None
+    progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None
+
+
+def create_backup(
+    root: Path, target: BackupFolder, options: CreateOptions, fs: Filesystem, clock: Callable[[], int]
+) -> Manifest:
+    """Back up the store at `root`; the manifest notes each fault.
+
+    Raises NotAStore, UnsupportedFormat for a log of another form, StoreLocked, StoreIOError.
+    """
+    layout = make_layout(root, options.settings, fs)
+    require_store(layout, fs)
+    for one in refusing(names_of(layout, fs), BACK_UP):
+        if guard := one.furniture("guard"):
+            guard.refuse_backup(layout)
+    found = find_store(layout, options.settings, fs)
+    with target.writing(makes=True), Scratch(options.scratch) as scratch:
+        return _Creation(found, target, options, fs, scratch.folder).run(clock)
+
+
+class _Creation:
+    """One run."""
+
+    def __init__(
+        self, found: FoundStore, target: BackupFolder, options: CreateOptions, fs: Filesystem, scratch: Path
+    ) -> None:
+        self._found, self._target, self._options = found, target, options
+        self._fs, self._scratch = fs, scratch
+        self._reader = StoreReader(str(found.layout.root), fs, found.layout.commitlogs_elsewhere)
+        self._name = options.name or str(found.layout.root)
+        self._notes: list[str] = []
+        self._done = self._in_all = 0
+
+    def run(self, clock: Callable[[], int]) -> Manifest:
+        before = self._target.newest()
+        began_ms = clock()
+        while before is not None and before.id >= backup_id(began_ms):
+            began_ms += 1
+        known = {(one.path, one.mtime_ms, one.size): one for one in self._known(before)}
+        others = [self._add_ends(), *self._add_tables()]
+        end = find_log_end(self._reader, self._found.line)
+        if end.damage:
+            self._notes.append(f"the log is damaged: {end.damage}")
+        if before is not None and before.store != self._name:
+            self._notes.append(f"the backup {before.id} is of another store: {before.store}")
+        elif before is not None and before.log_end > end.log_end:
+            self._notes.append(f"the log ends at {end.log_end}, the backup {before.id} at {before.log_end}")
+        segments = self._add_log(end, known)
+        config = self._found.config
+        manifest = Manifest(
+            id=backup_id(began_ms),
+            store=self._name,
+            version=self._options.version,
+            line=self._found.line.name,
+            began_ms=began_ms,
+            ended_ms=clock(),
+            log_start=segments[0].file_start if segments else end.log_end,
+            log_end=end.log_end,
+            last_store_timestamp_ms=end.last_store_timestamp_ms,
+            segment_size=config.mapped_file_size_commit_log,
+            settings=config.changed_settings(),
+            files=(*segments, *others),
+            notes=tuple(self._notes),
+        )
+        self._target.finish(manifest)
+        return manifest
+
+    def _known(self, before: Manifest | None) -> Iterator[BackedFile]:
+        """The files that need not be read again: sealed, and whole in the folder."""
+        files = [*(before.files if before is not None else ()), *self._target.noted()]
+        return (one for one in files if one.is_sealed and self._target.stored_size(one.stored) == one.stored_size)
+
+    def _add_ends(self) -> BackedFile:
+        ends, log_start = [], min((one.number for one in self._reader.segments()), default=0)
+        for end in queue_ends(self._reader, log_start, self._found.line):
+            if end.fault:
+                self._notes.append(f"{end.topic}/{end.queue_id}: its end is not known: {end.fault}")
+            elif end.topic not in self._found.others.topics:
+                ends.append(BackedEnd(end.topic, end.queue_id, end.min_offset, end.max_offset, end.newest, end.end))
+        return self._target.add(QUEUE_ENDS, [memoryview(encode_ends(ends))])
+
+    def _add_tables(self) -> list[BackedFile]:
+        files, notes = gather_tables(self._found.layout, self._found.line, self._scratch / "tables", self._fs)
+        self._notes += notes
+        return [self._target.add(path, [memoryview(self._fs.read_file(copy))]) for path, copy in files]
+
+    def _add_log(self, end: FoundEnd, known: Mapping[tuple[str, int, int], BackedFile]) -> list[BackedFile]:
+        """Step 3. Segments that a broker deletes meanwhile are left out, with those before them."""
+        segments = [one for one in self._reader.segments() if one.number < end.log_end]
+        self._in_all, added = sum(min(one.size, end.log_end - one.number) for one in segments), list[BackedFile]()
+        for segment in segments:
+            try:
+                added.append(self._add_segment(segment, end.log_end, known))
+            except StoreError:
+                if self._reader.exists(segment.path):
+                    raise
+                added = []
+        return added
+
+    def _add_segment(
+        self, segment: StoredFile, log_end: int, known: Mapping[tuple[str, int, int], BackedFile]
+    ) -> BackedFile:
+        size = min(segment.size, log_end - segment.number)
+        kept = known.get((segment.path, segment.mtime_ms, size)) if size == segment.size else None
+        if kept is not None:
+            self._tell(size)
+            return kept
+        unreadable = list[str]()
+        data = segment_bytes(self._reader, segment, size, unreadable, self._tell)
+        file = self._target.add(segment.path, data, segment.mtime_ms)
+        if file.size < size:
+            raise StoreIOError(f"another process has shortened the file to {file.size} bytes", file=segment.path)
+        self._notes += unreadable
+        if log_end > segment.number + segment.size and not unreadable:
+            file = replace(file, is_sealed=True)
+            self._target.note(file)
+        return file
+
+    def _tell(self, done: int) -> None:
+        self._done += done
+        self._options.progress(self._done, self._in_all)

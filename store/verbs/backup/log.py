@@ -1,0 +1,57 @@
+"""The log of a store for a backup: its end, and the bytes of its segments.
+
+The log ends behind the last whole record of the newest segment that has one, also where damage is before it: a backup
+leaves out nothing that can be saved. A record that is being written counts as not there. Broker and backup do not wait
+for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from store.broker_line import BrokerLine
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.run import Run
+from store.formats.zstd_frames import FRAME_BYTES
+from store.structures.commitlog.scan import Blank, Damage, ScanRules
+from store.structures.commitlog.slices import walk_slice, whole_segment
+
+
+@dataclass(slots=True)
+class FoundEnd:
+    """The end of the log, the store time of its last record, and damage before it in its segment."""
+
+    log_end: int = 0
+    last_store_timestamp_ms: int = 0
+    damage: str = ""
+
+
+def find_log_end(reader: StoreReader, line: BrokerLine) -> FoundEnd:
+    """Find where the log ends now."""
+    rules = ScanRules(check_crc=True, accept_v2=line.accepts_v2, by_place=True, cuts_torn=True)
+    for segment in reversed(reader.segments()):
+        end, damage = FoundEnd(), ""
+        for step in walk_slice(reader, whole_segment(segment), rules):
+            if isinstance(step, Run):
+                last_ms = int(step.columns.store_timestamp_ms[-1])
+                end = FoundEnd(step.end, last_ms, damage)
+            elif isinstance(step, Blank) and end.log_end:
+                end.log_end = segment.number + segment.size
+            elif isinstance(step, Damage):
+                damage = damage or step.describe()
+        if end.log_end:
+            return end
+    return FoundEnd()
+
+
+def segment_bytes(
+    reader: StoreReader, segment: StoredFile, size: int, unreadable: list[str], on_progress: Callable[[int], None]
+) -> Iterator[memoryview]:
+    """Read the first `size` bytes of a segment; pages that can't be read are zeros, and noted."""
+    for at in range(0, size, FRAME_BYTES):
+        found = reader.map(segment.path, at, min(FRAME_BYTES, size - at)).salvage()
+        if found.unreadable:
+            unreadable.append(f"{segment.path}: {found.describe()}; the backup has zeros there")
+        on_progress(len(found.buffer))
+        yield found.buffer

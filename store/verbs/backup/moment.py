@@ -1,0 +1,99 @@
+"""The moment to restore a backup to: its log then ends behind the last record before the moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from store.broker_line import broker_line
+from store.errors import BadRequest
+from store.files.backup_files import BackupFiles
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.backup_manifest import Manifest
+from store.formats.run import Run
+from store.layout import BACKUP
+from store.structures.commitlog.scan import ScanRules
+from store.structures.commitlog.slices import walk_slice, whole_segment
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The moment to restore: the newest without either.
+
+    time_ms     records that were stored later are left out
+    log_offset  records from there on are left out
+    """
+
+    time_ms: int | None = None
+    log_offset: int | None = None
+
+    @property
+    def is_newest(self) -> bool:
+        return self.time_ms is None and self.log_offset is None
+
+    def is_before(self, run: Run) -> npt.NDArray[np.bool_]:
+        """Tell for each record of a run whether it is before the moment."""
+        is_before = np.ones(run.count, np.bool_)
+        if self.log_offset is not None:
+            is_before &= run.log_offsets < self.log_offset
+        if self.time_ms is not None:
+            is_before &= run.columns.store_timestamp_ms <= self.time_ms
+        return is_before
+
+
+NEWEST = Moment()
+
+
+@dataclass(frozen=True, slots=True)
+class MomentEnd:
+    """The log's end at a moment, and the store time of the record before it."""
+
+    log_offset: int
+    last_ms: int
+
+
+def end_at(files: BackupFiles, manifest: Manifest, moment: Moment) -> MomentEnd:
+    """Find the log's end at the moment: behind the record before the first that is not before the moment.
+
+    BadRequest for a log offset that the backup does not have, or at which no record begins or ends.
+    """
+    if moment.is_newest:
+        return MomentEnd(manifest.log_end, manifest.last_store_timestamp_ms)
+    wanted = manifest.log_end if moment.log_offset is None else moment.log_offset
+    if not manifest.log_start <= wanted <= manifest.log_end:
+        reason = f"the backup has the log from {manifest.log_start} to {manifest.log_end}, and not {wanted}"
+        raise BadRequest(reason, file=files.address)
+    reader = StoreReader(f"{BACKUP}{files.address}@{manifest.id}")
+    rules = ScanRules(accept_v2=broker_line(manifest.line).accepts_v2, by_place=True)
+    begin, found = manifest.log_start, MomentEnd(manifest.log_start, 0)
+    for run in _runs(reader, rules, moment):
+        is_before, columns = moment.is_before(run), run.columns
+        count = run.count if is_before.all() else int(is_before.argmin())
+        if count:
+            begin = run.file_start + int(columns.position[count - 1])
+            found = MomentEnd(begin + int(columns.size[count - 1]), int(columns.store_timestamp_ms[count - 1]))
+        if count < run.count:
+            break
+    if found.log_offset > wanted:
+        hint = f"the record before begins at {begin}, and ends at {found.log_offset}"
+        raise BadRequest(f"no record begins or ends at log offset {wanted}", file=files.address, hint=hint)
+    return found
+
+
+def _runs(reader: StoreReader, rules: ScanRules, moment: Moment) -> Iterator[Run]:
+    """The runs from the last segment on that begins before the moment."""
+    segments, first = reader.segments(), 0
+    for number, segment in enumerate(segments):
+        head = next(_runs_of(reader, segment, rules), None)
+        if head is None or not moment.is_before(head)[0]:
+            break
+        first = number
+    for segment in segments[first:]:
+        yield from _runs_of(reader, segment, rules)
+
+
+def _runs_of(reader: StoreReader, segment: StoredFile, rules: ScanRules) -> Iterator[Run]:
+    return (step for step in walk_slice(reader, whole_segment(segment), rules) if isinstance(step, Run))

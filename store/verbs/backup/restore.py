@@ -1,0 +1,189 @@
+"""backup restore: a new store of a backup, that a broker starts on.
+
+    1. the moment   the end of the log: all of it, a log offset at which a record begins, or the first record that was
+                    stored behind a time
+    2. the log      segments of their whole length, each held against its digest
+    3. the tables
+    4. queues and index, through dispatch; queues without a record get their end (queue_ends.py)
+    5. the checkpoint; what names log offsets ends with the log; offsets of consumers and of delayed messages are moved
+       into the queues
+    6. all of it, built in .rmqctl/staging/, gets its place; the log comes last
+
+The new store is a closed one. Its files are new: retention counts from now on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from store.broker_line import LINE_4_9, broker_line
+from store.change.workspace import staging_folder
+from store.config import StoreConfig
+from store.errors import BadRequest, DamagedFile
+from store.files.backup_files import BackupFiles
+from store.files.filesystem import Filesystem
+from store.formats.backup_manifest import QUEUE_ENDS, BackedFile, Manifest
+from store.formats.checkpoint_page import CheckpointPage
+from store.layout import StoreLayout, segment_name
+from store.opened.checkpoint import StoreCheckpoint
+from store.structures.registry import names_of, rooms_with
+from store.verbs.backup.moment import NEWEST, Moment, MomentEnd, end_at
+from store.verbs.backup.queue_ends import BackedEnd, decode_ends, settings_of, write_expired
+from store.verbs.backup.tables import CHECKPOINT
+from store.verbs.backup.verify import OTHER_BYTES
+from store.verbs.rebuild.local import rebuild_locally
+from store.verbs.rebuild.scope import RebuildScope
+from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
+from store.verbs.salvage.new_store import publish_store
+
+
+@dataclass(slots=True)
+class RestoreReport:
+    """Describe the new store; `findings` are sentences for people."""
+
+    log_start: int = 0
+    log_end: int = 0
+    record_count: int = 0
+    last_store_timestamp_ms: int = 0
+    expired_queue_count: int = 0
+    tables: list[BroughtFile] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+
+
+def restore_backup(
+    files: BackupFiles,
+    manifest: Manifest,
+    root: Path,
+    fs: Filesystem,
+    *,
+    moment: Moment = NEWEST,
+    settings: Mapping[str, object] | None = None,
+    clock: Callable[[], int],
+    on_progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None,
+) -> RestoreReport:
+    """Write the store to an absent or empty `root`, durably.
+
+    A failure leaves nothing. After a kill or a power cut there is no log, and commands refuse the folder.
+    BadRequest where `root` holds something, or no record begins at the log offset; DamagedFile where the backup has
+    other bytes than its manifest says.
+    """
+    if fs.exists(root) and fs.list_folder(root):
+        hint = "name a folder that does not exist yet; what a restore that was cut short left has no commitlog/"
+        raise BadRequest("the folder is not empty", file=root, hint=hint)
+    end = end_at(files, manifest, moment)
+    try:
+        for folder in fs.make_folder(root):
+            fs.fsync_folder(folder.parent)
+        staged = StoreLayout(staging_folder(root, "restore"))
+        config = StoreConfig().with_settings({**manifest.settings, **(settings or {}), "storeType": "default"})
+        report = _Restore(files, manifest, staged, config, fs, on_progress).run(end, clock)
+        publish_store(staged, root, fs)
+        return report
+    except BaseException:
+        fs.remove_tree(root)
+        raise
+
+
+class _Restore:
+    """Steps 2 to 5, in the staging folder."""
+
+    def __init__(
+        self,
+        files: BackupFiles,
+        manifest: Manifest,
+        staged: StoreLayout,
+        config: StoreConfig,
+        fs: Filesystem,
+        on_progress: Callable[[int, int], None],
+    ) -> None:
+        self._files, self._manifest, self._staged = files, manifest, staged
+        self._config, self._fs, self._on_progress = config, fs, on_progress
+        self._done = 0
+
+    def run(self, end: MomentEnd, clock: Callable[[], int]) -> RestoreReport:
+        fs, staged, config = self._fs, self._staged, self._config
+        line = broker_line(self._manifest.line)
+        ends = self._write_files(end.log_offset)
+        config = config.with_settings({**settings_of(ends, staged, fs), "storeType": "default"})
+        if line is not LINE_4_9:
+            # A 5.x broker leaves this file at every start; without it the store would be read as one of 4.9.
+            fs.create_file(staged.root / "abort.bak", 0)
+        scope = RebuildScope(index=config.writes_index_files)
+        rebuilt = rebuild_locally(str(staged.root), staged.root, config, scope, clock=clock, fs=fs)
+        findings = list(rebuilt.findings)
+        if rebuilt.log_end < end.log_offset:
+            findings.append(f"the log is damaged, and ends there: {rebuilt.stopped_by}")
+            end = self._cut_log(rebuilt.log_end, end.log_offset)
+        expired = write_expired(ends, staged, config, (self._manifest.log_start, end.log_offset), fs)
+        page = CheckpointPage(physic_ms=end.last_ms, logics_ms=end.last_ms)
+        StoreCheckpoint(staged.checkpoint, fs, page, None).flush()
+        for room in rooms_with(names_of(staged, fs), "cut", "end_at"):
+            room.end_at(staged.root, end.log_offset, fs)
+        tables = ConfigTables(None, staged, line, fs)
+        tables.fit(clock())
+        start, count = self._manifest.log_start, rebuilt.record_count
+        return RestoreReport(start, end.log_offset, count, end.last_ms, len(expired), tables.rows, findings)
+
+    def _cut_log(self, damage: int, log_end: int) -> MomentEnd:
+        """End the log at damage in its last segment, as a recovery does; DamagedFile where segments follow."""
+        fs, size = self._fs, self._config.mapped_file_size_commit_log
+        start = damage - damage % size
+        path = self._staged.commitlog / segment_name(start)
+        if log_end > start + size:
+            reason = f"the log is damaged, {log_end - damage} bytes before its end"
+            name, which = f"commitlog/{path.name}", f"{self._files.address}@{self._manifest.id}"
+            raise DamagedFile(reason, file=name, offset=damage - start, code="damaged-backup-log", subject=(which,))
+        fs.zero(fs.open_write(path), damage - start, log_end - damage)
+        fs.fdatasync(fs.open_write(path))
+        return end_at(self._files, self._manifest, Moment(log_offset=damage))
+
+    def _write_files(self, log_end: int) -> list[BackedEnd]:
+        """Steps 2 and 3; returns the ends of queues."""
+        ends: list[BackedEnd] = []
+        fs, root = self._fs, self._staged.root
+        fs.make_folder(self._staged.commitlog)
+        in_all = sum(one.size for one in self._manifest.files)
+        for file in self._manifest.files:
+            if file.path == QUEUE_ENDS:
+                ends = decode_ends(b"".join(self._chunks(file, in_all)))
+            elif file.is_log:
+                self._write_segment(file, log_end, in_all)
+            elif file.path != CHECKPOINT:
+                target = root / file.path
+                for made in fs.make_folder(target.parent):
+                    fs.fsync_folder(made.parent)
+                descriptor, position = fs.open_new(target), 0
+                for chunk in self._chunks(file, in_all):
+                    fs.write(descriptor, position, chunk)
+                    position += len(chunk)
+                fs.fdatasync(descriptor)
+                fs.fsync_folder(target.parent)
+        fs.fsync_folder(self._staged.commitlog)
+        return ends
+
+    def _write_segment(self, file: BackedFile, log_end: int, in_all: int) -> None:
+        """Write a segment of its whole length; zeros are behind the log's end."""
+        if file.file_start >= log_end and file.file_start > self._manifest.log_start:
+            return
+        size = max(file.size, self._config.mapped_file_size_commit_log)
+        target = self._fs.create_file(self._staged.commitlog / segment_name(file.file_start), size, reserved=0)
+        position, stop = 0, log_end - file.file_start
+        for chunk in self._chunks(file, in_all):
+            self._fs.write(target, position, chunk[: max(stop - position, 0)])
+            position += len(chunk)
+        self._fs.fdatasync(target)
+
+    def _chunks(self, file: BackedFile, in_all: int) -> Iterator[memoryview]:
+        """Read a file; DamagedFile at its end where its digest is another."""
+        hasher = hashlib.sha256()
+        for chunk in self._files.chunks(file):
+            hasher.update(chunk)
+            self._done += len(chunk)
+            self._on_progress(self._done, in_all)
+            yield chunk
+        if hasher.hexdigest() != file.sha256:
+            name = self._files.name_of(file.stored)
+            raise DamagedFile(OTHER_BYTES, file=name, code="backup-damaged")

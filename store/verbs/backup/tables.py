@@ -1,0 +1,57 @@
+"""The tables of a store for a backup, each whole: one that a broker is writing is read again.
+
+They are copied as a salvage copies them: each table from its newest copy that parses, those of a database as JSON, the
+files that no log offset is in. Others that name log offsets come with them: the log keeps its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from store.broker_line import BrokerLine
+from store.files.filesystem import Filesystem
+from store.layout import StoreLayout
+from store.structures.registry import STRUCTURES
+from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
+
+TRIES = 20
+PAUSE_S = 0.05
+"""A broker replaces a table within milliseconds."""
+CHECKPOINT = "checkpoint"
+_AS_THEY_ARE = tuple(name for one in STRUCTURES for name in one.backed_up)
+
+
+def gather_tables(
+    layout: StoreLayout, line: BrokerLine, folder: Path, fs: Filesystem
+) -> tuple[Iterator[tuple[str, Path]], list[str]]:
+    """Copy the tables into an empty folder.
+
+    Returns the path in a store and the copy of each, and sentences on what could not be copied as it should.
+    """
+    rows: list[BroughtFile] = []
+    for _ in range(TRIES):
+        fs.remove_tree(folder)
+        fs.make_folder(folder)
+        tables = ConfigTables(layout, StoreLayout(folder), line, fs)
+        tables.copy()
+        rows = [one for one in tables.rows if one.remark]
+        if not any(one.file.startswith("config/") for one in rows):
+            break
+        time.sleep(PAUSE_S)
+    for name in _AS_THEY_ARE:
+        if fs.exists(layout.root / name):
+            data = fs.read_file(layout.root / name)
+            fs.write(fs.open_new(folder / name), 0, data)
+    files = ((one, folder / one) for one in _files_below(folder, fs))
+    return files, [_describe(one) for one in rows]
+
+
+def _files_below(folder: Path, fs: Filesystem) -> list[str]:
+    found = fs.list_below(str(folder), "")
+    return sorted(one.path.lstrip("/") for one in found if not one.is_folder)
+
+
+def _describe(row: BroughtFile) -> str:
+    return f"{row.file}{'' if row.copied_from else ' is left out'}: {row.remark}"

@@ -1,0 +1,147 @@
+"""backup on the command line: the usual way round, and what a stranger gets wrong."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rmqctl.exit_codes import DECLINED, FINDINGS, LOCKED, NOT_READABLE, OK, USAGE
+from store.files.filesystem import Filesystem
+from store.files.lock import StoreLock
+from tests.cli.running import rmqctl
+from tests.support.golden import golden
+from tests.support.stores import make_store
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two backups of a store beside them, of 100 and of 160 messages."""
+    for count in (100, 160):
+        shutil.rmtree(tmp_path / "store", ignore_errors=True)
+        make_store(tmp_path / "store", count)
+        assert rmqctl("backup", "create", tmp_path / "backups", store=tmp_path / "store").code == OK
+    return tmp_path / "backups"
+
+
+def ids(folder: Path) -> list[str]:
+    return sorted(path.stem for path in (folder / "backups").iterdir())
+
+
+def test_backups_are_listed_verified_compared_pruned_and_restored(folder: Path, tmp_path: Path) -> None:
+    listed = rmqctl("-f", "json", "backup", "list", folder).json["backups"]
+    assert [(one["backup_id"], one["note_count"]) for one in listed] == [(one, 0) for one in ids(folder)]
+    assert "2 backups: 0 damaged files, 0 findings" in rmqctl("backup", "verify", folder).out
+    assert rmqctl("backup", "diff", folder).code == FINDINGS
+    assert rmqctl("backup", "diff", folder, ids(folder)[-1]).out.startswith("the backups are equal")
+    run = rmqctl("backup", "restore", f"{folder}@{ids(folder)[0]}", "--to", tmp_path / "new")
+    assert run.out.splitlines()[0] == f"100 records of {ids(folder)[0]} restored; the log ends at 18815"
+    assert rmqctl("check", store=tmp_path / "new").code == OK
+    assert rmqctl("backup", "prune", folder, "--keep-last", "1", "--dry-run").code == OK
+    assert len(ids(folder)) == 2
+    assert rmqctl("backup", "prune", folder, "--keep-last", "1", "--yes").out.startswith("deleted 1 backup, ")
+    assert len(ids(folder)) == 1
+    assert rmqctl("backup", "verify", folder).code == OK
+
+
+def test_readers_take_a_backup_in_place_of_a_store(folder: Path) -> None:
+    first, last = (f"backup:{folder}@{one}" for one in ids(folder))
+    for words in ("check", "find order", "salvage", "usage", "timeline", "fingerprint", "dump commitlog", "simulate"):
+        run = rmqctl(*words.split(), store=last)
+        assert run.code == (FINDINGS if words == "find order" else OK), run.err
+    count = "select count(*) n from messages"
+    assert [rmqctl("-f", "json", "sql", count, store=one).json["rows"] for one in (first, last)] == [
+        [{"n": 100}],
+        [{"n": 160}],
+    ]
+    assert rmqctl("-f", "jsonl", "get", "T", "--limit", "2", store=last).out.count("\n") == 2
+    run = rmqctl("recover", "--yes", store=last)
+    assert (run.code, "this command needs a store in a folder of this machine" in run.err) == (USAGE, True)
+
+
+def test_a_damaged_backup_is_verified_with_a_finding_and_refused_by_restore(folder: Path, tmp_path: Path) -> None:
+    path = next((folder / "log").glob(f"{0:020d}.*"))
+    path.write_bytes(path.read_bytes()[:-5])
+    run = rmqctl("backup", "verify", folder)
+    assert (run.code, run.out.splitlines()[0]) == (FINDINGS, "2 backups: 2 damaged files")
+    run = rmqctl("backup", "restore", folder, "--to", tmp_path / "new")
+    assert (run.code, "the file ends at 16379 instead of 16384" in run.err) == (NOT_READABLE, True)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_backup_of_a_damaged_log_says_what_salvages_it(tmp_path: Path) -> None:
+    folder, new = tmp_path / "backups", tmp_path / "new"
+    assert rmqctl("backup", "create", folder, store=golden("corrupt-mid").store).code == OK
+    assert rmqctl("backup", "verify", folder).code == FINDINGS
+    run = rmqctl("backup", "restore", folder, "--to", new)
+    assert run.code == NOT_READABLE
+    words = run.err.split("`")[1].replace("NEWSTORE", str(new)).split()[1:]
+    assert words[:2] == ["salvage", "--store"]
+    assert rmqctl(*words).code == FINDINGS
+    assert rmqctl("check", store=new).code == OK
+
+
+WRONG = {
+    "backup create": (USAGE, "Missing argument 'TO'"),
+    "backup create STORE": (USAGE, "is inside of"),
+    "backup create STORE/commitlog/x": (USAGE, "is inside of"),
+    "backup create FILE": (NOT_READABLE, "a file, where a folder is expected"),
+    "backup create OTHER": (USAGE, "the folder has other files, and no backups"),
+    "backup list ABSENT": (NOT_READABLE, "there is no such folder"),
+    "backup list STORE": (NOT_READABLE, "`rmqctl backup create` makes one there"),
+    "backup verify BACKUPS@20200101T000000.000": (USAGE, "`rmqctl backup list` shows the ids"),
+    "backup verify OTHER": (NOT_READABLE, "no backup is in it"),
+    "backup diff BACKUPS nothing": (USAGE, "no backup has the id 'nothing'"),
+    "backup prune BACKUPS --keep-last 0 --yes": (USAGE, "0 is not in the range"),
+    "backup prune BACKUPS --keep-last 1": (USAGE, "give --yes, or look first with --dry-run"),
+    "backup prune ABSENT --yes": (NOT_READABLE, "there is no such folder"),
+    "backup restore BACKUPS": (USAGE, "Missing option '--to'"),
+    "backup restore BACKUPS --to STORE": (USAGE, "the folder is not empty"),
+    "backup restore BACKUPS --to BACKUPS/new": (USAGE, "is inside of"),
+    "backup restore BACKUPS --to NEW --at yesterday": (USAGE, "'yesterday' is not a time"),
+    "backup restore BACKUPS --to NEW --log-offset 7": (USAGE, "no record begins or ends at log offset 7"),
+    "backup restore ABSENT --to NEW": (NOT_READABLE, "there is no such folder"),
+    "check --store backup:ABSENT": (NOT_READABLE, "there is no such folder"),
+    "check --store backup:OTHER": (NOT_READABLE, "no backup is in it"),
+    "put T x --store backup:BACKUPS": (USAGE, "needs a store in a folder of this machine"),
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_line_is_refused_with_one_sentence(line: str, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "OTHER").mkdir()
+    (tmp_path / "OTHER/mine").write_text("x")
+    (tmp_path / "FILE").write_text("x")
+    for name, path in {"STORE": "store", "BACKUPS": "backups", "NEW": "new"}.items():
+        line = line.replace(name, str(tmp_path / path))
+    words = [str(tmp_path / word) if word in ("ABSENT", "OTHER", "FILE") else word for word in line.split()]
+    words = [word.replace("backup:ABSENT", f"backup:{tmp_path}/ABSENT") for word in words]
+    words = [word.replace("backup:OTHER", f"backup:{tmp_path}/OTHER") for word in words]
+    given = None if "--store" in line else tmp_path / "store"
+    run = rmqctl(*words, store=given)
+    code, reason = WRONG[next(one for one in WRONG if run_matches(one, line, tmp_path))]
+    assert (run.code, run.out, run.err.count("\n"), reason in run.err) == (code, "", 1, True), run.err
+    assert not (tmp_path / "new").exists()
+    assert len(ids(folder)) == 2
+
+
+def run_matches(template: str, line: str, tmp_path: Path) -> bool:
+    for name, path in {"STORE": "store", "BACKUPS": "backups", "NEW": "new"}.items():
+        template = template.replace(name, str(tmp_path / path))
+    return template == line
+
+
+def test_a_prune_asks_on_a_terminal(folder: Path) -> None:
+    run = rmqctl("backup", "prune", folder, "--keep-last", "1", terminal=True, stdin=b"n\n")
+    assert (run.code, len(ids(folder))) == (DECLINED, 2)
+    run = rmqctl("backup", "prune", folder, "--keep-last", "1", terminal=True, stdin=b"y\n")
+    assert (run.code, len(ids(folder))) == (OK, 1)
+
+
+def test_a_folder_that_another_backup_writes_to_is_locked(folder: Path, tmp_path: Path) -> None:
+    with StoreLock(folder / "lock", Filesystem()):
+        for words in (("create", folder), ("prune", folder, "--yes")):
+            run = rmqctl("backup", *words, store=tmp_path / "store")
+            assert (run.code, "the folder of backups is in use" in run.err) == (LOCKED, True)
+        assert rmqctl("backup", "list", folder).code == OK

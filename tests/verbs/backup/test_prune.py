@@ -1,0 +1,91 @@
+"""backup prune keeps what a kept backup needs, and compares backups file by file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from store.errors import DamagedFile
+from store.files.filesystem import Filesystem
+from store.verbs.backup.folder import BackupFolder
+from store.verbs.backup.prune import DAY_MS, added_bytes, differences, plan_prune
+from tests.support.stores import Clock, make_store
+from tests.verbs.backup.backups import back_up, faults_in, restore, stored
+from tests.verbs.backup.test_create import put_more
+
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> BackupFolder:
+    """Backups of five days, the last one of today; the store grew by 40 messages a day."""
+    root = make_store(tmp_path / "store", 100)
+    for day in range(5):
+        back_up(root, tmp_path / "backups", clock=Clock(NOW_MS - (4 - day) * DAY_MS))
+        put_more(root, 40, 1000 * day)
+    return BackupFolder(tmp_path / "backups", Filesystem())
+
+
+RULES = [
+    (None, None, 5),
+    (1, None, 1),
+    (3, None, 3),
+    (9, None, 5),
+    (None, 0, 1),
+    (None, 1, 2),
+    (None, 1.5, 2),
+    (None, 100, 5),
+    (2, 3, 4),
+    (4, 1, 4),
+]
+
+
+@pytest.mark.parametrize(("keep_last", "keep_days", "kept"), RULES)
+def test_the_rules_keep_backups_and_the_files_they_need(
+    keep_last: int | None, keep_days: float | None, kept: int, folder: BackupFolder
+) -> None:
+    before = {one.id: one for one in folder.manifests()}
+    plan = plan_prune(folder, NOW_MS, keep_last=keep_last, keep_days=keep_days)
+    assert (len(plan.kept), len(plan.backups)) == (kept, 5 - kept)
+    assert sorted([*plan.backups, *plan.kept]) == sorted(before)
+    plan.apply(folder)
+    assert [one.id for one in folder.manifests()] == list(plan.kept) == sorted(before)[5 - kept :]
+    assert stored(folder.root) == {one.stored for backup in plan.kept for one in before[backup].files}
+    assert faults_in(folder.root) == []
+
+
+def test_a_kept_backup_is_restored_after_a_prune(folder: BackupFolder, tmp_path: Path) -> None:
+    plan_prune(folder, NOW_MS, keep_last=1, keep_days=None).apply(folder)
+    assert restore(folder.root, tmp_path / "new").record_count == 260
+
+
+def test_files_of_an_unfinished_backup_are_kept_for_the_next_one(folder: BackupFolder) -> None:
+    newest = folder.manifests()[-1]
+    folder.note(newest.segments[0])
+    (folder.root / f"backups/{newest.id}.json").unlink()
+    plan = plan_prune(folder, NOW_MS, keep_last=None, keep_days=None)
+    assert newest.segments[0].stored not in plan.files
+    assert newest.segments[-1].stored in plan.files
+
+
+def test_nothing_is_pruned_beside_a_damaged_manifest(folder: BackupFolder) -> None:
+    (folder.root / "backups/20200101T000000.000.json").write_text("{}")
+    with pytest.raises(DamagedFile):
+        plan_prune(folder, NOW_MS, keep_last=1, keep_days=None)
+
+
+def test_bytes_count_for_the_first_backup_that_has_them(folder: BackupFolder) -> None:
+    added = added_bytes(folder.manifests())
+    assert sum(added.values()) == sum(folder.stored_files().values())
+
+
+def test_two_backups_differ_in_the_files_that_changed(folder: BackupFolder) -> None:
+    first, *_, last = folder.manifests()
+    rows = [(one.path.removeprefix("commitlog/000000000000000"), one.difference) for one in differences(first, last)]
+    assert rows == [
+        ("checkpoint", "differs"), ("16384", "differs"), ("32768", "added"), ("49152", "added"),
+        ("queue-ends.json", "differs"),
+    ]  # fmt: skip
+    assert [one.difference for one in differences(last, first)].count("missing") == 2
+    assert differences(last, last) == []
