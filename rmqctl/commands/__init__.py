@@ -160,6 +160,8 @@ FOREIGN = {
     "fsck": ("check",),
     "repair": ("doctor", "recover --dry-run"),
     "dump-log": ("dump commitlog",),
+    "snapshot": ("backup create TO",),
+    "restore": ("backup restore FROM --to NEWSTORE",),
 }
 """Words of other tools in lower case, and the commands that do it. Source: mqadmin (4.9.8), Kafka's tools, Unix."""
 ALIASES = {

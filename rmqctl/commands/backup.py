@@ -52,8 +52,9 @@ FILES = {
     **{f"backup {word}": () for word in ("list", "verify", "diff", "prune", "restore")},
 }
 
-From = Annotated[str, typer.Argument(metavar="FROM", help="A folder of backups; @ID behind it chooses one.")]
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of backups.")]
+From = Annotated[str, typer.Argument(metavar="FROM", help="A folder of backups, or a URI; @ID behind it chooses one.")]
+Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder of backups, or a URI.")]
+OwnFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of backups.")]
 
 
 def run_create(
@@ -69,14 +70,16 @@ def run_create(
 
     A segment that an earlier backup has is not read again. Killed at any moment, the next run goes on with what was
     finished. Files in TO are plain bytes, or zstd; backups/ID.json lists them with digests, and is written last.
-    --bwlimit, --nice and --cold spare the broker. Exit code 1 when something could not be copied as it should, or the
-    log is damaged. Every command that only reads takes a backup: --store backup:TO, or backup:TO@ID.
+    They never change, so that any tool may copy the folder to an object store; the commands that read backups take its
+    URI. --bwlimit, --nice and --cold spare the broker. Exit code 1 when something could not be copied as it should, or
+    the log is damaged. Every command that only reads takes a backup: --store backup:TO, or backup:TO@ID.
     """
     from store import __version__
     from store.files import Filesystem
     from store.verbs import BackupFolder, CreateOptions, create_backup
 
     session: Session = ctx.obj
+    _require_folder(to)
     root, fs = session.store.reached
     if session.options.uri is None:
         session.refuse_inside(root, to)
@@ -109,7 +112,7 @@ def run_list(ctx: typer.Context, source: Folder) -> Result:
     from store.verbs import BackupFiles, added_bytes
 
     session: Session = ctx.obj
-    files = BackupFiles(str(source))
+    files = BackupFiles(source)
     files.require()
     manifests = _manifests(session, files)
     added = added_bytes(manifests)
@@ -176,7 +179,7 @@ def run_diff(
     """
     from store.verbs import BackupFiles, differences
 
-    files = BackupFiles(str(source))
+    files = BackupFiles(source)
     ids = files.ids()
     old, new = files.find(before or ids[-2 if len(ids) > 1 else -1]), files.find(after)
     rows = [
@@ -195,7 +198,7 @@ def run_diff(
 
 def run_prune(
     ctx: typer.Context,
-    source: Folder,
+    source: OwnFolder,
     keep_last: Annotated[int | None, typer.Option(min=1, metavar="N", help="Keep the newest N backups.")] = None,
     keep_days: Annotated[float | None, typer.Option(min=0, metavar="DAYS", help="Keep those of so many days.")] = None,
     dry_run: DryRun = False,
@@ -210,6 +213,7 @@ def run_prune(
     from store.verbs import BackupFolder, plan_prune
 
     session: Session = ctx.obj
+    _require_folder(source)
     if not (dry_run or yes or session.environment.can_ask):
         raise typer.BadParameter("this deletes backups: give --yes, or look first with --dry-run")
     folder = BackupFolder(source, Filesystem())
@@ -292,6 +296,15 @@ def run_restore(
     rows = [{"file": one.file, "remark": one.remark} for one in made.tables]
     verdict = f"{count(made.record_count, 'record')} of {manifest.id} restored; the log ends at {made.log_end}"
     return Result("backup restore", facts, [Table("tables", rows)], FINDINGS if made.findings else OK, verdict)
+
+
+def _require_folder(path: Path) -> None:
+    """Raise BadRequest for a URI."""
+    if ":/" in str(path):
+        from store.errors import BadRequest
+
+        hint = "back up into a folder, and copy that: its files never change"
+        raise BadRequest("backups are written to a folder of this machine", file=path, hint=hint)
 
 
 def _manifests(session: Session, files: BackupFiles) -> list[Manifest]:

@@ -12,6 +12,7 @@ from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
 from tests.cli.running import rmqctl
 from tests.support.golden import golden
+from tests.support.s3 import s3_bucket
 from tests.support.stores import make_store
 
 
@@ -145,3 +146,21 @@ def test_a_folder_that_another_backup_writes_to_is_locked(folder: Path, tmp_path
             run = rmqctl("backup", *words, store=tmp_path / "store")
             assert (run.code, "the folder of backups is in use" in run.err) == (LOCKED, True)
         assert rmqctl("backup", "list", folder).code == OK
+
+
+def test_backups_that_were_copied_to_an_object_store_are_read_there(folder: Path, tmp_path: Path) -> None:
+    with s3_bucket("copies") as files:
+        for path in (one for one in folder.rglob("*") if one.is_file()):
+            with files.open_output_stream(f"copies/a/{path.relative_to(folder)}") as stream:
+                stream.write(path.read_bytes())
+        assert rmqctl("backup", "list", "s3://copies/a").out == rmqctl("backup", "list", folder).out
+        assert rmqctl("backup", "verify", "s3://copies/a").code == OK
+        assert rmqctl("backup", "diff", "s3://copies/a").code == FINDINGS
+        first = ids(folder)[0]
+        assert rmqctl("backup", "restore", f"s3://copies/a@{first}", "--to", tmp_path / "new").code == OK
+        assert rmqctl("check", store=tmp_path / "new").code == OK
+        run = rmqctl("-f", "jsonl", "--store", "backup:s3://copies/a", "get", "T", "--limit", "3")
+        assert (run.code, run.out.count("\n")) == (OK, 3)
+        for words in (("create", "s3://copies/b"), ("prune", "s3://copies/a", "--yes")):
+            run = rmqctl("backup", *words, store=tmp_path / "store")
+            assert (run.code, "backups are written to a folder of this machine" in run.err) == (USAGE, True)

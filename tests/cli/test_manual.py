@@ -49,6 +49,13 @@ def of_another_type(folder: Path) -> Path:
     return root
 
 
+def backed_up(folder: Path) -> Path:
+    """A store with a backup in the folder above."""
+    root = copy_of("normal")(folder)
+    assert rmqctl("backup", "create", folder.parent / "backups", store=root).code == 0
+    return root
+
+
 def with_services(folder: Path) -> Path:
     return unpack("services", folder)[0]
 
@@ -62,6 +69,8 @@ TRIED: dict[str, tuple[Callable[[Path], Path], list[int]]] = {
     "A sector can't be read": (copy_of("corrupt-mid"), [1, 1, 1]),
     "A queue has the wrong type": (of_another_type, [1, 1]),
     "Half messages are stuck": (with_services, [0, 0, 0]),
+    "The store needs a backup": (copy_of("normal"), [0, 0, 0, 0]),
+    "A store is to be as it was": (backed_up, [0, 0, 0, 0]),
     "Moving to another host": (copy_of("normal"), [0, 0, 0, 0]),
     "Before an upgrade": (copy_of("normal"), [0, 0, 0]),
 }

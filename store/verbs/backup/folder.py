@@ -29,7 +29,7 @@ from store.formats.backup_manifest import (
     encode_manifest,
     stored_name,
 )
-from store.formats.zstd_frames import FRAME_BYTES, compress_frame, encode_table
+from store.formats.zstd_frames import CACHED_BYTES, FRAME_BYTES, compress_frame, encode_table
 
 UNFINISHED = "unfinished"
 JOURNAL = "unfinished.jsonl"
@@ -114,10 +114,12 @@ class BackupFolder(BackupFiles):
         """Write the parts; yields the size and the stored size so far."""
         size, stored = 0, 0
         frames: list[tuple[int, int]] = []
-        for part in (one[at : at + FRAME_BYTES] for one in data for at in range(0, len(one), FRAME_BYTES)):
+        step = FRAME_BYTES if self._compresses else CACHED_BYTES
+        for part in (one[at : at + step] for one in data for at in range(0, len(one), step)):
             hasher.update(part)
             kept = compress_frame(part) if self._compresses else part
-            frames.append((len(kept), len(part)))
+            if self._compresses:
+                frames.append((len(kept), len(part)))
             self._fs.write(target, stored, kept)
             size, stored = size + len(part), stored + len(kept)
             yield size, stored

@@ -27,6 +27,7 @@ from store.files.backup_files import BackupFiles
 from store.files.filesystem import Filesystem
 from store.formats.backup_manifest import QUEUE_ENDS, BackedFile, Manifest
 from store.formats.checkpoint_page import CheckpointPage
+from store.formats.zstd_frames import CACHED_BYTES
 from store.layout import StoreLayout, segment_name
 from store.opened.checkpoint import StoreCheckpoint
 from store.structures.registry import names_of, rooms_with
@@ -180,10 +181,11 @@ class _Restore:
         """Read a file; DamagedFile at its end where its digest is another."""
         hasher = hashlib.sha256()
         for chunk in self._files.chunks(file):
-            hasher.update(chunk)
-            self._done += len(chunk)
+            for part in (chunk[at : at + CACHED_BYTES] for at in range(0, len(chunk), CACHED_BYTES)):
+                hasher.update(part)
+                self._done += len(part)
+                yield part
             self._on_progress(self._done, in_all)
-            yield chunk
         if hasher.hexdigest() != file.sha256:
             name = self._files.name_of(file.stored)
             raise DamagedFile(OTHER_BYTES, file=name, code="backup-damaged")
