@@ -63,10 +63,12 @@ class Filesystem(FileTree):
 
     pace     the process's, for all instances
     fetches  whether bytes come from an object store, where each costs more than a call
+    holds_log_alone  whether its store is a backup, in which nothing derived is to be expected
     """
 
     pace: ClassVar[Pace] = Pace()
     fetches: ClassVar[bool] = False
+    holds_log_alone = False
 
     # Opening.
 

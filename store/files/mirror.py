@@ -18,6 +18,7 @@ from store.errors import NotAStore
 from store.files.connect import connect_remote
 from store.files.filesystem import Descriptor, Filesystem
 from store.files.remote_requests import BLOCK_BYTES
+from store.layout import BACKUP
 
 
 class RemoteFilesystem(Filesystem):
@@ -27,6 +28,7 @@ class RemoteFilesystem(Filesystem):
 
     def __init__(self, address: str, folder: Path) -> None:
         self._place = connect_remote(address)
+        self.holds_log_alone = address.startswith(BACKUP)
         self._folder = folder
         self._missing: dict[Path, set[int]] = {}
         self._lock = threading.Lock()

@@ -56,6 +56,8 @@ class StoreReader:
     ) -> None:
         self.address = address if is_address(address) else str(Path(address).expanduser().absolute())
         fs = fs or Filesystem()
+        self.holds_log_alone = segment_start is not None or fs.holds_log_alone or self.address.startswith(BACKUP)
+        """Whether nothing derived is to be expected: of one segment, and in a backup."""
         self._segment_start = segment_start
         self.damage: dict[tuple[str, int], str] = {}
         """Why bytes of a segment were left out where rows were made of the log, by file and position."""
@@ -82,11 +84,6 @@ class StoreReader:
     def is_segment(self) -> bool:
         """Whether it reads one segment file, without queues, index and tables."""
         return self._segment_start is not None
-
-    @property
-    def holds_log_alone(self) -> bool:
-        """Whether nothing derived is to be expected: of one segment, and in a backup."""
-        return self.is_segment or self.address.startswith(BACKUP)
 
     def check_has_broker_files(self) -> None:
         """NotAStore unless the folder is there and holds anything that a broker makes."""

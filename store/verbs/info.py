@@ -193,9 +193,14 @@ class _Look:
         lost: list[Problem] = []
         with self._noting():
             lost = list(self._lost_parts(segments))
-        found = [*_state_problems(info), *self._file_problems(segments), *_behind_problems(info), *lost]
+        found = [*_state_problems(info), *self._file_problems(segments), *self._behind_problems(info), *lost]
         info.problems = [*found, *info.problems, *self.failures]
         return info
+
+    def _behind_problems(self, info: StoreInfo) -> Iterator[Problem]:
+        """Yield the problems of derived files; a backup has none of them."""
+        found = _behind_problems(info)
+        return (one for one in found if one.code == "no-log") if self.reader.holds_log_alone else found
 
     @contextlib.contextmanager
     def _noting(self) -> Iterator[None]:

@@ -37,13 +37,13 @@ class Consumption:
 
 
 def places_of(reader: StoreReader, index: IndexCoverage, message: StoredMessage) -> Iterator[Place]:
-    """The record itself, its unit, and an entry for each of its keys; a segment alone has neither."""
+    """The record itself, its unit, and an entry for each of its keys; a log alone has neither."""
     log_offset = message.log_offset
     for segment in reader.segments():
         if segment.number <= log_offset < segment.number + segment.size:
             state = "ok" if message.is_crc_right else "the body does not have the record's CRC"
             yield Place(log_offset, "record", segment.path, log_offset - segment.number, state)
-    if reader.is_segment:
+    if reader.holds_log_alone:
         return
     if is_queued(message.sys_flag):
         yield _unit_of(reader, message)
