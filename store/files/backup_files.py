@@ -187,6 +187,9 @@ class BackupPlace:
     def list_folder(self, path: str) -> list[Entry]:
         return [entry for name, entry in sorted(self._tree.items()) if name.rpartition("/")[0] == path]
 
+    def list_folders(self, path: str) -> list[str]:
+        return [entry.path.name for entry in self.list_folder(path) if entry.is_folder]
+
     def list_below(self, path: str) -> list[FolderEntry]:
         found = ((name, one) for name, one in self._tree.items() if name.startswith(f"{path}/"))
         return sorted(FolderEntry(name, one.is_folder, one.size, one.mtime_ns // 1_000_000) for name, one in found)

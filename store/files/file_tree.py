@@ -54,6 +54,15 @@ class FileTree:
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
+    def list_folders(self, folder: Path) -> list[str]:
+        """Lists the names of the folders in a folder, sorted, links followed; a missing folder is empty."""
+        with os_errors(folder, "list the folder"):
+            try:
+                with opened_folder(folder) as number, os.scandir(number) as entries:
+                    return sorted([entry.name for entry in entries if entry.is_dir()])
+            except FileNotFoundError:
+                return []
+
     def list_names_and_links(self, folder: Path) -> list[tuple[str, bool]]:
         """Lists a folder's names, sorted, each with whether it is a link; a missing folder is empty."""
         with os_errors(folder, "list the folder"):

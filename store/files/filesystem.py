@@ -262,7 +262,7 @@ class Filesystem(FileTree):
     def read_start(self, path: str, size: int) -> bytes:
         """The first `size` bytes of a file, without reading ahead: for the ends of many small queues."""
         try:
-            number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            number = _open_without_atime(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
             raise StoreIOError.from_os(error, path, "open the file") from error
         try:
@@ -373,3 +373,10 @@ class Filesystem(FileTree):
             with os_errors(descriptor.path, "look at the file"):
                 file = os.fstat(descriptor.number)
             lost_pages.require_whole((file.st_dev, file.st_ino))
+
+
+def _open_without_atime(path: str, flags: int) -> int:
+    try:
+        return os.open(path, flags | _O_NOATIME)
+    except PermissionError:
+        return os.open(path, flags)

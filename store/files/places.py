@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from store.errors import NotAStore
+from store.errors import NotAStore, StoreError
 from store.files.descriptor import Entry, FolderEntry
 from store.files.filesystem import Filesystem
 from store.files.mapping import PAGE_SIZE
@@ -26,6 +26,8 @@ class Place(Protocol):
     def look_at(self, path: str) -> Entry | None: ...
 
     def list_folder(self, path: str) -> list[Entry]: ...
+
+    def list_folders(self, path: str) -> list[str]: ...
 
     def list_below(self, path: str) -> list[FolderEntry]: ...
 
@@ -44,6 +46,7 @@ class FetchedPlace(Place, Protocol):
     def list_tree(self) -> dict[str, Entry]: ...
 
 
+_FIRST_FILE = segment_name(0)
 _MOST_COPIED = 1 << 18
 """Beyond so many bytes a mapping costs less than a copy."""
 GS_LIMIT_S = 20
@@ -73,8 +76,20 @@ class LocalPlace:
             return [entry for folder in self._commitlogs for entry in self._fs.list_folder(folder)]
         return self._fs.list_folder(self._root / path)
 
+    def list_folders(self, path: str) -> list[str]:
+        return self._fs.list_folders(self._root / path)
+
     def list_below(self, path: str) -> list[FolderEntry]:
         return self._fs.list_below(str(self._root), path)
+
+    def resting_page(self, folder: str) -> bytes | None:
+        """The first page of the folder's only file if it begins a queue; None where that can't be read."""
+        folder = f"{self._root}/{folder}"
+        size = self._fs.only_file(folder, _FIRST_FILE)
+        try:
+            return self._fs.read_start(f"{folder}/{_FIRST_FILE}", min(size, PAGE_SIZE)) if size else None
+        except StoreError:
+            return None
 
     def map(self, path: str, position: int, size: int | None) -> Stretch:
         place = self.find(path)
@@ -129,6 +144,9 @@ class SegmentPlace(LocalPlace):
         found = self.look_at(self._path)
         return [found._replace(path=Path(self._path))] if path == "commitlog" and found is not None else []
 
+    def list_folders(self, path: str) -> list[str]:
+        return []
+
 
 class RemotePlace:
     """A folder that pyarrow.fs reaches. `found` is its FileSystem.
@@ -178,6 +196,9 @@ class RemotePlace:
         wanted = FileSelector(f"{self._root}/{path}".rstrip("/"), allow_not_found=True)
         infos = self._requests.ask(path, "list", lambda: self._fs.get_file_info(wanted))
         return [entry for entry in map(_entry, infos) if entry is not None]
+
+    def list_folders(self, path: str) -> list[str]:
+        return [entry.path.name for entry in self.list_folder(path) if entry.is_folder]
 
     def list_below(self, path: str) -> list[FolderEntry]:
         found, folders = [], [path]

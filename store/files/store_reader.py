@@ -177,6 +177,11 @@ class StoreReader:
     def queue_files(self, topic: str, queue_id: int) -> list[StoredFile]:
         return self._numbered(f"consumequeue/{topic}/{queue_id}", parse_segment_name)
 
+    def resting_page(self, topic: str, queue_id: int) -> bytes | None:
+        """Read the first page of a queue's only file; None for queues of several files, and remote ones."""
+        folder = f"consumequeue/{topic}/{queue_id}"
+        return self._place.resting_page(folder) if isinstance(self._place, LocalPlace) else None
+
     def numbered_files(self, folder: str) -> list[StoredFile]:
         """The files of any folder whose names are numbers, by number."""
         return self._numbered(folder, parse_segment_name)
@@ -242,4 +247,4 @@ class StoreReader:
         return sorted(files, key=lambda file: file.number)
 
     def _folders(self, folder: str) -> list[str]:
-        return [entry.path.name for entry in self._place.list_folder(folder) if entry.is_folder]
+        return self._place.list_folders(folder)

@@ -324,7 +324,7 @@ class _Look:
             size = config.mapped_file_size_consume_queue
             stop = info.log.end if is_closed else min(info.log.end, info.queues_built_to)
             others = find_other_queues(self.layout, config, self.fs)
-            parts += find_lost_parts(self.reader, segments, size, stop, others.topics)
+            parts += find_lost_parts(self.reader, segments, info.queues, size, stop, others.topics)
         yield from (Problem(part.what, part.detail, part.code, part.subject) for part in parts)
 
 

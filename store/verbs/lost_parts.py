@@ -40,10 +40,15 @@ class LostPart:
 
 
 def find_lost_parts(
-    reader: StoreReader, segments: Sequence[StoredFile], queue_file_size: int, stop: int, other_topics: frozenset[str]
+    reader: StoreReader,
+    segments: Sequence[StoredFile],
+    ends: Sequence[QueueEnd],
+    queue_file_size: int,
+    stop: int,
+    other_topics: frozenset[str],
 ) -> Iterator[LostPart]:
     """Walks the log up to log offset `stop`, up to where queues and index are expected to be built."""
-    queues = _QueueFiles(reader, queue_file_size, other_topics)
+    queues = _QueueFiles(ends, queue_file_size, other_topics)
     index = _IndexCoverage(reader, stop)
     mapped = [StoredSegment(reader, segment) for segment in segments]
     start = segments[0].number if segments else 0
@@ -60,11 +65,10 @@ def find_lost_parts(
 class _QueueFiles:
     """Counts the records whose queue file is not there, by queue and start of the file."""
 
-    def __init__(self, reader: StoreReader, file_size: int, other_topics: frozenset[str]) -> None:
-        self._reader, self._file_size, self._other_topics = reader, file_size, other_topics
+    def __init__(self, ends: Sequence[QueueEnd], file_size: int, other_topics: frozenset[str]) -> None:
+        self._file_size, self._other_topics = file_size, other_topics
         self._table = QueueTable()
-        self._known: dict[Queue, set[int]] = {}
-        self._folders = set(reader.queues())
+        self._starts = {(end.topic, end.queue_id): end.starts for end in ends}
         self._counts: dict[Queue, dict[int, int]] = {}
 
     def note(self, run: Run, stop: int) -> None:
@@ -80,24 +84,18 @@ class _QueueFiles:
         counts = np.diff(firsts, append=len(rows))
         for row, count in zip(rows[firsts].tolist(), counts.tolist(), strict=True):
             queue, start = self._table.names[numbers[row]], int(starts[row])
-            if self._is_plain(queue) and start not in self._files(queue):
+            if self._is_plain(queue) and start not in self._starts.get(queue, ()):
                 of_queue = self._counts.setdefault(queue, {})
                 of_queue[start] = of_queue.get(start, 0) + count
 
     def _is_plain(self, queue: Queue) -> bool:
         return queue[0] not in self._other_topics and is_topic_folder_name(queue[0])
 
-    def _files(self, queue: Queue) -> set[int]:
-        if queue not in self._known:
-            files = self._reader.queue_files(*queue) if queue in self._folders else []
-            self._known[queue] = {file.number for file in files}
-        return self._known[queue]
-
     def lost(self) -> Iterator[LostPart]:
         for (topic, queue_id), counts in sorted(self._counts.items()):
             name, subject = f"{topic}, queue {queue_id}", (topic, queue_id)
             messages = sum(counts.values())
-            if (topic, queue_id) not in self._folders:
+            if (topic, queue_id) not in self._starts:
                 detail = f"{name}: there is no folder, and the log has {amount(messages, 'message')} of it"
                 yield LostPart("lost queue", detail, "queue-file-lost", subject)
             else:

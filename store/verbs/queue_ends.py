@@ -3,8 +3,8 @@
     first unit   of the first file: the first one that is written and no pre-blank
     next unit    of the last file with a unit: the one behind its last written unit
 
-Only the files at both ends of a queue are read. Of queues of another type (5.x) their rooms tell both ends, also of a
-database's, which have no files. Raises StoreError where it can't be read.
+Only the files at both ends of a queue are read, of a resting queue one page. Of queues of another type (5.x) their
+rooms tell both ends, also of a database's, which have no files. Raises StoreError where it can't be read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from store.errors import StoreError
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import UNIT_SIZE, decode_ext_address, is_ext_address
+from store.structures.consumequeue.resting import RestingQueue, ends_of_page
 from store.structures.registry import Names, rooms_with
 
 
@@ -30,6 +31,7 @@ class QueueEnd:
     end        log offset behind that record
     fault      why the files could not be read, empty where they could
     extension  the place in the extension files that the newest unit names, -1 without one
+    starts     positions in the queue where its files begin
     """
 
     topic: str
@@ -40,6 +42,7 @@ class QueueEnd:
     end: int
     fault: str = ""
     extension: int = -1
+    starts: tuple[int, ...] = ()
 
 
 def queue_ends(reader: StoreReader, min_log_offset: int = 0, line: BrokerLine = LINE_4_9) -> Iterator[QueueEnd]:
@@ -50,13 +53,26 @@ def queue_ends(reader: StoreReader, min_log_offset: int = 0, line: BrokerLine = 
     for room in rooms_with(Names.of_files(reader, reads=False), "queues", "extents"):
         yield from (QueueEnd(*one) for one in room.extents(reader, min_log_offset, line))
     for topic, queue_id in reader.queues():
+        page = reader.resting_page(topic, queue_id)
+        resting = ends_of_page(page) if page is not None else None
+        if resting is not None:
+            yield _end_of_resting(topic, queue_id, resting, min_log_offset, line)
+            continue
         files = reader.queue_files(topic, queue_id)
+        starts = tuple(file.number for file in files)
         try:
             end = _end_of(reader, topic, queue_id, files, min_log_offset)
             is_expired = line.begins_at_end(end.newest, min_log_offset)
-            yield replace(end, min_offset=end.max_offset) if is_expired else end
+            yield replace(end, starts=starts, min_offset=end.max_offset if is_expired else end.min_offset)
         except StoreError as error:
-            yield _end_of_nothing(topic, queue_id, str(error))
+            yield replace(_end_of_nothing(topic, queue_id, str(error)), starts=starts)
+
+
+def _end_of_resting(
+    topic: str, queue_id: int, resting: RestingQueue, min_log_offset: int, line: BrokerLine
+) -> QueueEnd:
+    first, (newest, size) = resting.first_from(min_log_offset, line), resting.last_unit()
+    return QueueEnd(topic, queue_id, first, resting.unit_count, newest, newest + size, starts=(0,))
 
 
 def _end_of_nothing(topic: str, queue_id: int, fault: str = "", start: int = 0) -> QueueEnd:

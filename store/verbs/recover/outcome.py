@@ -64,17 +64,13 @@ def files_on_disk(layout: StoreLayout, fs: Filesystem) -> Iterator[FileOutcome]:
     """List every commit-log and queue file as kept. A file beside the folders of topics is no queue file."""
     queues = layout.queue_parents
     for folder in (*layout.writable_commitlogs, *layout.read_only_paths, *queues):
-        for path, size in _walk_files(folder, fs):
-            if path.parent not in queues:
-                yield FileOutcome(relative_name(layout.root, path), "keep", size)
-
-
-def _walk_files(folder: Path, fs: Filesystem) -> Iterator[tuple[Path, int]]:
-    for entry in fs.list_folder(folder):
-        if entry.is_folder:
-            yield from _walk_files(entry.path, fs)
-        else:
-            yield entry.path, entry.size
+        # A name is made of text: there may be 100,000 queues.
+        parent = relative_name(layout.root, folder.parent)
+        before = "" if parent == "." else f"{parent}/"
+        for entry in fs.list_below(str(folder.parent), folder.name):
+            is_beside_topics = folder in queues and entry.path.count("/") == 1
+            if not entry.is_folder and not is_beside_topics:
+                yield FileOutcome(before + entry.path, "keep", entry.size)
 
 
 def files_afterwards(
