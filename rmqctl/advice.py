@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SALVAGE, CUT, QUEUES, INDEX = "salvage --to NEWSTORE", "truncate-dirty", "rebuild --queues", "rebuild --index"
 TIMER, COMPACTION, CHECKPOINT = "rebuild timer", "rebuild compaction", "checkpoint rewrite"
+MESSAGE_DATABASE = "rebuild message-database"
 COMMANDS = {
     # Kinds of findings. Where a cut would lose what a salvage keeps, the salvage comes first.
     "bad-crc": (SALVAGE, CUT),
@@ -54,6 +55,9 @@ COMMANDS = {
     "compaction-position": (COMPACTION,),
     "compaction-uncopied": (COMPACTION,),
     "compaction-unit": (COMPACTION,),
+    "message-database": (MESSAGE_DATABASE,),
+    "message-entry-nowhere": (MESSAGE_DATABASE,),
+    "missing-message-entry": (MESSAGE_DATABASE,),
     "checkpoint-ahead": (CHECKPOINT,),
     "checkpoint-invalid": (CHECKPOINT,),
     # Problems that a look at the files shows.
@@ -116,6 +120,7 @@ _STEPS = (
     Step(QUEUES, "reads the whole log, writes the derived files anew", can_be_undone=True),
     Step(INDEX, "reads the whole log, writes the derived files anew", can_be_undone=True),
     Step(TIMER, "reads the whole log", can_be_undone=True),
+    Step(MESSAGE_DATABASE, "reads the whole log, writes the database anew", can_be_undone=True),
     Step(COMPACTION, "reads the files concerned", can_be_undone=True),
     Step(CHECKPOINT, "reads the newest segments", can_be_undone=True),
     Step("rebuild topics", "reads the whole log", can_be_undone=True),

@@ -76,7 +76,7 @@ HINTS = {
     "timer-again": "run `rmqctl rebuild timer`",
     "queue-database-elsewhere": "set useSeparateStorePathForRocksdbCQ to true for a database in consumequeue_rocksdb, "
     "to false for one in consumequeue, and move a second one out of the store",
-    "message-database-broken": "move rocksdbstore away, and start with abort in the store where half messages are open",
+    "message-database-broken": "run `rmqctl rebuild message-database`",
     "half-messages-forgotten": "run `rmqctl recover`, which enters them",
     "message-database-behind": "run `rmqctl recover`, which enters them",
     "message-database-ahead": "run `rmqctl recover`, which takes what was cut out of it",

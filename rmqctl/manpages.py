@@ -145,6 +145,7 @@ _FILE_TEXTS = {
     "consumequeue": "Per topic and queue, where its messages are.",
     "consumequeue_ext": "Bit maps of SQL filters, and store times, where the broker keeps them.",
     "index": "Which messages may have a key.",
+    "rocksdbstore": "Index, timers and half messages of 5.4 and later, each where a setting says so.",
     "checkpoint": "Times up to which the files can be trusted.",
     "abort": "There while a broker runs, or after a crash.",
     "lock": "Its first byte is locked by the running owner; changing commands take it.",

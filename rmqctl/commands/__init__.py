@@ -93,6 +93,7 @@ COMMANDS = (
     CommandPlace("rebuild", "rebuild"),
     CommandPlace("rebuild timer", "timer", "run_rebuild"),
     CommandPlace("rebuild compaction", "compaction", "run_mend"),
+    CommandPlace("rebuild message-database", "message_database", "run_rebuild"),
     CommandPlace("rebuild delay-offsets", "delay", "run_rewrite_offsets"),
     CommandPlace("rebuild topics", "config", "run_rebuild_topics"),
     CommandPlace("salvage", "salvage"),

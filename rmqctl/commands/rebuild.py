@@ -30,7 +30,8 @@ EXAMPLES = (
     "rmqctl --store /data/store rebuild --engine spark --master 'local[8]' --yes",
 )
 SEE_ALSO = (
-    "check", "rebuild compaction", "rebuild delay-offsets", "rebuild timer", "rebuild topics", "recover", "undo"
+    "check", "rebuild compaction", "rebuild delay-offsets", "rebuild message-database", "rebuild timer",
+    "rebuild topics", "recover", "undo",
 )  # fmt: skip
 _ADVICE = "no queue shows them afterwards, and `rmqctl salvage --to NEWSTORE` copies them"
 FILES = ("commitlog", "consumequeue", "index", "lock", ".rmqctl")
@@ -70,7 +71,8 @@ def run(
 
     A word behind the command's name rebuilds one thing: `queues` and `index` as the options do, and, with options of
     their own, `timer` (timerwheel, timerlog, timercheck), `compaction` (the messages of compacted topics),
-    `delay-offsets` (delayOffset.json) and `topics` (topics.json); `rmqctl rebuild timer --help` tells.
+    `message-database` (rocksdbstore), `delay-offsets` (delayOffset.json) and `topics` (topics.json); `rmqctl rebuild
+    timer --help` tells.
     """
     session: Session = ctx.obj
     if queue is not None and topic is None:

@@ -79,17 +79,17 @@ def damage_of(folder: Path, content: str) -> Iterator[None]:
         raise DamagedFile(text, file=folder, code="rocksdb-damaged") from error
 
 
-def edit_copy(folder: Path, copy: Path, fs: Filesystem, content: str, edits: Edits) -> None:
+def edit_copy(folder: Path | None, copy: Path, fs: Filesystem, content: str, edits: Edits) -> None:
     """Makes a copy of the RocksDB in `folder` with other values; `copy` is a new one where there is none.
 
     Table files that stay as they are are links. A value of None takes the key away.
 
     Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the copy, StoreIOError.
     """
-    rocksdict = require_binding(folder, content)
-    if has_rocksdb(folder, fs):
+    rocksdict = require_binding(folder or copy, content)
+    if folder is not None and has_rocksdb(folder, fs):
         _copy(folder, copy, fs)
-    with damage_of(folder, content):
+    with damage_of(folder or copy, content):
         names = rocksdict.Rdict.list_cf(str(copy)) if has_rocksdb(copy, fs) else ["default"]
         options = {name: _edit_options(rocksdict) for name in {*names, *edits}}
         database = rocksdict.Rdict(str(copy), _edit_options(rocksdict), options)

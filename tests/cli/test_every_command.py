@@ -64,6 +64,7 @@ LINES = {
     "rebuild delay-offsets": "rebuild delay-offsets --dry-run",
     "timer show": "timer show",
     "rebuild timer": "rebuild timer --dry-run",
+    "rebuild message-database": "rebuild message-database --dry-run",
     "transaction show": "transaction show",
     "transaction resolve": "transaction resolve 0 --commit --dry-run",
     "rebuild compaction": "rebuild compaction --dry-run",

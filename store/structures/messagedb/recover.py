@@ -13,8 +13,8 @@ Source: IndexRocksDBStore, TransMessageRocksDBStore, Timeline (5.5.0).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from store.change.actions import Action, replace_files
@@ -22,14 +22,10 @@ from store.files.rocksdb_copy import edit_copy
 from store.files.rocksdb_files import is_rocksdb_file
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
-from store.files.stored_segment import StoredSegment
 from store.formats.properties import TIMER_DEL_UNIQKEY, TIMER_OUT_MS
-from store.formats.run import Run
 from store.formats.topics import ROCKSDB_HALF_TOPIC, TIMER_TOPIC
-from store.structures.commitlog.resync import readable_behind
-from store.structures.commitlog.scan import ScanRules
 from store.structures.messagedb.database import CONTENT, FOLDER, MessageDatabase, may_hold_entries, open_database
-from store.structures.messagedb.expect import OpenHalves, Record, records_of
+from store.structures.messagedb.expect import OpenHalves, Record, walk_records
 from store.structures.messagedb.keys import (
     INDEX,
     LAST_OFFSET,
@@ -66,13 +62,19 @@ def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> l
     folder, copy = opened.layout.root / FOLDER, opened.overlay.folder / FOLDER
     with Scratch() as scratch:
         database = open_database(folder, scratch.folder, opened.fs) if opened.fs.is_folder(folder) else None
-        edits = _Edits(database, found.log_end, is_indexed)
-        for record in _records(opened):
+        edits = _Edits(database, found.log_end, opened.clock(), is_indexed)
+        for record in walk_records(StoreReader(str(opened.layout.root), opened.fs, opened.layout.commitlogs_elsewhere)):
             edits.take(record)
         changed = edits.finish()
     if not any(changed.values()):
         return []
     edit_copy(folder, copy, opened.fs, CONTENT, changed)
+    return replace_database(opened, copy)
+
+
+def replace_database(opened: OpenedStore, copy: Path) -> list[Action]:
+    """Give the actions that put the files of a copy in the place of the store's message database."""
+    folder = opened.layout.root / FOLDER
     # Links are tables that stay as they are.
     entries = [entry for entry in opened.fs.list_folder(copy) if entry.path.name != "LOCK"]
     staged = {folder / entry.path.name: entry.path for entry in entries if not entry.is_link}
@@ -86,26 +88,18 @@ def _has_half_messages(opened: OpenedStore) -> bool:
     return queue is not None and queue.max_offset > 0
 
 
-def _records(opened: OpenedStore) -> Iterator[Record]:
-    """Yield the records on disk, also those behind the recovered log's end."""
-    files = StoreReader(str(opened.layout.root), opened.fs, opened.layout.commitlogs_elsewhere)
-    segments = [StoredSegment(files, file) for file in files.segments()]
-    start = segments[0].file_start if segments else 0
-    for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True), behind_end=False):
-        if isinstance(step, Run):
-            yield from records_of(step)
-
-
 @dataclass(slots=True)
 class _Edits:
     """Take the records in the order of the log, then `finish`.
 
     end         the log's end
+    now_ms      a timeline begins no later, or it leaves out timers that are put once the broker runs
     is_indexed  keys are entered also where the database has none
     """
 
     database: MessageDatabase | None
     end: int
+    now_ms: int
     is_indexed: bool = False
     added: list[IndexEntry] = field(default_factory=list)
     halves: OpenHalves = field(default_factory=OpenHalves)
@@ -198,7 +192,7 @@ class _Edits:
         if self.cut_scan is not None and self.cut_scan < longs[SCAN_OFFSET]:
             edits[SCAN_OFFSET] = encode_long(self.cut_scan)
         if TIMELINE not in longs and waiting:
-            edits[TIMELINE] = encode_long(min(waiting))
+            edits[TIMELINE] = encode_long(min(*waiting, self.now_ms))
         return edits
 
     def _long(self, family: str, name: bytes) -> int:

@@ -39,7 +39,7 @@ from store.structures.commitlog.rewritten import queue_records, rewritten_record
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.timer.files import DELETE, NO_FILES, ROLL, TimerFiles, read_timer_files
 from store.structures.timer.message import TimerMessage, TimerState, number_in
-from store.structures.timer.timeline import PRECISION_MS, read_timeline, timeline_states
+from store.structures.timer.timeline import PRECISION_MS, Timeline, read_timeline, timeline_states
 
 if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore
@@ -102,6 +102,14 @@ def describe_unfired(opened: OpenedStore) -> tuple[int, str]:
 def messages_by_log(opened: OpenedStore, queue: ConsumeQueue) -> list[TimerMessage]:
     """The timer messages with the states that the log alone tells: delivered, delete, else pending."""
     return list(_Review(opened, NO_FILES).messages(queue))
+
+
+def unfinished_timers(opened: OpenedStore, queue: ConsumeQueue) -> list[TimerMessage]:
+    """The timer messages that the log alone tells to be neither delivered, deleted nor rolled."""
+    found = _Review(opened, NO_FILES).found(queue)
+    states = timeline_states(Timeline({}, queue.max_offset, None), opened, found)
+    whole = (one for one in states if one.uniq_key and one.deliver_timestamp_ms >= 0)
+    return [one for one in whole if one.state is TimerState.LOST]
 
 
 class _Review:

@@ -1,0 +1,40 @@
+"""message-database: the RocksDB with index, timers and half messages of 5.4 and later."""
+
+from __future__ import annotations
+
+import typer
+
+from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.context import Session
+from rmqctl.result import Result
+from rmqctl.staged import planning
+
+EXAMPLES = (
+    "rmqctl --store /data/store rebuild message-database --dry-run",
+    "rmqctl --store /data/store --set indexRocksDBEnable=true rebuild message-database --yes",
+)
+SEE_ALSO = ("check", "rebuild", "transaction show", "timer show")
+FILES = ("commitlog", "rocksdbstore", "lock", ".rmqctl")
+
+
+def run_rebuild(
+    ctx: typer.Context,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    quarantine: Quarantine = None,
+    no_quarantine: NoQuarantine = False,
+) -> Result:
+    """Rebuild rocksdbstore/ from the log (5.4 and later).
+
+    Half messages that nothing ended are open again, with the old database's checks; those that it had given up stay
+    given up. An index and timers are made where the old database has them, or where indexRocksDBEnable and
+    timerRocksDBEnable are true. A timer that is due and was neither delivered nor deleted is delivered when the broker
+    starts.
+    """
+    session: Session = ctx.obj
+    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
+
+    from store.structures import plan_message_database
+
+    with planning(session, consent, "rebuild") as opened:
+        return run_change(session, "rebuild message-database", plan_message_database(opened), consent)

@@ -1,0 +1,156 @@
+"""Build the message database anew from the log's records.
+
+    index   the entries of every record, where the old database has some or indexRocksDBEnable says so
+    trans   the half messages that no record ends, with the old database's checks; those it had given up stay out
+    timer   where the old database has timers or timerRocksDBEnable says so, the messages of the queue of timers that
+            were neither delivered, deleted nor rolled, and have no unit in the timer log; the timeline begins no
+            later than at the first of them, which is late and not lost where it is due
+
+Source: IndexRocksDBStore, TransMessageRocksDBStore, Timeline (5.5.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from store.change.change import Change
+from store.errors import DamagedFile
+from store.files.rocksdb_copy import edit_copy
+from store.files.scratch import Scratch
+from store.files.store_reader import StoreReader
+from store.formats.topics import TIMER_TOPIC
+from store.structures.messagedb.database import CONTENT, FOLDER, open_database
+from store.structures.messagedb.expect import OpenHalves, walk_records
+from store.structures.messagedb.keys import (
+    INDEX,
+    LAST_OFFSET,
+    LAST_TIME,
+    SCAN_OFFSET,
+    TIMELINE,
+    TIMER,
+    TRANS,
+    UNIQUE,
+    HalfEntry,
+    TimerEntry,
+    encode_long,
+)
+from store.structures.messagedb.recover import replace_database
+from store.structures.timer.files import read_timer_files
+from store.structures.timer.review import unfinished_timers
+
+if TYPE_CHECKING:
+    from store.opened.opened_store import OpenedStore
+
+Values = dict[bytes, bytes]
+
+
+@dataclass(slots=True)
+class _Old:
+    """What the log can't tell, of the database that is replaced.
+
+    is_indexed, has_timers  what was switched on
+    fired_ms                the start of the next slice of timers to fire; the clock's time where none has fired
+    halves                  its half messages by log offset
+    last_half               the log offset of the last half message that it was told of
+    reason                  why it can't be read; empty where it can, or where there is none
+    """
+
+    is_indexed: bool
+    has_timers: bool
+    fired_ms: int
+    halves: dict[int, HalfEntry] = field(default_factory=dict)
+    last_half: int = 0
+    reason: str = ""
+
+    @classmethod
+    def read(cls, opened: OpenedStore) -> _Old:
+        """Read it; the settings count where they are given."""
+        config, folder = opened.config, opened.layout.root / FOLDER
+        old = cls(bool(config.index_rocks_db_enable), bool(config.timer_rocks_db_enable), opened.clock())
+        if not opened.fs.is_folder(folder):
+            return old
+        with Scratch() as scratch:
+            try:
+                database = open_database(folder, scratch.folder, opened.fs)
+                old.halves = {one.log_offset: one for one in database.halves() if isinstance(one, HalfEntry)}
+                has_timers = SCAN_OFFSET in database.longs[TIMER] or any(True for _ in database.timers())
+            except DamagedFile as error:
+                old.reason = error.reason
+                return old
+        if config.index_rocks_db_enable is None:
+            old.is_indexed = LAST_OFFSET in database.longs[INDEX]
+        if config.timer_rocks_db_enable is None:
+            old.has_timers = has_timers
+        old.fired_ms = database.longs[TIMER].get(TIMELINE, old.fired_ms)
+        old.last_half = database.longs[TRANS].get(LAST_OFFSET, 0)
+        return old
+
+
+def plan_message_database(opened: OpenedStore) -> Change:
+    """Give the Change that puts a database made of the log's records in the old one's place.
+
+    BadRequest without the package rocksdict.
+    """
+    assert opened.overlay is not None
+    opened.queues.recover()
+    folder, copy = opened.layout.root / FOLDER, opened.overlay.folder / FOLDER
+    change = Change("message database", opened.layout.root, opened.fs, staging=opened.overlay.folder)
+    old = _Old.read(opened)
+    index, halves = _of_records(opened, old)
+    timers = dict(_of_timers(opened, old.fired_ms)) if old.has_timers else {}
+    if old.reason:
+        change.remarks.append(f"the old database can't be read ({old.reason}): {_SETTINGS_TELL}")
+    if index and not opened.fs.is_folder(folder):
+        change.remarks.append(_WIPED)
+    change.facts = {
+        "index_entry_count": sum(name not in (LAST_OFFSET, LAST_TIME) for name in index),
+        "half_message_count": sum(name != LAST_OFFSET for name in halves),
+        "timer_count": sum(name not in (SCAN_OFFSET, TIMELINE) for name in timers),
+    }
+    if index or halves or timers or opened.fs.is_folder(folder):
+        edit_copy(None, copy, opened.fs, CONTENT, {INDEX: index, TRANS: halves, TIMER: timers})
+        change.actions += replace_database(opened, copy)
+    return change
+
+
+_SETTINGS_TELL = "whether it had an index and timers the settings tell, and half messages it gave up are open again"
+_WIPED = "the folder is new: a broker's first cleaning takes the keys of all hours before this one out of the index"
+
+
+def _of_records(opened: OpenedStore, old: _Old) -> tuple[Values, Values]:
+    """The values of the index and of the half messages."""
+    index: Values = {}
+    opened_halves, newest_half = OpenHalves(), -1
+    newest = (0, 0)
+    for record in walk_records(StoreReader(str(opened.layout.root), opened.fs, opened.layout.commitlogs_elsewhere)):
+        opened_halves.take(record)
+        newest_half = record.log_offset if record.half() is not None else newest_half
+        for entry in record.index_entries() if old.is_indexed else ():
+            index.update([entry.encode()])
+            newest = (entry.log_offset, entry.store_timestamp_ms) if entry.kind == UNIQUE else newest
+    if old.is_indexed:
+        index |= {LAST_OFFSET: encode_long(newest[0]), LAST_TIME: encode_long(newest[1])}
+    halves: Values = {}
+    for place, half in opened_halves.halves.items():
+        # What the old database had given up has no entry in it, and no end in the log.
+        if place in old.halves or place > old.last_half or not old.last_half:
+            halves.update([old.halves.get(place, half).encode()])
+    if newest_half >= 0:
+        halves[LAST_OFFSET] = encode_long(newest_half)
+    return index, halves
+
+
+def _of_timers(opened: OpenedStore, fired_ms: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the values of the timers that are still to fire."""
+    queue = opened.queues.find(TIMER_TOPIC, 0)
+    if queue is None:
+        return
+    in_wheel = set(read_timer_files(opened.layout, opened.fs, opened.config).units["log_offset"].tolist())
+    waiting = [one for one in unfinished_timers(opened, queue) if one.log_offset not in in_wheel]
+    for one in waiting:
+        yield TimerEntry(one.deliver_timestamp_ms, str(one.uniq_key), one.size, one.log_offset).encode()
+    yield SCAN_OFFSET, encode_long(queue.max_offset)
+    # A timeline that begins in the future leaves out timers that are put before.
+    yield TIMELINE, encode_long(min([fired_ms, *(one.deliver_timestamp_ms for one in waiting)]))
