@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from rmqctl.options import DEFAULT_STORE, Options
 from rmqctl.show import count
-from store.layout import is_address
 
 if TYPE_CHECKING:
     from rmqctl.context import Session
@@ -175,6 +174,7 @@ class GivenStore:
 
     def _reader(self, store: str, *, or_segment: bool = False) -> StoreReader:
         from store.files import StoreReader
+        from store.layout import is_address
         from store.opened import make_layout
 
         if is_address(store):

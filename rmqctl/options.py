@@ -19,7 +19,6 @@ import typer
 from rmqctl.output import Format
 from rmqctl.show import TimeForm
 from rmqctl.version import UNCOMPILED, uncompiled_reason, version_text
-from store.layout import is_address
 
 if TYPE_CHECKING:
     from rmqctl.context import Session
@@ -109,6 +108,8 @@ def read_options(values: OptionValues) -> Options:
     store = str(values["store"])
     if not store.strip():
         raise typer.BadParameter("an empty path; name a store's folder", param_hint="--store")
+    from store.layout import is_address
+
     return Options(
         store=Path(store),
         uri=store if is_address(store) else None,

@@ -36,7 +36,7 @@ from tests.support.stores import SMALL, make_store, recover
 
 SETTINGS = tuple(word for name, value in SMALL.items() for word in ("--set", f"{name}={value}"))
 MENDING = ("truncate-dirty", "rebuild --queues", "rebuild --index", "checkpoint rewrite")
-MENDING_5_X = ("rebuild compaction", "rebuild timer")
+MENDING_5_X = ("rebuild compaction", "rebuild message-database", "rebuild timer")
 
 # Damage to what only the producer can tell: sound bytes to everybody else.
 BYTES_OF_THE_PRODUCER = {TIME_BACKWARDS, BAD_SELF_OFFSET}
