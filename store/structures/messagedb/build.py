@@ -11,7 +11,7 @@ Source: IndexRocksDBStore, TransMessageRocksDBStore, Timeline (5.5.0).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,6 @@ from store.errors import DamagedFile
 from store.files.rocksdb_copy import edit_copy
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
-from store.formats.topics import TIMER_TOPIC
 from store.structures.messagedb.database import CONTENT, FOLDER, open_database
 from store.structures.messagedb.expect import OpenHalves, walk_records
 from store.structures.messagedb.keys import (
@@ -37,13 +36,13 @@ from store.structures.messagedb.keys import (
     encode_long,
 )
 from store.structures.messagedb.recover import replace_database
-from store.structures.timer.files import read_timer_files
-from store.structures.timer.review import unfinished_timers
 
 if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore
 
 Values = dict[bytes, bytes]
+Waiting = tuple[int, list[TimerEntry]] | None
+"""The end of the queue of timers, and those of it that are still to fire; None without that queue."""
 
 
 @dataclass(slots=True)
@@ -88,7 +87,7 @@ class _Old:
         return old
 
 
-def plan_message_database(opened: OpenedStore) -> Change:
+def plan_message_database(opened: OpenedStore, find_waiting: Callable[[OpenedStore], Waiting]) -> Change:
     """Give the Change that puts a database made of the log's records in the old one's place.
 
     BadRequest without the package rocksdict.
@@ -99,7 +98,7 @@ def plan_message_database(opened: OpenedStore) -> Change:
     change = Change("message database", opened.layout.root, opened.fs, staging=opened.overlay.folder)
     old = _Old.read(opened)
     index, halves = _of_records(opened, old)
-    timers = dict(_of_timers(opened, old.fired_ms)) if old.has_timers else {}
+    timers = _of_timers(find_waiting(opened), old.fired_ms) if old.has_timers else {}
     if old.reason:
         change.remarks.append(f"the old database can't be read ({old.reason}): {_SETTINGS_TELL}")
     if index and not opened.fs.is_folder(folder):
@@ -142,15 +141,12 @@ def _of_records(opened: OpenedStore, old: _Old) -> tuple[Values, Values]:
     return index, halves
 
 
-def _of_timers(opened: OpenedStore, fired_ms: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the values of the timers that are still to fire."""
-    queue = opened.queues.find(TIMER_TOPIC, 0)
-    if queue is None:
-        return
-    in_wheel = set(read_timer_files(opened.layout, opened.fs, opened.config).units["log_offset"].tolist())
-    waiting = [one for one in unfinished_timers(opened, queue) if one.log_offset not in in_wheel]
-    for one in waiting:
-        yield TimerEntry(one.deliver_timestamp_ms, str(one.uniq_key), one.size, one.log_offset).encode()
-    yield SCAN_OFFSET, encode_long(queue.max_offset)
+def _of_timers(waiting: Waiting, fired_ms: int) -> Values:
+    """The values of the timers that are still to fire."""
+    if waiting is None:
+        return {}
+    end, timers = waiting
+    values = dict(one.encode() for one in timers)
     # A timeline that begins in the future leaves out timers that are put before.
-    yield TIMELINE, encode_long(min([fired_ms, *(one.deliver_timestamp_ms for one in waiting)]))
+    begins_ms = min([fired_ms, *(one.delivery_ms for one in timers)])
+    return values | {SCAN_OFFSET: encode_long(end), TIMELINE: encode_long(begins_ms)}
