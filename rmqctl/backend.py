@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from store.layout import is_address
-
 if TYPE_CHECKING:
     from rmqctl.context import Session
     from store.layout import StoreLayout
@@ -99,6 +97,8 @@ def stores_of(session: Session, given: Sequence[str] | None) -> list[str]:
 
     Globs and @FILE are taken apart, and a folder named twice counts once.
     """
+    from store.layout import is_address
+
     found = [store for text in given or [str(session.store.place)] for store in _stores_in(text)]
     once: dict[str, str] = {}
     for store in found:
@@ -109,6 +109,7 @@ def stores_of(session: Session, given: Sequence[str] | None) -> list[str]:
 def _stores_in(text: str) -> list[str]:
     from store.errors import BadRequest
     from store.files import Filesystem, find_member_logs
+    from store.layout import is_address
 
     if text.startswith("@"):
         found = [store for line in _lines(Path(text[1:])) for store in _stores_in(line)]

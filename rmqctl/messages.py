@@ -24,10 +24,10 @@ import typer
 from rmqctl.output import Format
 from rmqctl.programs import is_utf8, to_json
 from rmqctl.show import CELL_LIMIT, count
-from store.formats import Body, BodyState, compression_of, decode_body, decode_record
 
 if TYPE_CHECKING:
     from store import StoredMessage
+    from store.formats import Body
 
 SHOWN_COLUMNS = ("queue_offset", "log_offset", "store_timestamp_ms", "tags", "keys", "body")
 
@@ -139,6 +139,8 @@ class MessageRows:
         self._undecoded_count, self._first_undecoded = 0, ""
 
     def _body_of(self, message: StoredMessage) -> Body:
+        from store.formats import Body, BodyState, compression_of, decode_body
+
         if self._stored:
             compression = compression_of(message.sys_flag)
             return Body(message.body, compression, BodyState.STORED if compression else BodyState.PLAIN)
@@ -154,6 +156,8 @@ def message_line(record: bytes, *, with_body: bool = True, stored: bool = False,
 
     encoding  of where the line goes: what is no UTF-8 gets ASCII
     """
+    from store.formats import decode_record
+
     shown = BodyEncoding.BASE64 if with_body else BodyEncoding.NONE
     # A body that cannot be decompressed is marked in its row, by body_state.
     rows = MessageRows(shown, Format.JSONL, stored=stored, warn=lambda text: None)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rmqctl.backend import Engine, choose_backend, require_own_commitlog, stores_of
 from rmqctl.context import Session
 from rmqctl.spark import spark_session
-from store.layout import is_address
 
 if TYPE_CHECKING:
     from store import CheckOptions, Finding
@@ -104,6 +103,7 @@ def embedded_engine(
 
 def _check_spark_finds_log(session: Session, stores: Sequence[str]) -> None:
     """BadRequest for a commit log in another folder: executors would not find it."""
+    from store.layout import is_address
     from store.opened import make_layout
 
     settings = session.store.settings()

@@ -47,12 +47,12 @@ Waiting = tuple[int, list[TimerEntry]] | None
 
 @dataclass(slots=True)
 class _Old:
-    """What the log can't tell, of the database that is replaced.
+    """Keep of the replaced database the facts that the log lacks.
 
     is_indexed, has_timers  what was switched on
     fired_ms                the start of the next slice of timers to fire; the clock's time where none has fired
     halves                  its half messages by log offset
-    last_half               the log offset of the last half message that it was told of
+    last_half               the log offset of the last half message that reached it
     reason                  why it can't be read; empty where it can, or where there is none
     """
 
@@ -87,7 +87,7 @@ class _Old:
         return old
 
 
-def plan_message_database(opened: OpenedStore, find_waiting: Callable[[OpenedStore], Waiting]) -> Change:
+def plan_database(opened: OpenedStore, find_waiting: Callable[[OpenedStore], Waiting]) -> Change:
     """Give the Change that puts a database made of the log's records in the old one's place.
 
     BadRequest without the package rocksdict.

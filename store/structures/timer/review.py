@@ -37,10 +37,9 @@ from store.formats.topics import TIMER_TOPIC
 from store.formats.wording import amount
 from store.structures.commitlog.rewritten import queue_records, rewritten_records
 from store.structures.consumequeue.consume_queue import ConsumeQueue
-from store.structures.messagedb.keys import TimerEntry
 from store.structures.timer.files import DELETE, NO_FILES, ROLL, TimerFiles, read_timer_files
 from store.structures.timer.message import TimerMessage, TimerState, number_in
-from store.structures.timer.timeline import PRECISION_MS, Timeline, read_timeline, timeline_states
+from store.structures.timer.timeline import PRECISION_MS, read_timeline, timeline_states
 
 if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore
@@ -105,22 +104,9 @@ def messages_by_log(opened: OpenedStore, queue: ConsumeQueue) -> list[TimerMessa
     return list(_Review(opened, NO_FILES).messages(queue))
 
 
-def waiting_timers(opened: OpenedStore) -> tuple[int, list[TimerEntry]] | None:
-    """The end of the queue of timers, and its messages that a timeline is to fire; None without that queue.
-
-    Those are neither delivered, deleted nor rolled, and have no unit in the timer log, which the wheel fires.
-    """
-    queue = opened.queues.find(TIMER_TOPIC, 0)
-    if queue is None:
-        return None
-    in_wheel = set(read_timer_files(opened.layout, opened.fs, opened.config).units["log_offset"].tolist())
-    found = _Review(opened, NO_FILES).found(queue)
-    return queue.max_offset, [
-        TimerEntry(one.deliver_timestamp_ms, one.uniq_key, one.size, one.log_offset)
-        for one in timeline_states(Timeline({}, queue.max_offset, None), opened, found)
-        if one.state is TimerState.LOST and one.uniq_key and one.deliver_timestamp_ms >= 0
-        if one.log_offset not in in_wheel
-    ]
+def messages_found(opened: OpenedStore, queue: ConsumeQueue) -> list[tuple[TimerMessage, StoredMessage | None]]:
+    """The timer messages without a state, and their records, None for a lost one."""
+    return _Review(opened, NO_FILES).found(queue)
 
 
 class _Review:
