@@ -104,9 +104,7 @@ class BackupFolder(BackupFiles):
 
     def _open_new(self, name: str) -> Descriptor:
         self._fs.make_folder(self.root / UNFINISHED)
-        path = self.root / UNFINISHED / name
-        self._fs.unlink(path)
-        return self._fs.open_new(path)
+        return self._fs.open_new(self.root / UNFINISHED / name)
 
     def _written(
         self, data: Iterable[memoryview], hasher: hashlib._Hash, target: Descriptor

@@ -85,13 +85,13 @@ def end_at(files: BackupFiles, manifest: Manifest, moment: Moment) -> MomentEnd:
 
 def _runs(reader: StoreReader, rules: ScanRules, moment: Moment) -> Iterator[Run]:
     """The runs from the last segment on that begins before the moment."""
-    segments, first = reader.segments(), 0
+    segments = wanted = reader.segments()
     for number, segment in enumerate(segments):
         head = next(_runs_of(reader, segment, rules), None)
         if head is None or not moment.is_before(head)[0]:
             break
-        first = number
-    for segment in segments[first:]:
+        wanted = segments[number:]
+    for segment in wanted:
         yield from _runs_of(reader, segment, rules)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from store.broker_line import LINE_4_9, broker_line
@@ -45,13 +45,13 @@ from store.verbs.salvage.new_store import publish_store
 class RestoreReport:
     """Describe the new store; `findings` are sentences for people."""
 
-    log_start: int = 0
-    log_end: int = 0
-    record_count: int = 0
-    last_store_timestamp_ms: int = 0
-    expired_queue_count: int = 0
-    tables: list[BroughtFile] = field(default_factory=list)
-    findings: list[str] = field(default_factory=list)
+    log_start: int
+    log_end: int
+    record_count: int
+    last_store_timestamp_ms: int
+    expired_queue_count: int
+    tables: list[BroughtFile]
+    findings: list[str]
 
 
 def restore_backup(

@@ -9,7 +9,7 @@ import pytest
 from store.errors import DamagedFile
 from store.files.filesystem import Filesystem
 from store.verbs.backup.folder import BackupFolder
-from store.verbs.backup.prune import DAY_MS, added_bytes, differences, plan_prune
+from store.verbs.backup.prune import DAY_MS, FileDifference, PrunePlan, added_bytes, differences, plan_prune
 from tests.support.stores import Clock, make_store
 from tests.verbs.backup.backups import back_up, faults_in, restore, stored
 from tests.verbs.backup.test_create import put_more
@@ -55,6 +55,17 @@ def test_the_rules_keep_backups_and_the_files_they_need(
     assert faults_in(folder.root) == []
 
 
+@pytest.mark.parametrize(
+    ("backups", "files", "is_empty", "freed"),
+    [((), {}, True, 0), (("a",), {}, False, 0), ((), {"x": 3, "y": 4}, False, 7)],
+)
+def test_a_plan_is_empty_without_backups_and_files(
+    backups: tuple[str, ...], files: dict[str, int], is_empty: bool, freed: int
+) -> None:
+    plan = PrunePlan((), backups, files)
+    assert (plan.is_empty, plan.freed_bytes) == (is_empty, freed)
+
+
 def test_a_kept_backup_is_restored_after_a_prune(folder: BackupFolder, tmp_path: Path) -> None:
     plan_prune(folder, NOW_MS, keep_last=1, keep_days=None).apply(folder)
     assert restore(folder.root, tmp_path / "new").record_count == 260
@@ -76,16 +87,23 @@ def test_nothing_is_pruned_beside_a_damaged_manifest(folder: BackupFolder) -> No
 
 
 def test_bytes_count_for_the_first_backup_that_has_them(folder: BackupFolder) -> None:
-    added = added_bytes(folder.manifests())
+    manifests = folder.manifests()
+    added = added_bytes(manifests)
     assert sum(added.values()) == sum(folder.stored_files().values())
+    assert added[manifests[0].id] == sum(one.stored_size for one in manifests[0].files)
+    assert added_bytes(manifests[::-1])[manifests[-1].id] == sum(one.stored_size for one in manifests[-1].files)
 
 
 def test_two_backups_differ_in_the_files_that_changed(folder: BackupFolder) -> None:
     first, *_, last = folder.manifests()
-    rows = [(one.path.removeprefix("commitlog/000000000000000"), one.difference) for one in differences(first, last)]
-    assert rows == [
-        ("checkpoint", "differs"), ("16384", "differs"), ("32768", "added"), ("49152", "added"),
-        ("queue-ends.json", "differs"),
-    ]  # fmt: skip
+    before, after = ({one.path: one.size for one in side.files} for side in (first, last))
+    segments = [f"commitlog/{start:020d}" for start in (16384, 32768, 49152)]
+    assert differences(first, last) == [
+        FileDifference("checkpoint", "differs", 4096, 4096),
+        FileDifference(segments[0], "differs", before[segments[0]], 16384),
+        FileDifference(segments[1], "added", None, 16384),
+        FileDifference(segments[2], "added", None, after[segments[2]]),
+        FileDifference("queue-ends.json", "differs", before["queue-ends.json"], after["queue-ends.json"]),
+    ]
     assert [one.difference for one in differences(last, first)].count("missing") == 2
     assert differences(last, last) == []

@@ -10,6 +10,7 @@ import pytest
 
 from store.errors import DamagedFile, NotAStore, StoreError
 from store.files.backup_files import BackupFiles
+from store.verbs.backup.verify import BackupFault, bytes_to_verify, verify_files
 from tests.support.stores import make_store
 from tests.verbs.backup.backups import back_up, faults_in, restore
 
@@ -90,3 +91,16 @@ def test_folders_without_backups_are_named(tmp_path: Path) -> None:
     for path, reason in ((tmp_path / "absent", "there is no such folder"), (tmp_path, "no backup is in it")):
         with pytest.raises(NotAStore, match=reason):
             BackupFiles(str(path)).find(None)
+
+
+def test_a_file_that_backups_share_is_read_once_and_named_for_each(sound: Path, tmp_path: Path) -> None:
+    folder, counted = shutil.copytree(sound / "backups", tmp_path / "backups"), list[int]()
+    back_up(sound / "store", folder)
+    files = BackupFiles(str(folder))
+    first, second = files.manifests()
+    flip(folder / first.segments[0].stored)
+    found = list(verify_files(files, [first, second], counted.append))
+    assert found == [BackupFault(one.id, first.segments[0].stored, OTHER) for one in (first, second)]
+    sizes = [one.size for one in first.files]
+    assert counted == [sum(sizes[: number + 1]) for number in range(len(sizes))]
+    assert bytes_to_verify([first, second]) == sum(sizes)
