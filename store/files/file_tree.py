@@ -59,7 +59,7 @@ class FileTree:
         with os_errors(folder, "list the folder"):
             try:
                 with opened_folder(folder) as number, os.scandir(number) as entries:
-                    return sorted([entry.name for entry in entries if entry.is_dir()])
+                    return sorted([entry.name for entry in entries if _is_folder(entry)])
             except FileNotFoundError:
                 return []
 
@@ -214,3 +214,13 @@ class FileTree:
         """Makes names that appeared or went durable."""
         with os_errors(folder, "flush the folder"), opened_folder(folder) as number:
             os.fsync(number)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        # A link that leads to itself is no folder.
+        if error.errno == errno.ELOOP:
+            return False
+        raise

@@ -187,3 +187,11 @@ def test_a_file_system_that_does_not_know_calls_everything_written(
 
     monkeypatch.setattr(os, "lseek", unable)
     assert list(fs.written_ranges(tmp_path / NAME, 10)) == [(10, SIZE)]
+
+
+def test_a_link_that_leads_to_itself_is_no_folder(fs: Filesystem, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "link").symlink_to("folder")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    assert fs.list_folders(tmp_path) == ["folder", "link"]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from store.change.change import Change
-from store.errors import DamagedFile
+from store.errors import DamagedFile, UnsupportedFormat
 from store.files.rocksdb_copy import edit_copy
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
@@ -73,6 +73,9 @@ class _Old:
         with Scratch() as scratch:
             try:
                 database = open_database(folder, scratch.folder, opened.fs)
+                if database.others:
+                    newer = f"a column family {database.others[0]!r}, of a broker newer than 5.5, would be lost"
+                    raise UnsupportedFormat(newer, file=folder, code="newer-database")
                 old.halves = {one.log_offset: one for one in database.halves() if isinstance(one, HalfEntry)}
                 has_timers = SCAN_OFFSET in database.longs[TIMER] or any(True for _ in database.timers())
             except DamagedFile as error:
@@ -90,7 +93,7 @@ class _Old:
 def plan_database(opened: OpenedStore, find_waiting: Callable[[OpenedStore], Waiting]) -> Change:
     """Give the Change that puts a database made of the log's records in the old one's place.
 
-    BadRequest without the package rocksdict.
+    BadRequest without the package rocksdict, UnsupportedFormat for a column family that only a newer broker makes.
     """
     assert opened.overlay is not None
     opened.queues.recover()

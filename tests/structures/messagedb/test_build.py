@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from store import check, plan_recovery, staged_store
+from store.errors import UnsupportedFormat
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
 from store.structures import plan_message_database
@@ -158,6 +159,13 @@ def test_a_recovered_timeline_never_begins_in_the_future(tmp_path: Path) -> None
     with staged_store(root, clock=lambda: FIRED_MS, verb="recover") as opened, closing(plan_recovery(opened)) as change:
         change.apply()
     assert content_of(root)["longs"][TIMER][TIMELINE] == FIRED_MS
+
+
+def test_a_column_family_of_a_newer_broker_is_not_dropped(tmp_path: Path) -> None:
+    root = copy_of("index", tmp_path)
+    change_database(root, {"newer": {b"key": b"value"}})
+    with pytest.raises(UnsupportedFormat, match="'newer', of a broker newer than"):
+        rebuild(root)
 
 
 def test_a_store_without_any_of_it_gets_no_database(tmp_path: Path) -> None:
