@@ -43,7 +43,7 @@ from tests.support.warm import PASSED, TESTS_FAILED, WORKERS, Change, Chosen, Kn
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_S = 10
-"""A mutant is tried for so long, by what the tests take without one."""
+"""A mutant is tried for so long, by what the tests take without one; --seconds gives another time."""
 WANTED_SHARE = 0.9
 FLOORS = ("store/structures/", "store/verbs/", "store/engine/", "store/query/")
 """Folders of rooms."""
@@ -240,8 +240,8 @@ def run_mutated(file: str, make: Callable[[], CodeType], tests: Sequence[str], *
 class Room:
     """A room of the code, its tests, and what is known of them from runs before with the same files."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, seconds: float = MOST_S) -> None:
+        self.name, self._seconds = name, seconds
         self.tests = TESTS.get(name, tests_of(name))
         self._known = Known({}, set(), set())
         self._source = b"".join(path.read_bytes() for path in sorted((ROOT / name).rglob("*.py")))
@@ -280,7 +280,7 @@ class Room:
         """Choose the tests that run the statement, or any where it runs at import: who uses a constant is not seen.
 
         Those that are named for the module come first, then those that run its lines, and the shortest. Each of the
-        two may take MOST_S.
+        two may take the seconds of a mutant.
         """
         path, place = str(ROOT / mutant.file), mutant.place
         source = (ROOT / mutant.file).read_text(encoding="utf-8")
@@ -295,7 +295,12 @@ class Room:
         tests = sorted(near.items(), key=lambda test: (test[0] not in reached, test[1]))
         named, others = ([test for test in tests if (stem in test[0]) == is_named] for is_named in (True, False))
         original = partial(compile, source, path, "exec", dont_inherit=True)
-        return Change(partial(code_of, mutant, source, path), original, {**_first_of(named), **_first_of(others)})
+        return Change(partial(code_of, mutant, source, path), original, self._first_of(named) | self._first_of(others))
+
+    def _first_of(self, tests: Sequence[tuple[str, float]]) -> dict[str, float]:
+        """Take tests from the front that take the seconds of a mutant together, one at least."""
+        sums = accumulate(seconds for _, seconds in tests)
+        return dict(test for test, total in zip(tests, sums, strict=True) if total <= self._seconds or test == tests[0])
 
     def _tried_anew(self, mutant: Mutant, code: int | None) -> int:
         """Try a mutant in a process that has not imported its module, where it could not be tried otherwise."""
@@ -318,12 +323,6 @@ class Room:
         for file, kept in self._kept():
             if file in self._known.files and file not in self._known.failing and not kept.exists():
                 kept.write_bytes(pickle.dumps(self._known.files[file]))
-
-
-def _first_of(tests: Sequence[tuple[str, float]]) -> dict[str, float]:
-    """Take tests from the front that take MOST_S together, one at least."""
-    sums = accumulate(seconds for _, seconds in tests)
-    return dict(test for test, total in zip(tests, sums, strict=True) if total <= MOST_S or test == tests[0])
 
 
 def tests_of(room: str) -> tuple[str, ...]:
@@ -362,7 +361,9 @@ def room_at(turn: int) -> str:
     return rooms[turn % len(rooms)]
 
 
-def try_random(count: int, seed: int, places: Sequence[str], least: float = WANTED_SHARE) -> int:
+def try_random(
+    count: int, seed: int, places: Sequence[str], least: float = WANTED_SHARE, seconds: float = MOST_S
+) -> int:
     """Try a sample of the places' mutants, and print the survivors and a table."""
     known = equivalents()
     made = list(all_mutants(places))
@@ -371,17 +372,17 @@ def try_random(count: int, seed: int, places: Sequence[str], least: float = WANT
     for mutant, line in sample:
         if (mutant.file, line, mutant.change) not in known:
             rooms[room_of(mutant.file)].append(mutant)
-    table = [try_room(name, mutants) for name, mutants in rooms.items()]
+    table = [try_room(name, mutants, seconds) for name, mutants in rooms.items()]
     print(f"\n{'room':24} {'made':>5} {'killed':>7} {'survived':>9}")
     for name, tried, survived in [*table, ("all", sum(row[1] for row in table), sum(row[2] for row in table))]:
         print(f"{name:24} {tried:5} {tried - survived:7} {survived:9}")
     return int(any(survived > (1 - least) * tried for _, tried, survived in table))
 
 
-def try_room(name: str, mutants: Sequence[Mutant]) -> tuple[str, int, int]:
+def try_room(name: str, mutants: Sequence[Mutant], seconds: float) -> tuple[str, int, int]:
     """Try these mutants; return the room's row: name, made, survived."""
     survived = 0
-    for mutant in Room(name).survivors(mutants):
+    for mutant in Room(name, seconds).survivors(mutants):
         survived += 1
         print(f"{mutant.file}:{mutant.line}: {mutant.change}", flush=True)
     return name, len(mutants), survived
@@ -428,6 +429,7 @@ def main() -> int:
     parser.add_argument("--random", type=int, metavar="N", help="try N random mutants by operator")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--turn", type=int, metavar="N", help="try mutants of one room, and take N as the seed")
+    parser.add_argument("--seconds", type=float, default=MOST_S, help="how long tests may take for a mutant")
     parser.add_argument("--least", type=float, default=WANTED_SHARE, help="the part of a room's mutants to be killed")
     given = parser.parse_args()
     os.chdir(ROOT)
@@ -443,8 +445,8 @@ def main() -> int:
         if given.random is None:
             return try_named(given.names)
         if given.turn is not None:
-            return try_random(given.random, given.turn, [room_at(given.turn)], given.least)
-        return try_random(given.random, given.seed, given.names, given.least)
+            return try_random(given.random, given.turn, [room_at(given.turn)], given.least, given.seconds)
+        return try_random(given.random, given.seed, given.names, given.least, given.seconds)
 
 
 if __name__ == "__main__":

@@ -74,11 +74,11 @@ def _find(review: TransactionReview, transaction_id: str) -> Transaction:
     raise BadRequest(f"no half message has the UNIQ_KEY or message id {transaction_id[:80]}", code="no-transaction")
 
 
-def _log_offset(transaction_id: str) -> int:
+def _log_offset(transaction_id: str) -> int | None:
     try:
         return decode_message_id(transaction_id)[1]
     except BadRequest:
-        return -1
+        return None
 
 
 def _require_open(transaction: Transaction, transaction_id: str, *, commit: bool) -> None:

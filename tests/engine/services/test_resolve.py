@@ -135,6 +135,7 @@ def test_a_transaction_is_found_by_its_halfs_message_id(tmp_path: Path) -> None:
     ("words", "code", "text"),
     [
         (("B", "--commit", "--yes"), 2, "no half message has the UNIQ_KEY or message id B"),
+        (("B" * 80 + "C", "--commit", "--yes"), 2, f"UNIQ_KEY or message id {'B' * 80};"),
         (("A", "--yes"), 2, "give one of --commit and --rollback"),
         (("A", "--commit", "--rollback", "--yes"), 2, "--commit and --rollback do not go together"),
         (("A", "--commit"), 2, "give --yes"),

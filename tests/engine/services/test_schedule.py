@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -213,6 +214,50 @@ def test_an_offset_outside_its_queue_is_moved_into_it(tmp_path: Path) -> None:
         delivery.store.catch_up()
         write_delay_offsets(delivery.store.layout, Filesystem(), {1: 99}, None)
         assert ScheduleMessageService(delivery.store, delivery.clock).offsets == {1: 1}
+
+
+@pytest.mark.parametrize(
+    ("began", "saved_at", "done"),
+    [
+        (1001, 1, []),
+        (1000, 1, ["deliver"]),
+        (2000, -8000, ["persist"]),
+        (2000, -7999, []),
+        (1000, -8000, ["deliver", "persist"]),
+    ],
+)
+def test_delays_are_delivered_after_a_second_and_saved_every_ten(began: int, saved_at: int, done: list[str]) -> None:
+    calls: list[str] = []
+    service: Any = SimpleNamespace(
+        _clock=lambda: 2000, _began=began, _saved_at=saved_at,
+        deliver=lambda: calls.append("deliver"), persist=lambda: calls.append("persist"),
+    )  # fmt: skip
+    ScheduleMessageService.work(service)
+    assert calls == done
+
+
+def test_the_number_of_messages_that_were_delivered_is_given(tmp_path: Path) -> None:
+    with Delivery(tmp_path / "s") as delivery:
+        for key, level in (("A", 1), ("B", 1), ("C", 2)):
+            delivery.builder.delay(key, level=level)
+        delivery.store.catch_up()
+        counts = []
+        for step_ms in (999, 1, 3999, 1):
+            delivery.clock.now_ms += step_ms
+            counts.append(delivery.service.deliver())
+        assert counts == [0, 2, 0, 1]
+
+
+@pytest.mark.leaves_damage
+def test_a_unit_without_its_record_is_passed_over(tmp_path: Path) -> None:
+    with Delivery(tmp_path / "s") as delivery:
+        lost = delivery.builder.delay("A")
+        delivery.builder.delay("B")
+        delivery.store.catch_up()
+        with (tmp_path / f"s/commitlog/{0:020d}").open("r+b") as segment:
+            segment.seek(lost)
+            segment.write(bytes(8))
+        assert delivery.after(1) == ["B"]
 
 
 def test_the_thread_delivers_and_saves_at_its_stop(tmp_path: Path) -> None:

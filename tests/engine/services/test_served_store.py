@@ -280,6 +280,28 @@ def test_puts_and_gets_are_counted_with_their_topics_and_groups(tmp_path: Path) 
         assert counts["BROKER_PUT_NUMS", "DefaultCluster"] == 9
 
 
+def test_a_group_is_behind_by_the_bytes_after_its_last_message_and_by_its_age(tmp_path: Path) -> None:
+    clock = Clock()
+    with served(tmp_path / "store", clock=clock) as store:
+        sizes = []
+        for number in range(3):
+            sizes.append(store.put(text_message(number)).size)
+            clock.now_ms += 1000
+        store.catch_up()
+        fallen = []
+        for count in (1, 2, 3):
+            store.get("T", 0, 0, count, group="G")
+            counts = {(name, key): value for (name, key), value in store.broker_statistics._moments.items()}
+            fallen.append((counts["GROUP_GET_FALL_SIZE", "0@T@G"], counts["GROUP_GET_FALL_TIME", "0@T@G"]))
+        assert fallen == [(sizes[1] + sizes[2], 3000), (sizes[2], 2000), (0, 0)]
+
+
+def test_a_record_that_is_put_again_is_counted(tmp_path: Path) -> None:
+    with served(tmp_path / "store") as store:
+        assert store.put_replayed(text_message(1)).is_ok
+        assert dict(store.statistics.topic_messages) == {"T": 1}
+
+
 def test_the_runtime_report_has_the_brokers_names(tmp_path: Path) -> None:
     clock = Clock()
     with served(tmp_path / "store", *ALL, clock=clock) as store:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from store import Message, StoredMessage, open_store
 from store.broker_line import broker_line
-from store.engine.services.transaction_check import CheckReport
+from store.engine.services.transaction_check import CheckReport, CheckRules
+from store.engine.services.transaction_messages import CHECK_IMMUNITY
 from store.engine.services.transaction_service import TransactionalMessageService
 from store.engine.services.transactions import review_transactions
 from store.errors import BadRequest
@@ -145,6 +148,28 @@ def test_5_3_takes_a_late_end_of_an_immune_half_only_as_an_answer(tmp_path: Path
         with pytest.raises(BadRequest, match="immunity is over"):
             made.service.commit(half, "PG")
         assert made.service.commit(half, "PG", is_answer=True).is_ok
+
+
+@pytest.mark.parametrize(
+    ("immunity", "age_ms", "is_refused"),
+    [
+        (None, 99_999, False),
+        ("10", 10_000, False),
+        ("10", 10_001, True),
+        ("5", 6000, False),
+        ("5", 6001, True),
+        ("x", 6000, False),
+        ("x", 6001, True),
+    ],
+)
+def test_an_end_is_refused_behind_the_longer_of_immunity_and_timeout(
+    immunity: str | None, age_ms: int, is_refused: bool
+) -> None:
+    service: Any = SimpleNamespace(_clock=lambda: 100_000, _rules=CheckRules())
+    properties = {} if immunity is None else {CHECK_IMMUNITY: immunity}
+    half: Any = SimpleNamespace(properties=properties, born_timestamp_ms=100_000 - age_ms, log_offset=5)
+    with pytest.raises(BadRequest, match="immunity is over") if is_refused else nullcontext():
+        TransactionalMessageService._refuse_late_end(service, half)
 
 
 # The check pass.
