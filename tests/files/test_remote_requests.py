@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from tests.cli.running import rmqctl
 from tests.support.golden import golden
 from tests.support.s3 import s3_bucket
 from tests.support.stores import SMALL
-from tests.support.throttling import Proxy, proxy_before
+from tests.support.throttling import Proxy, proxy_before_the_bucket
 
 
 @pytest.fixture
@@ -27,8 +26,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     monkeypatch.setattr(RemoteRequests, "wait", lambda self, seconds: None)
     with s3_bucket("brokers") as files:
         copy_files(str(golden("normal").store), "brokers/normal", destination_filesystem=files)
-        with proxy_before(os.environ["AWS_ENDPOINT_URL"]) as found:
-            monkeypatch.setenv("AWS_ENDPOINT_URL", found.url)
+        with proxy_before_the_bucket() as found:
             yield found
 
 
@@ -64,8 +62,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     with s3_bucket("large") as files:
         copy_files(str(root), "large/whole", destination_filesystem=files)
         copy_files(str(root / "commitlog"), "large/bare/commitlog", destination_filesystem=files)
-        with proxy_before(os.environ["AWS_ENDPOINT_URL"]) as found, pytest.MonkeyPatch.context() as changed:
-            changed.setenv("AWS_ENDPOINT_URL", found.url)
+        with proxy_before_the_bucket() as found:
             yield found
 
 

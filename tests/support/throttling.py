@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import http.client
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.parse import urlsplit
+
+import pytest
 
 BODIES = {
     403: b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>",
@@ -37,9 +40,9 @@ class Proxy:
 
 
 @contextmanager
-def proxy_before(url: str) -> Iterator[Proxy]:
-    """A proxy before the store at `url`, for the block."""
-    host = urlsplit(url).netloc
+def proxy_before_the_bucket() -> Iterator[Proxy]:
+    """A proxy before the object store that the environment leads to; inside of the block it leads to the proxy."""
+    host = urlsplit(os.environ["AWS_ENDPOINT_URL"]).netloc
     proxy = Proxy("")
 
     class Handler(BaseHTTPRequestHandler):
@@ -83,7 +86,10 @@ def proxy_before(url: str) -> Iterator[Proxy]:
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield proxy
+        # A context ends before that of the bucket, as fixtures' own changes of the environment do not.
+        with pytest.MonkeyPatch.context() as changed:
+            changed.setenv("AWS_ENDPOINT_URL", proxy.url)
+            yield proxy
     finally:
         server.shutdown()
         thread.join()
