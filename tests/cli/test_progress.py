@@ -11,6 +11,7 @@ from rmqctl import progress
 from rmqctl.progress import APPEARS_AFTER_S, Progress
 from tests.cli.running import Text, rmqctl
 from tests.support.golden import copy_store, golden
+from tests.support.times import set_time
 
 
 def test_the_bar_appears_after_half_a_second_without_a_report() -> None:
@@ -45,7 +46,7 @@ def test_rate_and_time_to_go_are_of_the_whole_work(
     passed: int, done: int, total: int | None, unit: str, rate: str, remaining: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    set_time(monkeypatch, progress, monotonic=lambda: now[0])
     bar = Progress("searching", total, unit, None)
     bar.update(done)
     now[0] += passed

@@ -28,6 +28,7 @@ from store.files.filesystem import Filesystem
 from tests.support.fake_master import FakeMaster, Frame, Script, honest, log_of
 from tests.support.stores import SMALL, make_store, text_message
 from tests.support.threads import eventually
+from tests.support.times import set_time
 
 SIZE = SMALL["mappedFileSizeCommitLog"]
 
@@ -334,7 +335,7 @@ def test_no_record_is_waited_for_that_cannot_come(
 
 def test_a_link_that_was_lost_is_made_again_after_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(store_receive.time, "sleep", slept.append)
+    set_time(monkeypatch, store_receive, sleep=slept.append)
 
     def connect(address: Address, stall_s: float) -> MasterLink:
         raise LinkLost("no master")

@@ -38,6 +38,7 @@ from store.formats.message import encode_blank
 from store.structures.commitlog.put_result import PutStatus
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.logs import record
+from tests.support.times import set_time
 
 SIZE = len(record())
 SEGMENT = 4096
@@ -135,7 +136,7 @@ class Copy:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr(receive.time, "monotonic", lambda: now[0])
+    set_time(monkeypatch, receive, monotonic=lambda: now[0])
     return now
 
 
@@ -309,7 +310,7 @@ def test_a_copy_that_is_stopped_ends_each_link() -> None:
 def test_a_link_is_tried_again_after_its_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     paused: list[float] = []
     lost: list[StoreError] = []
-    monkeypatch.setattr(receive.time, "sleep", paused.append)
+    set_time(monkeypatch, receive, sleep=paused.append)
 
     def connect(address: Address, stall_s: float) -> Any:
         assert stall_s == 20.0
@@ -662,7 +663,7 @@ def test_so_many_slaves_have_the_log_up_to_an_offset(next_offset: int, count: in
 def test_a_stop_waits_for_each_connection_no_longer_than_its_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     now = [100.0]
-    monkeypatch.setattr(listener.time, "monotonic", lambda: now[0])
+    set_time(monkeypatch, listener, monotonic=lambda: now[0])
 
     def join(timeout: float) -> None:
         waits.append(timeout)

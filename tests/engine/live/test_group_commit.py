@@ -23,6 +23,7 @@ from store.kernels.commit_groups import NOT_DURABLE, CommitGroups
 from tests.support.devices import HungDevice
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.threads import end_threads, eventually, run_in_threads
+from tests.support.times import set_time
 
 SIZE = 1 << 16
 PATIENT_MS = 60_000
@@ -391,7 +392,7 @@ def test_the_service_looks_every_ten_milliseconds_and_gathers_as_long_at_the_end
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     service, slept = GroupCommitService(ScriptedQueue(True), Checkpoint()), list[float]()  # type: ignore[arg-type]
-    monkeypatch.setattr(group_commit.time, "sleep", slept.append)
+    set_time(monkeypatch, group_commit, sleep=slept.append)
     service.last_work()
     assert (group_commit.GROUP_INTERVAL_MS, slept) == (10, [0.01])
 

@@ -23,6 +23,7 @@ from store.engine.live.services import StoreServices
 from store.errors import StoreIOError
 from tests.support.devices import FullDisk
 from tests.support.stores import SMALL
+from tests.support.times import set_time
 
 
 def test_the_disk_is_looked_at_every_ten_seconds() -> None:
@@ -319,7 +320,7 @@ def test_a_queue_is_tried_again_after_its_pause() -> None:
 
 
 def test_milliseconds_are_millions_of_nanoseconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service.time, "monotonic_ns", lambda: 5_000_000_000_000)
+    set_time(monkeypatch, service, monotonic_ns=lambda: 5_000_000_000_000)
     assert service.monotonic_ms() == 5_000_000
 
 

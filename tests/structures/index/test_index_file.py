@@ -25,6 +25,7 @@ from store.structures.index.keys import Keys
 from tests.support.bad_sectors import BadSectors
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.small_log import SMALL_CONFIG, START_MS, SmallLog, SmallSegment, open_index
+from tests.support.times import set_time
 
 SLOTS, CAPACITY = SMALL_CONFIG.max_hash_slot_num, SMALL_CONFIG.max_index_num
 SIZE = entry_position(SLOTS, CAPACITY)
@@ -243,7 +244,7 @@ def test_a_full_file_is_flushed_again_while_too_many_files_are_open(
         return name == "fdatasync" and len(asked) <= failures
 
     log, full = SmallLog(), list[int]()
-    monkeypatch.setattr(index_service.time, "sleep", paused.append)
+    set_time(monkeypatch, index_service, sleep=paused.append)
     index = index_with(tmp_path, FaultyFilesystem(errno_code=code, when=fails), on_full=full.append)
     log.put_many(12, keys="k")
     log.dispatch_to(index)

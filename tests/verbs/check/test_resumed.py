@@ -15,6 +15,7 @@ from store.structures.findings import CHECKPOINT_AHEAD, QUEUE_GAP, STALE_TAIL, T
 from store.verbs.check import check as module
 from store.verbs.check.check import CheckOptions, Progress, check_files
 from tests.support.golden import copy_store, golden
+from tests.support.times import set_time
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def in_runs_of(files: StoreReader, count: int, monkeypatch: pytest.MonkeyPatch) 
     found: set[Finding] = set()
     from_offset: int | None = 0
     while from_offset is not None:
-        monkeypatch.setattr(module.time, "monotonic", itertools.count().__next__)
+        set_time(monkeypatch, module, monotonic=itertools.count().__next__)
         progress = Progress()
         options = CheckOptions(max_seconds=count + 1, from_offset=from_offset, threads=1)
         found.update(check_files(files, options, progress))
@@ -80,7 +81,7 @@ def nothing(_: StoreReader) -> str:
 def test_a_segment_is_begun_before_the_deadline_alone(
     count: int, store: StoreReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.time, "monotonic", itertools.count().__next__)
+    set_time(monkeypatch, module, monotonic=itertools.count().__next__)
     progress, told = Progress(), list[tuple[int, int]]()
     options = CheckOptions(max_seconds=count + 1, threads=1)
     list(check_files(store, options, progress, lambda one: told.append((one.bytes_done, one.bytes_in_all))))
