@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from store.change.actions import Action, replace_files
@@ -50,16 +49,9 @@ def publish_actions(root: Path, staging: Path, scope: RebuildScope, fs: Filesyst
 
 
 def staged_files(staging: Path, fs: Filesystem) -> list[Path]:
-    """The files of a staging folder, sorted."""
-    return sorted(_files_below(staging, fs))
-
-
-def _files_below(folder: Path, fs: Filesystem) -> Iterator[Path]:
-    for entry in fs.list_folder(folder):
-        if entry.is_folder:
-            yield from _files_below(entry.path, fs)
-        else:
-            yield entry.path
+    """The files of a staging folder."""
+    entries = fs.list_below(str(staging.parent), staging.name)
+    return [staging.parent / entry.path for entry in entries if not entry.is_folder]
 
 
 def _old_files(layout: StoreLayout, scope: RebuildScope, fs: Filesystem) -> list[Path]:
