@@ -17,7 +17,7 @@ import pytest
 from store import BadRequest, Message, ServedStore, StoreClosed, open_store
 from store.engine.ha import Limits
 from store.engine.serving import ControlServer, StoreClient
-from store.engine.serving.frames import Frame, receive_frame, send_frame
+from store.engine.serving.frames import SIZES, Frame, receive_frame, send_frame
 from store.engine.serving.place import connect_to, socket_path
 from store.formats.host import Host
 from store.reading.filter import TagExpression, compile_sql
@@ -332,18 +332,20 @@ def test_a_client_that_was_quiet_for_too_long_connects_again(root: Path) -> None
 
 
 def test_a_frame_that_trickles_in_ends_its_connection(root: Path) -> None:
-    with serving(root, limits=Limits(idle_s=0.4)) as (_, server):
+    with serving(root, limits=Limits(idle_s=0.4)) as (opened, server):
         hostile = connect_to(socket_path(root))
         assert hostile is not None
 
         def is_ended() -> bool:
             with contextlib.suppress(OSError):
-                hostile.send(b"\0")
+                hostile.send(b" ")
             return server.connection_count == 0
 
         with hostile:
+            hostile.send(SIZES.pack(1 << 16, 0))
             assert eventually(lambda: server.connection_count == 1)
             assert eventually(is_ended)
+        assert opened.listeners[0].state().ended == {"idle": 1}
 
 
 def test_a_client_is_told_that_the_owner_works_for_others(root: Path) -> None:
