@@ -13,15 +13,16 @@ One walk over the log finds them all: the bytes REAL_TOPIC are searched, and onl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from store.errors import DamagedRecord
+from store.formats.derived import is_pre_blank, units_of
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMessage, decode_record
 from store.formats.properties import NAME_VALUE_SEPARATOR, REAL_TOPIC
-from store.formats.queue_unit import UNIT, UNIT_SIZE, QueueUnit
+from store.formats.queue_unit import UNIT_SIZE, QueueUnit, decode_unit
 from store.formats.run import Run
 from store.formats.sets import distinct
 
@@ -68,13 +69,23 @@ def queue_records(
     at, stop = max(first, queue.min_offset), queue.max_offset
     while at < stop:
         # A file's units at once, as each read looks at every page up to the file's end.
-        data = bytes((queue.read_range(at) or b"")[: (stop - at) * UNIT_SIZE])
-        found = [QueueUnit._make(fields) for fields in UNIT.iter_unpack(data)]
-        units: Sequence[QueueUnit | None] = found or [queue.unit(at)]
-        for queue_offset, unit in enumerate(units, at):
-            if unit is not None and unit.is_written and not unit.is_pre_blank:
-                yield queue_offset, unit, read_unit(log, unit)
-        at += len(units)
+        data = bytes((queue.read_range(at) or b"")[: (stop - at) * UNIT_SIZE]) or _one_unit(queue, at)
+        for number, unit in _units_with_records(data):
+            yield at + number, unit, read_unit(log, unit)
+        at += len(data) // UNIT_SIZE or 1
+
+
+def _one_unit(queue: ConsumeQueue, at: int) -> bytes:
+    unit = queue.unit(at)
+    return unit.encode() if unit is not None else b""
+
+
+def _units_with_records(data: bytes) -> Iterator[tuple[int, QueueUnit]]:
+    """Numbers and units of those that name a record; a file may be zeros for the most part."""
+    units = units_of(data)
+    names_one = (units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units)
+    for number in np.flatnonzero(names_one).tolist():
+        yield number, decode_unit(data, number * UNIT_SIZE)
 
 
 def read_unit(log: CommitLog, unit: QueueUnit) -> StoredMessage | None:
