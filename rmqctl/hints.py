@@ -33,7 +33,9 @@ HINTS = {
     "entry-outside": "`rmqctl check` says whether a segment is missing; where none is, `rmqctl rebuild --index` builds "
     "the index anew from the log",
     "unreadable-page": "`rmqctl check` lists what can't be read and the commands that mend it",
-    "rocksdb-damaged": "`rmqctl rebuild --queues` builds all queues anew from the log",
+    "rocksdb-damaged": "`rmqctl rebuild --queues` builds all queues anew from the log, "
+    "`rmqctl rebuild message-database` index, timers and half messages",
+    "no-index-database": "without --database the index files and the log are asked",
     "no-tags-in-index": "`rmqctl get TOPIC --tags TAGS` selects by tags",
     "rocksdb-queues": "start the store's broker for it, or `rmqctl salvage --to NEWSTORE` makes a store with "
     "queue files; `rmqctl rebuild` makes a new RocksDB",

@@ -27,6 +27,7 @@ class KeyQuery(NamedTuple):
     since_ms: int
     until_ms: int
     by_tags: bool = False
+    in_database: bool = False
     verify: bool = True
     only_sound: bool = False
     outer: bool = False
@@ -47,8 +48,16 @@ def store_times(session: Session, since: str | None, until: str | None) -> tuple
 
 def find_by_key(session: Session, asked: KeyQuery, opened: ReadableStore) -> tuple[list[StoredMessage], QueryResult]:
     """Give the messages, newest first, and the index's answer; warn of damage, and of a missing topic."""
-    span = asked.since_ms, asked.until_ms
-    answer = opened.query(asked.topic, asked.key, asked.max_count, *span, verify=asked.verify, by_tags=asked.by_tags)
+    answer = opened.query(
+        asked.topic,
+        asked.key,
+        asked.max_count,
+        asked.since_ms,
+        asked.until_ms,
+        verify=asked.verify,
+        by_tags=asked.by_tags,
+        in_database=asked.in_database,
+    )
     records = [record for record in answer.messages if record.is_crc_right or not asked.only_sound]
     found = (
         records if asked.outer or asked.by_tags else [one for record in records for one in _inside(record, asked.key)]

@@ -21,9 +21,10 @@ EXAMPLES = (
     "rmqctl --store /data/store index-query OrderTopic order-4711",
     "rmqctl --store /data/store --format json index-query OrderTopic order-4711 --since -3d --limit 5",
     "rmqctl --store /data/store index-query OrderTopic paid --tags",
+    "rmqctl --store /data/store index-query OrderTopic order-4711 --database",
 )
 EXIT_CODES = {1: "Nothing was found, or something of what was found is damaged."}
-FILES = ("index", "commitlog", "checkpoint", "abort")
+FILES = ("index", "rocksdbstore", "commitlog", "checkpoint", "abort")
 SEE_ALSO = ("get", "rebuild")
 
 
@@ -32,6 +33,9 @@ def run(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic.", autocompletion=complete_topic)],
     key: Annotated[str, typer.Argument(metavar="KEY", help="One of the message's keys, or its unique key.")],
     by_tags: Annotated[bool, typer.Option("--tags", help="KEY is the tags of the messages (5.4 and later).")] = False,
+    in_database: Annotated[
+        bool, typer.Option("--database", help="Ask the index in rocksdbstore/ (5.4 and later), not the index files.")
+    ] = False,
     since: Annotated[
         str | None, typer.Option("--since", "--begin", metavar="TIME", help="Stored at this time or later.")
     ] = None,
@@ -54,11 +58,23 @@ def run(
     Every hit is compared with the record itself, because the index holds hashes only; --unverified leaves that out,
     as a broker does. A record of several messages (5.x) gives those of its messages that have the key, or all where
     only the record has it; --outer gives the record. The index holds no keys of messages inside: `find` looks there.
+    --database gives what a broker finds in its message database: the oldest hours first, and nothing of a message that
+    has no unique key, or that the database had not yet when its broker was killed. Without it, keys that are in no
+    index file are read from the log.
+
     Exit code 1 when nothing was found, or something of it is damaged.
     """
     session: Session = ctx.obj
     asked = KeyQuery(
-        topic, key, max_count, *store_times(session, since, until), by_tags, not unverified, only_sound, outer
+        topic,
+        key,
+        max_count,
+        *store_times(session, since, until),
+        by_tags,
+        in_database,
+        not unverified,
+        only_sound,
+        outer,
     )
     found, answer = find_by_key(session, asked, session.store.find_served() or session.store.open_for_reading())
     rows = MessageRows(body, session.format, stored=stored_body, warn=session.warn)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from store.broker_line import BrokerLine
 from store.config import StoreConfig
@@ -31,6 +31,7 @@ from store.reading.stores import END_OF_TIME_MS, ReadableStore
 from store.structures.commitlog.commit_log import CommitLog
 from store.structures.consumequeue.queue_set import QueueState
 from store.structures.get_result import GetResult, GetStatus, MessageFilter
+from store.structures.index.index_service import QueryOffsets
 
 if TYPE_CHECKING:
     from store.structures.compaction.get import CompactedQueue, CompactedQueues
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from store.structures.timer.review import TimerReview
 
 QUERY_ROUNDS = 3
+_Ask = Callable[[str, str, int, int, int], QueryOffsets]
+"""Topic, key, most hits, first and last store time; the log offsets."""
 
 
 @dataclass(slots=True)
@@ -149,10 +152,13 @@ class MessageStore(ReadableStore):
         *,
         verify: bool = True,
         by_tags: bool = False,
+        in_database: bool = False,
     ) -> QueryResult:
         """Messages by key, as DefaultMessageStore.queryMessage finds them; `verify` drops hash collisions.
 
-        With `by_tags` the key is the tags of the messages; BadRequest for a store of a broker before 5.4.
+        With `by_tags` the key is the tags of the messages; BadRequest for a store of a broker before 5.4. With
+        `in_database` the index in the message database is asked instead of the index files; it may lack what a killed
+        broker had not flushed. BadRequest for a store without such a database.
 
         >>> import tempfile
         >>> from store import Message, open_store
@@ -163,14 +169,16 @@ class MessageStore(ReadableStore):
         [b'hello']
         """
         self._require_open()
-        result = QueryResult()
-        last_ms = end_ms
         with self._current.reading() as opened:
             if by_tags and not opened.line.indexes_tags:
                 raise BadRequest(f"a {opened.line} broker has no tags in its index", code="no-tags-in-index")
-            name = f"{TAGS_TYPE}#{key}" if by_tags else key
+            if in_database:
+                ask, name = _index_in_database(opened, by_tags=by_tags), key
+            else:
+                ask, name = opened.index.query, f"{TAGS_TYPE}#{key}" if by_tags else key
+            result, last_ms = QueryResult(), end_ms
             for _ in range(QUERY_ROUNDS):
-                found = opened.index.query(topic, name, max_count, begin_ms, last_ms)
+                found = ask(topic, name, max_count, begin_ms, last_ms)
                 result.index_files = [path.name for path in found.files]
                 if not found.log_offsets:
                     break
@@ -309,6 +317,19 @@ def _at_hit(log: CommitLog, log_offset: int) -> StoredMessage | None:
         return _lookup(log, log_offset)
     except DamagedRecord:
         return None
+
+
+def _index_in_database(opened: OpenedStore, *, by_tags: bool) -> _Ask:
+    """Ask the index in a database of the store."""
+    room = next(opened.rooms_with("query", "query"), None)
+    if room is None:
+        raise BadRequest("the store has no database with an index", file=opened.layout.root, code="no-index-database")
+
+    def query(topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryOffsets:
+        span_ms = begin_ms, end_ms
+        return cast(QueryOffsets, room.query(opened.layout, opened.fs, topic, key, max_count, span_ms, by_tags))
+
+    return query
 
 
 def _damage_of_hits(log: CommitLog, log_offsets: list[int]) -> list[DamagedRecord]:

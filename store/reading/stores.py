@@ -53,8 +53,12 @@ class ReadableStore(Protocol):
         *,
         verify: bool = True,
         by_tags: bool = False,
+        in_database: bool = False,
     ) -> QueryResult:
-        """Messages by key, or by tags (5.4 and later), as DefaultMessageStore.queryMessage finds them."""
+        """Messages by key, or by tags (5.4 and later), as DefaultMessageStore.queryMessage finds them.
+
+        in_database  ask the message database (5.4 and later) instead of the index files
+        """
 
     @abstractmethod
     def topics(self) -> list[str]:

@@ -161,7 +161,7 @@ class _Look:
     def __init__(
         self, layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem, structures: list[Present]
     ) -> None:
-        self.layout, self.fs = layout, fs
+        self.layout, self.fs, self.settings = layout, fs, settings
         self.reader = StoreReader(str(layout.root), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
         self.failures: list[Problem] = []
         self.info = StoreInfo(layout, LINE_4_9, [], structures, {})
@@ -199,7 +199,8 @@ class _Look:
 
     def _behind_problems(self, info: StoreInfo) -> Iterator[Problem]:
         """Yield the problems of derived files; a backup has none of them."""
-        found = _behind_problems(info)
+        has_index = StoreConfig().with_settings({**info.inferred, **self.settings}).writes_index_files
+        found = _behind_problems(info, has_index=has_index)
         return (one for one in found if one.code == "no-log") if self.reader.holds_log_alone else found
 
     @contextlib.contextmanager
@@ -333,7 +334,7 @@ def _state_problems(info: StoreInfo) -> Iterator[Problem]:
         yield Problem("not shut down", "the abort marker is there and nobody holds the lock", code="not-shut-down")
 
 
-def _behind_problems(info: StoreInfo) -> Iterator[Problem]:
+def _behind_problems(info: StoreInfo, *, has_index: bool) -> Iterator[Problem]:
     """Parts that are missing or do not reach the log's end; of a live store they are on their way."""
     log, is_live = info.log, info.holder is not None
     has_records = log.first_ms >= 0 or log.last_ms >= 0
@@ -349,7 +350,7 @@ def _behind_problems(info: StoreInfo) -> Iterator[Problem]:
     elif info.queues_built_to > log.end:
         detail = f"a queue reaches {info.queues_built_to}, the log ends at {log.end}"
         yield Problem("queues ahead", detail, code="queues-ahead")
-    if not is_live and has_records and not info.index.file_count:
+    if has_index and not is_live and has_records and not info.index.file_count:
         yield Problem("no index", "there is no index file; nothing can be found by key", code="no-index")
     if info.checkpoint_ms < 0:
         yield Problem("no checkpoint", "a recovery would walk the whole log", code="no-checkpoint")

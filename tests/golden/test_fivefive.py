@@ -69,6 +69,8 @@ def test_a_store_of_5_5_is_one(name: str) -> None:
 def test_a_sound_or_killed_store_has_no_finding(name: str) -> None:
     pytest.importorskip("rocksdict")
     assert list(check(fivefive(name) / "store")) == []
+    run = rmqctl("-f", "json", "info", store=fivefive(name) / "store")
+    assert [one["what"] for one in run.json["problems"] if one["what"] != "not shut down"] == []
 
 
 @pytest.mark.parametrize("name", ["plain", "combine"])
@@ -232,6 +234,21 @@ def test_messages_are_found_by_key_and_tags_as_the_broker_finds_them(name: str) 
             # A key that is twice in a record has two entries in a file, and one in the database.
             assert (key, sorted({one.log_offset for one in found})) == (key, sorted(line["res"]))
     assert len(asked) > 10
+
+
+@pytest.mark.parametrize("name", ["index", "index-only"])
+def test_the_index_in_the_database_answers_as_the_broker_does(name: str) -> None:
+    pytest.importorskip("rocksdict")
+    lines = [line for line in lines_of(fivefive(name) / "write.jsonl", "queryOffset") if line["res"] is not None]
+    with open_store(fivefive(name) / "store") as store:
+        for line in lines:
+            topic, key, kind = line["queryOffset"]
+            found = store.query(topic, key, by_tags=kind == "T", in_database=True)
+            places = [message.log_offset for message in found.messages]
+            wanted = line["res"], line["lastUpdateTime"], line["lastUpdatePhy"]
+            reached = found.last_update_timestamp_ms, found.last_update_log_offset
+            assert (places, *(reached if places else wanted[1:])) == wanted, key
+    assert len(lines) == 14
 
 
 def test_a_line_without_tags_in_its_index_refuses_to_look_for_them() -> None:

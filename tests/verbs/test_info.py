@@ -125,6 +125,16 @@ def test_what_is_missing_is_named(tmp_path: Path, damage: Callable[[Path], None]
     assert found <= problems(root)
 
 
+@pytest.mark.parametrize(("setting", "found"), [({}, {"no index"}), ({"messageIndexEnable": "false"}, set())])
+def test_an_index_that_no_broker_writes_is_not_missed(
+    setting: dict[str, object], found: set[str], tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store", 5)
+    shutil.rmtree(root / "index")
+    info = look_at_store(make_layout(root, {}), setting, Filesystem())
+    assert {one.what for one in info.problems} == found
+
+
 def test_queues_that_are_behind_the_log_are_named(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 10, queues=1)
     queue = root / "consumequeue/T/0/00000000000000000000"

@@ -139,10 +139,12 @@ class StoreClient(LiveStore):
         *,
         verify: bool = True,
         by_tags: bool = False,
+        in_database: bool = False,
     ) -> QueryResult:
         """Messages by key, as MessageStore.query finds them."""
         head = {"call": "query", "topic": topic, "key": key, "max_count": max_count, "begin_ms": begin_ms}
-        answer = self._call({**head, "end_ms": end_ms, "verify": verify, "by_tags": by_tags})
+        head |= {"end_ms": end_ms, "verify": verify, "by_tags": by_tags, "in_database": in_database}
+        answer = self._call(head)
         found = answer.head
         names = ("index_files", "last_update_timestamp_ms", "last_update_log_offset")
         return QueryResult(_records(answer), **{name: found[name] for name in names}, damaged=_damaged(answer))

@@ -17,6 +17,7 @@ from store.files.rocksdb_copy import damage_of, open_copy
 from store.layout import StoreLayout
 from store.structures.messagedb.keys import (
     FAMILIES,
+    HOUR_MS,
     INDEX,
     NAMES,
     TIMER,
@@ -28,6 +29,8 @@ from store.structures.messagedb.keys import (
     decode_index,
     decode_long,
     decode_timer,
+    encode_long,
+    hour_of,
 )
 
 FOLDER = "rocksdbstore"
@@ -55,6 +58,29 @@ class MessageDatabase:
     def index(self) -> Iterator[IndexEntry | bytes]:
         """The index in the order of its keys; the key alone of an entry that no broker can read."""
         return self._entries(INDEX, decode_index)
+
+    def index_places(self, prefix: bytes, first_ms: int, last_ms: int) -> Iterator[int]:
+        """Log offsets under `prefix`, stored in this time: hour by hour, within an hour by unique key."""
+        with damage_of(self._folder, CONTENT):
+            for hour in self._hours(first_ms, last_ms):
+                for key, value in self._families[INDEX].items(from_key=hour + prefix):
+                    if not key.startswith(hour + prefix):
+                        break
+                    entry = decode_index(key, value)
+                    if entry is not None and first_ms <= entry.store_timestamp_ms <= last_ms:
+                        yield entry.log_offset
+
+    def _hours(self, first_ms: int, last_ms: int) -> Iterator[bytes]:
+        """The hours that entries begin with; one seek each."""
+        at = max(HOUR_MS, hour_of(first_ms))
+        while at <= last_ms:
+            key = next(self._families[INDEX].keys(from_key=encode_long(at)), None)
+            if key is None or key in NAMES[INDEX]:
+                return
+            at = int.from_bytes(key[:8], "big")
+            if at <= last_ms and not at % HOUR_MS:
+                yield key[:8]
+            at += 1
 
     def timers(self) -> Iterator[TimerEntry | bytes]:
         """The timers in the order of their delivery."""

@@ -98,6 +98,11 @@ def index_entries(
     ]
 
 
+def index_prefix(topic: str, kind: str, text: str) -> bytes:
+    """Give the part behind the hour that all keys of a text begin with."""
+    return _MARK.join(("", topic, kind, text, "")).encode()
+
+
 def hour_of(store_timestamp_ms: int) -> int:
     """The time without its rest of an hour; a negative one as it is."""
     return store_timestamp_ms - store_timestamp_ms % HOUR_MS if store_timestamp_ms >= 0 else store_timestamp_ms
