@@ -53,5 +53,9 @@ from store.verbs.recover.outcome import SimulatedStart as SimulatedStart
 from store.verbs.recover.plan import plan_recovery as plan_recovery
 from store.verbs.recover.simulate import simulate as simulate
 from store.verbs.recover.truncate import plan_truncation as plan_truncation
+from store.verbs.salvage.grade import Grade as Grade
+from store.verbs.salvage.grade import SalvagedRun as SalvagedRun
+from store.verbs.salvage.salvage import SalvageReport as SalvageReport
+from store.verbs.salvage.salvage import salvage as salvage
 
 __version__: str

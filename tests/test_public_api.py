@@ -33,7 +33,7 @@ def package_of(stub: Path) -> str:
 
 def test_what_a_program_needs_of_a_store_is_public() -> None:
     wanted = """Message Host StoredMessage open_store MessageStore WritableStore ServedStore check CheckOptions
-        find simulate export_arrow staged_store plan_recovery plan_rebuild plan_truncation plan_cleaning
+        find simulate salvage export_arrow staged_store plan_recovery plan_rebuild plan_truncation plan_cleaning
         plan_checkpoint plan_delay_offsets
         plan_resolve plan_timer_rebuild Change errors StoreError __version__"""
     assert set(wanted.split()) <= set(store.__all__)
@@ -92,7 +92,17 @@ def test_the_examples_of_the_public_modules_run(module: str, tmp_path: Path, mon
     assert failed == 0
 
 
-VERBS = ["open_store", "check", "find", "simulate", "plan_recovery", "plan_rebuild", "plan_truncation", "plan_cleaning"]
+VERBS = [
+    "open_store",
+    "check",
+    "find",
+    "simulate",
+    "salvage",
+    "plan_recovery",
+    "plan_rebuild",
+    "plan_truncation",
+    "plan_cleaning",
+]
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -193,7 +203,7 @@ def test_the_signature_of_a_plan_shows_that_it_takes_a_path() -> None:
     assert "str | pathlib" in str(inspect.signature(store.plan_recovery).parameters["opened"])
 
 
-@pytest.mark.parametrize("name", ["open_store", "find", "staged_store", "export_arrow"])
+@pytest.mark.parametrize("name", ["open_store", "find", "salvage", "staged_store", "export_arrow"])
 def test_a_public_function_names_each_of_its_parameters(name: str) -> None:
     kinds = {parameter.kind for parameter in inspect.signature(OBJECTS[name]).parameters.values()}
     assert kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -21,12 +21,8 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from rmqctl.progress import Progress
-    from store.config import StoreConfig
-    from store.files import Filesystem
-    from store.layout import StoreLayout
-    from store.verbs import Gap, LostOps, SalvagedRun, SalvageReport
-    from store.verbs.salvage.new_store import NewStore
+    from store import SalvagedRun, SalvageReport
+    from store.verbs import Gap, LostOps, NewStore
 
 EXAMPLES = (
     "rmqctl --store /data/store salvage",
@@ -35,6 +31,7 @@ EXAMPLES = (
     "rmqctl salvage --raw /dev/sdb1 --to rescued.parquet",
 )
 SEE_ALSO = ("check", "stale", "recover")
+LOG_PATHS = ("storePathCommitLog", "readOnlyCommitLogStorePaths", "storePathDLegerCommitLog")
 SHOWN_SKIPPED = ("file", "position", "size_bytes", "reason")
 SHOWN_TORN = ("file", "position", "log_offset", "queue_id", "queue_offset", "reason")
 
@@ -95,8 +92,12 @@ def run(
         if source is None and raw is None:
             session.store.read_early("index", "commitlog")
         session.refuse_inside(source or raw or session.store.root, to, move_list)
+    settings = session.store.settings()
+    if source is not None or raw is not None or session.options.uri is not None:
+        # These settings are paths of --store; a source holds its own log.
+        settings = {name: value for name, value in settings.items() if name not in LOG_PATHS}
     with _segments(session, raw) as segments:
-        return _result(session, segments or source or session.store.reached[0], target)
+        return _result(session, segments or source or session.store.reached[0], settings, target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,32 +138,71 @@ def _segments(session: Session, image: Path | None) -> Iterator[Path | None]:
         yield scratch.folder
 
 
-def _result(session: Session, path: Path, target: _Target) -> Result:
-    from store.verbs import SalvageReport
-
-    report = SalvageReport()
-    facts = {**_save(session, path, target, report), **report.lost.lost_facts()}
-    brought = facts.pop("brought", [])
+def _result(session: Session, path: Path, settings: Mapping[str, str], target: _Target) -> Result:
+    report = _save(session, path, settings, target)
+    for remark in report.remarks:
+        session.note(remark)
+    _warn(session, report)
     if target.path is None and report.records:
         session.note("nothing was written; --to NEWSTORE, FILE.jsonl or FILE.parquet saves the records")
-    if report.unread_offsets:
-        session.warn(f"nothing is counted as unconsumed: {report.unread_offsets}")
-    if report.lost_ops is not None:
-        facts |= {"lost_op_records": report.lost_ops.known, "possible_op_records": report.lost_ops.possible}
-        session.warn(_describe_lost_ops(report.lost_ops))
     if report.first_log_offset > 0:
         text = f"note: the log begins at {report.first_log_offset}; what was before it expired or is lost"
         session.note(f"{text}; {count(report.units_before, 'queue unit')} still name it")
+    brought = report.new_store.brought if report.new_store is not None else []
     tables = [
         Table("grades", [{"grade": g, "records": n, "size_bytes": report.size_bytes[g]} for g, n in _by_grade(report)]),
         Table("gaps", [_gap_row(one) for one in report.gaps]),
         Table("lost", report.lost.queue_rows()),
         Table("unconsumed", report.lost.group_rows()),
-        Table("brought", brought),
+        Table("brought", [asdict(one) for one in brought]),
         Table("torn", [asdict(one) for one in report.torn], SHOWN_TORN),
         Table("skipped", [{**asdict(one), "size_bytes": one.size} for one in report.skipped], SHOWN_SKIPPED),
     ]
-    return Result("salvage", facts, tables, OK if report.is_whole else FINDINGS, _verdict(report))
+    return Result("salvage", _facts(report, target), tables, OK if report.is_whole else FINDINGS, _verdict(report))
+
+
+def _facts(report: SalvageReport, target: _Target) -> dict[str, Any]:
+    facts: dict[str, Any] = {"target": str(target.path) if target.path else None}
+    if (made := report.new_store) is not None:
+        facts |= {
+            "placeholder_records": made.placeholder_count,
+            "filler_records": made.filler_count,
+            "left_out_records": made.left_out_count,
+            "log_end": made.log_end,
+        }
+    facts |= {
+        "saved_records": report.saved,
+        "source_files": report.files,
+        "gap_bytes": report.gap_bytes,
+        "skipped_bytes": report.skipped_bytes,
+        "duplicate_records": report.duplicate_count,
+        **report.lost.lost_facts(),
+    }
+    if (ops := report.lost_ops) is not None:
+        facts |= {"lost_op_records": ops.known, "possible_op_records": ops.possible}
+    return facts
+
+
+def _warn(session: Session, report: SalvageReport) -> None:
+    """Warn of losses that the tables do not show."""
+    for end in report.unknown_ends:
+        if end.topic is None:
+            session.warn(f"queues without a record start at 0: {end.fault}")
+        else:
+            session.warn(f"{end.topic}/{end.queue_id}: the offset of its next message is unknown: {end.fault}")
+    made = report.new_store
+    if made is not None and (lost := made.moved.lost_half_count):
+        session.warn(
+            f"{count(lost, 'committed message')} of half messages that were not saved: the log offset of the half "
+            "message is -1 there"
+        )
+    for one in made.brought if made is not None else ():
+        if not one.copied_from:
+            session.warn(f"{one.file} was not brought: {one.remark}")
+    if report.unread_offsets:
+        session.warn(f"nothing is counted as unconsumed: {report.unread_offsets}")
+    if report.lost_ops is not None:
+        session.warn(_describe_lost_ops(report.lost_ops))
 
 
 def _describe_lost_ops(ops: LostOps) -> str:
@@ -198,48 +238,45 @@ def _verdict(report: SalvageReport) -> str:
     return f"{found}; nothing is missing between them"
 
 
-def _save(session: Session, path: Path, target: _Target, report: SalvageReport) -> dict[str, Any]:
-    """Walks the source and writes the target; the facts of the result."""
+def _save(session: Session, path: Path, settings: Mapping[str, str], target: _Target) -> SalvageReport:
+    """Walk the source and write the target."""
+    from store import Grade, salvage
     from store.files import Filesystem
-    from store.verbs import Grade, config_of, salvage_runs, write_parquet
 
-    to, written = target.path, {}
-    fs = session.store.reached[1] if session.options.uri is not None else Filesystem()
-    logs = _logs_elsewhere(session, path)
-    config = config_of(path, session.store.settings(), fs, logs)
+    to = target.path
+    writers = {".jsonl": _write_lines, ".parquet": _write_table}
+    write = writers.get(to.suffix) if to is not None else None
     with session.progress("reading the log") as bar:
-        levels = config.delay_levels_ms
-        taken = frozenset(Grade(one) for one in list(WorstGrade)[: list(WorstGrade).index(target.grade) + 1])
-        runs = salvage_runs(path, fs, report, logs=logs, delay_levels_ms=levels, taken=taken, on_progress=bar.update)
-        wanted = (one for one in runs if one.grade in taken)
-        if to is None:
-            saved = sum(one.count for one in wanted)
-        elif to.suffix == ".jsonl":
-            saved = _write_lines(wanted, to, target.stored_body)
-        elif to.suffix == ".parquet":
-            saved = write_parquet(wanted, to)
-        else:
-            written = _write_store(session, path, report, to, config, target, fs, bar)
-            saved = written["saved_records"]
-            _note_assumed_delays(session, path, to, config, fs)
-    return {
-        "target": str(to) if to else None,
-        **written,
-        "saved_records": saved,
-        "source_files": report.files,
-        "gap_bytes": report.gap_bytes,
-        "skipped_bytes": report.skipped_bytes,
-        "duplicate_records": report.duplicate_count,
-    }
+        report = salvage(
+            path,
+            partial(write, target) if write is not None else to,
+            settings=settings,
+            keep_offsets=target.keep_offsets,
+            worst=Grade(target.grade),
+            clock=session.environment.clock_ms,
+            progress=bar.update,
+            fs=session.store.reached[1] if session.options.uri is not None else Filesystem(),
+        )
+    if report.new_store is not None and target.move_list is not None:
+        _write_moves(report.new_store, target.move_list)
+    return report
 
 
-def _write_lines(runs: Iterator[SalvagedRun], to: Path, stored: bool) -> int:
+def _write_table(target: _Target, runs: Iterator[SalvagedRun]) -> int:
+    from store.verbs import write_parquet
+
+    assert target.path is not None
+    return write_parquet(runs, target.path)
+
+
+def _write_lines(target: _Target, runs: Iterator[SalvagedRun]) -> int:
     """The message object of get, one a line, with grade, reason and file."""
     from store.formats import decode_record
 
+    assert target.path is not None
     written = 0
-    rows = MessageRows(None, Format.JSONL, stored=stored, warn=lambda text: None)
-    with to.open("x", encoding="utf-8") as file:
+    rows = MessageRows(None, Format.JSONL, stored=target.stored_body, warn=lambda text: None)
+    with target.path.open("x", encoding="utf-8") as file:
         for run in runs:
             columns, more = run.run.columns, {"grade": run.grade.value, "reason": run.reason, "file": run.file}
             for at, size in zip(columns.position.tolist(), columns.size.tolist(), strict=True):
@@ -249,99 +286,7 @@ def _write_lines(runs: Iterator[SalvagedRun], to: Path, stored: bool) -> int:
     return written
 
 
-def _logs_elsewhere(session: Session, path: Path) -> tuple[Path, ...]:
-    """Folders of the log where storePathCommitLog puts it; a SOURCE holds its own."""
-    from store.opened import make_layout
-
-    if session.options.uri is not None or path != session.store.reached[0]:
-        return ()
-    layout = make_layout(path, session.store.settings())
-    return layout.commitlogs_elsewhere if layout.has_plain_log else ()
-
-
-def _source_layout(session: Session, path: Path, config: StoreConfig, fs: Filesystem) -> StoreLayout:
-    """The source's layout; says its delays, and refuses those that its entries do not tell."""
-    from store.opened import DELAY_LEVELS, describe_inferred_delays, make_layout, refuse_mixed_delays
-
-    settings = session.store.settings()
-    layout = make_layout(path, settings, fs)
-    for remark in describe_inferred_delays(config, settings):
-        session.note(remark)
-    if DELAY_LEVELS not in settings:
-        refuse_mixed_delays(layout, fs)
-    return layout
-
-
-def _note_assumed_delays(session: Session, path: Path, to: Path, config: StoreConfig, fs: Filesystem) -> None:
-    """Notes the delays of the new store that neither settings nor entries tell."""
-    from store.files import Filesystem
-    from store.opened import DELAY_LEVELS, describe_assumed_delays, make_layout, stored_levels
-
-    settings = session.store.settings()
-    if DELAY_LEVELS not in settings:
-        levels = stored_levels(make_layout(to, {}), Filesystem())
-        for remark in describe_assumed_delays(make_layout(path, settings, fs), config, fs, levels):
-            session.note(remark)
-
-
 def _write_moves(made: NewStore, path: Path) -> None:
     with path.open("x", encoding="ascii") as file:
         file.write("old_log_offset,new_log_offset\n")
         file.writelines(f"{old},{new}\n" for old, new in made.moves())
-
-
-def _tell(bar: Progress, before: int, walks: int, done: int, in_all: int) -> None:
-    """Report one of several walks."""
-    bar.update(before + done, in_all * walks)
-
-
-def _write_store(
-    session: Session,
-    path: Path,
-    report: SalvageReport,
-    to: Path,
-    config: StoreConfig,
-    target: _Target,
-    fs: Filesystem,
-    bar: Progress,
-) -> dict[str, Any]:
-    from store.verbs import Grade, is_store_root, next_offsets_of, salvage_runs, write_new_store
-
-    logs = _logs_elsewhere(session, path)
-    source = _source_layout(session, path, config, fs) if logs or is_store_root(path, fs) else None
-
-    def walk() -> Iterator[SalvagedRun]:
-        """The source's records; each walk counts anew."""
-        report.clear()
-        certain, levels, before = frozenset([Grade.CERTAIN]), config.delay_levels_ms, bar.done
-        tell = partial(_tell, bar, before, 1 + target.keep_offsets)
-        return salvage_runs(path, fs, report, logs=logs, delay_levels_ms=levels, taken=certain, on_progress=tell)
-
-    made = write_new_store(
-        walk,
-        to,
-        config,
-        fs,
-        keep_offsets=target.keep_offsets,
-        clock=session.environment.clock_ms,
-        next_offsets=next_offsets_of(path, fs, logs, session.warn),
-        source=source,
-    )
-    if lost := made.moved.lost_half_count:
-        session.warn(
-            f"{count(lost, 'committed message')} of half messages that were not saved: the log offset of the half "
-            "message is -1 there"
-        )
-    for one in made.brought:
-        if not one.copied_from:
-            session.warn(f"{one.file} was not brought: {one.remark}")
-    if target.move_list is not None:
-        _write_moves(made, target.move_list)
-    return {
-        "saved_records": made.record_count,
-        "placeholder_records": made.placeholder_count,
-        "filler_records": made.filler_count,
-        "left_out_records": made.left_out_count,
-        "log_end": made.log_end,
-        "brought": [asdict(one) for one in made.brought],
-    }

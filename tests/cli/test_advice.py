@@ -9,14 +9,13 @@ import pytest
 
 from rmqctl.advice import CUT, INDEX, QUEUES, SALVAGE, Fault, Step, command_for, fault_of, mended_by, plan_of
 from tests.cli.running import rmqctl
-from tests.support.five_stores import ARCHIVES, five
+from tests.support.five_stores import five, fivefive, names_of
 from tests.support.golden import ALL, copy_store, golden
 from tests.support.random_damage import damage
 
 STORES = {name: lambda name=name: golden(name).store for name in ALL}
-STORES |= {
-    f"five/{path.name}": lambda path=path: five(path.name[:-7]) / "store" for path in sorted(ARCHIVES.glob("*.xz"))
-}
+STORES |= {f"five/{name}": lambda name=name: five(name) / "store" for name in names_of("five")}
+STORES |= {f"fivefive/{name}": lambda name=name: fivefive(name) / "store" for name in names_of("fivefive")}
 DONE_HERE = ("check", "simulate")
 """What doctor has done itself."""
 

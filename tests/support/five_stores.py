@@ -14,6 +14,11 @@ from tests.support.golden import copy_store, unpacked
 ARCHIVES = Path(__file__).parents[2] / "fixtures" / "five"
 
 
+def names_of(folder: str) -> list[str]:
+    """The archives below fixtures/, five or fivefive."""
+    return sorted(path.name.removesuffix(".tar.xz") for path in ARCHIVES.with_name(folder).glob("*.xz"))
+
+
 def five(name: str) -> Path:
     """The unpacked archive; nothing in it may be changed."""
     return unpacked(ARCHIVES / f"{name}.tar.xz") / name

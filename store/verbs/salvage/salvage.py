@@ -6,19 +6,32 @@ is a duplicate: the file is there twice, or its bytes were copied.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from store.config import StoreConfig
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in_sorted
 from store.formats.topics import shares_records
+from store.kernels.native import clock_ms
+from store.layout import StoreLayout
+from store.opened.delays import (
+    DELAY_LEVELS,
+    describe_assumed_delays,
+    describe_inferred_delays,
+    refuse_mixed_delays,
+    stored_levels,
+)
+from store.opened.detect import make_layout
+from store.opened.reach import reach_store
 from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from store.verbs.queue_ends import queue_ends
 from store.verbs.recover.lost import LossReport
@@ -26,22 +39,40 @@ from store.verbs.salvage.evidence import Evidence
 from store.verbs.salvage.grade import BlankEnd, Grade, Piece, SalvagedRun, Skipped, TornRecord, stretches
 from store.verbs.salvage.log_gaps import Gap, LogCoverage
 from store.verbs.salvage.losses import LostOps, SalvageLosses
-from store.verbs.salvage.sources import find_sources, is_store_root
+from store.verbs.salvage.new_store import NewStore, write_new_store
+from store.verbs.salvage.sources import config_of, find_sources, is_store_root
 from store.verbs.salvage.walk import walk_file
+
+OnProgress = Callable[[int, int], None]
+WriteRuns = Callable[[Iterator[SalvagedRun]], int]
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEnds:
+    """Why the queue offset of a queue's next message is unknown; of all queues where `topic` is None."""
+
+    topic: str | None
+    queue_id: int | None
+    fault: str
 
 
 @dataclass(slots=True)
 class SalvageReport:
     """Count records and bytes by grade, and list torn records, gaps in the log and skipped bytes.
 
+    saved             records that the target got, or would get
     skipped           bytes of files that hold no record and are in no gap
     lost              what the target does not get
     lost_ops          those of them that may be op records of saved half messages
     unread_offsets    why the consumer offsets can't be read: nothing counts as unconsumed then
     first_log_offset  of the first file, -1 without one
     units_before      queue units that name records in front of it
+    new_store         what was written, where the target is a store
+    unknown_ends      queues whose next queue offset the new store takes from its records alone
+    remarks           delays of the new store that no setting gives, as sentences for people
     """
 
+    saved: int = 0
     files: list[str] = field(default_factory=list)
     records: Counter[str] = field(default_factory=Counter)
     size_bytes: Counter[str] = field(default_factory=Counter)
@@ -54,6 +85,9 @@ class SalvageReport:
     lost: LossReport = field(default_factory=LossReport)
     lost_ops: LostOps | None = None
     unread_offsets: str = ""
+    new_store: NewStore | None = None
+    unknown_ends: list[UnknownEnds] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
     def clear(self) -> None:
         """Forgets everything, for another walk."""
@@ -77,6 +111,114 @@ class SalvageReport:
         return bool(self.files) and not has_doubts
 
 
+def salvage(
+    path: str | Path,
+    to: str | Path | WriteRuns | None = None,
+    *,
+    settings: Mapping[str, object] | None = None,
+    keep_offsets: bool = False,
+    worst: Grade = Grade.PARTIAL,
+    clock: Callable[[], int] = clock_ms,
+    progress: OnProgress = lambda done_bytes, bytes_in_all: None,
+    fs: Filesystem | None = None,
+) -> SalvageReport:
+    """Save every record that can be read of a store, a folder of segments or one file.
+
+    settings, clock, progress and fs are as open_store takes them.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from store import Message, open_store, salvage
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with open_store(folder / "store", read_only=False) as store:
+    ...     result = store.put(Message.of("Orders", "hello"))
+    >>> report = salvage(folder / "store", folder / "saved")
+    >>> report.saved, report.is_whole, open_store(folder / "saved").topics()
+    (1, True, ['Orders'])
+
+    to            folder of a new store, absent or empty, or a function that writes the runs and returns their number
+                  of records; without it nothing is written
+    keep_offsets  the new store keeps log offsets, and bridges gaps
+    worst         the worst grade that is taken; a new store gets certain records only
+
+    The source is only read. Raises NotAStore, BadRequest, StoreIOError. What can't be read is in the report.
+    """
+    source, report = _Source.of(*reach_store(path, fs), settings or {}), SalvageReport()
+    if isinstance(to, str | Path):
+        _write_store(source, report, Path(to), clock, progress, keep_offsets=keep_offsets)
+        return report
+    taken = frozenset(list(Grade)[: list(Grade).index(worst) + 1])
+    wanted = (one for one in source.runs(report, taken, progress) if one.grade in taken)
+    report.saved = to(wanted) if to is not None else sum(one.count for one in wanted)
+    return report
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Files to salvage; `logs` are the folders of a log that storePathCommitLog puts elsewhere."""
+
+    root: Path
+    fs: Filesystem
+    settings: Mapping[str, object]
+    logs: tuple[Path, ...]
+    config: StoreConfig
+
+    @classmethod
+    def of(cls, root: Path, fs: Filesystem, settings: Mapping[str, object]) -> _Source:
+        layout = make_layout(root, settings, fs)
+        logs = layout.commitlogs_elsewhere if layout.has_plain_log else ()
+        return cls(root, fs, settings, logs, config_of(root, settings, fs, logs))
+
+    def store_layout(self) -> StoreLayout | None:
+        """Return the layout of a store; None for loose files."""
+        is_store = self.logs or is_store_root(self.root, self.fs)
+        return make_layout(self.root, self.settings, self.fs) if is_store else None
+
+    def runs(self, report: SalvageReport, taken: frozenset[Grade], on_progress: OnProgress) -> Iterator[SalvagedRun]:
+        levels = self.config.delay_levels_ms
+        return salvage_runs(
+            self.root, self.fs, report, logs=self.logs, delay_levels_ms=levels, taken=taken, on_progress=on_progress
+        )
+
+
+def _write_store(
+    source: _Source,
+    report: SalvageReport,
+    to: Path,
+    clock: Callable[[], int],
+    progress: OnProgress,
+    *,
+    keep_offsets: bool,
+) -> None:
+    """Write a new store. BadRequest where the entries of delayed messages tell several delays."""
+    config, fs, layout = source.config, source.fs, source.store_layout()
+    gives_delays = DELAY_LEVELS in source.settings
+    if layout is not None:
+        report.remarks = describe_inferred_delays(config, source.settings)
+        if not gives_delays:
+            refuse_mixed_delays(layout, fs)
+    walks = itertools.count()
+
+    def walk() -> Iterator[SalvagedRun]:
+        """Return the source's records; each walk counts anew."""
+        report.clear()
+        before = next(walks)
+        return source.runs(
+            report,
+            frozenset([Grade.CERTAIN]),
+            lambda done, in_all: progress(before * in_all + done, in_all * (1 + keep_offsets)),
+        )
+
+    ends = next_offsets_of(source.root, fs, source.logs, report.unknown_ends.append)
+    made = write_new_store(
+        walk, to, config, fs, keep_offsets=keep_offsets, clock=clock, next_offsets=ends, source=layout
+    )
+    report.new_store, report.saved = made, made.record_count
+    if layout is not None and not gives_delays:
+        here = Filesystem()
+        report.remarks += describe_assumed_delays(layout, config, fs, stored_levels(make_layout(to, {}, here), here))
+
+
 def salvage_runs(
     path: Path,
     fs: Filesystem,
@@ -85,7 +227,7 @@ def salvage_runs(
     logs: Sequence[Path] = (),
     delay_levels_ms: tuple[int, ...] = (),
     taken: frozenset[Grade] = frozenset(Grade),
-    on_progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None,
+    on_progress: OnProgress = lambda done_bytes, bytes_in_all: None,
 ) -> Iterator[SalvagedRun]:
     """Yield every record of a store, a folder or a file, counted in `report`. Reads only.
 
@@ -125,7 +267,7 @@ def salvage_runs(
 
 
 def next_offsets_of(
-    path: Path, fs: Filesystem, logs: Sequence[Path], warn: Callable[[str], None]
+    path: Path, fs: Filesystem, logs: Sequence[Path], warn: Callable[[UnknownEnds], None]
 ) -> dict[tuple[str, int], int]:
     """Return the queue offset of each queue's next message, as the store's files tell it.
 
@@ -139,11 +281,11 @@ def next_offsets_of(
     try:
         for end in queue_ends(StoreReader(str(path), fs, commitlogs=logs)):
             if end.fault:
-                warn(f"{end.topic}/{end.queue_id}: the offset of its next message is unknown: {end.fault}")
+                warn(UnknownEnds(end.topic, end.queue_id, end.fault))
             elif not shares_records(end.topic):
                 found[end.topic, end.queue_id] = end.max_offset
     except StoreError as error:
-        warn(f"queues without a record start at 0: {error}")
+        warn(UnknownEnds(None, None, str(error)))
     return found
 
 

@@ -35,7 +35,7 @@ def find_sources(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[
     return [(replace(source, limit=start + size), start) for source, start in placed]
 
 
-def config_of(path: Path, settings: Mapping[str, str], fs: Filesystem, logs: Sequence[Path] = ()) -> StoreConfig:
+def config_of(path: Path, settings: Mapping[str, object], fs: Filesystem, logs: Sequence[Path] = ()) -> StoreConfig:
     """Give a store's settings; for loose files, segments as large as the largest file."""
     if logs or is_store_root(path, fs):
         return infer_config(make_layout(path, settings), settings, fs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from store.files.filesystem import Filesystem
 from store.formats.message import Message, encode_record, record_size
 from store.verbs.salvage.grade import Grade, SalvagedRun
-from store.verbs.salvage.salvage import SalvageReport, salvage_runs
+from store.verbs.salvage.salvage import SalvageReport, salvage, salvage_runs
 from tests.conftest import CopyOf
 from tests.support.golden import golden
 
@@ -232,3 +232,22 @@ def test_a_walk_without_records_names_no_first_log_offset_and_a_cleared_report_n
         records_of(tmp_path, report)
         assert (report.files, report.records, len(report.gaps)) == (["00000000000000000000"], {"certain": 1}, 1)
         assert (report.first_log_offset, report.size_bytes) == (0, {"certain": len(carrying(b"x"))})
+
+
+@pytest.mark.parametrize(("worst", "saved"), [(Grade.CERTAIN, 499), (Grade.BODY_CRC, 500), (Grade.PARTIAL, 500)])
+def test_records_up_to_the_worst_grade_are_handed_to_a_writer(
+    worst: Grade, saved: int, copy_of: CopyOf, tmp_path: Path
+) -> None:
+    _, root = copy_of("normal")
+    flip_bit_in_a_body(root, random.Random(1))
+    grades: list[Grade] = []
+
+    def write(runs: Iterator[SalvagedRun]) -> int:
+        grades.extend(run.grade for run in runs for _ in range(run.count))
+        return len(grades)
+
+    report = salvage(str(root), write, worst=worst)
+    assert (report.saved, len(grades), report.lost.messages) == (saved, saved, 500 - saved)
+    assert salvage(root, worst=worst).saved == saved
+    store = salvage(root, tmp_path / "new", worst=worst)
+    assert (store.saved, store.new_store and store.new_store.left_out_count, store.is_whole) == (499, 1, False)
