@@ -1,4 +1,4 @@
-"""index-query: messages by key, through the index files."""
+"""index-query: messages by key, through index files or the message database."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(
     key: Annotated[str, typer.Argument(metavar="KEY", help="One of the message's keys, or its unique key.")],
     by_tags: Annotated[bool, typer.Option("--tags", help="KEY is the tags of the messages (5.4 and later).")] = False,
     in_database: Annotated[
-        bool, typer.Option("--database", help="Ask the index in rocksdbstore/ (5.4 and later), not the index files.")
+        bool, typer.Option("--database", help="Ask the index in rocksdbstore/ (5.4 and later) alone.")
     ] = False,
     since: Annotated[
         str | None, typer.Option("--since", "--begin", metavar="TIME", help="Stored at this time or later.")
@@ -58,9 +58,10 @@ def run(
     Every hit is compared with the record itself, because the index holds hashes only; --unverified leaves that out,
     as a broker does. A record of several messages (5.x) gives those of its messages that have the key, or all where
     only the record has it; --outer gives the record. The index holds no keys of messages inside: `find` looks there.
-    --database gives what a broker finds in its message database: the oldest hours first, and nothing of a message that
-    has no unique key, or that the database had not yet when its broker was killed. Without it, keys that are in no
-    index file are read from the log.
+    Keys that are in no index file are looked up in the message database (5.4 and later), and read from the log where
+    it does not reach, or has no such key; `find --scan` reads the whole log. --database gives what a broker finds: the
+    oldest hours first, and nothing of a message that has no unique key, or that the database had not yet when its
+    broker was killed.
 
     Exit code 1 when nothing was found, or something of it is damaged.
     """

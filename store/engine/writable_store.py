@@ -14,6 +14,7 @@ Source: DefaultMessageStore (4.9.8).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,8 @@ import numpy.typing as npt
 from store.errors import StoreClosed
 from store.formats.message import Message
 from store.formats.properties import says_no_wait
+from store.opened.index_view import IndexView
+from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
 from store.reading.message_store import MessageStore
 from store.reading.stores import LiveStore
@@ -30,6 +33,7 @@ from store.structures.commitlog.bulk_put import put_many
 from store.structures.commitlog.commit_log import CommitLog
 from store.structures.commitlog.put_result import PutResult, PutStatus
 from store.structures.get_result import GetResult, MessageFilter
+from store.structures.index.index_service import IndexService
 
 if TYPE_CHECKING:
     from store.engine.live.arrivals import MessageArrivingListener
@@ -79,6 +83,24 @@ class WritableStore(MessageStore, LiveStore):
         if not self.flags.is_readable:
             raise StoreClosed("the store's flag NOT_READABLE is set", file=self.layout.root)
         return super().get(topic, queue_id, offset, max_count, message_filter)
+
+    def _index(self, opened: OpenedStore) -> IndexService:
+        """Give the index files; where none are written, the database and the log as they are now."""
+        config, log = opened.config, opened.log
+        if config.writes_index_files or not config.message_index_enable:
+            return opened.index
+        view = self._index_view
+        stretch = Stretch(max(log.min_offset, 0), log.max_offset)
+        view.show(log.segments.files, stretch, opened.scan_rules(check_crc=False), verify=False, indexed=True)
+        return view
+
+    @cached_property
+    def _index_view(self) -> IndexView:
+        opened = self.opened
+        config, tags = opened.config, opened.line.indexes_tags
+        view = IndexView(opened.layout, config, opened.fs, opened.clock, lambda text: None, with_tags=tags)
+        view.load()
+        return view
 
     def describe_findings(self) -> list[str]:
         """Damage and disorder met so far, as sentences for people; complete after close()."""

@@ -1,27 +1,30 @@
-"""IndexView: a read-only store's index; keys that its files lack are read from the log.
+"""IndexView: a read-only store's index; keys that its files lack come from a database or the log.
 
     log     |----------- file 1 -----------|   lost   |------ file 3 ------|  not indexed yet  |
             begin_log_offset ... end_log_offset
 
-What no file covers is walked when a key is asked for, and cut into pieces as long as index files, so that a query goes
+What no file covers is asked of a database of the store that has an index. What that does not cover, and a key of which
+nothing is found, is read from the log: it is walked, and cut into pieces as long as index files, so that a query goes
 on by the same rules. After a crash a file is used only if its header, slots and entries agree. A file that a writer
 adds to is read as it was when the view was opened: what came later is behind the view's end of the log.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from store.config import StoreConfig
-from store.errors import StoreIOError
+from store.errors import StoreError, StoreIOError
 from store.files.filesystem import Filesystem
 from store.formats.derived import entries_of
-from store.formats.index_page import HEADER_SIZE, IndexHeader, decode_header, index_file_size
+from store.formats.index_page import HEADER_SIZE, IndexHeader, decode_header, index_file_size, index_key
 from store.formats.java import key_hash
 from store.formats.run import Int64Array, Run
 from store.formats.wording import amount_is
@@ -30,11 +33,13 @@ from store.opened.missing import Stretch
 from store.structures.commitlog.resync import runs_between
 from store.structures.commitlog.scan import ScanRules, Segment
 from store.structures.index.index_file import IndexFile
-from store.structures.index.index_service import IndexService, IndexSource, QueryOffsets
+from store.structures.index.index_service import IndexedLog, IndexService, IndexSource, QueryOffsets
 from store.structures.index.keys import KeyHasher
+from store.structures.registry import names_of, rooms_with
 
 _KEPT_PIECES = 256
 _SECOND_MS = 1000
+_ALL = sys.maxsize
 
 
 class IndexView(IndexService):
@@ -53,6 +58,8 @@ class IndexView(IndexService):
         super().__init__(layout, config, fs, writable=False, clock=clock, with_tags=with_tags)
         self._note = note
         self._order: list[IndexFile | _Uncovered] = []
+        self._parts: list[IndexSource | _Uncovered] | None = None
+        self._layout = layout
         self._pieces: dict[tuple[Stretch, int], list[LogKeys]] = {}
         self._piece_lock = threading.Lock()
 
@@ -86,27 +93,66 @@ class IndexView(IndexService):
         if verify:
             self.files = [file for file in self.files if self._is_whole(file)]
         self.files = [file for file in self.files if self._has_readable_end(file)]
-        self._order = list(self._covering()) if indexed else [*self.files]
+        self._order, self._parts = list(self._covering()) if indexed else [*self.files], None
 
     def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryOffsets:
         """As IndexService does; a file that can't be read is left out, and its keys are read from the log."""
         while True:
             try:
-                return super().query(topic, key, max_count, begin_ms, end_ms)
+                found = super().query(topic, key, max_count, begin_ms, end_ms)
+                if not found.log_offsets and self._indexed_log is not None:
+                    name = index_key(topic, key)
+                    found = self._ask(self._sources_of(self._order, name), name, max_count, begin_ms, end_ms)
+                return found
             except StoreIOError as error:
                 kept = [file for file in self.files if file.path != error.file]
                 if len(kept) == len(self.files):
                     raise
                 self._note(f"left out: {error}")
                 self.files = kept
-                self._order = list(self._covering())
+                self._order, self._parts = list(self._covering()), None
 
     def sources(self, key: str) -> Sequence[IndexSource]:
+        if self._parts is None:
+            self._parts = [one for part in self._order for one in self._divided(part)]
+        return self._sources_of(self._parts, key)
+
+    def _sources_of(self, parts: Sequence[IndexSource | _Uncovered], key: str) -> list[IndexSource]:
         wanted = key_hash(key)
         found: list[IndexSource] = []
-        for part in self._order:
+        for part in parts:
             found += self._keys_of(part, wanted) if isinstance(part, _Uncovered) else [part]
         return found
+
+    @cached_property
+    def _indexed_log(self) -> IndexedLog | None:
+        """Look for an index in a database of the store."""
+        if not any(isinstance(part, _Uncovered) for part in self._order):
+            return None
+        try:
+            rooms = rooms_with(names_of(self._layout, self._fs), "query", "indexed_log")
+            return next((one for room in rooms if (one := room.indexed_log(self._layout, self._fs)) is not None), None)
+        except StoreError as error:
+            self._note(f"{error}; keys are read from the log")
+            return None
+
+    def _divided(self, part: IndexFile | _Uncovered) -> Iterator[IndexSource | _Uncovered]:
+        """Divide a stretch without a file into the part that the database covers, and the rest."""
+        indexed = self._indexed_log
+        if indexed is None or not isinstance(part, _Uncovered):
+            yield part
+            return
+        (start, stop), known = part.stretch, part.known
+        first, last = max(start + bool(known), indexed.first), min(stop, indexed.last)
+        if first > last:
+            yield part
+            return
+        if start < first:
+            yield _Uncovered(Stretch(start, first), known)
+        self._note(f"keys of log offsets {first} to {last} are looked up in {indexed.path.name}")
+        yield indexed.within(first, last)
+        if last < stop:
+            yield _Uncovered(Stretch(last, stop), _ALL)
 
     def _covering(self) -> Iterator[IndexFile | _Uncovered]:
         """The files, oldest first, and between them the stretches of the log that they do not cover."""

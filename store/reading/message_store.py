@@ -31,7 +31,7 @@ from store.reading.stores import END_OF_TIME_MS, ReadableStore
 from store.structures.commitlog.commit_log import CommitLog
 from store.structures.consumequeue.queue_set import QueueState
 from store.structures.get_result import GetResult, GetStatus, MessageFilter
-from store.structures.index.index_service import QueryOffsets
+from store.structures.index.index_service import IndexService, QueryOffsets
 
 if TYPE_CHECKING:
     from store.structures.compaction.get import CompactedQueue, CompactedQueues
@@ -156,9 +156,10 @@ class MessageStore(ReadableStore):
     ) -> QueryResult:
         """Messages by key, as DefaultMessageStore.queryMessage finds them; `verify` drops hash collisions.
 
-        With `by_tags` the key is the tags of the messages; BadRequest for a store of a broker before 5.4. With
-        `in_database` the index in the message database is asked instead of the index files; it may lack what a killed
-        broker had not flushed. BadRequest for a store without such a database.
+        With `by_tags` the key is the tags of the messages; BadRequest for a store of a broker before 5.4. The message
+        database is asked where there are no index files, and the log where neither has entries. With `in_database` it
+        alone is asked, as a broker does: it may lack what a killed broker had not flushed. BadRequest for a store
+        without such a database.
 
         >>> import tempfile
         >>> from store import Message, open_store
@@ -175,7 +176,7 @@ class MessageStore(ReadableStore):
             if in_database:
                 ask, name = _index_in_database(opened, by_tags=by_tags), key
             else:
-                ask, name = opened.index.query, f"{TAGS_TYPE}#{key}" if by_tags else key
+                ask, name = self._index(opened).query, f"{TAGS_TYPE}#{key}" if by_tags else key
             result, last_ms = QueryResult(), end_ms
             for _ in range(QUERY_ROUNDS):
                 found = ask(topic, name, max_count, begin_ms, last_ms)
@@ -193,6 +194,9 @@ class MessageStore(ReadableStore):
                 if result.messages or last_ms < begin_ms:
                     break
         return result
+
+    def _index(self, opened: OpenedStore) -> IndexService:
+        return opened.index
 
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int) -> int:
         """Queue offset for a store time; 0 for an unknown queue."""

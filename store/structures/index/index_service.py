@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -50,7 +50,8 @@ class QueryOffsets(NamedTuple):
 class IndexSource(Protocol):
     """Keys of a stretch of log: an index file, or the substitute for a lost one."""
 
-    path: Path
+    @property
+    def path(self) -> Path: ...
 
     @property
     def header(self) -> IndexHeader: ...
@@ -58,6 +59,20 @@ class IndexSource(Protocol):
     def matches_time(self, begin_ms: int, end_ms: int) -> bool: ...
 
     def select(self, key: str, max_count: int, begin_ms: int, end_ms: int, found: list[int]) -> None: ...
+
+
+class IndexedLog(IndexSource, Protocol):
+    """The index of a database over the log offsets `first` to `last`."""
+
+    @property
+    def first(self) -> int: ...
+
+    @property
+    def last(self) -> int: ...
+
+    def within(self, first: int, last: int) -> IndexedLog: ...
+
+    def places(self, topics: Iterable[str], text: str) -> set[int]: ...
 
 
 class IndexService:
@@ -294,11 +309,15 @@ class IndexService:
         """Log offsets for a key, newest first. Other keys with the same hash are among them."""
         if self.failures:
             raise self.failures[0]
+        name = index_key(topic, key)
+        return self._ask(self.sources(name), name, max_count, begin_ms, end_ms)
+
+    def _ask(
+        self, sources: Sequence[IndexSource], name: str, max_count: int, begin_ms: int, end_ms: int
+    ) -> QueryOffsets:
         found: list[int] = []
         visited: list[Path] = []
         max_count = min(max_count, self._max_query_count)
-        name = index_key(topic, key)
-        sources = self.sources(name)
         for file in reversed(sources):
             if file.matches_time(begin_ms, end_ms):
                 visited.append(file.path)

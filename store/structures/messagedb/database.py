@@ -9,12 +9,14 @@ Source: MessageRocksDBStorage (5.5.0).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
 from store.files.filesystem import Filesystem
 from store.files.rocksdb_copy import damage_of, open_copy
 from store.layout import StoreLayout
+from store.setting_values import MAX_LONG
 from store.structures.messagedb.keys import (
     FAMILIES,
     HOUR_MS,
@@ -59,8 +61,8 @@ class MessageDatabase:
         """The index in the order of its keys; the key alone of an entry that no broker can read."""
         return self._entries(INDEX, decode_index)
 
-    def index_places(self, prefix: bytes, first_ms: int, last_ms: int) -> Iterator[int]:
-        """Log offsets under `prefix`, stored in this time: hour by hour, within an hour by unique key."""
+    def index_under(self, prefix: bytes, first_ms: int = 0, last_ms: int = MAX_LONG) -> Iterator[IndexEntry]:
+        """Entries under `prefix`, stored in this time: hour by hour, within an hour by unique key."""
         with damage_of(self._folder, CONTENT):
             for hour in self._hours(first_ms, last_ms):
                 for key, value in self._families[INDEX].items(from_key=hour + prefix):
@@ -68,7 +70,15 @@ class MessageDatabase:
                         break
                     entry = decode_index(key, value)
                     if entry is not None and first_ms <= entry.store_timestamp_ms <= last_ms:
-                        yield entry.log_offset
+                        yield entry
+
+    def oldest_indexed(self) -> int:
+        """The lowest log offset in the first hour of the index; that of no entry without one."""
+        with damage_of(self._folder, CONTENT):
+            hour = next(self._hours(0, MAX_LONG), None)
+            found = self._families[INDEX].items(from_key=hour) if hour is not None else ()
+            entries = (decode_index(*one) for one in takewhile(lambda one: one[0][:8] == hour, found))
+            return min((one.log_offset for one in entries if one is not None), default=MAX_LONG)
 
     def _hours(self, first_ms: int, last_ms: int) -> Iterator[bytes]:
         """The hours that entries begin with; one seek each."""

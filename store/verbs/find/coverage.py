@@ -1,7 +1,8 @@
 """The index for a search: the stretches of log that it covers, and the records it names for a key.
 
     file covers   from the first record it indexed up to the start of the last one, whose keys may be in the next file
-    uncovered     before, between and behind the files; only a scan reads it
+    database      covers what no file covers, up to the start of the newest record that it has
+    uncovered     what is left; only a scan reads it
 
 A file that cannot be read, or whose slots cannot be counted, covers nothing. The index has hashes of topic#key, so a
 key is asked once for each topic. A broker indexes no rolled-back record: only a scan finds those.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,8 +25,11 @@ from store.files.store_reader import StoreReader
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, IndexHeader, decode_header, index_key
 from store.formats.topics import shares_records
+from store.layout import StoreLayout
 from store.structures.index.geometry import Geometry, given_geometry, infer_geometry
 from store.structures.index.index_file import IndexFile
+from store.structures.index.index_service import IndexedLog
+from store.structures.registry import Names, rooms_with
 
 END_OF_TIME_MS = sys.maxsize
 
@@ -48,9 +53,10 @@ class CoveringFile:
 class IndexCoverage:
     """The index files of a store that can be asked, oldest first; `faults` are those that cannot."""
 
-    def __init__(self, reader: StoreReader, settings: Mapping[str, Any], fs: Filesystem) -> None:
+    def __init__(self, reader: StoreReader, layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem) -> None:
         self.files: list[CoveringFile] = []
         self.faults: list[str] = []
+        self._reader, self._layout, self._fs = reader, layout, fs
         known: Geometry | None = None
         for stored in reader.index_files():
             path = Path(reader.name_of(stored.path))
@@ -70,20 +76,27 @@ class IndexCoverage:
             self.files.append(CoveringFile(stored.path, file, head))
 
     def uncovered(self, start: int, stop: int) -> list[Stretch]:
-        """The stretches of [start, stop) that no file covers."""
-        found, at = [], start
-        for one in sorted(self.files, key=lambda one: one.header.begin_log_offset):
-            begin, end = one.header.begin_log_offset, one.header.end_log_offset
-            if begin > at:
-                found.append(Stretch(at, min(begin, stop)))
-            at = max(at, end)
-        if at < stop:
-            found.append(Stretch(at, stop))
-        return [one for one in found if one.start < one.stop]
+        """The stretches of [start, stop) that neither a file nor the database covers."""
+        covered = [(one.header.begin_log_offset, one.header.end_log_offset) for one in self.files]
+        found = _outside(covered, start, stop)
+        if found and self.database is not None:
+            found = _outside([*covered, (self.database.first, self.database.last)], start, stop)
+        return found
+
+    @cached_property
+    def database(self) -> IndexedLog | None:
+        """Look for an index in a database of the store."""
+        try:
+            rooms = rooms_with(Names.of_files(self._reader, reads=False), "query", "indexed_log")
+            return next((one for room in rooms if (one := room.indexed_log(self._layout, self._fs)) is not None), None)
+        except StoreError as error:
+            self.faults.append(str(error))
+            return None
 
     def ask(self, topics: Iterable[str], key: str) -> set[int]:
         """Log offsets that the index names for the key in any of the topics; hash collisions are among them."""
-        found: set[int] = set()
+        topics = list(topics)
+        found: set[int] = self.database.places(topics, key) if self.database is not None else set()
         for topic in topics:
             for one in self.files:
                 hits: list[int] = []
@@ -97,6 +110,17 @@ class IndexCoverage:
             if one.header.begin_log_offset <= log_offset <= one.header.end_log_offset:
                 for number in one.file.entry_numbers(index_key(topic, key), log_offset):
                     yield one.path, number
+
+
+def _outside(covered: Iterable[tuple[int, int]], start: int, stop: int) -> list[Stretch]:
+    found, at = [], start
+    for begin, end in sorted(covered):
+        if begin > at:
+            found.append(Stretch(at, min(begin, stop)))
+        at = max(at, end)
+    if at < stop:
+        found.append(Stretch(at, stop))
+    return [one for one in found if one.start < one.stop]
 
 
 def unnamed(reader: StoreReader, start: int, stop: int) -> list[Stretch]:

@@ -114,7 +114,7 @@ class Finder:
         on_progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None,
     ) -> None:
         self._reader, self._on_progress, self._outer = reader, on_progress, outer
-        self.index = IndexCoverage(reader, settings, fs)
+        self.index = IndexCoverage(reader, layout, settings, fs)
         self._segments = segments = reader.segments()
         self._log = Stretch(segments[0].number, segments[-1].number + segments[-1].size) if segments else Stretch(0, 0)
         listed = _listed_topics(layout, fs)

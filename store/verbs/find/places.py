@@ -37,7 +37,10 @@ class Consumption:
 
 
 def places_of(reader: StoreReader, index: IndexCoverage, message: StoredMessage) -> Iterator[Place]:
-    """The record itself, its unit, and an entry for each of its keys; a log alone has neither."""
+    """The record itself, its unit, and an entry for each of its keys; a log alone has neither.
+
+    A database enters no record without a unique key.
+    """
     log_offset = message.log_offset
     for segment in reader.segments():
         if segment.number <= log_offset < segment.number + segment.size:
@@ -51,7 +54,11 @@ def places_of(reader: StoreReader, index: IndexCoverage, message: StoredMessage)
         entries = list(index.entries_of(message.topic, key, log_offset))
         for file, number in entries:
             yield Place(log_offset, f"index entry {number} of {key}", file, _entry_position(index, file, number), "ok")
-        if not entries and is_indexed(message.sys_flag):
+        if entries or not is_indexed(message.sys_flag):
+            continue
+        if index.database is not None and log_offset in index.database.places([message.topic], key):
+            yield Place(log_offset, f"index entry of {key}", index.database.path.name, -1, "ok")
+        elif index.files or index.database is None or message.uniq_key:
             yield Place(log_offset, f"index entry of {key}", "", -1, "no file has it")
 
 

@@ -1,4 +1,4 @@
-"""The index of the message database, asked as a broker asks it: hours, limits, kinds of keys."""
+"""The index of the message database: asked as a broker asks it, and in the place of index files."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from store import open_store
+from store import Message, open_store, plan_truncation
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
+from store.files.scratch import Scratch
 from store.layout import StoreLayout
+from store.structures.messagedb.database import open_database
 from store.structures.messagedb.keys import HOUR_MS, KEY, TAGS, UNIQUE, IndexEntry
-from store.structures.messagedb.query import query
+from store.structures.messagedb.query import IndexedLog, indexed_log, query
 from tests.cli.running import rmqctl
 from tests.support.five_stores import change_database, fivefive
 from tests.support.golden import copy_store, golden
@@ -95,3 +97,108 @@ def test_the_command_asks_the_database() -> None:
     run = rmqctl("-f", "json", "index-query", "TopicA", "k1", "--database", store=fivefive("index-only") / "store")
     assert [message["log_offset"] for message in run.json["messages"]] == [166, 1010, 3538]
     assert run.json["index_files"] == [{"file": "rocksdbstore"}]
+
+
+def copy_of(name: str, tmp_path: Path) -> Path:
+    return copy_store(fivefive(name) / "store", tmp_path / "store")
+
+
+def asked(root: Path, key: str, *, by_tags: bool = False) -> tuple[list[int], list[str]]:
+    """The places of a key, and what was asked for them."""
+    with open_store(root) as store:
+        result = store.query("TopicA", key, by_tags=by_tags)
+    return [message.log_offset for message in result.messages], result.index_files
+
+
+def take_entries(root: Path, text: str) -> None:
+    """Take the entries of a key from the database; its messages have others."""
+    with Scratch() as scratch:
+        found = [*open_database(root / "rocksdbstore", scratch.folder, Filesystem()).index()]
+    entries = [one for one in found if isinstance(one, IndexEntry) and one.text == text]
+    change_database(root, {"default": {one.encode()[0]: None for one in entries}})
+
+
+K1 = [166, 1010, 3538]
+
+
+def test_without_index_files_the_database_is_asked() -> None:
+    root = fivefive("index-only") / "store"
+    assert asked(root, "k1") == (K1, ["rocksdbstore"])
+    assert asked(root, "7F0000010012345600000000ABCD0001") == ([166], ["rocksdbstore"])
+    tagged = asked(fivefive("index") / "store", "tag0", by_tags=True)[0]
+    assert asked(root, "tag0", by_tags=True) == (tagged, ["rocksdbstore"])
+    assert len(tagged) > 1
+
+
+def test_a_key_that_the_database_lacks_is_read_from_the_log(tmp_path: Path) -> None:
+    root = copy_of("index-only", tmp_path)
+    take_entries(root, "k1")
+    # A key that is twice in a record counts twice, as in an index file.
+    assert asked(root, "k1") == ([166, 1010, 1010, 3538], ["(log from 0)"])
+
+
+def test_what_is_behind_the_database_is_read_from_the_log(tmp_path: Path) -> None:
+    root = copy_of("index-only", tmp_path)
+    with open_store(root, read_only=False) as store:
+        store.put(Message.of("TopicA", "hello", keys=["k1"], uniq_key="U" * 32))
+        store.catch_up()
+        served = store.query("TopicA", "k1")
+    wanted = [*K1, 5257], ["(log from 5257)", "rocksdbstore"]
+    assert ([message.log_offset for message in served.messages], served.index_files) == wanted
+    assert asked(root, "k1") == wanted
+
+
+def test_each_message_is_given_once_where_files_end_before_the_database(tmp_path: Path) -> None:
+    root, cut = copy_of("index", tmp_path), copy_of("index", tmp_path / "cut")
+    wanted, (name,) = asked(root, "k1")
+    with plan_truncation(cut, 1484) as change:
+        change.apply()
+    (file,) = (cut / "index").iterdir()
+    (root / "index" / name).write_bytes(file.read_bytes())
+    assert asked(root, "k1") == (wanted, ["rocksdbstore", name])
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "places"),
+    [(0, 5073, K1), (166, 3538, K1), (167, 3538, [1010, 3538]), (166, 3537, [166, 1010]), (2000, 3000, [])],
+)
+def test_a_part_of_the_stretch_gives_its_own_messages(first: int, last: int, places: list[int]) -> None:
+    whole = indexed_log(StoreLayout(fivefive("index-only") / "store"), Filesystem())
+    assert whole is not None
+    part = whole.within(first, last)
+    assert (part.first, part.last, sorted(part.places(["TopicA"], "k1"))) == (first, last, places)
+
+
+@pytest.mark.parametrize(("most", "places"), [(0, []), (1, [3538]), (2, [3538, 1010]), (3, K1[::-1]), (9, K1[::-1])])
+def test_the_newest_messages_count_towards_the_limit(most: int, places: list[int]) -> None:
+    whole = indexed_log(StoreLayout(fivefive("index-only") / "store"), Filesystem())
+    found: list[int] = []
+    assert isinstance(whole, IndexedLog)
+    whole.select("TopicA#k1", most, 0, LAST_MS, found)
+    assert found == places
+
+
+def test_a_database_without_entries_covers_nothing() -> None:
+    assert indexed_log(StoreLayout(fivefive("plain") / "store"), Filesystem()) is None
+
+
+def test_find_asks_the_database_and_names_its_entries() -> None:
+    run = rmqctl("-f", "json", "find", "k1", store=fivefive("index-only") / "store")
+    entries = [(one["place"], one["file"], one["state"]) for one in run.json["places"] if "entry" in one["place"]]
+    assert (run.code, [one["log_offset"] for one in run.json["messages"]]) == (0, [*K1, 4388])
+    assert [(one["start"], one["stop"], one["how"]) for one in run.json["searched"]] == [
+        (0, 5073, "index"),
+        (5073, 65536, "scan"),
+    ]
+    assert entries[:2] == [
+        ("index entry of 7F0000010012345600000000ABCD0001", "rocksdbstore", "ok"),
+        ("index entry of k1", "rocksdbstore", "ok"),
+    ]
+
+
+def test_find_names_an_entry_that_the_database_lacks(tmp_path: Path) -> None:
+    root = copy_of("index-only", tmp_path)
+    take_entries(root, "k1")
+    run = rmqctl("-f", "json", "find", "7F0000010012345600000000ABCD0001", store=root)
+    lacking = [one["place"] for one in run.json["places"] if one["state"] != "ok"]
+    assert (run.code, lacking) == (1, ["index entry of k1"])
