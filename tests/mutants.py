@@ -6,12 +6,12 @@
     python -m tests.mutants --random 100 store/structures/commitlog ...    of some rooms or files
     python -m tests.mutants --random 100 --turn 4711            of one room: each number takes the next one
 
-A process imports the tests of a room (TESTS) and notes which lines each runs; the notes are kept in a temporary folder.
-Each mutant gets a fork of it, in which the live functions have the changed code, and which runs the tests that run the
-statement. What an import runs is tried in a process that has imported nothing. No file is changed, and processes that a
-test starts run the code as it is. Prints each survivor and a table of rooms; exits with 1 when fewer than 90 % of a
-room's mutants are killed. A mutant that hangs counts as killed. mutants.toml has the named mutants, and the changes
-that change nothing.
+A process imports the tests of the rooms (TESTS) and notes which lines each runs. The notes are kept in a temporary
+folder while a file of tests stays as it is; remove them after large changes. Each mutant gets a fork of the process, in
+which the live functions have the changed code, and which runs the tests that run the statement. What an import runs is
+tried in a process that has imported nothing. No file is changed, and processes that a test starts run the code as it
+is. Prints each survivor and a table of rooms; exits with 1 when fewer than 90 % of a room is killed. A mutant
+that hangs counts as killed. mutants.toml has the named mutants, and the changes that change nothing.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ import pickle
 import random
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from hashlib import sha256
 from itertools import accumulate
 from pathlib import Path
 from types import CodeType
@@ -39,12 +38,26 @@ from tests.conftest import MEMORY, has_memory
 from tests.support import warm
 from tests.support.bounds import keep_writes_in
 from tests.support.operators import TOLD, Mutant, code_of, mutants_of
-from tests.support.warm import PASSED, TESTS_FAILED, WORKERS, Change, Chosen, Known, Limited, Warm, imported_as, in_fork
+from tests.support.warm import (
+    PASSED,
+    TESTS_FAILED,
+    WORKERS,
+    Change,
+    Chosen,
+    Known,
+    Limited,
+    Notes,
+    Warm,
+    imported_as,
+    in_fork,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_S = 10
 """A mutant is tried for so long, by what the tests take without one; --seconds gives another time."""
 WANTED_SHARE = 0.9
+FAR = 2
+"""The rank of a test that has nothing to do with a mutant."""
 FLOORS = ("store/structures/", "store/verbs/", "store/engine/", "store/query/")
 """Folders of rooms."""
 PRELOADED = ("numpy", "hypothesis", "pyarrow", "typer", "jsonschema")
@@ -153,6 +166,7 @@ TESTS = {
         "tests/verbs/recover/test_no_space.py",
     ),
     "store/engine/services": ("tests/engine/services", "tests/engine/serving"),
+    "store/engine/serving": ("tests/engine/serving", "tests/engine/services/test_served_store.py"),
     "store/engine/ha": ("tests/engine/ha", "tests/engine/serving/test_metrics.py", "tests/test_outside_numbers.py"),
     "store/query/embedded": ("tests/query/embedded", "tests/query/tables", "tests/cli/test_replay.py"),
     "store/reading": ("tests/reading", "tests/golden/test_reading.py"),
@@ -184,8 +198,80 @@ TESTS = {
         "tests/verbs/recover/test_durable.py",
         "tests/structures/queuedb/test_rocksdb_rebuild.py",
     ),
+    "rmqctl": (
+        "tests/cli",
+        "tests/test_config.py",
+        "tests/engine/ha/test_receive.py",
+        "tests/engine/ha/test_send.py",
+        "tests/engine/services/test_delay.py",
+        "tests/engine/services/test_delay_offsets.py",
+        "tests/engine/services/test_resolve.py",
+        "tests/engine/services/test_transactions.py",
+        "tests/engine/serving/test_commands.py",
+        "tests/query/embedded/test_export.py",
+        "tests/structures/messagedb/test_query.py",
+        "tests/structures/timer/test_timer.py",
+        "tests/verbs/find/test_command.py",
+        "tests/verbs/recover/test_bad_input.py",
+        "tests/verbs/salvage/test_command.py",
+        "tests/verbs/test_diff.py",
+        "tests/verbs/test_doctor.py",
+        "tests/verbs/test_dump.py",
+        "tests/verbs/test_fingerprint.py",
+        "tests/verbs/test_info.py",
+        "tests/verbs/test_lag.py",
+        "tests/verbs/test_reset_offsets.py",
+        "tests/verbs/test_stale.py",
+        "tests/verbs/test_upgrade.py",
+    ),
     "store/verbs/find": ("tests/verbs/find", "tests/verbs/test_segment.py", "tests/structures/batchqueue"),
-    "store/layout.py": ("tests/test_layout.py",),
+    "store/layout.py": ("tests/test_layout.py", "tests/opened"),
+    "store/config.py": ("tests/test_config.py", "tests/cli/test_config.py"),
+    "store/setting_values.py": ("tests/test_config.py", "tests/opened/test_delays.py"),
+    "store/broker_line.py": (
+        "tests/test_config.py",
+        "tests/structures/consumequeue",
+        "tests/structures/commitlog",
+        "tests/verbs/recover/test_rule_tables.py",
+        "tests/verbs/recover/test_rules.py",
+        "tests/verbs/clean",
+        "tests/engine/live/test_cleaning_rules.py",
+    ),
+    "store/engine/writable_store.py": (
+        "tests/test_message_store.py",
+        "tests/structures/test_put.py",
+        "tests/engine/live",
+    ),
+    "store/engine/open_for_writing.py": ("tests/engine/live", "tests/engine/services", "tests/opened"),
+    "store/engine/open.py": ("tests/test_public_api.py", "tests/test_message_store.py", "tests/opened"),
+    "store/structures/registry.py": (
+        "tests/structures/test_state.py",
+        "tests/structures/test_foretold.py",
+        "tests/opened",
+        "tests/verbs/test_dump.py",
+        "tests/verbs/test_upgrade.py",
+        "tests/verbs/check",
+    ),
+    "store/structures/findings.py": ("tests/verbs/check", "tests/cli/test_check.py"),
+    "store/structures/tables": (
+        "tests/structures/tables",
+        "tests/cli/test_config_tables.py",
+        "tests/verbs/test_lag.py",
+    ),
+    "store/structures/state": ("tests/structures/test_state.py", "tests/verbs/test_dump.py"),
+    "store/verbs/backup": ("tests/verbs/backup", "tests/cli/test_backup.py"),
+    "store/verbs/info.py": ("tests/verbs/test_info.py", "tests/opened/test_missing_parts.py", "tests/verbs/recover"),
+    "store/verbs/lost_parts.py": ("tests/opened", "tests/verbs/test_info.py", "tests/verbs/recover/test_lost.py"),
+    "store/verbs/queue_ends.py": (
+        "tests/verbs/backup/test_queue_ends.py",
+        "tests/verbs/rebuild/test_expired.py",
+        "tests/verbs/test_info.py",
+        "tests/verbs/test_lag.py",
+        "tests/verbs/salvage/test_config_tables.py",
+        "tests/structures/consumequeue",
+    ),
+    "store/verbs/tables.py": ("tests/structures/tables", "tests/cli/test_config_tables.py"),
+    "store/query/timeline.py": ("tests/verbs/test_timeline.py",),
     "store/formats": (
         "tests/formats",
         "tests/verbs/backup/test_create.py",
@@ -237,65 +323,66 @@ def run_mutated(file: str, make: Callable[[], CodeType], tests: Sequence[str], *
     return run_tests(tests, *plugins)
 
 
-class Room:
-    """A room of the code, its tests, and what is known of them from runs before with the same files."""
+class Sample:
+    """Mutants of some rooms, and the tests of these rooms."""
 
-    def __init__(self, name: str, seconds: float = MOST_S) -> None:
-        self.name, self._seconds = name, seconds
-        self.tests = TESTS.get(name, tests_of(name))
-        self._known = Known({}, set(), set())
-        self._source = b"".join(path.read_bytes() for path in sorted((ROOT / name).rglob("*.py")))
-        for file, kept in self._kept():
-            if kept.exists():
-                self._known.files[file] = pickle.loads(kept.read_bytes())
+    def __init__(self, rooms: Collection[str], mutants: Sequence[Mutant], seconds: float = MOST_S) -> None:
+        self._mutants, self._seconds = mutants, seconds
+        self._is_plain = "store/kernels" in rooms
+        self._tests = sorted({test for room in rooms for test in TESTS.get(room) or tests_of(room)})
+        self._known = Known({}, set(), {})
 
-    def survivors(self, mutants: Sequence[Mutant]) -> Iterator[Mutant]:
+    def survivors(self) -> Iterator[Mutant]:
         """Yield the mutants with which no test fails."""
+        kind = "plain" if self._is_plain else "compiled"
+        notes = Notes(Path(tempfile.gettempdir()).parent, ROOT, kind, {mutant.file for mutant in self._mutants})
         with tempfile.NamedTemporaryFile() as file:
-            plugin = Warm(str(ROOT / self.name), self._known, partial(self._changes, mutants), Path(file.name))
-            if in_fork(partial(self._run_warm, plugin), 7200):
-                sys.exit(f"{self.name}: the tests cannot be collected: pytest {' '.join(self.tests)}")
+            plugin = Warm(str(ROOT), notes, self._changes, Path(file.name))
+            if in_fork(partial(self._run_warm, plugin), 6 * 3600):
+                sys.exit(f"the tests cannot be collected: pytest {' '.join(self._tests)}")
             self._known, codes = pickle.loads(Path(file.name).read_bytes())
         for failing in sorted(self._known.failing):
             print(f"{failing}: has tests that fail without a mutant, which are left out", file=sys.stderr)
-        self._keep()
         with ThreadPoolExecutor(WORKERS) as pool:
-            codes = list(pool.map(self._tried_anew, mutants, codes))
-        yield from (mutant for mutant, code in zip(mutants, codes, strict=True) if code == PASSED)
+            codes = list(pool.map(self._tried_anew, self._mutants, codes))
+        yield from (mutant for mutant, code in zip(self._mutants, codes, strict=True) if code == PASSED)
 
     def _run_warm(self, plugin: Warm) -> int:
-        if self.name == "store/kernels":
+        if self._is_plain:
             os.environ["RMQCTL_NO_EXTENSIONS"] = "1"
-        return run_tests([*self.tests, "-m", "not slow and not spark"], plugin)
+        return run_tests([*self._tests, "-m", "not slow and not spark"], plugin)
 
-    def _changes(self, mutants: Sequence[Mutant], known: Known) -> list[Change | None]:
-        return [None if self._at_import(mutant, known) else self._change(mutant, known) for mutant in mutants]
+    def _changes(self, known: Known) -> list[Change | None]:
+        self._known = known
+        return [None if self._at_import(mutant) else self._change(mutant) for mutant in self._mutants]
 
-    def _at_import(self, mutant: Mutant, known: Known) -> bool:
-        first, last, at_import = mutant.place
-        path = str(ROOT / mutant.file)
-        return at_import or any((path, line) in known.at_import for line in range(first, last + 1))
+    def _at_import(self, mutant: Mutant) -> bool:
+        return mutant.place.at_import or bool(self._known.at_import.get(mutant.function, 0) & mutant.lines)
 
-    def _change(self, mutant: Mutant, known: Known) -> Change:
+    def _change(self, mutant: Mutant) -> Change:
         """Choose the tests that run the statement, or any where it runs at import: who uses a constant is not seen.
 
         Those that are named for the module come first, then those that run its lines, and the shortest. Each of the
         two may take the seconds of a mutant.
         """
-        path, place = str(ROOT / mutant.file), mutant.place
+        path = str(ROOT / mutant.file)
         source = (ROOT / mutant.file).read_text(encoding="utf-8")
-        lines = frozenset(range(place.first, place.last + 1))
-        if self._at_import(mutant, known):
-            lines = frozenset(range(source.count("\n") + 1))
-        reached = {name for name, test in known.tests.items() if lines & test.lines.get(path, lines - lines)}
-        near = {
-            name: known.tests[name].seconds for name in (known.tests if self._at_import(mutant, known) else reached)
-        }
+        rank = self._rank_of_file if self._at_import(mutant) else self._rank
+        ranked = {name: (rank(mutant, test.lines), test.seconds) for name, test in self._known.tests.items()}
+        tests = sorted((name for name in ranked if ranked[name][0] < FAR), key=ranked.__getitem__)
         stem = f"test_{Path(path).stem}.py"
-        tests = sorted(near.items(), key=lambda test: (test[0] not in reached, test[1]))
-        named, others = ([test for test in tests if (stem in test[0]) == is_named] for is_named in (True, False))
+        named, others = ([(test, ranked[test][1]) for test in tests if (stem in test) == has] for has in (True, False))
         original = partial(compile, source, path, "exec", dont_inherit=True)
         return Change(partial(code_of, mutant, source, path), original, self._first_of(named) | self._first_of(others))
+
+    def _rank(self, mutant: Mutant, lines: dict[str, int]) -> int:
+        """A test that runs the statement comes before one that calls the function."""
+        if mutant.function not in lines:
+            return FAR
+        return 0 if lines[mutant.function] & mutant.lines else 1
+
+    def _rank_of_file(self, mutant: Mutant, lines: dict[str, int]) -> int:
+        return 0 if any(function.startswith(f"{mutant.file}::") for function in lines) else 1
 
     def _first_of(self, tests: Sequence[tuple[str, float]]) -> dict[str, float]:
         """Take tests from the front that take the seconds of a mutant together, one at least."""
@@ -306,29 +393,14 @@ class Room:
         """Try a mutant in a process that has not imported its module, where it could not be tried otherwise."""
         if code not in (None, warm.NOT_IN_PLACE):
             return code
-        change = self._change(mutant, self._known)
+        change = self._change(mutant)
         files = list(dict.fromkeys(name.split("::")[0] for name in change.tests))
         plugins = Chosen(list(change.tests), self._known), Limited(change.tests)
         return in_fork(partial(run_mutated, mutant.file, change.make, files, *plugins), 600) if files else PASSED
 
-    def _kept(self) -> Iterator[tuple[str, Path]]:
-        """Yield the files of tests, each with the file that keeps what is known of it."""
-        folder = Path(tempfile.gettempdir()).parent
-        for test in self.tests:
-            for path in [ROOT / test] if test.endswith(".py") else sorted((ROOT / test).rglob("test_*.py")):
-                digest = sha256(b"%s\0%s%s" % (str(path).encode(), path.read_bytes(), self._source)).hexdigest()
-                yield str(path.relative_to(ROOT)), folder / digest
-
-    def _keep(self) -> None:
-        for file, kept in self._kept():
-            if file in self._known.files and file not in self._known.failing and not kept.exists():
-                kept.write_bytes(pickle.dumps(self._known.files[file]))
-
 
 def tests_of(room: str) -> tuple[str, ...]:
     """Name the tests beside a room: those of its own name."""
-    if room == "rmqctl":
-        return ("tests/cli",)
     name = Path(room).relative_to("store").with_suffix("")
     beside = (f"tests/{name}", f"tests/{name.with_name(f'test_{name.name}.py')}")
     return tuple(test for test in beside if (ROOT / test).exists()) or ("tests/cli",)
@@ -372,20 +444,23 @@ def try_random(
     for mutant, line in sample:
         if (mutant.file, line, mutant.change) not in known:
             rooms[room_of(mutant.file)].append(mutant)
-    table = [try_room(name, mutants, seconds) for name, mutants in rooms.items()]
+    survivors = Counter(room_of(mutant.file) for mutant in survivors_of(rooms, seconds))
+    table = [(name, len(mutants), survivors[name]) for name, mutants in rooms.items()]
     print(f"\n{'room':24} {'made':>5} {'killed':>7} {'survived':>9}")
     for name, tried, survived in [*table, ("all", sum(row[1] for row in table), sum(row[2] for row in table))]:
         print(f"{name:24} {tried:5} {tried - survived:7} {survived:9}")
     return int(any(survived > (1 - least) * tried for _, tried, survived in table))
 
 
-def try_room(name: str, mutants: Sequence[Mutant], seconds: float) -> tuple[str, int, int]:
-    """Try these mutants; return the room's row: name, made, survived."""
-    survived = 0
-    for mutant in Room(name, seconds).survivors(mutants):
-        survived += 1
-        print(f"{mutant.file}:{mutant.line}: {mutant.change}", flush=True)
-    return name, len(mutants), survived
+def survivors_of(rooms: Mapping[str, Sequence[Mutant]], seconds: float) -> Iterator[Mutant]:
+    """Print and yield the survivors of all rooms; the kernels' tests run with kernels that are not compiled."""
+    for plain in (False, True):
+        chosen = {name: mutants for name, mutants in rooms.items() if (name == "store/kernels") == plain}
+        for mutant in (
+            Sample(chosen, [one for each in chosen.values() for one in each], seconds).survivors() if chosen else ()
+        ):
+            print(f"{mutant.file}:{mutant.line}: {mutant.change}", flush=True)
+            yield mutant
 
 
 def try_named(names: Sequence[str]) -> int:

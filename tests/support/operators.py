@@ -30,15 +30,29 @@ UNITS = (60, 1000, 3600, 1024, 1_000_000, 1_000_000_000)
 UNSEEN = ("strict", "slots", "frozen", "repr", "stacklevel", "daemon", "maxsize", "reserved")
 TOLD = tomllib.loads(Path(__file__).parents[1].joinpath("mutants.toml").read_text(encoding="utf-8"))
 TUNING = frozenset(TOLD["tuning"])
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Place(NamedTuple):
-    """A statement's first and last line, without its body; and whether it runs when the module is imported."""
+    """A statement's lines, without its body; whether it runs at import; what names within it begin with."""
 
     first: int
     last: int
     at_import: bool
+    prefix: str
+
+    @property
+    def function(self) -> str:
+        """The qualified name of the function or class, empty for the module."""
+        return self.prefix.removesuffix(".").removesuffix(".<locals>")
+
+    def inside(self, node: ast.AST, field: str) -> Place:
+        """The place of what a field of the node holds."""
+        match node:
+            case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) if field == "body":
+                return self._replace(at_import=False, prefix=f"{self.prefix}{name}.<locals>.")
+            case ast.ClassDef(name) if field == "body":
+                return self._replace(prefix=f"{self.prefix}{name}.")
+        return self
 
 
 class Mutant(NamedTuple):
@@ -50,6 +64,16 @@ class Mutant(NamedTuple):
     place: Place
     change: str
 
+    @property
+    def function(self) -> str:
+        """The name of the function around it, with that of the file."""
+        return f"{self.file}::{self.place.function}"
+
+    @property
+    def lines(self) -> int:
+        """The statement's lines as bits."""
+        return (2 << self.place.last) - (1 << self.place.first)
+
 
 class _Change(NamedTuple):
     line: int
@@ -58,7 +82,7 @@ class _Change(NamedTuple):
     put: Callable[[], None]
 
 
-MODULE = Place(0, 0, True)
+MODULE = Place(0, 0, True, "")
 
 
 def mutants_of(file: str, source: str) -> Iterator[Mutant]:
@@ -78,7 +102,7 @@ def _changes(node: ast.AST, around: Place) -> Iterator[_Change]:
     for field, value in ast.iter_fields(node):
         if field in ("annotation", "returns", "decorator_list", "format_spec", "type_params"):
             continue
-        place = around._replace(at_import=False) if isinstance(node, FUNCTIONS) and field == "body" else around
+        place = around.inside(node, field)
         if isinstance(value, ast.AST):
             yield from _changes_at(value, place, lambda new, field=field: setattr(node, field, new), node)
         elif isinstance(value, list):

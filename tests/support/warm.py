@@ -7,6 +7,7 @@ import gc
 import importlib.machinery
 import os
 import pickle
+import re
 import signal
 import sys
 import tempfile
@@ -14,9 +15,10 @@ import threading
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
@@ -26,17 +28,21 @@ from _pytest.main import pytest_runtestloop
 
 WORKERS = 2
 PASSED, TESTS_FAILED, FAILED, NOT_IN_PLACE = 0, 1, 70, 71
-LEARNED_S = 300
+LEARNED_S = 900
 """What a file of tests may take while its lines are noted."""
-HANGS_S = 10
-"""A test that takes ten times its processor time and this in addition hangs."""
+MOST_STEPS = 500
+HANGS_S, WAITS_S = 10, 60
+"""A test hangs that takes ten times its processor time and HANGS_S, or that and WAITS_S by the clock."""
 
 
 class Reached(NamedTuple):
-    """What a test that passes takes of the processor, whatever else runs, and the lines that it runs by file."""
+    """What a test that passes takes of the processor, whatever else runs, and the lines that it runs by function.
+
+    A function has its file and qualified name; its lines are the bits of a number.
+    """
 
     seconds: float
-    lines: dict[str, frozenset[int]]
+    lines: dict[str, int]
 
 
 def in_fork(work: Callable[[], int], timeout_s: float) -> int:
@@ -79,14 +85,28 @@ def _code(work: Callable[[], int]) -> int:
 
 
 class Recorder:
-    """A plugin that writes down what lines of a room each test runs; a shared fixture's count for its whole file."""
+    """A plugin that notes which lines of the code each test runs; a shared fixture's count for its whole file.
 
-    def __init__(self, room: str) -> None:
+    Of each function the first MOST_STEPS lines of a test are noted: to trace all is slow.
+    """
+
+    def __init__(self, root: str) -> None:
         self.reached: dict[str, Reached] = {}
-        self._room = room
-        self.lines: set[tuple[str, int]] = set()
-        self._shared: dict[str, set[tuple[str, int]]] = defaultdict(set)
+        self._root = root + "/"
+        self._folders = (f"{root}/store/", f"{root}/rmqctl/")
+        self._steps: set[tuple[int, int]] = set()
+        self._left: dict[int, int] = {}
+        self._codes: dict[int, CodeType] = {}
+        self._shared: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self._failed = False
+
+    @property
+    def lines(self) -> dict[str, int]:
+        """The lines run since the start or the last test's, by function."""
+        lines: dict[str, int] = defaultdict(int)
+        for key, line in self._steps:
+            lines[self._name(self._codes[key])] |= 1 << line
+        return lines
 
     def trace(self) -> None:
         sys.settrace(self._called)
@@ -94,16 +114,19 @@ class Recorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[object]:
-        before, self.lines = self.lines, set()
+        if fixturedef.scope == "function":
+            return (yield)
+        before = self._steps
+        self._begin()
         try:
             return (yield)
         finally:
-            if fixturedef.scope != "function":
-                self._shared[request.node.nodeid.split("::")[0]] |= self.lines
-            self.lines |= before
+            _add(self._shared[request.node.nodeid.split("::")[0]], self.lines)
+            self._begin(before)
 
     def pytest_runtest_logstart(self) -> None:
-        self.lines, self._failed, self._started = set(), False, time.process_time()
+        self._failed, self._started = False, time.process_time()
+        self._begin()
         self.trace()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -111,18 +134,37 @@ class Recorder:
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         if not self._failed:
-            lines: dict[str, set[int]] = defaultdict(set)
-            for file, line in self.lines | self._shared[nodeid.split("::")[0]]:
-                lines[file].add(line)
-            taken = time.process_time() - self._started
-            self.reached[nodeid] = Reached(taken, {file: frozenset(lines[file]) for file in lines})
+            taken, lines = time.process_time() - self._started, self.lines
+            _add(lines, self._shared[nodeid.split("::")[0]])
+            self.reached[nodeid] = Reached(taken, dict(lines))
+
+    def _begin(self, steps: Iterable[tuple[int, int]] = ()) -> None:
+        self._steps, self._left = set(steps), {}
 
     def _called(self, frame: FrameType, event: str, argument: object) -> Any:
-        return self._line if frame.f_code.co_filename.startswith(self._room) else None
+        code = frame.f_code
+        left = self._left.get(id(code))
+        if left is None:
+            left = MOST_STEPS if code.co_filename.startswith(self._folders) else 0
+            self._left[id(code)], self._codes[id(code)] = left, code
+        return self._line if left > 0 else None
 
     def _line(self, frame: FrameType, event: str, argument: object) -> Any:
-        self.lines.add((frame.f_code.co_filename, frame.f_lineno))
+        key = id(frame.f_code)
+        self._steps.add((key, frame.f_lineno))
+        self._left[key] = left = self._left.get(key, MOST_STEPS) - 1
+        frame.f_trace_lines = left > 0
         return self._line
+
+    def _name(self, code: CodeType) -> str:
+        # What is written within a function without a name of its own is of the function.
+        function = re.split(r"(?:\.<locals>)?\.?<(?!locals)", code.co_qualname)[0]
+        return sys.intern(f"{code.co_filename.removeprefix(self._root)}::{function}")
+
+
+def _add(lines: dict[str, int], others: dict[str, int]) -> None:
+    for name, mask in others.items():
+        lines[name] |= mask
 
 
 class Change(NamedTuple):
@@ -138,23 +180,50 @@ class Known(NamedTuple):
 
     files: dict[str, dict[str, Reached]]
     failing: set[str]
-    at_import: set[tuple[str, int]]
+    at_import: dict[str, int]
 
     @property
     def tests(self) -> dict[str, Reached]:
         return {name: reached for file in self.files.values() for name, reached in file.items()}
 
 
+class Notes:
+    """What is known of files of tests, in a folder: of each what it reaches, while it stays as it is.
+
+    `files` are those of the code whose functions are asked for.
+    """
+
+    def __init__(self, folder: Path, root: Path, kind: str, files: Collection[str]) -> None:
+        self._folder, self._root, self._kind, self._files = folder, root, kind, files
+
+    def place(self, test: str) -> Path:
+        """Name the file with the notes of a file of tests."""
+        told = f"{self._kind}\0{self._root}\0{test}\0".encode() + (self._root / test).read_bytes()
+        return self._folder / sha256(told).hexdigest()
+
+    def read(self, test: str) -> dict[str, Reached] | None:
+        """Give what is known of a file of tests, or None."""
+        if not self.place(test).exists():
+            return None
+        kept: dict[str, Reached] = pickle.loads(self.place(test).read_bytes())
+        return {name: self._asked(reached) for name, reached in kept.items()}
+
+    def _asked(self, reached: Reached) -> Reached:
+        lines = {name: mask for name, mask in reached.lines.items() if name.split("::")[0] in self._files}
+        return reached._replace(lines=lines)
+
+
 class Warm:
     """A plugin that, in place of a run, learns what the tests reach, and tries each change in a fork.
 
-    `known` has the files that need not be learned. `changes` gives what to try, or None for what cannot be tried once
-    all is imported. The target gets what is known then, and the exit code of the tests with each change.
+    `changes` gives what to try, or None for what cannot be tried once all is imported. The target gets what is known
+    then, and the exit code of the tests with each change.
     """
 
-    def __init__(self, room: str, known: Known, changes: Callable[[Known], Sequence[Change | None]], target: Path):
-        self._imports = Recorder(room)
-        self._room, self._known, self._changes, self._target = room, known, changes, target
+    def __init__(self, root: str, notes: Notes, changes: Callable[[Known], Sequence[Change | None]], target: Path):
+        self._imports = Recorder(root)
+        self._root, self._notes, self._changes, self._target = root, notes, changes, target
+        self._known = Known({}, set(), {})
 
     def pytest_sessionstart(self) -> None:
         self._imports.trace()
@@ -165,33 +234,30 @@ class Warm:
         threading.settrace(None)  # type: ignore[arg-type]
         self._known.at_import.update(self._imports.lines)
         with ThreadPoolExecutor(WORKERS) as pool:
-            self._learn(session, pool)
+            files: dict[str, list[Any]] = defaultdict(list)
+            for item in session.items:
+                files[item.nodeid.split("::")[0]].append(item)
+            list(pool.map(self._learn, files, files.values()))
             codes = list(pool.map(partial(self._tried, session), self._changes(self._known)))
         self._target.write_bytes(pickle.dumps((self._known, codes)))
         return True
 
-    def _learn(self, session: Any, pool: ThreadPoolExecutor) -> None:
-        files: dict[str, list[Any]] = defaultdict(list)
-        for item in session.items:
-            files[item.nodeid.split("::")[0]].append(item)
-        new = [file for file in files if file not in self._known.files]
-        with tempfile.TemporaryDirectory() as folder:
-            targets = [Path(folder, str(rank)) for rank in range(len(new))]
-            works = [partial(self._record, files[file], target) for file, target in zip(new, targets, strict=True)]
-            codes = list(pool.map(lambda work: in_fork(work, LEARNED_S), works))
-            for file, target, code in zip(new, targets, codes, strict=True):
-                self._known.files[file] = pickle.loads(target.read_bytes()) if target.exists() else {}
-                if code:
-                    self._known.failing.add(file)
+    def _learn(self, file: str, items: list[Any]) -> None:
+        known = self._notes.read(file)
+        if known is None:
+            if in_fork(partial(self._record, file, items), LEARNED_S):
+                self._known.failing.add(file)
+            known = self._notes.read(file)
+        self._known.files[file] = known or {}
 
-    def _record(self, items: list[Any], target: Path) -> int:
-        session, recorder = items[0].session, Recorder(self._room)
+    def _record(self, file: str, items: list[Any]) -> int:
+        session, recorder = items[0].session, Recorder(self._root)
         session.config.pluginmanager.register(recorder)
         session.config.option.maxfail = 0
         session.items = items
         pytest_runtestloop(session)
         sys.settrace(None)
-        target.write_bytes(pickle.dumps(recorder.reached))
+        self._notes.place(file).write_bytes(pickle.dumps(recorder.reached))
         return int(session.testsfailed > 0)
 
     def _tried(self, session: Any, change: Change | None) -> int | None:
@@ -242,8 +308,13 @@ class Limited:
         self._seconds = seconds
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, HANGS_S + 10 * self._seconds.get(nodeid, 0))
+        seconds = HANGS_S + 10 * self._seconds.get(nodeid, 0)
+        for timer, number, most in (
+            (signal.ITIMER_PROF, signal.SIGPROF, seconds),
+            (signal.ITIMER_REAL, signal.SIGALRM, seconds + WAITS_S),
+        ):
+            signal.signal(number, signal.SIG_DFL)
+            signal.setitimer(timer, most)
 
 
 def imported_as(make: Callable[[], CodeType]) -> None:

@@ -118,7 +118,7 @@ class Finder:
         self._segments = segments = reader.segments()
         self._log = Stretch(segments[0].number, segments[-1].number + segments[-1].size) if segments else Stretch(0, 0)
         listed = _listed_topics(layout, fs)
-        self._topics = sorted({topic for topic, _ in reader.queues()} | (listed or set()))
+        self._topics = {topic for topic, _ in reader.queues()} | (listed or set())
         # The index is asked by topic: without a topic it tells nothing. A broker indexes no message inside of a record.
         groups = any(one.groups_messages for one in present(names_of(layout, fs)))
         is_indexed = bool(self._topics) and not groups
@@ -218,7 +218,7 @@ class Finder:
     def _by_keys(self, keys: list[str], most: int | None) -> Found:
         """Records with one of these keys, by index and by scan of the uncovered stretches."""
         if self._may_lack_topics:
-            self._topics, self._may_lack_topics = sorted({*self._topics, *self._lost_topics()}), False
+            self._topics, self._may_lack_topics = self._topics | self._lost_topics(), False
         places = {place for key in keys for place in self.index.ask(self._topics, key)} if self._use_index else set()
         by_index = (one for one in self.at(sorted(places)) if _has_key(one, keys))
         found = {one.log_offset: one for one in islice(by_index, None if most is None else most + 1)}

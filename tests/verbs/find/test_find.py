@@ -22,7 +22,7 @@ from store.opened.detect import make_layout
 from store.reading.inside import messages_inside
 from store.verbs.find import coverage
 from store.verbs.find.coverage import Stretch, unnamed
-from store.verbs.find.find import Finder, Searched, find
+from store.verbs.find.find import Finder, Found, Searched, find
 from store.verbs.find.life import life_of
 from store.verbs.find.places import Consumption, Place, consumers_of
 from store.verbs.find.scan import scan_log, with_any_of, with_body
@@ -67,6 +67,7 @@ def covered(*spans: tuple[int, int]) -> Any:
         ([(100, 400), (200, 300), (450, 500)], [(400, 450)]),
         ([(600, 700)], [(100, 500)]),
         ([(10, 50)], [(100, 500)]),
+        ([(100, 500), (600, 700)], []),
     ],
 )
 def test_what_no_index_file_covers_is_left_to_a_scan(
@@ -258,9 +259,18 @@ def test_the_lives_of_as_many_unique_keys_are_given_as_asked_for(root: Path, sto
     }  # fmt: skip
 
 
-def test_stages_at_one_time_are_in_the_order_of_the_log() -> None:
+@pytest.mark.parametrize(
+    ("times", "order"), [((0, 0, 0), [100, 200, 300]), ((9, 8, 7), [200, 100, 300]), ((7, 9, 8), [300, 200, 100])]
+)
+def test_stages_are_in_the_order_of_time_and_then_of_the_log(times: tuple[int, ...], order: list[int]) -> None:
     records = [decode_record(raw_record(at, "T")) for at in (300, 100, 200)]
-    assert [stage.message.log_offset for stage in life_of(records)] == [100, 200, 300]
+    dated = [replace(record, store_timestamp_ms=time) for record, time in zip(records, times, strict=True)]
+    assert [stage.message.log_offset for stage in life_of(dated)] == order
+
+
+def test_a_message_id_gives_its_record_alone_and_no_cut(root: Path, stored: list[StoredMessage]) -> None:
+    found = finder(root).find(stored[7].msg_id, 1)
+    assert found == Found("message id", [stored[7]], [], False, [stored[7]])
 
 
 @pytest.mark.parametrize("number", [130, 61, 58])
@@ -363,7 +373,12 @@ def test_a_text_is_found_in_the_record_around_it_and_not_behind_the_last(tmp_pat
     assert [[one.uniq_key for one in each] for each in found] == [["U77"], []]
 
 
-@pytest.mark.parametrize(("pattern", "found"), [("needle", [0, 1]), ("need.e", [0, 1]), ("^need", [0]), ("hay", [2])])
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("needle", [0, 1]), ("need.e", [0, 1]), ("^need", [0]), ("hay", [2]), ("a..eedle", [1]), ("[h].[x-z]", [2]),
+    ],
+)  # fmt: skip
 def test_a_body_is_searched_as_its_sender_wrote_it(pattern: str, found: list[int], tmp_path: Path) -> None:
     bodies = [(zlib.compress(b"needle"), COMPRESSED), (b"a needle", 0), (b"hay", 0), (b"broken", COMPRESSED)]
     with open_store(tmp_path / "store", settings=SMALL, read_only=False) as store:
