@@ -4,7 +4,8 @@
     2. refuse after an unclean exit, unless asked to recover
     3. plan and apply the recovery
     4. load the files, each part where the recovery found its end
-    5. start the services, and leave the abort marker
+    5. a slave cuts the log at a record that a power cut tore, and fetches it again from its master
+    6. start the services, and leave the abort marker
 
 WritableStore.close undoes that in the broker's order.
 
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from store.change.change import Change
 from store.config import StoreConfig
 from store.engine.ha.link import Address
+from store.engine.ha.slave_log import find_torn_record
 from store.engine.live.services import StoreServices
 from store.engine.writable_store import WritableStore
 from store.errors import DamagedFile, ForeignFile, UncleanStore
@@ -52,6 +54,7 @@ from store.structures.registry import PUT, STRUCTURES
 from store.structures.tables.review import review_loading
 from store.verbs.recover.plan import plan_by_rules
 from store.verbs.recover.rules import OWNER
+from store.verbs.recover.truncate import plan_truncation
 
 if TYPE_CHECKING:
     from store.engine.services.served_store import ServedStore
@@ -118,8 +121,13 @@ class WritingOpener:
             change_id = change.apply()
         pool = _transient_pool(found.config)
         allocate = AllocateMappedFileService(fs, warm=found.config.warm_maped_file_enable, transient_pool=pool)
-        opened = self._load(found, writable=True, allocate=allocate, transient_pool=pool, resting=resting)
-        _set_positions(opened, log_end)
+        parts = {"writable": True, "allocate": allocate, "transient_pool": pool}
+        opened, torn = self._load_up_to(log_end, found, resting=resting, **parts), []
+        torn_at = find_torn_record(opened.log, self.master) if self.master is not None else None
+        if torn_at is not None:
+            opened.close()
+            torn = [self._cut_torn(found, torn_at)]
+            opened = self._load_up_to(torn_at, found, **parts)
         if found.config.enable_calc_filter_bit_map:
             use_bit_maps(opened)
         opened.checkpoint.confirm_log_offset = confirmed
@@ -129,12 +137,30 @@ class WritingOpener:
         base.start()
         if services is not None:
             _start_services(store)
-        store.notes += [*unloaded, *change.remarks, *change.foreign]
+        store.notes += [*torn, *unloaded, *change.remarks, *change.foreign]
         cut = _what_opening_cut(change, change_id, layout.commitlogs)
         # A recovery that was asked for may cut; in a store that was shut down the cut is damage.
         (store.notes if self.recover else store.opening_findings).extend(cut)
         store.opening_findings += change.notes
         return store
+
+    def _cut_torn(self, found: FoundStore, torn: int) -> str:
+        """Cut log, queues and index at a torn record; return the sentence about it."""
+        layout, fs = self.request.layout, self.request.fs
+        with (
+            staging(layout, fs, "open", dry_run=False) as folder,
+            contextlib.closing(self._load(found, overlay=Overlay(folder))) as staged,
+        ):
+            change_id = plan_truncation(staged, torn, progress=self.request.progress).apply()
+        return (
+            f"a power cut tore the log at {torn}: it was cut there, is kept in the quarantine as {change_id}, and is "
+            f"fetched again from {self.master}"
+        )
+
+    def _load_up_to(self, log_end: int, found: FoundStore, **options: Any) -> OpenedStore:
+        opened = self._load(found, **options)
+        _set_positions(opened, log_end)
+        return opened
 
     def _load(self, found: FoundStore, **options: Any) -> OpenedStore:
         return OpenedStore.load(found, self.request.fs, self.request.clock, **options)

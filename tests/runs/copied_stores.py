@@ -2,7 +2,9 @@
 
 salvage --to    the source is untouched; a store that was reported done is there with every byte; before that there
                 is none, or one without a log, in which nothing is read, and the salvage can be run again
-receive         what was reported to the master is there, and the copy goes on to the master's end
+receive         what was reported to the master is there, and the copy goes on to the master's end; of a master in
+                controller mode too, with its epochs
+slave           the same of a store that is opened as a slave and follows; its queues are the master's afterwards
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
@@ -21,23 +25,34 @@ from store.engine.ha import receive as receiving
 from store.engine.ha.link import Address, MasterLink
 from store.engine.ha.log_copy import LogCopy
 from store.engine.ha.receive import ReceiveOptions, Receiver
+from store.engine.ha.switch_link import AutoSwitchLink
 from store.errors import BadRequest, NotAStore
 from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
 from store.layout import StoreLayout
+from store.opened.detect import detect_line
+from store.structures.epochs.files import Epoch, EpochFile
+from store.structures.findings import LOST_INDEX, MISSING_INDEX_ENTRY
+from store.verbs.check.check import check_files
 from store.verbs.salvage.grade import SalvagedRun
 from store.verbs.salvage.new_store import write_new_store
 from store.verbs.salvage.salvage import SalvageReport, next_offsets_of, salvage_runs
 from store.verbs.salvage.sources import config_of
+from tests.support.fake_controller import FakeController
 from tests.support.fake_master import FakeMaster, honest, log_of
 from tests.support.simulated_disk import Cut, SimulatedDisk
 from tests.support.snapshots import contents, differences
 from tests.support.stores import SMALL, Clock, make_store, stored_messages
+from tests.support.threads import eventually
 
 SETTINGS = {**SMALL, "mappedFileSizeCommitLog": 4096}
 OF_THE_BROKER = ("brokerIdentity", "compaction/T/0", "config/plugin", "config/consumerOffset.json")
 COUNT = 60
+INDEX_KINDS = (LOST_INDEX, MISSING_INDEX_ENTRY)
 SALVAGE = "salvage"
-COPIES = (SALVAGE, "salvage --keep-offsets", "receive")
+RECEIVE, CONTROLLER, SLAVE = "receive", "receive --controller", "slave"
+FOLLOWERS = (RECEIVE, CONTROLLER, SLAVE)
+COPIES = (SALVAGE, "salvage --keep-offsets", *FOLLOWERS)
 
 
 def make_source(folder: Path, *, is_sound: bool) -> Path:
@@ -71,29 +86,63 @@ class Reported:
     def __init__(self) -> None:
         self.log_offset = 0
 
-    def link(self, address: Address, stall_s: float) -> MasterLink:
-        link = MasterLink(address, stall_s=stall_s)
-        report = link.report
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        report = MasterLink.report
 
-        def noted(log_offset: int) -> None:
+        def noted(link: MasterLink, log_offset: int) -> None:
             self.log_offset = max(self.log_offset, log_offset if log_offset > 1 else 0)
-            report(log_offset)
+            report(link, log_offset)
 
-        link.report = noted  # type: ignore[method-assign]
-        return link
+        with mock.patch.object(MasterLink, "report", noted):
+            yield
 
 
-def receive(source: Path, target: Path, fs: Filesystem, reported: Reported | None = None) -> None:
+def epochs_of(source: Path) -> list[Epoch]:
+    """Epochs of a master: the first begins at 0, and one at every twentieth record."""
+    with open_store(source, settings=SETTINGS) as store:
+        starts = [one.log_offset for one in store.messages("T", 0)][::20]
+    return [Epoch(*one) for one in enumerate(starts, 1)]
+
+
+def receive(name: str, source: Path, target: Path, fs: Filesystem) -> None:
     """Copies the log; every frame is verified, synced and reported by itself."""
     with open_store(source) as store:
         log_end = store.max_log_offset
-    each = mock.patch.multiple(receiving, VERIFY_BYTES=1, SYNC_BYTES=1)
-    with each, FakeMaster(honest(source, log_end, batch=700)) as master:
-        copy = LogCopy(target, SETTINGS, fs, compat="5.3")
-        try:
-            Receiver(Address.parse(master.address), copy, ReceiveOptions(connect=(reported or Reported()).link)).run()
-        finally:
-            copy.close()
+    with mock.patch.multiple(receiving, VERIFY_BYTES=1, SYNC_BYTES=1):
+        if name == SLAVE:
+            with FakeMaster(honest(source, log_end, batch=700)) as master:
+                follow(master.address, target, fs, log_end)
+            return
+        served = (
+            FakeMaster(honest(source, log_end, batch=700))
+            if name == RECEIVE
+            else FakeController(source, log_end, epochs_of(source), batch=700)
+        )
+        with served as master:
+            copy = LogCopy(target, SETTINGS, fs, compat="5.3")
+            try:
+                epochs = EpochFile(target, fs) if name == CONTROLLER else None
+                connect = partial(link_to, copy=copy, epochs=epochs)
+                Receiver(Address.parse(master.address), copy, ReceiveOptions(connect=connect)).run()
+            finally:
+                copy.close()
+
+
+def link_to(address: Address, stall_s: float, *, copy: LogCopy, epochs: EpochFile | None) -> MasterLink:
+    if epochs is None:
+        return MasterLink(address, stall_s=stall_s)
+    return AutoSwitchLink(address, stall_s=stall_s, epochs=epochs, copy_end=lambda: copy.end, from_last_segment=False)
+
+
+def follow(address: str, target: Path, fs: Filesystem, log_end: int) -> None:
+    """Opens a slave, after a power cut too, until it has the log."""
+    settings = {**SETTINGS, "brokerRole": "SLAVE"}
+    with open_store(
+        target, settings=settings, read_only=False, recover=True, master=address, clock=Clock(), fs=fs
+    ) as slave:
+        assert eventually(lambda: slave.max_log_offset >= log_end or slave.describe_findings())
+        assert slave.describe_findings() == []
 
 
 class RunCopy(NamedTuple):
@@ -106,9 +155,9 @@ class RunCopy(NamedTuple):
 
 def run_copy(folder: Path, name: str, cuts: range | list[int], chance: random.Random) -> RunCopy:
     """One run; the last cut comes after its end. A cut's witness is whether it had ended, and what was reported."""
-    source = make_source(folder, is_sound=name == "receive")
+    source = make_source(folder, is_sound=name in FOLLOWERS)
     (folder / "disk").mkdir()
-    if name != "receive":
+    if name not in FOLLOWERS:
         # A master's store is another machine's.
         shutil.copytree(source, folder / "disk/source")
     reported, has_ended = Reported(), False
@@ -116,8 +165,9 @@ def run_copy(folder: Path, name: str, cuts: range | list[int], chance: random.Ra
         folder / "disk", folder / "cuts", cuts=cuts, chance=chance, witness=lambda: (has_ended, reported.log_offset)
     )
     try:
-        if name == "receive":
-            receive(source, folder / "disk/a/new", disk, reported)
+        if name in FOLLOWERS:
+            with reported.noting():
+                receive(name, source, folder / "disk/a/new", disk)
         else:
             salvage(name, folder / "disk/source", folder / "disk/a/new", disk)
         has_ended = True
@@ -130,8 +180,8 @@ def run_copy(folder: Path, name: str, cuts: range | list[int], chance: random.Ra
 def verify_copy(name: str, source: Path, cut: Cut) -> None:
     """AssertionError where a cut broke a promise."""
     has_ended, reported = cut.witness
-    if name == "receive":
-        _verify_received(source, cut.root / "a/new", cut.operation, reported, has_ended=has_ended)
+    if name in FOLLOWERS:
+        _verify_received(name, source, cut.root / "a/new", cut.operation, reported, has_ended=has_ended)
     else:
         _verify_salvaged(name, source, cut, has_ended=has_ended)
 
@@ -152,14 +202,22 @@ def _verify_salvaged(name: str, source: Path, cut: Cut, *, has_ended: bool) -> N
     assert differences(contents(expected), contents(target)) == [], f"{cut.operation}: not as it was salvaged"
 
 
-def _verify_received(source: Path, target: Path, operation: str, reported: int, *, has_ended: bool) -> None:
+def _verify_received(name: str, source: Path, target: Path, operation: str, reported: int, *, has_ended: bool) -> None:
     wanted = log_of(source)[1]
     if reported:
         assert log_of(target)[1][:reported] == wanted[:reported], f"{operation}: {reported} was reported"
-    assert (target / "checkpoint").exists() >= has_ended, f"{operation}: the master's line is lost"
-    receive(source, target, Filesystem())
+    if name != SLAVE and has_ended:
+        line = detect_line(StoreLayout(target), Filesystem())
+        assert line.name == "5.3", f"{operation}: the master's line is lost"
+    receive(name, source, target, Filesystem())
     assert log_of(target)[1] == wanted, f"{operation}: the copy differs from its master"
     assert _messages(target) == _messages(source) != {}
+    if name == CONTROLLER:
+        assert EpochFile(target, Filesystem()).entries == epochs_of(source), f"{operation}: other epochs"
+    if name == SLAVE:
+        # A recovery indexes from its starting segment on only, as a broker's does.
+        findings = [one for one in check_files(StoreReader(str(target))) if one.kind not in INDEX_KINDS]
+        assert findings == [], f"{operation}: {findings}"
 
 
 def _messages(root: Path) -> dict[tuple[str, int], list[tuple[int, bytes]]]:

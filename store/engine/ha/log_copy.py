@@ -17,6 +17,7 @@ import numpy as np
 
 from store.broker_line import LINE_4_9
 from store.engine.ha.segment_start import require_segment_start
+from store.engine.ha.unwritten import unwritten
 from store.errors import BadRequest, Diverged, StoreIOError, UncleanStore
 from store.files.durable import sync_files
 from store.files.filesystem import Descriptor, Filesystem
@@ -36,9 +37,6 @@ from store.opened.detect import (
 from store.opened.log_end import find_closed_end
 from store.structures.commitlog.scan import VERIFYING
 from store.structures.registry import RECEIVE
-
-SECTOR = 512
-"""What a device writes as a whole, or tears."""
 
 
 class LogCopy:
@@ -115,7 +113,7 @@ class LogCopy:
             differs = held != np.frombuffer(part, np.uint8)[: len(held)]
             if len(held) < len(part):
                 raise StoreIOError(f"the file ends at {position + len(held)}", file=path)
-            _refuse_difference(differs & ~_unwritten(held, position), log_offset)
+            _refuse_difference(differs & ~unwritten(held, position), log_offset)
             if differs.any():
                 file = self._fs.open_write(path)
                 self._fs.write(file, position, part)
@@ -194,17 +192,6 @@ def _prepare(layout: StoreLayout, fs: Filesystem) -> list[Path]:
     if fs.exists(layout.abort):
         raise UncleanStore("the last owner did not shut down", file=layout.abort, code="unclean-copy")
     return made
-
-
-def _unwritten(held: np.ndarray[Any, np.dtype[np.uint8]], position: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Tell of each byte whether zeros follow to its sector's end.
-
-    position  the first byte's in its file
-    """
-    lead = position % SECTOR
-    zeros = np.pad(held == 0, (lead, -(lead + len(held)) % SECTOR), constant_values=True).reshape(-1, SECTOR)
-    rest: np.ndarray[Any, np.dtype[np.bool_]] = np.logical_and.accumulate(zeros[:, ::-1], axis=1)[:, ::-1]
-    return rest.reshape(-1)[lead : lead + len(held)]
 
 
 def _refuse_difference(differs: np.ndarray[Any, np.dtype[np.bool_]], log_offset: int) -> None:

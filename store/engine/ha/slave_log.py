@@ -1,9 +1,12 @@
 """SlaveLog and HAClient: a store that is written to, filled by its master instead of by puts.
 
-    HAClient    a thread with a Receiver that follows the master, over lost connections too
-    SlaveLog    what the Receiver appends to: the segments that dispatch reads from
+    HAClient          a thread with a Receiver that follows the master, over lost connections too
+    SlaveLog          what the Receiver appends to: the segments that dispatch reads from
+    find_torn_record  the first record that a power cut tore, by the master's bytes
 
-Only verified, whole records are appended, so dispatch never meets half a one.
+Only verified, whole records are appended, so dispatch never meets half a one. A power cut may leave zeros in what no
+sync had covered, where no CRC sees them: in the heads of records. So an opening compares the log's end with the master,
+and cuts the log at such a record before dispatch begins.
 
 Source: HAService.HAClient, CommitLog.appendData (4.9.8).
 """
@@ -14,11 +17,16 @@ import threading
 
 import numpy as np
 
-from store.engine.ha.link import Address
+from store.engine.ha.link import CONNECT_TIMEOUT_S, Address
 from store.engine.ha.receive import ReceiveOptions, Receiver
 from store.engine.ha.segment_start import require_segment_start
+from store.engine.ha.unwritten import ByteArray, unwritten
 from store.errors import Diverged, LinkLost, ReplicationError, StoreError
+from store.formats.run import Run
 from store.structures.commitlog.commit_log import CommitLog
+
+TORN = "torn"
+"""The code of a difference that a power cut explains."""
 
 
 class SlaveLog:
@@ -47,14 +55,43 @@ class SlaveLog:
             raise ReplicationError(f"the master's segments have {size} bytes", code="segment-size")
 
     def require_same(self, log_offset: int, data: memoryview) -> None:
-        """Raise Diverged unless the log holds `data` at `log_offset`."""
+        """Raise Diverged unless the log holds `data` at `log_offset`.
+
+        Where a power cut left zeros, its code is TORN and its offset the record's start.
+        """
         while len(data):
             part = data[: self.segment_size - log_offset % self.segment_size]
             held = self._log.read(log_offset, len(part))
-            if held is None or not np.array_equal(np.frombuffer(held, np.uint8), np.frombuffer(part, np.uint8)):
-                raise Diverged("the slave holds other bytes than the master", offset=log_offset)
+            if held is None:
+                raise _diverged(log_offset)
+            self._require_same(log_offset, np.frombuffer(held, np.uint8), np.frombuffer(part, np.uint8))
             log_offset += len(part)
             data = data[len(part) :]
+
+    def _require_same(self, log_offset: int, held: ByteArray, wanted: ByteArray) -> None:
+        differs = held != wanted
+        if not differs.any():
+            return
+        others = differs & ~unwritten(held, log_offset % self.segment_size)
+        if others.any():
+            raise _diverged(log_offset + int(np.argmax(others)))
+        raise Diverged(
+            "a power cut tore this record",
+            offset=self._record_around(log_offset + int(np.argmax(differs))),
+            hint="close the store and open it while its master answers: it is fetched again then",
+            code=TORN,
+        )
+
+    def _record_around(self, log_offset: int) -> int:
+        """Return the start of the record or blank that holds `log_offset`."""
+        start = log_offset - log_offset % self.segment_size
+        for step in self._log.scan(start):
+            if not isinstance(step, Run) or step.start > log_offset:
+                break
+            if step.end > log_offset:
+                return int(step.log_offsets[np.searchsorted(step.log_offsets, log_offset, "right") - 1])
+            start = step.end
+        return start
 
     def append(self, log_offset: int, data: memoryview) -> None:
         """Append `data`, across no segment's end."""
@@ -67,6 +104,44 @@ class SlaveLog:
         while self._segments.flushed_where < self.end and not self._segments.flush(0):
             pass
         self.durable = self.end
+
+
+class _ComparedLog(SlaveLog):
+    """The log of a store before it is opened: compared with its master's, and left as it is."""
+
+    def __init__(self, log: CommitLog) -> None:
+        super().__init__(log)
+        self.is_compared = False
+
+    def append(self, log_offset: int, data: memoryview) -> None:
+        """Leave bytes past the end."""
+
+    def sync(self) -> None:
+        """Do nothing, as nothing was appended."""
+
+    def require_same(self, log_offset: int, data: memoryview) -> None:
+        super().require_same(log_offset, data)
+        self.is_compared = log_offset + len(data) >= self.end
+
+
+def find_torn_record(log: CommitLog, address: Address) -> int | None:
+    """Return the start of the first torn record near a log's end; None without one, or without an answer.
+
+    Everything else that keeps the slave from following its master is the client's to report.
+    """
+    compared = _ComparedLog(log)
+    if compared.is_empty:
+        return None
+    options = ReceiveOptions(observe=True, stall_s=CONNECT_TIMEOUT_S, should_stop=lambda: compared.is_compared)
+    try:
+        Receiver(address, compared, options).run()
+    except StoreError as error:
+        return error.offset if error.code == TORN else None
+    return None
+
+
+def _diverged(log_offset: int) -> Diverged:
+    return Diverged("the slave holds other bytes than the master", offset=log_offset)
 
 
 class HAClient:
