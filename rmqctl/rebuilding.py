@@ -32,30 +32,30 @@ def make_rebuild(
     address, clock = str(layout.root), session.environment.clock_ms
 
     def locally(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
+        from store.files import StoreReader
         from store.verbs.rebuild import rebuild_locally
 
+        files = StoreReader(address, fs, layout.commitlogs_elsewhere)
         with session.progress("rebuilding") as bar:
             return rebuild_locally(
-                address,
+                files,
                 staging,
                 config,
                 scope,
                 clock=clock,
                 fs=fs,
-                commitlogs=layout.commitlogs_elsewhere,
                 rules=rules,
                 on_progress=bar.update,
             )
 
     def by_tasks(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
-        from store.query.spark import rebuild_on_spark
+        from store.query.spark import rebuild_on_spark, watched
 
         with (
             spark_session(session, master, remote) as spark,
             session.progress("rebuilding", unit="tasks") as bar,
+            watched(spark, bar.update),
         ):
-            return rebuild_on_spark(
-                spark, address, staging.absolute(), config, scope, now_ms=clock(), rules=rules, progress=bar.update
-            )
+            return rebuild_on_spark(spark, address, staging.absolute(), config, scope, now_ms=clock(), rules=rules)
 
     return by_tasks if on_spark else locally

@@ -45,6 +45,22 @@ STORE_NAMES = (
 OTHER_QUEUES = "batchconsumequeue"
 NAMES_OF_5 = ("abort.bak", "timerwheel", "compaction", EPOCHS, OTHER_QUEUES)
 """Files and folders that only a 5.x broker makes."""
+JSON_FILES = (
+    "topics.json",
+    "subscriptionGroup.json",
+    "consumerOffset.json",
+    "lmqConsumerOffset.json",
+    "delayOffset.json",
+    "consumerFilter.json",
+    "topicQueueMapping.json",
+    "consumerOrderInfo.json",
+    "messageRequestMode.json",
+    "transactionMetrics",
+    "timermetrics",
+)
+"""The broker's tables in config/."""
+CONTROLLER_MODE = EPOCHS
+"""The file that a broker in controller mode alone has."""
 _MAX_FOLDER_NAME_SIZE = 255
 _MOST_DIGITS = 255
 _KNOWN_NAMES = 1024

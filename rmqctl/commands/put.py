@@ -155,7 +155,7 @@ def _tell_of_compaction(session: Session, topic: str | None) -> None:
     """Warns that messages of compacted topics (5.x) get no copy in the compaction log."""
     from store.files import Filesystem
     from store.layout import StoreLayout
-    from store.structures.tables import compacted_topics
+    from store.structures import compacted_topics
 
     found = compacted_topics(StoreLayout(session.store.root).config, Filesystem())
     named = sorted(found if topic is None else found & {topic})

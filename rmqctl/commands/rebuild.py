@@ -95,7 +95,6 @@ def run(
         root,
         scope,
         settings=session.store.settings(),
-        clock=session.environment.clock_ms,
         force_empty_log=force_empty_log,
         rebuild=build,
         scratch=session.options.scratch,

@@ -121,7 +121,7 @@ class WritingOpener:
             change_id = change.apply()
         pool = _transient_pool(found.config)
         allocate = AllocateMappedFileService(fs, warm=found.config.warm_maped_file_enable, transient_pool=pool)
-        parts = {"writable": True, "allocate": allocate, "transient_pool": pool}
+        parts = {"writable": True, "allocate": allocate}
         opened, torn = self._load_up_to(log_end, found, resting=resting, **parts), []
         torn_at = find_torn_record(opened.log, self.master) if self.master is not None else None
         if torn_at is not None:
@@ -131,7 +131,7 @@ class WritingOpener:
         if found.config.enable_calc_filter_bit_map:
             use_bit_maps(opened)
         opened.checkpoint.confirm_log_offset = confirmed
-        base = StoreServices(opened, lock, allocate, pool, listen=self.listen, master=self.master)
+        base = StoreServices(opened, lock, allocate, listen=self.listen, master=self.master)
         store = _store_with(opened, base, services)
         remember_verified(opened)
         base.start()

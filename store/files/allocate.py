@@ -47,7 +47,8 @@ class AllocateMappedFileService:
     def __init__(self, fs: Filesystem, *, warm: bool = False, transient_pool: TransientStorePool | None = None) -> None:
         self._fs = fs
         self._warm = warm
-        self._pool = transient_pool
+        self.transient_pool = transient_pool
+        """Where its files take their write buffers from, None where they have none."""
         self._lock = threading.Condition()
         self._ahead: dict[Path, _Request] = {}
         self._todo: deque[_Request] = deque()
@@ -142,7 +143,7 @@ class AllocateMappedFileService:
             request.file_start,
             request.size,
             self._fs,
-            transient_pool=self._pool,
+            transient_pool=self.transient_pool,
             keeps_descriptor=True,
             is_durable=True,
         )

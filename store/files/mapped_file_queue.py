@@ -31,7 +31,6 @@ from store.errors import DamagedFile, ForeignFile, StoreError, WrongFileSize, is
 from store.files.filesystem import MOVE_IT_OUT, Entry, Filesystem
 from store.files.mapped_file import MappedFile
 from store.files.segment_folders import SegmentFolders
-from store.files.transient_pool import TransientStorePool
 from store.layout import parse_segment_name, segment_name
 
 if TYPE_CHECKING:
@@ -59,7 +58,6 @@ class MappedFileQueue:
         *,
         writable: bool,
         allocate: Allocator | None = None,
-        transient_pool: TransientStorePool | None = None,
         keeps_descriptors: bool = False,
         folders: SegmentFolders | None = None,
     ) -> None:
@@ -78,7 +76,6 @@ class MappedFileQueue:
         self._fs = fs
         self._writable = writable
         self._allocate = allocate
-        self._pool = transient_pool
         self._keeps_descriptors = keeps_descriptors
         self._unsynced: list[Path] = []
         self._change_lock = threading.Lock()
@@ -237,7 +234,6 @@ class MappedFileQueue:
             file_start,
             self.file_size,
             self._fs,
-            transient_pool=self._pool,
             keeps_descriptor=self._keeps_descriptors,
         )
 

@@ -31,6 +31,7 @@ from store.structures.registry import (
     present,
     refusing,
     rooms_with,
+    settings_told,
     unknown_names,
 )
 
@@ -287,19 +288,12 @@ def infer_config(layout: StoreLayout, settings: Mapping[str, object], fs: Filesy
 
 def has_database(layout: StoreLayout, fs: Filesystem) -> bool:
     """Whether the store's consume queues are in a database, and in no files."""
-    return StoreConfig().with_settings(_told_by_rooms(layout, fs)).queues_in_database
-
-
-def _told_by_rooms(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for room in rooms_with(names_of(layout, fs), "infer", "infer_settings"):
-        found |= room.infer_settings(layout, fs)
-    return found
+    return StoreConfig().with_settings(settings_told(layout, fs)).queues_in_database
 
 
 def infer_settings(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> dict[str, object]:
     """Infers settings that are not given from the files' lengths, and delays from delayed messages."""
-    found = infer_sizes(layout, settings, fs) | _told_by_rooms(layout, fs)
+    found = infer_sizes(layout, settings, fs) | settings_told(layout, fs)
     if DELAY_LEVELS not in settings and (levels := infer_delay_levels(layout, fs)) is not None:
         found[DELAY_LEVELS] = levels
     return {name: value for name, value in found.items() if name not in settings}

@@ -21,7 +21,6 @@ from store.files.mapped_file_queue import MappedFileQueue
 from store.files.overlay import Overlay, OverlayFileQueue
 from store.files.scratch import Scratch
 from store.files.segment_folders import SegmentFolders
-from store.files.transient_pool import TransientStorePool
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.detect import FoundStore
@@ -70,7 +69,6 @@ class OpenedStore:
         writable: bool = False,
         overlay: Overlay | None = None,
         allocate: AllocateMappedFileService | None = None,
-        transient_pool: TransientStorePool | None = None,
         refuse: Callable[[StoreError], None] | None = None,
         resting: Mapping[QueueKey, RestingQueue] | None = None,
     ) -> OpenedStore:
@@ -90,7 +88,6 @@ class OpenedStore:
                 fs,
                 writable=writable,
                 allocate=allocate,
-                transient_pool=transient_pool,
                 keeps_descriptors=writable,
                 folders=_folders_of(found),
             )

@@ -30,13 +30,12 @@ from store.reading.get import get_message
 from store.reading.stores import END_OF_TIME_MS, ReadableStore
 from store.structures.commitlog.commit_log import CommitLog
 from store.structures.consumequeue.queue_set import QueueState
-from store.structures.get_result import GetResult, GetStatus, MessageFilter
+from store.structures.get_result import CopiesOfQueues, CopyOfQueue, GetResult, GetStatus, MessageFilter
 from store.structures.index.index_service import IndexService, QueryOffsets
 
 if TYPE_CHECKING:
-    from store.structures.compaction.get import CompactedQueue, CompactedQueues
+    from store.structures import TimerReview
     from store.structures.delayoffsets.review import DelayedMessage, DelayLevel
-    from store.structures.timer.review import TimerReview
 
 QUERY_ROUNDS = 3
 _Ask = Callable[[str, str, int, int, int], QueryOffsets]
@@ -75,8 +74,7 @@ class MessageStore(ReadableStore):
         self._current = CurrentView(opened)
         self._reopen = reopen
         self._open = True
-        self._has_compacted: bool | None = None
-        self._compacted: CompactedQueues | None = None
+        self._copies: tuple[OpenedStore, list[CopiesOfQueues]] | None = None
 
     # Reading.
 
@@ -98,23 +96,18 @@ class MessageStore(ReadableStore):
         if max_count < 1:
             raise BadRequest(f"a get needs a positive count, not {max_count}")
         with self._current.reading() as opened:
-            compacted = self._compacted_queue(opened, topic, queue_id)
-            if compacted is not None:
-                return compacted.get(offset, max_count, self.config, message_filter)
+            copy = self._copy_of(opened, topic, queue_id)
+            if copy is not None:
+                return copy.get(offset, max_count, self.config, message_filter)
             queue = opened.queues.find(topic, queue_id)
             return get_message(opened.log, queue, offset, max_count, self.config, message_filter)
 
-    def _compacted_queue(self, opened: OpenedStore, topic: str, queue_id: int) -> CompactedQueue | None:
-        """The compacted copy of a queue, that a 5.x broker reads; None without one."""
-        if self._has_compacted is None:
-            self._has_compacted = opened.fs.exists(opened.layout.root / "compaction" / "compactionLog")
-        if not self._has_compacted:
-            return None
-        from store.structures.compaction.get import CompactedQueues
-
-        if self._compacted is None or self._compacted.opened is not opened:
-            self._compacted = CompactedQueues(opened)
-        return self._compacted.find(topic, queue_id)
+    def _copy_of(self, opened: OpenedStore, topic: str, queue_id: int) -> CopyOfQueue | None:
+        """The copy of a queue that a broker reads in its place; None without one."""
+        if self._copies is None or self._copies[0] is not opened:
+            self._copies = opened, [room.CopiedQueues(opened) for room in opened.rooms_with("get", "CopiedQueues")]
+        found = (copies.find(topic, queue_id) for copies in self._copies[1])
+        return next((one for one in found if one is not None), None)
 
     def _read_on(
         self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter | None
@@ -268,7 +261,7 @@ class MessageStore(ReadableStore):
 
     def timers(self, time_ms: int) -> TimerReview:
         """The state of every timer message (5.x) at `time_ms`."""
-        from store.structures.timer.review import review_timers
+        from store.structures import review_timers
 
         with self._current.reading() as opened:
             return review_timers(opened, time_ms)

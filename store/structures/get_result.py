@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from store.config import StoreConfig
 from store.errors import DamagedRecord
 from store.formats.message import StoredMessage
 from store.formats.queue_unit import ExtUnit
@@ -25,6 +26,20 @@ class GetStatus(Enum):
     OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
     OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+
+
+class CopyOfQueue(Protocol):
+    """A queue's messages as a structure keeps them for consumers, in place of the log's."""
+
+    def get(
+        self, offset: int, max_count: int, config: StoreConfig, message_filter: MessageFilter | None = None
+    ) -> GetResult: ...
+
+
+class CopiesOfQueues(Protocol):
+    """The queues that a structure keeps copies of."""
+
+    def find(self, topic: str, queue_id: int) -> CopyOfQueue | None: ...
 
 
 class MessageFilter(Protocol):

@@ -76,6 +76,7 @@ class Structure:
     backed_up       names in the store's root that a backup copies as they are, and a salvage does not
     made_anew       tables in config/ that a salvage makes anew
     groups_messages  its records hold several messages, which the index does not name
+    attribute        of a topic in topics.json that makes it, and the values that a broker takes
     """
 
     name: str
@@ -92,6 +93,7 @@ class Structure:
     copied: tuple[str, ...] = ()
     backed_up: tuple[str, ...] = ()
     made_anew: tuple[str, ...] = ()
+    attribute: tuple[str, tuple[str, ...]] | None = None
 
     def furniture(self, kind: str) -> ModuleType | None:
         """Import a module of the room; None where the room has none of that kind."""
@@ -197,6 +199,7 @@ STRUCTURES = (
         refuses=frozenset((SPARK,)),
         dumped_as="consumequeue",
         groups_messages=True,
+        attribute=("queue.type", ("SimpleCQ", "BatchCQ")),
     ),
     Structure(
         "message database",
@@ -229,6 +232,7 @@ STRUCTURES = (
             Trace(TOPICS, b'"COMPACTION"'),
         ),
         copied=("compaction",),
+        attribute=("cleanup.policy", ("DELETE", "COMPACTION")),
     ),
     Structure(
         "timer",
@@ -275,6 +279,8 @@ STRUCTURES = (
     ),
 )
 _ROOT_NAMES = frozenset(trace.path.split("/")[0] for one in STRUCTURES for trace in one.traces)
+WHOLLY_UNREADABLE = ("no-rocksdict", "rocksdb-damaged")
+"""Codes of errors by which nothing of a structure can be read."""
 UNKNOWN_DATABASE = "a RocksDB of an unknown kind"
 _FILE_SYSTEMS_OWN = ("lost+found", ".nfs*", ".snapshot*")
 """Names that a file system puts into any folder."""
@@ -349,6 +355,14 @@ def rooms_with(names: Names, kind: str, function: str, *, in_database: bool = Fa
     fitted = (one for one in STRUCTURES if one.has_furniture(kind))
     found = dict.fromkeys(one.furniture(kind) for one in fitted if is_present(one, names, in_database=in_database))
     return (room for room in found if room is not None and hasattr(room, function))
+
+
+def settings_told(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
+    """The settings that the store's structures tell by their files."""
+    told: dict[str, object] = {}
+    for room in rooms_with(names_of(layout, fs), "infer", "infer_settings"):
+        told |= room.infer_settings(layout, fs)
+    return told
 
 
 def refusing(names: Names, verb: str) -> Iterator[Structure]:

@@ -36,7 +36,7 @@ from store.opened.detect import detect_line, find_other_queues, infer_settings, 
 from store.structures.commitlog.scan import Damage, ScanRules
 from store.structures.commitlog.slices import LogSlice, walk_slice
 from store.structures.findings import MISSING_SEGMENT
-from store.structures.registry import Present
+from store.structures.registry import WHOLLY_UNREADABLE, Present
 from store.structures.tables.config_file import Load, read_config_files
 from store.verbs.check.coverage import segment_list_findings
 from store.verbs.lost_parts import find_lost_extensions, find_lost_parts
@@ -209,9 +209,8 @@ class _Look:
         try:
             yield
         except StoreError as error:
-            problem = Problem("unreadable", str(error), code="unreadable")
-            if error.code in ("no-rocksdict", "rocksdb-damaged"):
-                problem = Problem("unreadable", str(error), code=error.code)
+            code = error.code if error.code in WHOLLY_UNREADABLE else None
+            problem = Problem("unreadable", str(error), code=code or "unreadable")
             if problem not in self.failures:
                 self.failures.append(problem)
 

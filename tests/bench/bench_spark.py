@@ -87,7 +87,7 @@ def measure(root: Path, scratch: Path) -> dict[str, float]:
 
     timed(
         "local rebuild",
-        lambda: rebuild_locally(str(root), staged("local"), config, RebuildScope(), clock=clock),
+        lambda: rebuild_locally(StoreReader(str(root)), staged("local"), config, RebuildScope(), clock=clock),
     )
     timed("check", lambda: sum(1 for _ in check_files(StoreReader(str(root)))))
     began = time.perf_counter()

@@ -254,7 +254,7 @@ def rebuild(root: Path, fs: Filesystem, clock: Clock, scope: RebuildScope | None
     scope = scope or RebuildScope()
     staging = staging_folder(root, "rebuild")
     config = StoreConfig().with_settings(SMALLER)
-    rebuild_locally(str(root), staging, config, scope, clock=clock, fs=fs)
+    rebuild_locally(StoreReader(str(root), fs), staging, config, scope, clock=clock, fs=fs)
     return plan_publish(root, staging, scope, fs).apply()
 
 

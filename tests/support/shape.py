@@ -14,21 +14,20 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.tidy import MAY_NAME_ANY, STRUCTURES
+from tests.support.tidy import MAY_NAME_ANY, MOST_MODULE_LINES, MOST_PARAMETERS, STRUCTURES, Module, many_parameters
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("store", "rmqctl")
-MOST_LINES = 400
-MOST_PARAMETERS = 8
 GONE = r"\b(with_dledger|with_rocksdb|only_looks|concerns_\w+|refuse_rocksdb|refuse_dledger)\b"
 
 
 def counts(root: Path) -> dict[str, int]:
     """Count a tree with store/ and rmqctl/ in it."""
     texts = {path.relative_to(root).as_posix(): path.read_text("utf-8") for path in _modules(root)}
+    lengths = [text.count("\n") for text in texts.values()]
     found = {
-        "lines of Python": sum(text.count("\n") for text in texts.values()),
-        f"modules above {MOST_LINES} lines": sum(text.count("\n") > MOST_LINES for text in texts.values()),
+        "lines of Python": sum(lengths),
+        f"modules above {MOST_MODULE_LINES} lines": sum(lines > MOST_MODULE_LINES for lines in lengths),
         f"functions with more than {MOST_PARAMETERS} parameters": sum(_wide(*one) for one in texts.items()),
         "rooms on the first floor": len({name.split("/")[1] for name in texts if name.startswith("store/")
                                          and name.count("/") > 1}),
@@ -54,12 +53,7 @@ def _may_name(file: str, rooms: tuple[str, ...]) -> bool:
 
 def _wide(file: str, text: str) -> int:
     """Count the functions with too many parameters, but for those of commands, kernels and option lists."""
-    if file.startswith(("rmqctl/commands/", "store/kernels/")) or file == "rmqctl/options.py":
-        return 0
-    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef))
-    return sum(
-        len([*one.args.posonlyargs, *one.args.args, *one.args.kwonlyargs]) > MOST_PARAMETERS for one in functions
-    )
+    return sum(1 for _ in many_parameters(Module(file, text, ast.parse(text))))
 
 
 def _at(revision: str) -> dict[str, int]:

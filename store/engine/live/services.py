@@ -30,7 +30,6 @@ from store.engine.live.service import ServiceThread
 from store.errors import StoreClosed, StoreError
 from store.files.allocate import AllocateMappedFileService
 from store.files.lock import StoreLock
-from store.files.transient_pool import TransientStorePool
 from store.opened.opened_store import OpenedStore
 
 
@@ -42,7 +41,6 @@ class StoreServices:
         opened: OpenedStore,
         lock: StoreLock,
         allocate: AllocateMappedFileService,
-        pool: TransientStorePool | None,
         *,
         listen: Address | None = None,
         master: Address | None = None,
@@ -58,7 +56,7 @@ class StoreServices:
         self._opened = opened
         self._lock = lock
         self._allocate = allocate
-        self._pool = pool
+        self._pool = allocate.transient_pool
         self._queues = RetriedQueues(opened.queues, flags=self.flags)
         indexes = [RetriedIndex(opened.index, flags=self.flags)] if config.writes_index_files else []
         self.arrivals = Arrivals(opened)

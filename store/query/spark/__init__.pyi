@@ -1,5 +1,6 @@
 from store.query.spark.audit import audit_store as audit_store
 from store.query.spark.damage import damage_noted as damage_noted
+from store.query.spark.job import watched as watched
 from store.query.spark.query import export_lines as export_lines
 from store.query.spark.query import run_query as run_query
 from store.query.spark.query import write_export as write_export

@@ -24,7 +24,7 @@ from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.layout import StoreLayout
-from store.query.spark.job import Progress, errors_as_sentences, watched
+from store.query.spark.job import errors_as_sentences
 from store.query.spark.pieces import Gatherer
 from store.query.spark.rebuild_plan import plan_shares, plan_tasks, valid_parts
 from store.query.spark.tasks import map_tasks
@@ -51,9 +51,7 @@ def rebuild_on_spark(
     *,
     now_ms: int,
     rules: ScanRules = VERIFYING,
-    part_bytes: int = PART_BYTES,
     parts_per_segment: int | None = None,
-    progress: Progress | None = None,
 ) -> RebuildReport:
     """Builds the scope's files under `staging`, laid out like a store; the store itself is only read.
 
@@ -62,11 +60,11 @@ def rebuild_on_spark(
     files = StoreReader(address)
     files.check_is_store()
     segments = files.segments()
-    parts = split_into(segments, parts_per_segment) if parts_per_segment else split(segments, part_bytes)
+    parts = split_into(segments, parts_per_segment) if parts_per_segment else split(segments, PART_BYTES)
     scratch = staging.absolute() / "pieces"
     fs = Filesystem()
     fs.make_folder(scratch)
-    with errors_as_sentences(), watched(spark, progress):
+    with errors_as_sentences():
         gather = Gatherer(address, scratch, scope, config.delay_levels_ms, rules)
         live, end = valid_parts(list(map_tasks(spark, gather, parts)), gather)
         _write_files(spark, fs, plan_shares(live, StoreLayout(scratch.parent), config, scope, now_ms))

@@ -12,26 +12,28 @@ from pathlib import Path
 
 from store.config import StoreConfig
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_files import has_rocksdb_queues
 from store.layout import StoreLayout
 from store.structures.batchqueue.queue import BatchConsumeQueue
 from store.structures.consumequeue.queue_set import OtherQueues
-from store.structures.tables.config_file import read_config_file
+from store.structures.registry import settings_told
 from store.structures.tables.fastjson import Json, member, members
+from store.structures.tables.topics import attribute_in, topic_attribute
 
 QUEUE_TYPE = "queue.type"
 BATCH = "BatchCQ"
 
 
 def other_queues(layout: StoreLayout, config: StoreConfig, fs: Filesystem) -> OtherQueues:
-    """The kind of the store's batch queues; of no topic where the queues are in a RocksDB."""
+    """The kind of the store's batch queues; of no topic where the queues are in a database."""
     size = config.mapper_file_size_batch_consume_queue
-    return OtherQueues(topics_with_files(layout, fs), layout.batchconsumequeue.name, size, BatchConsumeQueue)
+    topics = frozenset() if config.queues_in_database else batch_topics(layout, fs)
+    return OtherQueues(topics, layout.batchconsumequeue.name, size, BatchConsumeQueue)
 
 
 def topics_with_files(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
     """Topics whose queues are batch queues, in files."""
-    return frozenset() if has_rocksdb_queues(layout, fs) else batch_topics(layout, fs)
+    in_database = StoreConfig().with_settings(settings_told(layout, fs)).queues_in_database
+    return frozenset() if in_database else batch_topics(layout, fs)
 
 
 def batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
@@ -47,15 +49,12 @@ def configured_batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[st
 
 def configured_types(layout: StoreLayout, fs: Filesystem) -> dict[str, str]:
     """The attribute queue.type of every topic that has one."""
-    copy = read_config_file(layout.config, "topics.json", fs).loaded
-    return types_in(copy.document or {}) if copy is not None else {}
+    return topic_attribute(layout.config, fs, QUEUE_TYPE)
 
 
 def types_in(document: Mapping[str, Json]) -> dict[str, str]:
     """The attribute queue.type of every topic that has one in a topics.json."""
-    table = members(document.get("topicConfigTable"))
-    kinds = {name: member(member(entry, "attributes"), QUEUE_TYPE) for name, entry in table.items()}
-    return {name: kind for name, kind in kinds.items() if isinstance(kind, str)}
+    return attribute_in(document, QUEUE_TYPE)
 
 
 def mismatched_topics(layout: StoreLayout, fs: Filesystem) -> list[str]:

@@ -7,7 +7,7 @@ import errno
 from store.errors import StoreIOError
 from store.files.store_reader import StoreReader
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
-from store.layout import EPOCHS
+from store.layout import CONTROLLER_MODE
 
 UNREADABLE = (None, errno.EIO)
 """Numbers of errors that say that the device, and not a right, is in the way."""
@@ -15,7 +15,7 @@ UNREADABLE = (None, errno.EIO)
 
 def confirmed_offset(files: StoreReader) -> int | None:
     """Reads the confirm offset of a broker in controller mode; None without one."""
-    if files.is_segment or not files.exists(EPOCHS):
+    if files.is_segment or not files.exists(CONTROLLER_MODE):
         return None
     page, _ = read_page(files)
     return page.confirm_log_offset if page.confirm_log_offset > 0 else None

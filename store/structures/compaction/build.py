@@ -29,6 +29,7 @@ from store.structures.compaction.files import (
     POSITIONS,
     Queue,
     QueueFiles,
+    compacted_topics,
     iterate_names,
     queue_files,
     queues_of,
@@ -39,7 +40,6 @@ from store.structures.compaction.files import (
     usual_size,
 )
 from store.structures.compaction.originals import Originals
-from store.structures.tables.topics import compacted_topics
 
 
 def plan_compaction_mend(layout: StoreLayout, fs: Filesystem, staging: Path) -> Change:

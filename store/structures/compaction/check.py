@@ -29,6 +29,7 @@ from store.structures.compaction.files import (
     POSITIONS,
     QueueFiles,
     behind_units,
+    compacted_topics,
     expected_units,
     queues_of,
     read_positions,
@@ -39,7 +40,6 @@ from store.structures.compaction.files import (
 from store.structures.compaction.originals import Originals
 from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, BatchUnitArray
 from store.structures.findings import Finding, Rank, kind
-from store.structures.tables.topics import compacted_topics
 
 COMPACTION_FILES = kind(
     "compaction-files", "files of a compacted topic differ in names or lengths, or are set aside", Rank.NO_START

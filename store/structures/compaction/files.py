@@ -18,10 +18,12 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from store import kernels
+from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.files.stored_segment import StoredSegment
 from store.formats.queue_unit import BATCH_UNIT_SIZE
@@ -36,6 +38,7 @@ from store.structures.consumequeue.batch_units import (
     units_of_records,
     written_count,
 )
+from store.structures.tables.topics import topic_attribute
 
 FOLDER = "compaction"
 LOG, QUEUE = f"{FOLDER}/compactionLog", f"{FOLDER}/compactionCq"
@@ -44,6 +47,12 @@ UNFINISHED = ("compacting", "replicating")
 DELETED = ".delete"
 
 Queue = tuple[str, int]
+
+
+def compacted_topics(folder: Path, fs: Filesystem) -> frozenset[str]:
+    """Topics with cleanup.policy=COMPACTION (5.x) in the topics.json of a config folder."""
+    policies = topic_attribute(folder, fs, "cleanup.policy")
+    return frozenset(topic for topic, policy in policies.items() if policy == "COMPACTION")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,9 @@ from store.config import StoreConfig
 from store.errors import DamagedRecord
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.message import decode_record
-from store.structures.compaction.files import Queue, queue_files, read_units
+from store.structures.compaction.files import Queue, compacted_topics, queue_files, read_units
 from store.structures.consumequeue.batch_units import BatchUnitArray
 from store.structures.get_result import GetResult, GetStatus, MessageFilter
-from store.structures.tables.topics import compacted_topics
 
 if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore
@@ -98,7 +97,7 @@ class CompactedQueue:
                 result.status = GetStatus.FOUND
 
 
-class CompactedQueues:
+class CopiedQueues:
     """The compacted queues of one opened store, each read when it is asked for."""
 
     def __init__(self, opened: OpenedStore) -> None:

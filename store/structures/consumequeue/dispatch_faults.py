@@ -14,7 +14,7 @@ LIGHT_UNMATCHED = kind(
     "light-queue-unmatched", "a message names light queues, and a 5.3 broker dispatches it to none", Rank.LOSS
 )
 
-
+PUTS_REFUSED = "puts are refused; start once with enableLmq=false and stop cleanly"
 _NO_START = "no broker starts; start once with enableMultiDispatch=false and stop cleanly"
 
 

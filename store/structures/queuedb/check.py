@@ -34,7 +34,7 @@ from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import Damage, End, ScanRules
 from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, BatchUnitArray
 from store.structures.consumequeue.compare import other_codes
-from store.structures.consumequeue.dispatch_faults import dispatch_faults
+from store.structures.consumequeue.dispatch_faults import PUTS_REFUSED, dispatch_faults
 from store.structures.findings import (
     MISSING_UNIT,
     QUEUE_GAP,
@@ -58,7 +58,6 @@ POISON = kind(
     "a message names light queues so that dispatch to a RocksDB does not get past it",
     Rank.LOSS,
 )
-_PUTS_REFUSED = "puts are refused; start once with enableLmq=false and stop cleanly"
 
 Queue = tuple[str, int]
 _FIELDS = ("log_offset", "size", "tags_code", "store_timestamp_ms", "queue_offset")
@@ -132,7 +131,7 @@ class _Log:
         if not self.is_ended:
             self.queued_end = max(self.queued_end, found.end)
         # A thread of its own writes the queues of a RocksDB, so that a start gets past the record.
-        poison = (POISON, _PUTS_REFUSED) if self.is_alone else ()
+        poison = (POISON, PUTS_REFUSED) if self.is_alone else ()
         self.poison += dispatch_faults(found.light, *poison)
 
     def of(self, queue: Queue) -> BatchUnitArray:

@@ -4,5 +4,4 @@ from store.structures.tables.consumer_filters import ConsumerFilter as ConsumerF
 from store.structures.tables.consumer_filters import read_consumer_filters as read_consumer_filters
 from store.structures.tables.review import ConfigFinding as ConfigFinding
 from store.structures.tables.review import review_loading as review_loading
-from store.structures.tables.topics import compacted_topics as compacted_topics
 from store.structures.tables.topics import refused_attributes as refused_attributes

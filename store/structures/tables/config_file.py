@@ -27,22 +27,9 @@ from store.broker_line import BrokerLine
 from store.errors import UnsupportedFormat
 from store.files.filesystem import Filesystem
 from store.files.rocksdb_files import CURRENT
+from store.layout import JSON_FILES
 from store.structures.tables.database import database_folders, read_table
 from store.structures.tables.fastjson import Json, members, parse_fastjson
-
-JSON_FILES = (
-    "topics.json",
-    "subscriptionGroup.json",
-    "consumerOffset.json",
-    "lmqConsumerOffset.json",
-    "delayOffset.json",
-    "consumerFilter.json",
-    "topicQueueMapping.json",
-    "consumerOrderInfo.json",
-    "messageRequestMode.json",
-    "transactionMetrics",
-    "timermetrics",
-)
 
 
 class State(StrEnum):

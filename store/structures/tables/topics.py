@@ -9,13 +9,14 @@ Source: TopicConfigManager, TopicConfig (4.9.8, 5.3.3).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from store.broker_line import BrokerLine
 from store.files.filesystem import Filesystem
 from store.formats.topics import SCHEDULE_TOPIC, shares_records
+from store.structures.registry import STRUCTURES
 from store.structures.tables.config_file import ConfigCopy, read_config_file
 from store.structures.tables.fastjson import Json, member, members, write_fastjson
 
@@ -24,17 +25,20 @@ Queue = tuple[str, int]
 PERM_READ_WRITE = 6
 DEFAULT_QUEUE_COUNT = 1
 BUILT_IN = ("SELF_TEST_TOPIC", "TBW102", "BenchmarkTest", "OFFSET_MOVED_EVENT", SCHEDULE_TOPIC)
-CLEANUP_POLICY, COMPACTION = "cleanup.policy", "COMPACTION"
-_VALUES = {CLEANUP_POLICY: ("DELETE", COMPACTION), "queue.type": ("SimpleCQ", "BatchCQ")}
+_VALUES = dict(one.attribute for one in STRUCTURES if one.attribute is not None)
 
 
-def compacted_topics(folder: Path, fs: Filesystem) -> frozenset[str]:
-    """Topics with cleanup.policy=COMPACTION (5.x) in the topics.json of a config folder."""
+def topic_attribute(folder: Path, fs: Filesystem, name: str) -> dict[str, str]:
+    """The attribute's value (5.x) of every topic that has it in the topics.json that a broker would load."""
     copy = read_config_file(folder, "topics.json", fs).loaded
-    table = members((copy.document or {}).get("topicConfigTable")) if copy is not None else {}
-    return frozenset(
-        name for name, entry in table.items() if member(member(entry, "attributes"), CLEANUP_POLICY) == COMPACTION
-    )
+    return attribute_in((copy.document or {}) if copy is not None else {}, name)
+
+
+def attribute_in(document: Mapping[str, Json], name: str) -> dict[str, str]:
+    """The attribute's value of every topic that has it in a topics.json."""
+    table = members(document.get("topicConfigTable"))
+    values = {topic: member(member(entry, "attributes"), name) for topic, entry in table.items()}
+    return {topic: value for topic, value in values.items() if isinstance(value, str)}
 
 
 def topic_queues(folder: Path, fs: Filesystem) -> set[Queue]:

@@ -25,6 +25,7 @@ from store.config import StoreConfig
 from store.errors import BadRequest, DamagedFile
 from store.files.backup_files import BackupFiles
 from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
 from store.formats.backup_manifest import QUEUE_ENDS, BackedFile, Manifest
 from store.formats.checkpoint_page import CheckpointPage
 from store.formats.zstd_frames import CACHED_BYTES
@@ -113,7 +114,7 @@ class _Restore:
             # A 5.x broker leaves this file at every start; without it the store would be read as one of 4.9.
             fs.create_file(staged.root / "abort.bak", 0)
         scope = RebuildScope(index=config.writes_index_files)
-        rebuilt = rebuild_locally(str(staged.root), staged.root, config, scope, clock=clock, fs=fs)
+        rebuilt = rebuild_locally(StoreReader(str(staged.root), fs), staged.root, config, scope, clock=clock, fs=fs)
         findings = list(rebuilt.findings)
         if rebuilt.log_end < end.log_offset:
             findings.append(f"the log is damaged, and ends there: {rebuilt.stopped_by}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -39,27 +39,24 @@ class QueueDatabaseBuilder(Handler, Protocol):
 
 
 def rebuild_locally(
-    address: str,
+    files: StoreReader,
     staging: Path,
     config: StoreConfig,
     scope: RebuildScope,
     *,
     clock: Callable[[], int],
     fs: Filesystem | None = None,
-    commitlogs: Sequence[Path] = (),
     rules: ScanRules = VERIFYING,
     on_progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None,
 ) -> RebuildReport:
-    """Builds the scope's files under `staging`; the store at `address` is only read.
+    """Builds the scope's files under `staging`; the store that is read by `files` is not changed.
 
-    `commitlogs` are the folders of a log that is not in the store's own folder.
     The log ends at the first thing that is no record by the `rules`. A record whose damaged bytes name another log
     offset is dispatched under the one at which it is.
     """
     fs = fs or Filesystem()
-    files = StoreReader(address, fs, commitlogs)
     files.check_is_store()
-    layout, source = StoreLayout(staging), StoreLayout(Path(address))
+    layout, source = StoreLayout(staging), StoreLayout(Path(files.address))
     others = find_other_queues(source, config, fs) if files.is_local else NO_OTHERS
     queues = ConsumeQueueStore(layout, config, fs, writable=True, others=others)
     queues.wants = scope.wants

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +36,6 @@ def plan_rebuild(
     scope: RebuildScope = WHOLE,
     *,
     settings: _Settings | None = None,
-    clock: Callable[[], int] = clock_ms,
     force_empty_log: bool = False,
     rebuild: Rebuild | None = None,
     scratch: Path | None = None,
@@ -45,7 +44,7 @@ def plan_rebuild(
 ) -> Change:
     """Build queues and index of a store anew from its log.
 
-    root, settings, clock, scratch and fs are as open_store takes them.
+    root, settings, scratch and fs are as open_store takes them.
 
     >>> import tempfile
     >>> from store import Message, RebuildScope, open_store, plan_rebuild
@@ -76,7 +75,7 @@ def plan_rebuild(
         with_tags = detect_line(layout, fs).indexes_tags
         scope = replace(scope, confirmed=confirmed_offset(files), with_tags=with_tags)
         config = infer_config(layout, given, fs)
-        made = (rebuild or _local(layout, clock, fs))(staged, config, scope, VERIFYING)
+        made = (rebuild or _local(files, fs))(staged, config, scope, VERIFYING)
         change = _publish(layout, config, scope, staged, fs, given)
         has_log = bool(files.segments())
         lower_checkpoint(change, layout, config, scope, is_log_empty=not has_log)
@@ -86,12 +85,9 @@ def plan_rebuild(
     return change
 
 
-def _local(layout: StoreLayout, clock: Callable[[], int], fs: Filesystem) -> Rebuild:
+def _local(files: StoreReader, fs: Filesystem) -> Rebuild:
     def build(staged: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
-        elsewhere = layout.commitlogs_elsewhere
-        return rebuild_locally(
-            str(layout.root), staged, config, scope, clock=clock, fs=fs, commitlogs=elsewhere, rules=rules
-        )
+        return rebuild_locally(files, staged, config, scope, clock=clock_ms, fs=fs, rules=rules)
 
     return build
 

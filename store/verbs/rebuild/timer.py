@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from store.opened.staged import takes_path
+from store.structures import plan_timer_rebuild as _plan
 from store.structures.registry import TIMER
-from store.structures.timer.build import plan_timer_rebuild as _plan
 
 plan_timer_rebuild = takes_path(TIMER)(_plan)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from store.files.scratch import Scratch
+from store.files.store_reader import StoreReader
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import END_OF_LOG, LogEnd
 from store.structures.commitlog.start import entered_from, is_abnormal
@@ -80,12 +81,11 @@ def _build(opened: OpenedStore) -> RebuildReport:
     """Build database and index in the overlay's folder."""
     assert opened.overlay is not None
     return rebuild_locally(
-        str(opened.layout.root),
+        StoreReader(str(opened.layout.root), opened.fs, opened.layout.commitlogs_elsewhere),
         opened.overlay.folder,
         opened.config,
         RebuildScope(index=opened.config.writes_index_files, with_tags=opened.line.indexes_tags),
         clock=opened.clock,
         fs=opened.fs,
-        commitlogs=opened.layout.commitlogs_elsewhere,
         rules=opened.scan_rules(check_crc=opened.config.check_crc_on_recover),
     )

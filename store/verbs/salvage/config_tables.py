@@ -26,11 +26,11 @@ from store.files.store_reader import StoreReader
 from store.formats.java import parse_long
 from store.formats.topics import SCHEDULE_TOPIC, TIMER_TOPIC
 from store.formats.wording import amount
-from store.layout import OWN_FOLDER, StoreLayout
+from store.layout import JSON_FILES, OWN_FOLDER, StoreLayout
 from store.opened.detect import has_database
 from store.structures.delayoffsets.files import FILE_NAME as DELAY_OFFSETS
 from store.structures.registry import STRUCTURES, names_of, rooms_with, structure_of
-from store.structures.tables.config_file import JSON_FILES, read_config_file, write_config_file
+from store.structures.tables.config_file import read_config_file, write_config_file
 from store.structures.tables.consumer_offsets import OFFSET_FILES, OFFSET_TABLES
 from store.structures.tables.fastjson import Json, write_fastjson
 from store.structures.tables.topics import rebuild_topics

@@ -28,6 +28,7 @@ from store.change.workspace import staging_folder
 from store.config import StoreConfig
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
 from store.formats.checkpoint_page import CheckpointPage
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V2
 from store.formats.run import Run
@@ -130,7 +131,8 @@ def _write(
     tables.copy()
     # Queue files need no database, and a broker reads them without a setting.
     config = config.with_settings({"storeType": "default"})
-    rebuild_locally(str(root), root, config, RebuildScope(index=config.writes_index_files), clock=clock, fs=fs)
+    scope = RebuildScope(index=config.writes_index_files)
+    rebuild_locally(StoreReader(str(root), fs), root, config, scope, clock=clock, fs=fs)
     page = CheckpointPage(physic_ms=writer.last_ms, logics_ms=writer.last_ms)
     StoreCheckpoint(layout.checkpoint, fs, page, None).flush()
     tables.fit(clock())
@@ -198,7 +200,7 @@ class _StoreWriter:
         if self._planned is not None and len(data) != int(
             columns.position[-1] + columns.size[-1] - columns.position[0]
         ):
-            raise BadRequest("records in entries of a DLedger log cannot keep their log offsets in a plain one")
+            raise BadRequest("records in the entries of a group's log cannot keep their log offsets in a plain one")
         self.log.append(data, columns.size, moves=report.moved if self._planned is None else None)
         self.last_ms = max(self.last_ms, int(columns.store_timestamp_ms.max()))
         versions = np.frombuffer(part.run.buffer, np.uint8)[columns.position + MAGIC_AT + 3]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
 from store.opened.detect import infer_config, make_layout
 from store.query.spark.rebuild import rebuild_on_spark
 from store.verbs.rebuild.local import rebuild_locally
@@ -38,7 +39,7 @@ def by_spark(spark: Any, store: Path, staging: Path, parts: int, scope: RebuildS
 
 def locally(store: Path, staging: Path, scope: RebuildScope | None = None) -> RebuildReport:
     config = infer_config(make_layout(store, {}), {}, Filesystem())
-    return rebuild_locally(str(store), staging, config, scope or RebuildScope(), clock=lambda: NOW_MS)
+    return rebuild_locally(StoreReader(str(store)), staging, config, scope or RebuildScope(), clock=lambda: NOW_MS)
 
 
 @pytest.mark.parametrize("name", ["normal", "many", "batch", "ipv6", "aborted", "normal5"])

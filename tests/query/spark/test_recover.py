@@ -13,6 +13,7 @@ from store import open_store
 from store.change.change import Change
 from store.config import StoreConfig
 from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
 from store.formats.message import TRANSACTION_PREPARED
 from store.opened.detect import infer_config, make_layout
 from store.query.spark.rebuild import rebuild_on_spark
@@ -30,7 +31,7 @@ CLOCK = Clock()
 
 
 def local(store: Path, staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
-    return rebuild_locally(str(store), staging, config, scope, clock=CLOCK, rules=rules)
+    return rebuild_locally(StoreReader(str(store)), staging, config, scope, clock=CLOCK, rules=rules)
 
 
 def on_spark(

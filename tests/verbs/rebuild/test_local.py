@@ -8,6 +8,7 @@ import pytest
 
 from store import Message, open_store
 from store.config import StoreConfig
+from store.files.store_reader import StoreReader
 from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.scope import RebuildScope
 from tests.cli.running import rmqctl
@@ -42,13 +43,13 @@ def files_in(root: Path, *folders: str) -> dict[str, bytes]:
 def test_the_queues_of_the_scope_are_rebuilt_to_the_same_bytes(
     store: Path, tmp_path: Path, scope: RebuildScope, folders: list[str]
 ) -> None:
-    report = rebuild_locally(str(store), tmp_path, CONFIG, scope, clock=Clock())
+    report = rebuild_locally(StoreReader(str(store)), tmp_path, CONFIG, scope, clock=Clock())
     assert files_in(tmp_path, "consumequeue", "index") == files_in(store, *folders)
     assert (report.record_count, report.file_count) == (60, len(files_in(store, *folders)))
 
 
 def test_the_index_is_rebuilt_to_the_same_bytes_under_names_of_today(store: Path, tmp_path: Path) -> None:
-    rebuild_locally(str(store), tmp_path, CONFIG, RebuildScope(queues=False), clock=Clock())
+    rebuild_locally(StoreReader(str(store)), tmp_path, CONFIG, RebuildScope(queues=False), clock=Clock())
     rebuilt, old = files_in(tmp_path, "index"), files_in(store, "index")
     assert [rebuilt[name] for name in sorted(rebuilt)] == [old[name] for name in sorted(old)]
     assert not (tmp_path / "consumequeue").exists()
@@ -66,7 +67,7 @@ def test_a_log_in_another_folder_is_rebuilt_from(store: Path, tmp_path: Path) ->
     root = copy_store(store, tmp_path / "store")
     (root / "commitlog").rename(tmp_path / "log")
     scope, staging = RebuildScope(index=False), tmp_path / "staging"
-    rebuild_locally(str(root), staging, CONFIG, scope, clock=Clock(), commitlogs=[tmp_path / "log"])
+    rebuild_locally(StoreReader(str(root), commitlogs=[tmp_path / "log"]), staging, CONFIG, scope, clock=Clock())
     assert files_in(staging, "consumequeue") == files_in(store, "consumequeue")
 
 

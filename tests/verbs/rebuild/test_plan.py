@@ -67,7 +67,7 @@ def test_the_files_of_the_scope_are_replaced_and_the_others_stay(
 ) -> None:
     before = files_in(root, "consumequeue", "index")
     stay = files_in(root, *kept)
-    with plan_rebuild(root, scope, settings=SMALL, clock=Clock()) as change:
+    with plan_rebuild(root, scope, settings=SMALL) as change:
         rows = [(row["action"], row["file"]) for row in change.rows() if row["file"] != "checkpoint"]
         facts = change.facts
     published = [file for action, file in rows if action != "remove"]
@@ -122,13 +122,17 @@ def test_the_checkpoint_is_lowered_to_the_full_files_of_the_new_index(
     later: int, index_ms: int, root: Path, tmp_path: Path
 ) -> None:
     report = rebuild_locally(
-        str(root), tmp_path / "new", StoreConfig().with_settings(SMALL), RebuildScope(queues=False), clock=Clock()
+        StoreReader(str(root)),
+        tmp_path / "new",
+        StoreConfig().with_settings(SMALL),
+        RebuildScope(queues=False),
+        clock=Clock(),
     )
     full = sorted((tmp_path / "new/index").iterdir())[-2].read_bytes()
     reached = int.from_bytes(full[8:16], "big")
     before = set_checkpoint(root, index_ms=reached + later)
     for scope in (RebuildScope(index=False), RebuildScope()):
-        with plan_rebuild(root, scope, settings=SMALL, clock=Clock()) as change:
+        with plan_rebuild(root, scope, settings=SMALL) as change:
             change.apply()
         page = decode_checkpoint((root / "checkpoint").read_bytes())
         assert page == (before._replace(index_ms=reached + index_ms) if scope.index else before)
@@ -150,7 +154,7 @@ def test_progress_is_in_bytes_from_the_logs_start(start: int, tmp_path: Path) ->
     root = (expired_store if start else make_store)(tmp_path / "store", *([] if start else [200]))
     told: list[tuple[int, int]] = []
     report = rebuild_locally(
-        str(root), tmp_path / "new", StoreConfig().with_settings(SMALL), RebuildScope(), clock=Clock(),
+        StoreReader(str(root)), tmp_path / "new", StoreConfig().with_settings(SMALL), RebuildScope(), clock=Clock(),
         on_progress=lambda *both: told.append(both),
     )  # fmt: skip
     files = (root / "commitlog").iterdir()
@@ -167,7 +171,7 @@ def test_records_beyond_the_confirmed_offset_get_no_units(records: int, root: Pa
     config = StoreConfig().with_settings(SMALL)
     for confirmed, count in ((ends[records - 1] - 1, records - 1), (ends[records - 1], records), (10**9, COUNT)):
         new = tmp_path / str(confirmed)
-        rebuild_locally(str(root), new, config, RebuildScope(confirmed=confirmed), clock=Clock())
+        rebuild_locally(StoreReader(str(root)), new, config, RebuildScope(confirmed=confirmed), clock=Clock())
         data = b"".join((new / path).read_bytes() for path in files_in(new, "consumequeue"))
         assert sum(size > 0 for _, size, _ in UNIT.iter_unpack(data)) == count
 
@@ -192,7 +196,9 @@ def test_a_folder_that_is_no_store_is_refused(force_empty_log: bool, tmp_path: P
     with pytest.raises(StoreError):
         plan_rebuild(tmp_path / "none", settings=SMALL, force_empty_log=force_empty_log, rebuild=build)
     with pytest.raises(NotAStore):
-        rebuild_locally(str(tmp_path / "none"), tmp_path / "new", StoreConfig(), RebuildScope(), clock=Clock())
+        rebuild_locally(
+            StoreReader(str(tmp_path / "none")), tmp_path / "new", StoreConfig(), RebuildScope(), clock=Clock()
+        )
 
 
 @pytest.mark.parametrize(
@@ -229,7 +235,9 @@ def test_all_files_of_a_rebuilt_queue_are_durable_before_they_are_published(
         return is_whole
 
     monkeypatch.setattr(ConsumeQueue, "flush", flushed)
-    rebuild_locally(str(root), tmp_path / "new", StoreConfig().with_settings(SMALL), RebuildScope(), clock=Clock())
+    rebuild_locally(
+        StoreReader(str(root)), tmp_path / "new", StoreConfig().with_settings(SMALL), RebuildScope(), clock=Clock()
+    )
     assert {queue: left for *queue_, left in asked for queue in [tuple(queue_)]} == {("T", n): 0 for n in range(3)}
 
 

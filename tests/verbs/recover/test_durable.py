@@ -29,6 +29,7 @@ from store.files.filesystem import Filesystem
 from store.files.lock import AbortMarker
 from store.files.mapped_file import MappedFile
 from store.files.mapped_file_queue import MappedFileQueue
+from store.files.store_reader import StoreReader
 from store.formats.queue_unit import QueueUnit
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
@@ -453,7 +454,9 @@ def test_rebuilt_files_are_durable_though_a_queue_has_many(tmp_path: Path) -> No
     (tmp_path / "disk").mkdir()
     source, disk = make_store(tmp_path / "source", 150), disk_over(tmp_path / "disk")
     config = StoreConfig().with_settings(SMALL)
-    rebuild_locally(str(source), tmp_path / "disk/store", config, RebuildScope(), clock=Clock(), fs=disk)
+    rebuild_locally(
+        StoreReader(str(source), disk), tmp_path / "disk/store", config, RebuildScope(), clock=Clock(), fs=disk
+    )
     assert len(list((tmp_path / "disk/store/consumequeue/T/0").iterdir())) > 2
     assert disk.pending("store") == []
     disk.close()
@@ -491,7 +494,9 @@ def test_ends_of_expired_queues_are_durable(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     source, disk = expired_store(tmp_path / "source"), disk_over(tmp_path / "disk")
     config = StoreConfig().with_settings(SMALL)
-    rebuild_locally(str(source), tmp_path / "disk/store", config, RebuildScope(), clock=Clock(), fs=disk)
+    rebuild_locally(
+        StoreReader(str(source), disk), tmp_path / "disk/store", config, RebuildScope(), clock=Clock(), fs=disk
+    )
     assert [name for name in disk.pending() if (tmp_path / "disk/store" / name).is_file()] == [
         "consumequeue/Old/0/00000000000000000400"
     ]
