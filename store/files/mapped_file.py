@@ -25,25 +25,15 @@ Source: MappedFile, 4.9.8; its reference count has no counterpart here.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
-import weakref
-from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 
-from store.errors import BadRequest, StoreClosed, StoreError, StoreIOError
+from store.errors import BadRequest, StoreClosed, StoreError
 from store.files.filesystem import Descriptor, Filesystem
+from store.files.mapped_bytes import MappedBytes
 from store.files.mapping import PAGE_SIZE
-from store.files.readable import (
-    behind_unreadable,
-    next_written,
-    readable_end,
-    require_readable,
-    require_written_readable,
-    shortened,
-    unreadable_ranges,
-)
+from store.files.newest import Newest
+from store.files.readable import shortened
 from store.files.transient_pool import TransientStorePool
 
 _MOST_RESERVED_BYTES = 16 << 20
@@ -51,29 +41,27 @@ _RESERVED_PARTS = 256
 _CELL_SIZE = 8
 MOST_MAPS = 30_000
 """Files mapped at a time, beside those that are flushed all the time: vm.max_map_count is 65,530."""
-_mapped: deque[weakref.ref[MappedFile]] = deque()
 WRITTEN_BYTES = 8192
 """From so many on `append` writes by a call."""
 MOST_DESCRIPTORS = 128
 """Files that keep a descriptor because `append` wrote to them by a call."""
-_written: deque[weakref.ref[MappedFile]] = deque()
+_mapped: Newest[MappedFile] = Newest(MOST_MAPS)
+_written: Newest[MappedFile] = Newest(MOST_DESCRIPTORS)
 
 
-class MappedFile:
+class MappedFile(MappedBytes):
     """One file of a MappedFileQueue. `fs` is the door to the disk; sizes and positions are bytes.
 
     keeps_descriptor  hold a descriptor once it was flushed, for the few files that are flushed all the time
     """
 
     __slots__ = (
-        "__weakref__", "_descriptor", "_fs", "_is_closed", "_is_known_readable", "_is_listed", "_keeps_descriptor",
+        "__weakref__", "_descriptor", "_fs", "_is_closed", "_is_listed", "_keeps_descriptor",
         "_lent", "_lock", "_name_is_new", "_pool", "_view", "committed", "file_start", "first_created_in_queue",
         "flushed", "path", "reserved", "size", "store_timestamp_ms", "writable", "wrote_cell",
     )  # fmt: skip
 
-    path: Path
     file_start: int
-    size: int
     wrote_cell: bytearray
     """`wrote` as a long of 8 bytes, which the kernel that appends moves on."""
     committed: int
@@ -189,18 +177,11 @@ class MappedFile:
     def is_full(self) -> bool:
         return self.wrote == self.size
 
-    @property
-    def mtime_ms(self) -> int:
-        """Return the time of the last change; 0 for a deleted file, as File.lastModified does."""
-        with self._unless_deleted():
-            return self._fs.mtime_ns(self.path) // 1_000_000
-        return 0
-
     def set_positions(self, position: int) -> None:
         """Counts everything before `position` as written and durable, and nothing behind it."""
         self.wrote = self.committed = self.flushed = self.reserved = position
 
-    # Appending and reading.
+    # Appending, and what was written.
 
     def append(self, data: bytes | bytearray | memoryview) -> int:
         """Copies `data` behind the written bytes; gives its position.
@@ -235,55 +216,6 @@ class MappedFile:
     def make_writable(self, start: int, stop: int) -> None:
         """Makes the pages of a reserved range writable by one call; each costs a fault otherwise."""
         self._fs.make_writable(self.buffer, start, stop)
-
-    def read(self, position: int, size: int) -> memoryview | None:
-        """A view of `size` bytes, or None when not all of them were written. Copies nothing.
-
-        StoreIOError when the disk can't give them."""
-        if position < 0 or size < 0 or position + size > self.readable_position:
-            return None
-        return self.raw(position, position + size)
-
-    def head(self, size: int) -> bytes | memoryview:
-        """Gives the first `size` bytes, or as many as were written.
-
-        A file that is not mapped is read by a call: the first fault of a map reads megabytes of a hole in."""
-        size = min(size, self.readable_position)
-        if self._view is None and self._lent is None:
-            with self._unless_deleted():
-                return self._fs.read_start(os.fspath(self.path), size)
-        return self.raw(0, size)
-
-    def raw(self, start: int, stop: int) -> memoryview:
-        """A view of [start, stop), written or not; StoreIOError when the disk can't give the bytes."""
-        buffer = self.buffer
-        require_readable(self._fs, self.path, buffer, start, stop)
-        return buffer[start:stop]
-
-    def require_written(self, margin: int) -> None:
-        """Raises StoreIOError for an unreadable byte that was written, or up to `margin` bytes behind.
-
-        Looked at once: an opening asks several times for each of what may be 100,000 files."""
-        if not self._is_known_readable:
-            with self._unless_deleted():
-                require_written_readable(self._fs, self.path, self.buffer, margin)
-            self._is_known_readable = True
-
-    def readable_end(self, start: int, stop: int) -> int:
-        """Reads [start, stop) in; gives `stop`, or where the first page begins that the disk can't give."""
-        return readable_end(self._fs, self.path, self.buffer, start, stop)
-
-    def behind_unreadable(self, start: int, stop: int) -> int:
-        """The first readable page behind the unreadable one at `start`, or `stop`."""
-        return behind_unreadable(self._fs, self.path, self.buffer, start, stop)
-
-    def next_written(self, position: int) -> int:
-        """The first position at or behind this one that may have been written, at most the file's end."""
-        return min(next_written(self._fs, self.path, position), self.size)
-
-    def unreadable_ranges(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """The ranges of [start, stop) that the disk can't give."""
-        return unreadable_ranges(self._fs, self.path, self.buffer, start, stop)
 
     # Making durable.
 
@@ -393,15 +325,6 @@ class MappedFile:
 
     # Helpers.
 
-    @contextlib.contextmanager
-    def _unless_deleted(self) -> Iterator[None]:
-        """Pass over an error of a call by the file's name that a deletion has caused."""
-        try:
-            yield
-        except StoreIOError:
-            if not self._is_closed:
-                raise
-
     def _map(self) -> memoryview:
         is_new = False
         with self._lock:
@@ -413,7 +336,9 @@ class MappedFile:
                     self._descriptor, is_new = None, True
             view = self._view
         if is_new:
-            _limit_maps(self)
+            oldest = _mapped.add(self)
+            if oldest is not None and oldest is not self:
+                oldest.unmap()
         return view
 
     def _require_open(self) -> None:
@@ -438,11 +363,9 @@ class MappedFile:
         descriptor = self._opened()
         if not self._keeps_descriptor and not self._is_listed:
             self._is_listed = True
-            _written.append(weakref.ref(self))
-            if len(_written) > MOST_DESCRIPTORS:
-                oldest = _written.popleft()()
-                if oldest is not None:
-                    oldest._descriptor, oldest._is_listed = None, False
+            oldest = _written.add(self)
+            if oldest is not None:
+                oldest._descriptor, oldest._is_listed = None, False
         if self._is_listed:
             self._descriptor = descriptor
         return descriptor
@@ -465,15 +388,6 @@ class MappedFile:
         self._pool = self._lent = None
         if pool is not None and lent is not None:
             pool.give_back(lent)
-
-
-def _limit_maps(newest: MappedFile) -> None:
-    """Unmaps the file that was mapped first when there are too many; its next use maps it again."""
-    _mapped.append(weakref.ref(newest))
-    if len(_mapped) > MOST_MAPS:
-        oldest = _mapped.popleft()()
-        if oldest is not None and oldest is not newest:
-            oldest.unmap()
 
 
 def _reserved_ahead(size: int, end: int) -> int:

@@ -209,8 +209,9 @@ class _Look:
         try:
             yield
         except StoreError as error:
-            code = error.code if error.code in WHOLLY_UNREADABLE else None
-            problem = Problem("unreadable", str(error), code=code or "unreadable")
+            problem = Problem("unreadable", str(error), code="unreadable")
+            if error.code is not None and error.code in WHOLLY_UNREADABLE:
+                problem = Problem("unreadable", str(error), code=error.code)
             if problem not in self.failures:
                 self.failures.append(problem)
 

@@ -9,6 +9,7 @@ import pytest
 
 from store.broker_line import broker_line
 from store.errors import ForeignFile, StoreError, StoreIOError, WrongFileSize
+from store.files.allocate import AllocateMappedFileService
 from store.files.filesystem import Filesystem
 from store.files.mapped_file_queue import MappedFileQueue
 from store.files.transient_pool import TransientStorePool
@@ -215,7 +216,10 @@ def test_after_a_failed_flush_no_later_flush_succeeds(tmp_path: Path) -> None:
 
 def test_committing_moves_from_lent_buffers_into_the_files(tmp_path: Path) -> None:
     pool = TransientStorePool(2, SIZE)
-    queue = MappedFileQueue(tmp_path, SIZE, Filesystem(), writable=True, transient_pool=pool)
+    allocate = AllocateMappedFileService(Filesystem(), transient_pool=pool)
+    # No file is made ahead, which would borrow a buffer too.
+    allocate.stop()
+    queue = MappedFileQueue(tmp_path, SIZE, Filesystem(), writable=True, allocate=allocate)
     for _ in range(5):
         queue.last_file().append(b"m" * 1024)
     assert (queue.max_offset, queue.max_wrote_offset) == (SIZE, SIZE + 1024)

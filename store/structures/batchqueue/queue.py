@@ -23,7 +23,8 @@ from store.files.mapped_file_queue import MappedFileQueue
 from store.formats.queue_unit import BATCH_UNIT_SIZE, BatchUnit, QueueUnit
 from store.formats.run import Int64Array, Run
 from store.structures.consumequeue.batch_units import BatchUnitArray, batch_units_of, units_of_records, written_count
-from store.structures.consumequeue.consume_queue import RECOVER_FILES, ConsumeQueue, OutOfOrder
+from store.structures.consumequeue.consume_queue import RECOVER_FILES, ConsumeQueue
+from store.structures.consumequeue.out_of_order import OutOfOrder
 from store.structures.consumequeue.time_search import StoreTime
 from store.structures.consumequeue.unit_array import FileUnits
 

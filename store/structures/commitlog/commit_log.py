@@ -33,32 +33,26 @@ from itertools import accumulate
 from store import kernels
 from store.broker_line import LINE_4_9, BrokerLine
 from store.config import StoreConfig
-from store.errors import DamagedRecord, StoreClosed, StoreIOError
+from store.errors import StoreClosed, StoreIOError
 from store.files import lost_pages
 from store.files.mapped_file import MappedFile
 from store.files.mapped_file_queue import MappedFileQueue
-from store.formats.columns import DamageReason
 from store.formats.given import check_message, check_number
 from store.formats.message import (
     BLANK_SIZE,
     BORN_HOST_IPV6,
     MAX_TOPIC_SIZE_V1,
     QUEUE_OFFSET_AT,
-    RECORD_MIN_SIZE,
     STORE_HOST_IPV6,
     Message,
-    StoredMessage,
-    decode_record,
     encode_blank,
     encode_record,
     host_flags,
     is_queued,
     record_size,
-    store_timestamp_at,
 )
 from store.formats.properties import DELAY_MARK, MAX_PROPERTIES_SIZE
 from store.formats.property_crc import PLACEHOLDER, with_crc
-from store.formats.run import Run
 from store.kernels import append_message, put_message
 from store.kernels.encode import LOST_PAGE
 from store.kernels.native import clock_ms
@@ -66,7 +60,7 @@ from store.structures.commitlog.multi_dispatch import MultiDispatch
 from store.structures.commitlog.put_queue import NO_PAGES, NO_TAIL, PutHosts, PutParts, PutQueue, PutTail
 from store.structures.commitlog.put_result import PutResult, PutStatus, illegal, no_segment
 from store.structures.commitlog.put_rules import PutRules
-from store.structures.commitlog.scan import DEFAULT_RULES, ScanRules, Step, scan_log
+from store.structures.commitlog.readable_log import ReadableLog
 from store.structures.commitlog.tail_pages import TailPages
 
 HOST_FLAGS = BORN_HOST_IPV6 | STORE_HOST_IPV6
@@ -91,7 +85,7 @@ def _alone_where_uncompiled(
     return put_alone
 
 
-class CommitLog:
+class CommitLog(ReadableLog):
     """The log of one store. `segments` is its MappedFileQueue; `clock` gives milliseconds."""
 
     def __init__(
@@ -132,17 +126,7 @@ class CommitLog:
         self._parts, self._pages = self._parts._replace(tail=NO_TAIL), NO_PAGES
         self.segments.close()
 
-    # Where the log begins and ends.
-
-    @property
-    def min_offset(self) -> int:
-        """Start of the first segment, -1 without segments."""
-        return self.segments.min_offset
-
-    @property
-    def max_offset(self) -> int:
-        """End of the bytes that readers may see."""
-        return self.segments.max_offset
+    # Queue offsets.
 
     def set_queue_offset(self, topic: str, queue_id: int, next_offset: int) -> None:
         """Sets the queue offset of the queue's next message (CommitLog.recoverTopicQueueTable)."""
@@ -385,65 +369,6 @@ class CommitLog:
         if file.write_buffer[end : end + BLANK_SIZE] != _ZEROS:
             file.write_buffer[end : end + BLANK_SIZE] = _ZEROS
 
-    # Reading.
-
-    def read(self, log_offset: int, size: int) -> memoryview | None:
-        """A view of `size` bytes at `log_offset`, None unless all are there.
-
-        Copies nothing.
-        """
-        file = self.segments.find_by_offset(log_offset, log_offset == 0)
-        return file.read(log_offset - file.file_start, size) if file is not None else None
-
-    def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
-        """The message at `log_offset`, None when no bytes are there.
-
-        Without `size` the record's own size counts.
-
-        DamagedRecord when the bytes are no record, with file and place.
-        """
-        file = self.segments.find_by_offset(log_offset, log_offset == 0)
-        if file is None:
-            return None
-        seen = lost_pages.count()
-        position = log_offset - file.file_start
-        if size is None:
-            head = file.read(position, 4)
-            if head is None:
-                return None
-            size = int.from_bytes(head, "big", signed=True)
-        if size < RECORD_MIN_SIZE or size > file.readable_position - position:
-            raise DamagedRecord(f"{DamageReason.BAD_SIZE.describe()} ({size} bytes)", file=file.path, offset=position)
-        record = file.read(position, size)
-        message = decode_record(record, file=file.path, position=position) if record is not None else None
-        lost_pages.require_none_since(seen)
-        return message
-
-    def start_around(self, log_offset: int) -> int | None:
-        """Find the first byte of the record around `log_offset`, None without one."""
-        file = self.segments.find_by_offset(log_offset)
-        for step in scan_log([file]) if file is not None else ():
-            if isinstance(step, Run) and step.file_start + step.end > log_offset:
-                starts = step.file_start + step.columns.position
-                before = starts[starts <= log_offset].tolist()
-                return before[-1] if before and before[-1] != log_offset else None
-        return None
-
-    def store_timestamp(self, log_offset: int, size: int) -> int:
-        """Store time of the record at `log_offset`, -1 without one (CommitLog.pickupStoreTimestamp, 4.9.8)."""
-        record = self.read(log_offset, size)
-        if record is None or len(record) < RECORD_MIN_SIZE:
-            return -1
-        return read_store_timestamp(record)
-
-    def earliest_time(self) -> int:
-        """Store time of the first record, -1 without one."""
-        return self.store_timestamp(self.min_offset, RECORD_MIN_SIZE)
-
-    def scan(self, log_offset: int | None = None, rules: ScanRules = DEFAULT_RULES) -> Iterator[Step]:
-        """The walk over the log from `log_offset` on."""
-        return scan_log(self.segments.files, log_offset, rules=rules)
-
 
 def _open_gate(newest_ms: int) -> bytearray:
     return bytearray(_GATE.pack(False, newest_ms))
@@ -451,13 +376,6 @@ def _open_gate(newest_ms: int) -> bytearray:
 
 def _with_room_for_crc(message: Message, rules: PutRules) -> Message:
     return replace(message, properties=rules.as_stored(message.properties) + PLACEHOLDER)
-
-
-def read_store_timestamp(record: memoryview) -> int:
-    """The store time out of a record's bytes."""
-    sys_flag = int.from_bytes(record[36:40], "big")
-    at = store_timestamp_at(sys_flag)
-    return int.from_bytes(record[at : at + 8], "big", signed=True)
 
 
 _new = tuple.__new__

@@ -21,8 +21,8 @@ from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, 
 from store.formats.run import Run
 from store.formats.segment_head import SEGMENT_HEAD_SIZE, first_record_at
 from store.formats.wording import amount
-from store.structures.commitlog.commit_log import read_store_timestamp
 from store.structures.commitlog.end import NORMAL_SEGMENTS
+from store.structures.commitlog.readable_log import read_store_timestamp
 from store.structures.commitlog.scan import Segment, scan_segment
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ Source: ConsumeQueue (4.9.8); search by time also of 5.3.3.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +27,7 @@ from store.errors import BadRequest, StoreError
 from store.files.mapped_file import MappedFile
 from store.files.mapped_file_queue import MappedFileQueue
 from store.formats.columns import COLUMN_NAMES
-from store.formats.derived import is_pre_blank, units_of
+from store.formats.derived import units_of
 from store.formats.queue_unit import (
     PRE_BLANK,
     UNIT_SIZE,
@@ -40,8 +39,8 @@ from store.formats.queue_unit import (
     is_ext_address,
 )
 from store.formats.run import Int64Array, Run
-from store.formats.sets import distinct
-from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt
+from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt, lacks_extension
+from store.structures.consumequeue.out_of_order import OutOfOrder
 from store.structures.consumequeue.time_search import StoreTime, first_at_or_after, nearest_by_time
 from store.structures.consumequeue.unit_array import (
     FIRST_UNITS,
@@ -50,56 +49,17 @@ from store.structures.consumequeue.unit_array import (
     UnitArray,
     count_before,
     extension_positions,
-    first_between,
+    first_log_offset,
     is_written,
     last_ext_address,
     unit_array,
+    units_between,
     written_count,
 )
 
 SIZE, LOG_OFFSET, QUEUE_OFFSET = (COLUMN_NAMES.index(name) for name in ("size", "log_offset", "queue_offset"))
 # How many of the newest files recovery looks at, and how many units of them at a time.
 RECOVER_FILES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class OutOfOrder:
-    """Messages one behind the other whose queue offsets are not their units' places.
-
-    queue_offset, place  of the first of them
-    has_unit             whether they have units: of two messages with one queue offset, the second has none
-
-    A broker puts the units there too ("logic queue order maybe wrong"), and none for a queue offset that is in use.
-    """
-
-    topic: str
-    queue_id: int
-    queue_offset: int
-    place: int
-    count: int = 1
-    has_unit: bool = True
-
-    def joined(self, other: OutOfOrder) -> OutOfOrder | None:
-        """These messages and `other`, where that is of the same queue and goes on where they end."""
-        place = self.place + self.count if self.has_unit else self.place
-        end = replace(other, queue_offset=self.queue_offset + self.count, place=place)
-        is_next = (self.topic, self.queue_id) == (other.topic, other.queue_id) and end == other
-        return replace(self, count=self.count + other.count) if is_next else None
-
-    def describe(self) -> str:
-        """The finding as a sentence for people."""
-        name, last = f"{self.topic}, queue {self.queue_id}", self.queue_offset + self.count - 1
-        came = f"came where {self.place} is next"
-        if self.has_unit:
-            shift, last_place = self.queue_offset - self.place, self.place + self.count - 1
-            places = f"{self.place}" if self.count == 1 else f"{self.place} to {last_place}"
-            came += f", with the unit at {places} as in a broker: consumers' offsets point "
-            came += f"{abs(shift)} messages too {'far' if shift > 0 else 'low'}"
-        else:
-            came += ", without a unit: others have these queue offsets; put them again"
-        if self.count == 1:
-            return f"{name}: the message with queue offset {self.queue_offset} {came}"
-        return f"{name}: the messages with queue offsets {self.queue_offset} to {last} {came}"
 
 
 class ConsumeQueue:
@@ -138,8 +98,7 @@ class ConsumeQueue:
 
     def empty_files(self) -> list[Path]:
         """Names the last files of 0 bytes, left out."""
-        last = (self.files.empty_last, self.ext.files.empty_last if self.ext is not None else None)
-        return [path for path in last if path is not None]
+        return [files.empty_last for files in self._file_sets if files.empty_last is not None]
 
     @property
     def min_offset(self) -> int:
@@ -213,18 +172,7 @@ class ConsumeQueue:
 
     def has_lost_extension(self, min_log_offset: int) -> bool:
         """Whether a unit of a record from `min_log_offset` on names a place that no extension file holds."""
-        held = {file.file_start for file in self.ext.files.files} if self.ext is not None else set[int]()
-        for file in self.files.files:
-            named = extension_positions(file, min_log_offset)
-            if self.ext is None or not len(named):
-                if len(named):
-                    return True
-                continue
-            if not held.issuperset(distinct(named - named % self.ext.files.file_size).tolist()):
-                return True
-            if any(self.ext.read(int(position)) is None for position in (named[0], named[-1])):
-                return True
-        return False
+        return lacks_extension(self.ext, (extension_positions(file, min_log_offset) for file in self.files.files))
 
     def has_cut_units(self) -> bool:
         """Whether a written unit follows the end."""
@@ -376,18 +324,11 @@ class ConsumeQueue:
 
     def units_between(self, file: MappedFile, low: int, high: int) -> FileUnits:
         """Copies the columns of a file's units that point into log offsets low … high - 1."""
-        first = first_between(file, low, high)
-        units = unit_array(file)[first : file.readable_position // UNIT_SIZE]
-        inside = (units["log_offset"] >= low) & (units["log_offset"] < high)
-        rows = np.flatnonzero(inside & (units["size"] > 0) & ~is_pre_blank(units))
-        log_offsets, sizes = units["log_offset"][rows].astype(np.int64), units["size"][rows].astype(np.int64)
-        return FileUnits(rows + first + file.file_start // UNIT_SIZE, log_offsets, sizes)
+        return units_between(file, low, high)
 
     def first_log_offset(self, file: MappedFile) -> int:
         """Gives the log offset in a file's first unit for a record, -1 without one."""
-        first = first_between(file, -LAST_ADDRESS, LAST_ADDRESS)
-        count = file.readable_position // UNIT_SIZE
-        return int(unit_array(file)["log_offset"][first]) if first < count else -1
+        return first_log_offset(file)
 
     def last_log_offset(self, file: MappedFile) -> int:
         """The log offset in the last unit of a full file."""
@@ -437,23 +378,23 @@ class ConsumeQueue:
 
     def flush(self, least_pages: int) -> bool:
         """Makes units durable; True when nothing moved."""
-        unmoved = self.files.flush(least_pages)
-        if self.ext is not None:
-            unmoved = self.ext.files.flush(least_pages) and unmoved
-        return unmoved
+        unmoved = [files.flush(least_pages) for files in self._file_sets]
+        return all(unmoved)
 
     def destroy(self) -> None:
         """Deletes every file of the queue."""
-        self.files.destroy()
+        for files in self._file_sets:
+            files.destroy()
         self.max_physic_offset = -1
         self._min_address = 0
-        if self.ext is not None:
-            self.ext.files.destroy()
 
     def close(self) -> None:
-        self.files.close()
-        if self.ext is not None:
-            self.ext.files.close()
+        for files in self._file_sets:
+            files.close()
+
+    @property
+    def _file_sets(self) -> list[MappedFileQueue]:
+        return [self.files] if self.ext is None else [self.files, self.ext.files]
 
     def _note_end(self, units: UnitArray, index: int) -> None:
         self.max_physic_offset = int(units["log_offset"][index]) + int(units["size"][index])

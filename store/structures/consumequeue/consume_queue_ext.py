@@ -11,7 +11,7 @@ Source: ConsumeQueueExt (4.9.8).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from store.formats.queue_unit import (
     is_ext_address,
 )
 from store.formats.run import Int64Array
+from store.formats.sets import distinct
 
 EXT_DTYPE = np.dtype([("size", ">i2"), ("tags_code", ">i8"), ("store_timestamp_ms", ">i8"), ("bit_map_size", ">i2")])
 assert EXT_DTYPE.itemsize == EXT_UNIT.size == EXT_UNIT_MIN_SIZE
@@ -141,3 +142,18 @@ def _is_ended(buffer: memoryview, position: int) -> bool:
     if len(buffer) - position < EXT_END.size:
         return True
     return bool(EXT_END.unpack_from(buffer, position)[0] == EXT_END_MARK)
+
+
+def lacks_extension(ext: ConsumeQueueExt | None, named_by_files: Iterable[Int64Array]) -> bool:
+    """Whether units name a place that no extension file holds."""
+    held = {file.file_start for file in ext.files.files} if ext is not None else set[int]()
+    for named in named_by_files:
+        if ext is None or not len(named):
+            if len(named):
+                return True
+            continue
+        if not held.issuperset(distinct(named - named % ext.files.file_size).tolist()):
+            return True
+        if any(ext.read(int(position)) is None for position in (named[0], named[-1])):
+            return True
+    return False

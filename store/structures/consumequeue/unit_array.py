@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from store import kernels
 from store.files.mapped_file import MappedFile
-from store.formats.derived import units_of
+from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import MAX_EXT_ADDRESS, UNIT_SIZE, is_ext_address
 from store.formats.run import Int64Array
 from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt
@@ -42,6 +42,23 @@ def first_between(file: MappedFile, low: int, high: int) -> int:
     """Finds the first unit that points into log offsets low … high - 1; the number of units without one."""
     file.require_written(_CHUNK_UNITS * UNIT_SIZE)
     return int(kernels.first_unit_between(file.buffer, file.readable_position // UNIT_SIZE, low, high))
+
+
+def first_log_offset(file: MappedFile) -> int:
+    """Return the log offset in a file's first unit for a record, -1 without one."""
+    first = first_between(file, -LAST_ADDRESS, LAST_ADDRESS)
+    count = file.readable_position // UNIT_SIZE
+    return int(unit_array(file)["log_offset"][first]) if first < count else -1
+
+
+def units_between(file: MappedFile, low: int, high: int) -> FileUnits:
+    """Copy the columns of a file's units that point into log offsets low … high - 1."""
+    first = first_between(file, low, high)
+    units = unit_array(file)[first : file.readable_position // UNIT_SIZE]
+    inside = (units["log_offset"] >= low) & (units["log_offset"] < high)
+    rows = np.flatnonzero(inside & (units["size"] > 0) & ~is_pre_blank(units))
+    log_offsets, sizes = units["log_offset"][rows].astype(np.int64), units["size"][rows].astype(np.int64)
+    return FileUnits(rows + first + file.file_start // UNIT_SIZE, log_offsets, sizes)
 
 
 def extension_positions(file: MappedFile, min_log_offset: int = 0) -> Int64Array:

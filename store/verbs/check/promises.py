@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from store.errors import StoreIOError
 from store.files.store_reader import StoredFile, StoreReader
 from store.structures.checkpoint.files import UNREADABLE, read_file, read_page
-from store.structures.commitlog.commit_log import read_store_timestamp
+from store.structures.commitlog.readable_log import read_store_timestamp
 from store.structures.consumequeue.survey import QueueFile
 from store.structures.findings import CHECKPOINT_AHEAD, CHECKPOINT_INVALID, Finding
 from store.structures.index.survey import IndexFile

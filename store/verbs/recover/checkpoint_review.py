@@ -17,8 +17,8 @@ from store.errors import DamagedRecord
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELD_NAMES, CheckpointPage
 from store.formats.wording import amount_is
 from store.opened.opened_store import OpenedStore
-from store.structures.commitlog.commit_log import read_store_timestamp
 from store.structures.commitlog.end import LogEnd
+from store.structures.commitlog.readable_log import read_store_timestamp
 from store.structures.commitlog.start import first_store_timestamp, starting_segment
 from store.verbs.recover.lost_queues import build_all_lost
 from store.verbs.recover.walk import Progress, dispatch_stretch, walk

@@ -19,9 +19,9 @@ from store.formats.message import Message, encode_blank
 from store.formats.run import Run
 from store.structures.commitlog import scan, slices
 from store.structures.commitlog.bulk import MessageColumns
-from store.structures.commitlog.commit_log import read_store_timestamp
 from store.structures.commitlog.multi_dispatch import MultiDispatch
 from store.structures.commitlog.put_rules import PutRules
+from store.structures.commitlog.readable_log import read_store_timestamp
 from store.structures.commitlog.resync import has_bytes_behind, has_bytes_in, read_on, readable_behind, runs_between
 from store.structures.commitlog.scan import (
     DEFAULT_RULES,

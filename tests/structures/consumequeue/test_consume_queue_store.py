@@ -15,7 +15,8 @@ from store.files.overlay import Overlay
 from store.formats.java import tags_code
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from store.formats.queue_unit import UNIT_SIZE, QueueUnit
-from store.structures.consumequeue.consume_queue import ConsumeQueue, OutOfOrder
+from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.structures.consumequeue.out_of_order import OutOfOrder
 from tests.support.small_log import (
     SMALL_CONFIG,
     START_MS,

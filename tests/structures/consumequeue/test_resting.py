@@ -145,7 +145,7 @@ def test_two_thousand_queues_need_neither_as_many_files_nor_as_many_maps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = 2000
-    monkeypatch.setattr(mapped_file, "MOST_MAPS", 100)
+    monkeypatch.setattr(mapped_file._mapped, "most", 100)
     root = many_queues(tmp_path / "store", count, 2 * count, queue_file_size=6000)
     with open_store(root, read_only=False) as store:
         for number in range(count):

@@ -16,7 +16,7 @@ from store.formats.derived import UNIT_DTYPE, units_of
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE, QueueUnit, encode_ext_address
 from store.formats.run import Run
 from store.structures.consumequeue.compare import other_codes
-from store.structures.consumequeue.consume_queue import OutOfOrder
+from store.structures.consumequeue.out_of_order import OutOfOrder
 from store.structures.consumequeue.resting import RestingQueue
 from store.structures.consumequeue.survey import QueueFile, QueueListing, survey_queues
 from store.structures.consumequeue.torn_units import _is_torn, _rewrite

@@ -1,0 +1,93 @@
+"""ReadableLog: records of the log by their offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from store.errors import DamagedRecord
+from store.files import lost_pages
+from store.files.mapped_file_queue import MappedFileQueue
+from store.formats.columns import DamageReason
+from store.formats.message import RECORD_MIN_SIZE, StoredMessage, decode_record, store_timestamp_at
+from store.formats.run import Run
+from store.structures.commitlog.scan import DEFAULT_RULES, ScanRules, Step, scan_log
+
+
+class ReadableLog:
+    """The log of one store, as readers see it."""
+
+    segments: MappedFileQueue
+
+    @property
+    def min_offset(self) -> int:
+        """Start of the first segment, -1 without segments."""
+        return self.segments.min_offset
+
+    @property
+    def max_offset(self) -> int:
+        """End of the bytes that readers may see."""
+        return self.segments.max_offset
+
+    def read(self, log_offset: int, size: int) -> memoryview | None:
+        """A view of `size` bytes at `log_offset`, None unless all are there.
+
+        Copies nothing.
+        """
+        file = self.segments.find_by_offset(log_offset, log_offset == 0)
+        return file.read(log_offset - file.file_start, size) if file is not None else None
+
+    def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
+        """The message at `log_offset`, None when no bytes are there.
+
+        Without `size` the record's own size counts.
+
+        DamagedRecord when the bytes are no record, with file and place.
+        """
+        file = self.segments.find_by_offset(log_offset, log_offset == 0)
+        if file is None:
+            return None
+        seen = lost_pages.count()
+        position = log_offset - file.file_start
+        if size is None:
+            head = file.read(position, 4)
+            if head is None:
+                return None
+            size = int.from_bytes(head, "big", signed=True)
+        if size < RECORD_MIN_SIZE or size > file.readable_position - position:
+            raise DamagedRecord(f"{DamageReason.BAD_SIZE.describe()} ({size} bytes)", file=file.path, offset=position)
+        record = file.read(position, size)
+        message = decode_record(record, file=file.path, position=position) if record is not None else None
+        lost_pages.require_none_since(seen)
+        return message
+
+    def start_around(self, log_offset: int) -> int | None:
+        """Find the first byte of the record around `log_offset`, None without one."""
+        file = self.segments.find_by_offset(log_offset)
+        for step in scan_log([file]) if file is not None else ():
+            if isinstance(step, Run) and step.file_start + step.end > log_offset:
+                starts = step.file_start + step.columns.position
+                before = starts[starts <= log_offset].tolist()
+                return before[-1] if before and before[-1] != log_offset else None
+        return None
+
+    def store_timestamp(self, log_offset: int, size: int) -> int:
+        """Store time of the record at `log_offset`, -1 without one (CommitLog.pickupStoreTimestamp, 4.9.8)."""
+        record = self.read(log_offset, size)
+        if record is None or len(record) < RECORD_MIN_SIZE:
+            return -1
+        return read_store_timestamp(record)
+
+    def earliest_time(self) -> int:
+        """Store time of the first record, -1 without one."""
+        return self.store_timestamp(self.min_offset, RECORD_MIN_SIZE)
+
+    def scan(self, log_offset: int | None = None, rules: ScanRules = DEFAULT_RULES) -> Iterator[Step]:
+        """The walk over the log from `log_offset` on."""
+        return scan_log(self.segments.files, log_offset, rules=rules)
+
+
+def read_store_timestamp(record: memoryview) -> int:
+    """The store time out of a record's bytes."""
+    sys_flag = int.from_bytes(record[36:40], "big")
+    at = store_timestamp_at(sys_flag)
+    return int.from_bytes(record[at : at + 8], "big", signed=True)

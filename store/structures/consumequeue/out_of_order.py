@@ -1,0 +1,45 @@
+"""Messages of a queue whose queue offsets are not the places of their units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfOrder:
+    """Messages one behind the other whose queue offsets are not their units' places.
+
+    queue_offset, place  of the first of them
+    has_unit             whether they have units: of two messages with one queue offset, the second has none
+
+    A broker puts the units there too ("logic queue order maybe wrong"), and none for a queue offset that is in use.
+    """
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    place: int
+    count: int = 1
+    has_unit: bool = True
+
+    def joined(self, other: OutOfOrder) -> OutOfOrder | None:
+        """These messages and `other`, where that is of the same queue and goes on where they end."""
+        place = self.place + self.count if self.has_unit else self.place
+        end = replace(other, queue_offset=self.queue_offset + self.count, place=place)
+        is_next = (self.topic, self.queue_id) == (other.topic, other.queue_id) and end == other
+        return replace(self, count=self.count + other.count) if is_next else None
+
+    def describe(self) -> str:
+        """The finding as a sentence for people."""
+        name, last = f"{self.topic}, queue {self.queue_id}", self.queue_offset + self.count - 1
+        came = f"came where {self.place} is next"
+        if self.has_unit:
+            shift, last_place = self.queue_offset - self.place, self.place + self.count - 1
+            places = f"{self.place}" if self.count == 1 else f"{self.place} to {last_place}"
+            came += f", with the unit at {places} as in a broker: consumers' offsets point "
+            came += f"{abs(shift)} messages too {'far' if shift > 0 else 'low'}"
+        else:
+            came += ", without a unit: others have these queue offsets; put them again"
+        if self.count == 1:
+            return f"{name}: the message with queue offset {self.queue_offset} {came}"
+        return f"{name}: the messages with queue offsets {self.queue_offset} to {last} {came}"
