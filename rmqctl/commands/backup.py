@@ -23,6 +23,7 @@ EXAMPLES = {
     "backup create": (
         "rmqctl --store /data/store backup create /backup/broker-a",
         "rmqctl --store /data/store --bwlimit 50M --cold --nice backup create /backup/broker-a --compress",
+        "rmqctl --store /data/store backup create s3://backups/broker-a",
     ),
     "backup list": ("rmqctl backup list /backup/broker-a",),
     "backup verify": (
@@ -54,12 +55,11 @@ FILES = {
 
 From = Annotated[str, typer.Argument(metavar="FROM", help="A folder of backups, or a URI; @ID behind it chooses one.")]
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder of backups, or a URI.")]
-OwnFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of backups.")]
 
 
 def run_create(
     ctx: typer.Context,
-    to: Annotated[Path, typer.Argument(metavar="TO", help="The folder of backups; made where there is none.")],
+    to: Annotated[str, typer.Argument(metavar="TO", help="A folder of backups, new or not, or a URI.")],
     compress: Annotated[bool, typer.Option("--compress", help="Compress what is copied, by zstd.")] = False,
 ) -> Result:
     """Back up the store, beside its live broker.
@@ -70,19 +70,20 @@ def run_create(
 
     A segment that an earlier backup has is not read again. Killed at any moment, the next run goes on with what was
     finished. Files in TO are plain bytes, or zstd; backups/ID.json lists them with digests, and is written last.
-    They never change, so that any tool may copy the folder to an object store; the commands that read backups take its
-    URI. --bwlimit, --nice and --cold spare the broker. Exit code 1 when something could not be copied as it should, or
-    the log is damaged. Every command that only reads takes a backup: --store backup:TO, or backup:TO@ID.
+    They never change. TO may be a prefix in an object store, s3://BUCKET/PREFIX; what is new is read twice then, and no
+    lock keeps a prune away. --bwlimit, --nice and --cold spare the broker. Exit code 1 when something could not be
+    copied as it should, or the log is damaged. Every command that only reads takes a backup: --store backup:TO, or
+    backup:TO@ID.
     """
     from store import __version__
     from store.files import Filesystem
-    from store.verbs import BackupFolder, CreateOptions, create_backup
+    from store.verbs import CreateOptions, create_backup, open_target
 
     session: Session = ctx.obj
-    _require_folder(to)
     root, fs = session.store.reached
-    if session.options.uri is None:
-        session.refuse_inside(root, to)
+    folder = open_target(to, Filesystem(), compresses=compress)
+    if session.options.uri is None and "://" not in folder.address:
+        session.refuse_inside(root, Path(folder.address))
     with session.progress("copying the log") as bar:
         options = CreateOptions(
             name=session.options.uri or "",
@@ -91,8 +92,7 @@ def run_create(
             scratch=session.options.scratch,
             progress=bar.update,
         )
-        folder = BackupFolder(to, Filesystem(), compresses=compress)
-        before = set(folder.stored_files()) if to.is_dir() else set()
+        before = set(folder.stored_files())
         made = create_backup(root, folder, options, fs, session.environment.clock_ms)
     for note in made.notes:
         session.warn(note)
@@ -198,7 +198,7 @@ def run_diff(
 
 def run_prune(
     ctx: typer.Context,
-    source: OwnFolder,
+    source: Folder,
     keep_last: Annotated[int | None, typer.Option(min=1, metavar="N", help="Keep the newest N backups.")] = None,
     keep_days: Annotated[float | None, typer.Option(min=0, metavar="DAYS", help="Keep those of so many days.")] = None,
     dry_run: DryRun = False,
@@ -210,13 +210,12 @@ def run_prune(
     no backup needs, as of a backup that was not finished. What is deleted cannot be brought back.
     """
     from store.files import Filesystem
-    from store.verbs import BackupFolder, plan_prune
+    from store.verbs import open_target, plan_prune
 
     session: Session = ctx.obj
-    _require_folder(source)
     if not (dry_run or yes or session.environment.can_ask):
         raise typer.BadParameter("this deletes backups: give --yes, or look first with --dry-run")
-    folder = BackupFolder(source, Filesystem())
+    folder = open_target(source, Filesystem())
     now_ms = session.environment.clock_ms()
     with folder.writing(takes=not dry_run):
         plan = plan_prune(folder, now_ms, keep_last=keep_last, keep_days=keep_days)
@@ -296,15 +295,6 @@ def run_restore(
     rows = [{"file": one.file, "remark": one.remark} for one in made.tables]
     verdict = f"{count(made.record_count, 'record')} of {manifest.id} restored; the log ends at {made.log_end}"
     return Result("backup restore", facts, [Table("tables", rows)], FINDINGS if made.findings else OK, verdict)
-
-
-def _require_folder(path: Path) -> None:
-    """Raise BadRequest for a URI."""
-    if ":/" in str(path):
-        from store.errors import BadRequest
-
-        hint = "back up into a folder, and copy that: its files never change"
-        raise BadRequest("backups are written to a folder of this machine", file=path, hint=hint)
 
 
 def _manifests(session: Session, files: BackupFiles) -> list[Manifest]:

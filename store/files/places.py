@@ -5,7 +5,7 @@ Paths are relative to the store's root, "" is the root itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -230,6 +230,20 @@ class RemotePlace:
         entry = self.look_at(path)
         if entry is not None and position < entry.size:
             yield position, entry.size
+
+    def write(self, path: str, parts: Callable[[], Iterable[bytes | memoryview]]) -> None:
+        """Write a file as a whole; `parts` gives its bytes, from the first one on where it is tried again."""
+        self._requests.write(path, f"{self._root}/{path}", parts)
+
+    def delete(self, path: str) -> None:
+        """Delete a file."""
+        self._requests.ask(path, "delete", lambda: self._fs.delete_file(f"{self._root}/{path}"))
+
+    def require_bucket(self) -> None:
+        """NotAStore unless there is something to write to."""
+        bucket = self._root.partition("/")[0]
+        if self._requests.ask("", "look at", lambda: _entry(self._fs.get_file_info(bucket))) is None:
+            raise self.absent()
 
     def absent(self) -> NotAStore:
         """The error for an address without anything."""

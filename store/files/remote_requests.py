@@ -7,12 +7,13 @@ the end of that     StoreIOError names the address, the attempts and the option
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeVar
 
 from store.errors import StoreIOError
@@ -20,6 +21,8 @@ from store.errors import StoreIOError
 BLOCK_BYTES = 64 << 10
 """The least that is fetched: a request takes as long as so many bytes."""
 MOST_BLOCKS = 256
+MOST_UNSENT_BYTES = 64 << 20
+"""Beyond so many a writer waits: pyarrow keeps what is not sent yet in memory."""
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 10.0
 RETRIES = 6
@@ -111,6 +114,32 @@ class RemoteRequests:
                 return found
 
         return self.ask(path, "read", request)
+
+    def write(self, path: str, place: str, parts: Callable[[], Iterable[bytes | memoryview]]) -> None:
+        """Write the file at `place` as a whole, or leave none."""
+
+        def request() -> None:
+            # By default pyarrow would compress a file whose name ends with .zst.
+            stream, unsent = self._fs.open_output_stream(place, compression=None), 0
+            try:
+                for part in parts():
+                    stream.write(part)
+                    unsent += len(part)
+                    if unsent >= MOST_UNSENT_BYTES:
+                        stream.flush()
+                        unsent = 0
+                stream.close()
+            except BaseException:
+                # A stream ends by making a file of what it has, also when nothing refers to it any more.
+                with contextlib.suppress(OSError):
+                    stream.close()
+                    self._fs.delete_file(place)
+                raise
+
+        with self._lock:
+            for key in [one for one in self._blocks if one[0] == place]:
+                del self._blocks[key]
+        self.ask(path, "write", request)
 
 
 def first_sentence(error: Exception) -> str:

@@ -6,9 +6,9 @@ from store.query.timeline import build_timeline as build_timeline
 from store.structures.entry import Asked as Asked
 from store.structures.entry import Entry as Entry
 from store.structures.entry import EntryBlock as EntryBlock
+from store.verbs.backup.bucket import open_target as open_target
 from store.verbs.backup.create import CreateOptions as CreateOptions
 from store.verbs.backup.create import create_backup as create_backup
-from store.verbs.backup.folder import BackupFolder as BackupFolder
 from store.verbs.backup.moment import Moment as Moment
 from store.verbs.backup.prune import added_bytes as added_bytes
 from store.verbs.backup.prune import differences as differences

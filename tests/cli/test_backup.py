@@ -172,6 +172,19 @@ def test_backups_that_were_copied_to_an_object_store_are_read_there(folder: Path
         assert rmqctl("check", store=tmp_path / "new").code == OK
         run = rmqctl("-f", "jsonl", "--store", "backup:s3://copies/a", "get", "T", "--limit", "3")
         assert (run.code, run.out.count("\n")) == (OK, 3)
-        for words in (("create", "s3://copies/b"), ("prune", "s3://copies/a", "--yes")):
-            run = rmqctl("backup", *words, store=tmp_path / "store")
-            assert (run.code, "backups are written to a folder of this machine" in run.err) == (USAGE, True)
+
+
+def test_backups_in_an_object_store_are_made_listed_pruned_and_restored(tmp_path: Path) -> None:
+    root, to = make_store(tmp_path / "store", 200), "s3://copies/made"
+    with s3_bucket("copies"):
+        made = [rmqctl("-f", "json", "backup", "create", to, store=root).json for _ in range(2)]
+        assert [one["new_bytes"] for one in made] == [one + 94 + 4096 for one in (made[0]["log_end"], -94 - 4096)]
+        assert rmqctl("backup", "verify", to).code == OK
+        assert rmqctl("backup", "prune", to, "--keep-last", "1", "--yes").out.startswith("deleted 1 backup, 0 files")
+        assert [one["backup_id"] for one in rmqctl("-f", "json", "backup", "list", to).json["backups"]] == [
+            made[1]["backup_id"]
+        ]
+        assert rmqctl("backup", "restore", to, "--to", tmp_path / "new").code == OK
+        assert rmqctl("diff", root, tmp_path / "new").code == OK
+        run = rmqctl("backup", "create", "s3://nowhere/a", store=root)
+        assert (run.code, "no bucket or container is called nowhere" in run.err) == (NOT_READABLE, True)

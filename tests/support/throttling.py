@@ -1,4 +1,4 @@
-"""A proxy before an object store: refuses some requests, and counts the bytes of the others."""
+"""A proxy before an object store: refuses requests or cuts their connections, and counts bytes of the others."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+CUT = -1
 BODIES = {
     403: b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>",
     429: b"slow down",
@@ -24,7 +25,8 @@ BODIES = {
 class Proxy:
     """What the proxy does, and what it has seen.
 
-    status_of   the status for a request by its number, from 0; 0 passes the request on
+    status_of   the status for a request by its number, from 0; 0 passes the request on, CUT ends its connection
+    sent        paths of the PUT requests that were passed on
     fetched     bytes of each answer to a GET that was passed on, by path
     """
 
@@ -33,6 +35,7 @@ class Proxy:
     count: int = 0
     refused: int = 0
     fetched: list[tuple[str, int]] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
 
     def bytes_of(self, part: str) -> int:
         """The bytes fetched of files whose path has `part`."""
@@ -53,11 +56,15 @@ def proxy_before_the_bucket() -> Iterator[Proxy]:
 
         def answer(self) -> None:
             number, proxy.count = proxy.count, proxy.count + 1
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self.body()
             status = proxy.status_of(number)
             if status:
                 proxy.refused += 1
+            if status == CUT:
+                self.close_connection = True
+            elif status:
                 self.reply(status, {}, BODIES[status])
+            if status:
                 return
             onward = http.client.HTTPConnection(host)
             onward.request(self.command, self.path, body, dict(self.headers))
@@ -65,8 +72,21 @@ def proxy_before_the_bucket() -> Iterator[Proxy]:
             data = found.read()
             if self.command == "GET" and "list-type" not in self.path:
                 proxy.fetched.append((self.path, len(data)))
+            elif self.command == "PUT":
+                proxy.sent.append(self.path.partition("?")[0])
             self.reply(found.status, dict(found.getheaders()), data)
             onward.close()
+
+        def body(self) -> bytes:
+            """The bytes that follow the head, as they came."""
+            if self.headers.get("Transfer-Encoding") != "chunked":
+                return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            parts, size = [], 1
+            while size:
+                parts.append(self.rfile.readline())
+                size = int(parts[-1], 16)
+                parts.append(self.rfile.read(size + len(b"\r\n")))
+            return b"".join(parts)
 
         def reply(self, status: int, headers: dict[str, str], data: bytes) -> None:
             self.send_response(status)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from store.errors import StoreError, StoreIOError
@@ -21,10 +22,10 @@ from store.files.store_reader import StoredFile, StoreReader
 from store.formats.backup_manifest import QUEUE_ENDS, BackedFile, Manifest, backup_id
 from store.opened.detect import FoundStore, find_store, make_layout, require_store
 from store.structures.registry import BACK_UP, names_of, refusing
-from store.verbs.backup.folder import BackupFolder
 from store.verbs.backup.log import FoundEnd, find_log_end, segment_bytes
 from store.verbs.backup.queue_ends import BackedEnd, encode_ends
 from store.verbs.backup.tables import gather_tables
+from store.verbs.backup.target import BackupTarget
 from store.verbs.queue_ends import queue_ends
 
 
@@ -45,7 +46,7 @@ class CreateOptions:
 
 
 def create_backup(
-    root: Path, target: BackupFolder, options: CreateOptions, fs: Filesystem, clock: Callable[[], int]
+    root: Path, target: BackupTarget, options: CreateOptions, fs: Filesystem, clock: Callable[[], int]
 ) -> Manifest:
     """Back up the store at `root`; the manifest notes each fault.
 
@@ -65,7 +66,7 @@ class _Creation:
     """One run."""
 
     def __init__(
-        self, found: FoundStore, target: BackupFolder, options: CreateOptions, fs: Filesystem, scratch: Path
+        self, found: FoundStore, target: BackupTarget, options: CreateOptions, fs: Filesystem, scratch: Path
     ) -> None:
         self._found, self._target, self._options = found, target, options
         self._fs, self._scratch = fs, scratch
@@ -111,7 +112,8 @@ class _Creation:
     def _known(self, before: Manifest | None) -> Iterator[BackedFile]:
         """The files that need not be read again: sealed, and whole in the folder."""
         files = [*(before.files if before is not None else ()), *self._target.noted()]
-        return (one for one in files if one.is_sealed and self._target.stored_size(one.stored) == one.stored_size)
+        stored = self._target.stored_files()
+        return (one for one in files if one.is_sealed and stored.get(one.stored) == one.stored_size)
 
     def _add_ends(self) -> BackedFile:
         ends, log_start = [], min((one.number for one in self._reader.segments()), default=0)
@@ -120,17 +122,21 @@ class _Creation:
                 self._notes.append(f"{end.topic}/{end.queue_id}: its end is not known: {end.fault}")
             elif end.topic not in self._found.others.topics:
                 ends.append(BackedEnd(end.topic, end.queue_id, end.min_offset, end.max_offset, end.newest, end.end))
-        return self._target.add(QUEUE_ENDS, [memoryview(encode_ends(ends))])
+        return self._target.add(QUEUE_ENDS, lambda: [memoryview(encode_ends(ends))])
 
     def _add_tables(self) -> list[BackedFile]:
         files, notes = gather_tables(self._found.layout, self._found.line, self._scratch / "tables", self._fs)
         self._notes += notes
-        return [self._target.add(path, [memoryview(self._fs.read_file(copy))]) for path, copy in files]
+        return [self._target.add(path, partial(self._read_table, copy)) for path, copy in files]
+
+    def _read_table(self, copy: Path) -> list[memoryview]:
+        return [memoryview(self._fs.read_file(copy))]
 
     def _add_log(self, end: FoundEnd, known: Mapping[tuple[str, int, int], BackedFile]) -> list[BackedFile]:
         """Step 3. Segments that a broker deletes meanwhile are left out, with those before them."""
         segments = [one for one in self._reader.segments() if one.number < end.log_end]
-        self._in_all, added = sum(min(one.size, end.log_end - one.number) for one in segments), list[BackedFile]()
+        in_all, added = sum(min(one.size, end.log_end - one.number) for one in segments), list[BackedFile]()
+        self._in_all = in_all * self._target.reads
         for segment in segments:
             try:
                 added.append(self._add_segment(segment, end.log_end, known))
@@ -145,20 +151,27 @@ class _Creation:
     ) -> BackedFile:
         size = min(segment.size, log_end - segment.number)
         kept = known.get((segment.path, segment.mtime_ms, size)) if size == segment.size else None
+        unreadable, done = list[str](), self._done + size * self._target.reads
+        if kept is None:
+            file = self._target.add(
+                segment.path,
+                lambda: segment_bytes(self._reader, segment, size, unreadable, lambda count: self._tell(count, done)),
+                segment.mtime_ms,
+            )
+            if file.size < size:
+                raise StoreIOError(f"another process has shortened the file to {file.size} bytes", file=segment.path)
+        self._tell(done - self._done, done)
         if kept is not None:
-            self._tell(size)
             return kept
-        unreadable = list[str]()
-        data = segment_bytes(self._reader, segment, size, unreadable, self._tell)
-        file = self._target.add(segment.path, data, segment.mtime_ms)
-        if file.size < size:
-            raise StoreIOError(f"another process has shortened the file to {file.size} bytes", file=segment.path)
-        self._notes += unreadable
+        self._notes += dict.fromkeys(unreadable)
         if log_end > segment.number + segment.size and not unreadable:
             file = replace(file, is_sealed=True)
             self._target.note(file)
         return file
 
-    def _tell(self, done: int) -> None:
-        self._done += done
-        self._options.progress(self._done, self._in_all)
+    def _tell(self, count: int, most: int) -> None:
+        """Count bytes that were read, up to `most`."""
+        done = min(self._done + count, most)
+        if done > self._done:
+            self._done = done
+            self._options.progress(done, self._in_all)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from store.formats.backup_manifest import Manifest
-from store.verbs.backup.folder import BackupFolder
+from store.verbs.backup.target import BackupTarget
 
 DAY_MS = 86_400_000
 
@@ -30,12 +30,12 @@ class PrunePlan:
     def freed_bytes(self) -> int:
         return sum(self.files.values())
 
-    def apply(self, folder: BackupFolder) -> None:
+    def apply(self, folder: BackupTarget) -> None:
         """Delete it; the caller holds the folder's lock."""
         folder.remove(self.backups, self.files)
 
 
-def plan_prune(folder: BackupFolder, now_ms: int, *, keep_last: int | None, keep_days: float | None) -> PrunePlan:
+def plan_prune(folder: BackupTarget, now_ms: int, *, keep_last: int | None, keep_days: float | None) -> PrunePlan:
     """Choose the backups to delete; with neither rule only files that no backup needs.
 
     Raises DamagedFile for a manifest that can't be read: the needs of its backup are not known.

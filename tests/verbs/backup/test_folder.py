@@ -43,10 +43,10 @@ def folder_at(root: Path, *, compresses: bool = False) -> BackupFolder:
 
 def test_a_file_is_named_by_its_place_and_digest(tmp_path: Path) -> None:
     folder, digest = folder_at(tmp_path), hashlib.sha256(b"abc").hexdigest()
-    assert folder.add(LOG, [memoryview(b"ab"), memoryview(b"c")], 5) == BackedFile(
+    assert folder.add(LOG, lambda: [memoryview(b"ab"), memoryview(b"c")], 5) == BackedFile(
         LOG, 3, digest, f"log/{16384:020d}.{digest[:16]}", 3, 5, is_sealed=False
     )
-    assert folder.add("config/topics.json", [memoryview(b"abc")]) == BackedFile(
+    assert folder.add("config/topics.json", lambda: [memoryview(b"abc")]) == BackedFile(
         "config/topics.json", 3, digest, f"tables/config/topics.json.{digest[:16]}", 3, 0, is_sealed=False
     )
     assert folder.stored_files() == {
@@ -60,7 +60,7 @@ def test_a_file_is_named_by_its_place_and_digest(tmp_path: Path) -> None:
 def test_any_number_of_bytes_comes_back(size: int, compresses: bool, tmp_path: Path) -> None:
     data = (b"%d " % size * size)[:size]
     folder = folder_at(tmp_path, compresses=compresses)
-    file = folder.add(LOG, [memoryview(data)] if size else [])
+    file = folder.add(LOG, lambda: [memoryview(data)] if size else [])
     assert (file.size, file.sha256) == (size, hashlib.sha256(data).hexdigest())
     assert file.stored_size == (tmp_path / file.stored).stat().st_size
     assert file.stored.endswith(".zst") is compresses
@@ -69,7 +69,9 @@ def test_any_number_of_bytes_comes_back(size: int, compresses: bool, tmp_path: P
 
 def test_files_that_a_killed_backup_had_finished_are_noted_in_order(tmp_path: Path) -> None:
     with folder_at(tmp_path).writing(makes=True):
-        files = [folder_at(tmp_path).add(path, [memoryview(b"abc")], 7) for path in (LOG, f"commitlog/{0:020d}")]
+        files = [
+            folder_at(tmp_path).add(path, lambda: [memoryview(b"abc")], 7) for path in (LOG, f"commitlog/{0:020d}")
+        ]
         for file in files:
             folder_at(tmp_path).note(file)
     with folder_at(tmp_path).writing():
