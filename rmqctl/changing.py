@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +26,7 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store import Change
+    from store import Change, PlanReport
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Apply the plan without asking.")]
@@ -70,12 +70,9 @@ class ChangeOptions:
         return cls(dry_run, yes, quarantine, not no_quarantine)
 
 
-def run_change(
-    session: Session, command: str, change: Change, consent: ChangeOptions, facts: Mapping[str, object] | None = None
-) -> Result:
+def run_change(session: Session, command: str, change: Change[PlanReport], consent: ChangeOptions) -> Result:
     """Shows `change`, asks where that was agreed, and applies it."""
-    found = {**change.facts, **(facts or {})}
-    plan = _plan_result(command, change, consent, found)
+    plan = _plan_result(command, change, consent)
     for remark in change.remarks:
         session.note(f"note: {remark}")
     for note in (*change.notes, *map(describe, change.damaged), *change.foreign):
@@ -98,10 +95,11 @@ def run_change(
     return dataclasses.replace(plan, facts=facts, verdict=verdict)
 
 
-def _plan_result(command: str, change: Change, consent: ChangeOptions, facts: Mapping[str, Any]) -> Result:
+def _plan_result(command: str, change: Change[PlanReport], consent: ChangeOptions) -> Result:
     """The plan as a value; its rows are read at once, because applying it removes the files' sizes."""
-    tables = [Table(name, value) for name, value in facts.items() if _is_table(value)]
-    facts = {name: value for name, value in facts.items() if not _is_table(value)}
+    found = asdict(change.report)
+    tables = [Table(name, value) for name, value in found.items() if _is_table(value)]
+    facts = {name: value for name, value in found.items() if not _is_table(value)}
     tables.insert(0, Table("actions", change.rows(), ("action", "file", "size_bytes", "reason")))
     is_lossy = bool(change.lost) and not consent.keep
     steps = f"would change the store in {count(len(change.actions), 'step')}{_losses(change)}"
@@ -111,9 +109,11 @@ def _plan_result(command: str, change: Change, consent: ChangeOptions, facts: Ma
     return Result(command, {"applied": False, **facts}, tables, code, verdict, is_plan=True)
 
 
-def _losses(change: Change) -> str:
+def _losses(change: Change[PlanReport]) -> str:
+    from store.verbs.recover import Losses
+
     lost = sum(change.lost.values())
-    gone = int(change.facts.get("lost_messages", lost))
+    gone = change.report.lost_messages if isinstance(change.report, Losses) else lost
     if gone > lost:
         # Of what expires only unconsumed messages are lost.
         return f"; {count(gone, 'message')} no longer shown, {lost or 'none'} of them known to be unconsumed"
@@ -124,7 +124,7 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(row, Mapping) for row in value)
 
 
-def _apply(session: Session, change: Change, consent: ChangeOptions) -> str | None:
+def _apply(session: Session, change: Change[PlanReport], consent: ChangeOptions) -> str | None:
     """A signal waits until the change is complete: half a change is worse than a late exit."""
     with session.interrupts.deferred(), session.progress("applying", len(change.actions), "steps") as bar:
         return change.apply(quarantine=consent.quarantine, keep=consent.keep, on_action=lambda action: bar.advance())

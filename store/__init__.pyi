@@ -1,5 +1,7 @@
 from store import errors as errors
 from store.change.change import Change as Change
+from store.change.change import PlannedAction as PlannedAction
+from store.change.change import PlanReport as PlanReport
 from store.config import StoreConfig as StoreConfig
 from store.engine.open import open_store as open_store
 from store.engine.services.resolve import plan_resolve as plan_resolve

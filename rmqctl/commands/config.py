@@ -180,11 +180,8 @@ def run_rebuild_topics(
             session.progress("reading the log") as bar,
         ):
             now_ms = session.environment.clock_ms()
-            change, entries = plan_topics(
-                layout, reader, line, fs, staging=folder, now_ms=now_ms, on_progress=bar.update
-            )
-            facts = {"topics": [asdict(entry) for entry in entries]}
-            return run_change(session, "rebuild topics", change, consent, facts)
+            change = plan_topics(layout, reader, line, fs, staging=folder, now_ms=now_ms, on_progress=bar.update)
+            return run_change(session, "rebuild topics", change, consent)
 
 
 def run_reset_offsets(

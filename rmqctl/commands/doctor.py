@@ -99,7 +99,7 @@ def loss_on_restart(found: Examination) -> str:
     start = next((one for one in found.starts if one.starts and one.lost.messages == worst.count), None)
     if start is None or (worst.rank, worst.area) != (2, "simulate") or not start.lost.messages:
         return ""
-    intact = start.lost.facts()["intact"]
+    intact = start.lost.intact
     return f"{count(worst.count, 'message')} would be lost on restart, {intact or 'none'} can be salvaged"
 
 

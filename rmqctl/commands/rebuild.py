@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from store import Change, ScanRules
     from store.config import StoreConfig
     from store.files import StoreReader
-    from store.verbs.rebuild import Rebuild, RebuildReport, RebuildScope
+    from store.verbs.rebuild import Rebuild, RebuildPlan, RebuildReport, RebuildScope
 
 EXAMPLES = (
     "rmqctl --store /data/store rebuild --dry-run",
@@ -105,12 +105,12 @@ def run(
         return run_change(session, "rebuild", change, consent)
 
 
-def _remark(session: Session, change: Change, scope: RebuildScope) -> None:
+def _remark(session: Session, change: Change[RebuildPlan], scope: RebuildScope) -> None:
     """Says how to save lost messages; warns where the log holds nothing of a narrow scope."""
     from store.verbs.rebuild import staged_files
 
     if change.lost and session.store.open_reached().segments():
-        lost = count(change.facts["lost_messages"], "message")
+        lost = count(change.report.lost_messages, "message")
         change.remarks.append(f"{lost} can be read behind the log's end; {_ADVICE}")
     if scope.is_narrow and change.staging is not None and not staged_files(change.staging, change.fs):
         what = scope.topic if scope.queue_id is None else f"{scope.topic}, queue {scope.queue_id}"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rmqctl.backend import Backend
     from store import Change
     from store.opened import OpenedStore
+    from store.verbs.recover import RecoveryPlan
 
 EXAMPLES = (
     "rmqctl --store /data/store recover --dry-run",
@@ -109,8 +110,8 @@ def _begin_to_read(session: Session, *, dry_run: bool) -> None:
         session.store.warn_of_holder()
 
 
-def _note_lost_keys(session: Session, change: Change) -> None:
-    keys = int(str(change.facts.get("lost_index_keys", 0)))
+def _note_lost_keys(session: Session, change: Change[RecoveryPlan]) -> None:
+    keys = change.report.lost_index_keys
     if keys:
         session.note(
             f"note: after this {count(keys, 'key')} of messages that stay will not be found, as after a broker's "
@@ -131,7 +132,7 @@ def _plan(
     keep_index: bool,
     as_broker: bool,
     force_empty_log: bool,
-) -> Change:
+) -> Change[RecoveryPlan]:
     from store import plan_recovery
 
     with session.progress("reading the log") as bar:
@@ -149,7 +150,7 @@ def _plan(
 
 def _plan_on_spark(
     session: Session, opened: OpenedStore, master: str | None, remote: str | None, *, force_empty_log: bool
-) -> Change:
+) -> Change[RecoveryPlan]:
     from rmqctl.rebuilding import make_rebuild
     from store import plan_recovery
     from store.opened import refuse_unchangeable

@@ -152,8 +152,8 @@ def _result(session: Session, path: Path, settings: Mapping[str, str], target: _
     tables = [
         Table("grades", [{"grade": g, "records": n, "size_bytes": report.size_bytes[g]} for g, n in _by_grade(report)]),
         Table("gaps", [_gap_row(one) for one in report.gaps]),
-        Table("lost", report.lost.queue_rows()),
-        Table("unconsumed", report.lost.group_rows()),
+        Table("lost", [asdict(one) for one in report.lost.queue_rows()]),
+        Table("unconsumed", [asdict(one) for one in report.lost.group_rows()]),
         Table("brought", [asdict(one) for one in brought]),
         Table("torn", [asdict(one) for one in report.torn], SHOWN_TORN),
         Table("skipped", [{**asdict(one), "size_bytes": one.size} for one in report.skipped], SHOWN_SKIPPED),
@@ -176,7 +176,7 @@ def _facts(report: SalvageReport, target: _Target) -> dict[str, Any]:
         "gap_bytes": report.gap_bytes,
         "skipped_bytes": report.skipped_bytes,
         "duplicate_records": report.duplicate_count,
-        **report.lost.lost_facts(),
+        **asdict(report.lost.counts()),
     }
     if (ops := report.lost_ops) is not None:
         facts |= {"lost_op_records": ops.known, "possible_op_records": ops.possible}

@@ -91,7 +91,7 @@ def verdict_of(one: SimulatedStart) -> str:
             return f"a {one.compat} broker starts and loses nothing; readers get nothing until the next put"
         traps = f", but meets {count(len(one.traps), 'trap')}" if one.traps else ""
         return f"a {one.compat} broker starts and loses nothing{traps}; the log ends at {one.log_end}"
-    intact = one.lost.facts()["intact"]
+    intact = one.lost.intact
     lost = count(one.lost.messages, "message")
     return f"a {one.compat} broker starts and loses {lost}, {intact} of them intact behind the cut"
 
@@ -109,9 +109,9 @@ def _tables(outcomes: list[SimulatedStart]) -> list[Table]:
         for file in one.files
         if file.action != "keep"
     ]
-    losses = [{"compat": one.compat, **one.lost.lost_facts()} for one in outcomes]
-    lost = [{"compat": one.compat, **row} for one in outcomes for row in one.lost.queue_rows()]
-    unconsumed = [{"compat": one.compat, **row} for one in outcomes for row in one.lost.group_rows()]
+    losses = [{"compat": one.compat, **asdict(one.lost.counts())} for one in outcomes]
+    lost = [{"compat": one.compat, **asdict(row)} for one in outcomes for row in one.lost.queue_rows()]
+    unconsumed = [{"compat": one.compat, **asdict(row)} for one in outcomes for row in one.lost.group_rows()]
     traps = [{"compat": one.compat, **_trap(trap)} for one in outcomes for trap in one.traps]
     shown = ("compat", "starts", "mode", "start_segment", "log_end", "cut_reason")
     return [
@@ -135,6 +135,10 @@ def _as_json(one: SimulatedStart) -> dict[str, Any]:
         "log_end": one.log_end,
         "cut_reason": one.cut_reason,
         "files": [asdict(file) for file in one.files],
-        "lost": {**one.lost.facts(), "queues": one.lost.queue_rows()},
+        "lost": {
+            **{name.removeprefix("lost_"): value for name, value in asdict(one.lost.counts()).items()},
+            "unconsumed": one.lost.by_group(),
+            "queues": [asdict(row) for row in one.lost.queue_rows()],
+        },
         "traps": [_trap(trap) for trap in one.traps],
     }

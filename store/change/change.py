@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Generic, Self, TypedDict, TypeVar, cast
 
 from store.change.actions import Action, Patch, Publish
 from store.change.journal import Journal
@@ -28,11 +28,29 @@ from store.files.durable import sync_files
 from store.files.filesystem import Filesystem
 
 
+@dataclass
+class PlanReport:
+    """Findings of a plan; its fields have the names of its JSON document."""
+
+
+R = TypeVar("R", bound=PlanReport)
+R_co = TypeVar("R_co", bound=PlanReport, covariant=True)
+
+
+class PlannedAction(TypedDict):
+    """One step of a plan; `file` is relative to the root if it is inside of it."""
+
+    action: str
+    file: str
+    size_bytes: int
+    reason: str
+
+
 @dataclass(slots=True)
-class Change:
+class Change(Generic[R_co]):
     """A plan for one store.
 
-    facts         what the plan found out, for people and JSON (offsets, modes, counts)
+    report        what the plan found out (offsets, modes, counts), as each verb's plan has it
     lost          messages per topic that the store would no longer show
     notes         damage and disorder met while planning, as sentences for people
     damaged       damage that the plan leaves, and another one mends
@@ -47,7 +65,7 @@ class Change:
     root: Path
     fs: Filesystem
     actions: list[Action] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
+    report: R_co = field(default_factory=cast(Any, PlanReport))
     lost: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     damaged: list[DamagedFile] = field(default_factory=list)
@@ -85,8 +103,8 @@ class Change:
         path = action.staged if isinstance(action, Publish) else action.path
         return self.fs.stat(path).st_size if self.fs.exists(path) else 0
 
-    def rows(self) -> list[dict[str, object]]:
-        """Rows of the actions: action, file (relative to the root if inside of it), size_bytes, reason."""
+    def rows(self) -> list[PlannedAction]:
+        """Return a row for each action."""
         return [
             {
                 "action": action.verb,
@@ -137,7 +155,8 @@ class Change:
         if self.is_empty:
             self._remove_staged()
             return None
-        journal = Journal.start(self.root, folder, self.actions, self.fs, command=self.command, facts=self.facts)
+        facts = asdict(self.report)
+        journal = Journal.start(self.root, folder, self.actions, self.fs, command=self.command, facts=facts)
         try:
             sync_files([action.staged for action in self.actions if isinstance(action, Publish)], self.fs)
             for action, entry in zip(self.actions, journal.entries, strict=True):
@@ -171,3 +190,6 @@ class Change:
         journal.retract()
         if isinstance(error, StoreError):
             error.hint = f"{error.hint}; nothing was changed" if error.hint else "nothing was changed"
+
+
+AnyChange = Change[PlanReport]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from store.change.change import Change
+from store.change.change import AnyChange, Change
 from store.config import StoreConfig
 from store.engine.ha.link import Address
 from store.engine.ha.slave_log import find_torn_record
@@ -52,7 +52,7 @@ from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.consumequeue.resting import RestingQueue
 from store.structures.registry import PUT, STRUCTURES
 from store.structures.tables.review import review_loading
-from store.verbs.recover.plan import plan_by_rules
+from store.verbs.recover.plan import RecoveryPlan, plan_by_rules
 from store.verbs.recover.rules import OWNER
 from store.verbs.recover.truncate import plan_truncation
 
@@ -116,7 +116,7 @@ class WritingOpener:
             contextlib.closing(self._load(found, overlay=Overlay(folder))) as staged,
         ):
             change = plan_by_rules(staged, OWNER, force_empty_log=self.force_empty_log, progress=self.request.progress)
-            log_end, confirmed = int(change.facts["log_end"]), staged.checkpoint.confirm_log_offset
+            log_end, confirmed = change.report.log_end, staged.checkpoint.confirm_log_offset
             resting = _unchanged(staged.queues.resting(), change, layout)
             change_id = change.apply()
         pool = _transient_pool(found.config)
@@ -205,11 +205,11 @@ def _start_services(store: WritableStore) -> None:
         raise
 
 
-def _what_opening_cut(change: Change, change_id: str | None, commitlogs: Sequence[Path]) -> list[str]:
+def _what_opening_cut(change: Change[RecoveryPlan], change_id: str | None, commitlogs: Sequence[Path]) -> list[str]:
     """Describes the cut of a damaged log or of its queues, for people."""
     if not change.lost:
         return []
-    messages, end, why = sum(change.lost.values()), change.facts["log_end"], change.facts["stopped_by"]
+    messages, end, why = sum(change.lost.values()), change.report.log_end, change.report.stopped_by
     if any(action.path.parent in commitlogs for action in change.actions):
         cut = f"the log was cut at {end} because of {why}"
         return [f"{cut}; {amount_is(messages, 'message')} behind it, kept in the quarantine as {change_id}"]
@@ -218,7 +218,7 @@ def _what_opening_cut(change: Change, change_id: str | None, commitlogs: Sequenc
 
 
 def _unchanged(
-    resting: Mapping[QueueKey, RestingQueue], change: Change, layout: StoreLayout
+    resting: Mapping[QueueKey, RestingQueue], change: AnyChange, layout: StoreLayout
 ) -> Mapping[QueueKey, RestingQueue]:
     """Leaves out the queues of topics that the change touches."""
     in_queues = [action.path for action in change.actions if action.path.is_relative_to(layout.consumequeue)]

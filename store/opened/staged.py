@@ -31,10 +31,10 @@ from store.structures.registry import DERIVE
 P = ParamSpec("P")
 
 if TYPE_CHECKING:
-    from store.change.change import Change
+    from store.change.change import Change, R
 
-    _Plan = Callable[Concatenate[OpenedStore, P], Change]
-    _PlanByPath = Callable[Concatenate[OpenedStore | str | Path, P], Change]
+    _Plan = Callable[Concatenate[OpenedStore, P], Change[R]]
+    _PlanByPath = Callable[Concatenate[OpenedStore | str | Path, P], Change[R]]
 
 
 @contextlib.contextmanager
@@ -70,7 +70,7 @@ def staged_store(
             opened.close()
 
 
-def takes_path(verb: str, *, passes_foreign: bool = False) -> Callable[[_Plan[P]], _PlanByPath[P]]:
+def takes_path(verb: str, *, passes_foreign: bool = False) -> Callable[[_Plan[P, R]], _PlanByPath[P, R]]:
     """Lets a plan take a store's path too: the store is opened and locked until the Change is closed.
 
     verb            the word of the change, which some structures refuse
@@ -78,9 +78,9 @@ def takes_path(verb: str, *, passes_foreign: bool = False) -> Callable[[_Plan[P]
     """
     refuse = foreign_only(lambda error: None) if passes_foreign else None
 
-    def decorate(plan: _Plan[P]) -> _PlanByPath[P]:
+    def decorate(plan: _Plan[P, R]) -> _PlanByPath[P, R]:
         @functools.wraps(plan)
-        def plan_at(store: OpenedStore | str | Path, /, *args: P.args, **options: P.kwargs) -> Change:
+        def plan_at(store: OpenedStore | str | Path, /, *args: P.args, **options: P.kwargs) -> Change[R]:
             if isinstance(store, OpenedStore):
                 return plan(store, *args, **options)
             with contextlib.ExitStack() as until_planned:

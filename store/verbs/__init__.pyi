@@ -17,6 +17,7 @@ from store.verbs.backup.restore import restore_backup as restore_backup
 from store.verbs.backup.verify import bytes_to_verify as bytes_to_verify
 from store.verbs.backup.verify import check_backup as check_backup
 from store.verbs.backup.verify import verify_files as verify_files
+from store.verbs.clean.plan import CleaningPlan as CleaningPlan
 from store.verbs.diff import StoreDiff as StoreDiff
 from store.verbs.diff import diff_stores as diff_stores
 from store.verbs.doctor import Diagnosis as Diagnosis
@@ -42,6 +43,7 @@ from store.verbs.info import look_at_store as look_at_store
 from store.verbs.lag import LagReport as LagReport
 from store.verbs.lag import QueueLag as QueueLag
 from store.verbs.lag import review_lag as review_lag
+from store.verbs.reset_offsets import OffsetResetPlan as OffsetResetPlan
 from store.verbs.reset_offsets import OffsetTarget as OffsetTarget
 from store.verbs.reset_offsets import plan_offset_reset as plan_offset_reset
 from store.verbs.salvage.carve import infer_segment_size as infer_segment_size
@@ -55,6 +57,7 @@ from store.verbs.segment import open_segment as open_segment
 from store.verbs.stale import StaleRecord as StaleRecord
 from store.verbs.stale import find_stale as find_stale
 from store.verbs.tables import ConfigReview as ConfigReview
+from store.verbs.tables import TopicsPlan as TopicsPlan
 from store.verbs.tables import plan_topics as plan_topics
 from store.verbs.tables import review_tables as review_tables
 from store.verbs.tables import table_entries as table_entries

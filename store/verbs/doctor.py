@@ -204,7 +204,7 @@ class _Examiner:
                 continue
             if start.lost.messages:
                 detail = f"the log ends at {start.log_end}: {start.cut_reason}; "
-                detail += f"{start.lost.facts()['intact']} can be salvaged"
+                detail += f"{start.lost.intact} can be salvaged"
                 what = f"a {name} broker loses messages"
                 yield Diagnosis(Rank.LOSS, "simulate", what, detail, start.lost.messages, code=code)
             for trap in start.traps:

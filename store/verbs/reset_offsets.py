@@ -7,9 +7,9 @@ Source: ConsumerOffsetManager (4.9.8), AdminBrokerProcessor.resetOffset (4.9.8).
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from store.change.change import Change
+from store.change.change import Change, PlanReport
 from store.errors import BadRequest, UncleanStore, quoted
 from store.formats.wording import amount
 from store.opened.opened_store import OpenedStore
@@ -47,9 +47,16 @@ class OffsetReset:
     next_offset: int
 
 
+@dataclass
+class OffsetResetPlan(PlanReport):
+    """The queues of a reset."""
+
+    offsets: list[OffsetReset]
+
+
 def plan_offset_reset(
     opened: OpenedStore, group: str, topic: str, queue_id: int | None, target: OffsetTarget, now_ms: int
-) -> Change:
+) -> Change[OffsetResetPlan]:
     """Plan a group's offsets in a topic, or in one of its queues. The store has an overlay.
 
     Raises UncleanStore where the last owner did not shut down, BadRequest for a group or a queue that is unknown.
@@ -71,8 +78,8 @@ def plan_offset_reset(
         which = quoted(topic) if queue_id is None else f"{quoted(topic)}, queue {queue_id}"
         raise BadRequest(f"the store has no queue of {which}", code="unknown-topic")
     changed = {row.queue_id: row.next_offset for row in rows if row.next_offset != row.consumed_offset}
-    change = Change("config reset-offsets", opened.layout.root, opened.fs, staging=overlay.folder)
-    change.facts = {"offsets": [asdict(row) for row in rows]}
+    report = OffsetResetPlan(rows)
+    change = Change("config reset-offsets", opened.layout.root, opened.fs, report=report, staging=overlay.folder)
     if changed:
         document = file.loaded.document if file.loaded is not None else None
         data = encode_consumer_offsets(document or {}, {(topic, group): changed}, opened.line, now_ms)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from store.broker_line import BrokerLine
-from store.change.change import Change
+from store.change.change import Change, PlanReport
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.run import Run
@@ -43,6 +43,15 @@ class TableEntry:
     section: str
     name: str
     value: Json
+
+
+@dataclass
+class TopicsPlan(PlanReport):
+    """The entries of a new topics.json."""
+
+    topic_count: int
+    added_count: int
+    topics: list[TopicEntry]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +111,16 @@ def plan_topics(
     staging: Path,
     now_ms: int,
     on_progress: OnProgress = lambda done: None,
-) -> tuple[Change, list[TopicEntry]]:
-    """Plans topics.json anew; gives the change and its entries. Empty where no entry would change."""
+) -> Change[TopicsPlan]:
+    """Plan topics.json anew. The change is empty where no entry would change."""
     queues = set(reader.queues()) | queues_of_log(reader, on_progress)
     file = read_config_file(layout.config, TOPICS_FILE, fs)
     require_in_file(file)
     table = rebuild_topics(queues, file.best(line), line, now_ms)
-    change = Change("config rebuild-topics", layout.root, fs, staging=staging)
     added = [entry for entry in table.entries if entry.origin != "kept"]
-    change.facts = {"topic_count": len(table.entries), "added_count": len(added)}
+    report = TopicsPlan(len(table.entries), len(added), table.entries)
+    change = Change("config rebuild-topics", layout.root, fs, report=report, staging=staging)
     if added or file.main is not file.best(line):
         reason = f"{amount(len(added), 'topic')} added or widened, {len(table.entries) - len(added)} kept"
         change.publish_bytes(layout.config / TOPICS_FILE, table.text.encode(), reason)
-    return change, table.entries
+    return change

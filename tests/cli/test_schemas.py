@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass, make_dataclass
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from rmqctl import schema
 from rmqctl.commands import DOCUMENTS
+from rmqctl.documents import TYPES
 from rmqctl.result import Result
 from rmqctl.schema import VOCABULARY, load_schema
+from store import PlannedAction
 from store.formats.body import BodyState
 from store.structures.commitlog.put_result import PutStatus
 from store.structures.findings import KINDS
@@ -43,8 +47,6 @@ def elsewhere(path: str) -> set[str]:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_every_command_has_a_schema_that_is_one(path: str) -> None:
-    name = f"{path.replace(' ', '-')}.json"
-    assert FOLDER.joinpath(name).is_file(), f"draft schemas/{name}: see tests/cli/draft_schema.py"
     schema = load_schema(path)
     Draft202012Validator.check_schema(schema)
     assert schema["properties"]["schema"] == {"const": Result(path).schema}
@@ -52,22 +54,55 @@ def test_every_command_has_a_schema_that_is_one(path: str) -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_name_means_the_same_in_every_command(path: str) -> None:
-    schema = json.loads(FOLDER.joinpath(f"{path.replace(' ', '-')}.json").read_text("utf-8"))
+    schema = load_schema(path)
     for name, said in properties(schema):
         if said.get("type") == "array":
             assert name not in WORDS, f"{name} is a list here and a value elsewhere"
         elif name in WORDS:
-            narrowed = set(said) == {"enum"}
-            assert narrowed or said == {"$ref": VOCABULARY + name}, f"{name} does not mean what the vocabulary says"
+            narrowed = set(said) == {"enum"} or (path in TYPES and said | {"type": ()} == WORDS[name] | {"type": ()})
+            assert narrowed or said == {"$ref": f"#/$defs/{name}"}, f"{name} does not mean what the vocabulary says"
         elif name != "schema":
             assert name not in elsewhere(path), f"{name} is a name of two commands: it belongs into the vocabulary"
 
 
 def test_no_word_is_left_over_and_no_schema() -> None:
     schemas = {path.name for path in FOLDER.iterdir()} - {"vocabulary.json"}
-    assert schemas == {f"{path.replace(' ', '-')}.json" for path in PATHS}
+    assert schemas == {f"{path.replace(' ', '-')}.json" for path in {*PATHS} - TYPES.keys()}
+    assert TYPES.keys() <= {*PATHS}
     used = {name for path in PATHS for name, _ in properties(load_schema(path))}
     assert sorted(set(WORDS) - used) == []
+
+
+@dataclass
+class Sample:
+    """Names of the vocabulary with types as dataclasses have them."""
+
+    topic: str
+    lag_seconds: float | None
+    faults: list[str]
+    counts: dict[str, int]
+    compat: str
+    actions: list[PlannedAction]
+
+
+def test_a_schema_has_the_types_of_the_values_and_the_words_of_the_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(schema.TYPES, "stop", (Sample,))
+    found = cast(dict[str, Any], load_schema("stop"))
+    row = found["properties"]["actions"]["items"]
+    assert found["properties"] == {
+        "schema": {"const": "rmqctl.stop/1"},
+        "topic": {**WORDS["topic"], "type": "string"},
+        **{name: {"$ref": f"#/$defs/{name}"} for name in ("lag_seconds", "faults", "counts", "compat")},
+        "actions": {"type": "array", "items": row},
+    }
+    assert found["required"] == list(found["properties"])
+    assert row["required"] == list(row["properties"]) == ["action", "file", "size_bytes", "reason"]
+
+
+def test_a_type_that_the_vocabulary_does_not_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(schema.TYPES, "stop", (make_dataclass("Wrong", [("log_end", str)]),))
+    with pytest.raises(TypeError, match="log_end is"):
+        load_schema("stop")
 
 
 def test_times_end_in_ms_and_are_whole_numbers() -> None:

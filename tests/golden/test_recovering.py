@@ -36,7 +36,7 @@ def test_what_differs_from_the_broker_is_named(name: str, copy_of: CopyOf) -> No
     archive, root = copy_of(name)
     change, _ = recover(root, settings=archive.settings)
     differing = {line.split("/")[1] for line in differences(expected_files(archive), what_counts(contents(root)))}
-    named = {row["difference"] for row in change.facts["differs_from_broker"]}
+    named = {row.difference for row in change.report.differs_from_broker}
     assert (sorted(differing), sorted(named)) == (topics.split(), differences_named.split())
 
 
@@ -109,9 +109,9 @@ def test_a_store_killed_before_its_first_checkpoint_is_walked_from_its_first_seg
 ) -> None:
     _, root = copy_of(name)
     change, _ = recover(root)
-    assert change.facts["start_segment"] == 0
-    assert change.facts["record_count"] == 200
-    assert change.facts["log_end"] == 54430
+    assert change.report.start_segment == 0
+    assert change.report.record_count == 200
+    assert change.report.log_end == 54430
 
 
 def test_keeping_the_index_rebuilds_what_the_broker_throws_away(copy_of: CopyOf) -> None:
@@ -133,7 +133,7 @@ def test_after_a_cut_stale_records_do_not_come_back_to_life(copy_of: CopyOf) -> 
         assert (result.log_offset, result.size) == (66765, len(stale))
     (root / "abort").touch()
     change, _ = recover(root)
-    assert change.facts["log_end"] == 66765 + len(stale)
+    assert change.report.log_end == 66765 + len(stale)
 
 
 def test_the_cut_is_zeroed_and_nothing_else_of_the_log_is_touched(copy_of: CopyOf) -> None:

@@ -67,7 +67,7 @@ def crash_rounds(root: Path, rounds: int, seed: int) -> list[str]:
         found = verify(store, acknowledged)
         report.append(
             f"round {number}: {len(acknowledged.places)} acknowledged, {found} found, "
-            f"log ends at {change.facts['log_end']}, {len(change.actions)} actions"
+            f"log ends at {change.report.log_end}, {len(change.actions)} actions"
         )
     return report
 

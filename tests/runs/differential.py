@@ -145,8 +145,8 @@ class Round:
             except StoreError as error:
                 self.faults.append(f"{name}: refused: {error}")
                 continue
-            end = int(change.facts["log_end"])
-            applying = {Difference(row["difference"]) for row in change.facts["differs_from_broker"]}
+            end = int(change.report.log_end)
+            applying = {Difference(row.difference) for row in change.report.differs_from_broker}
             differing = differing_files(real, ours, end, self.archive.settings["mappedFileSizeCommitLog"])
             if not as_broker and applying & EXPLAINS_QUEUES:
                 differing = [path for path in differing if not path.startswith("consumequeue/")]

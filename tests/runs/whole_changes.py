@@ -99,7 +99,7 @@ def rebuild_topics(root: Path, fs: Filesystem) -> Change:
     with locked_store(root, fs=fs) as (layout, fs), staging(layout, fs, "topics", dry_run=False) as folder:
         line = detect_line(layout, fs)
         reader = StoreReader(str(root), fs)
-        return applied(plan_topics(layout, reader, line, fs, staging=folder, now_ms=LATER_MS)[0])
+        return applied(plan_topics(layout, reader, line, fs, staging=folder, now_ms=LATER_MS))
 
 
 CASES: dict[str, Case] = {

@@ -85,6 +85,7 @@ MAY_NAME_ANY = (
     "store/structures/registry.py",
     "rmqctl/commands/",
     "rmqctl/advice.py",
+    "rmqctl/documents.py",
     "rmqctl/glossary.py",
     "rmqctl/hints.py",
     "rmqctl/manpages.py",

@@ -1,4 +1,5 @@
 from store.engine.services.filter_manager import ConsumerFilterManager as ConsumerFilterManager
+from store.engine.services.resolve import ResolvePlan as ResolvePlan
 from store.engine.services.resolve import find_open_transaction as find_open_transaction
 from store.engine.services.resolve import plan_resolve as plan_resolve
 from store.engine.services.schedule import ScheduleMessageService as ScheduleMessageService

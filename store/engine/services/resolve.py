@@ -9,8 +9,10 @@ committed and has no op record gets the op records alone, so that it is not comm
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from store.broker_line import LINE_4_9
-from store.change.change import Change
+from store.change.change import Change, PlanReport
 from store.engine.services.transaction_messages import commit_message, op_body, op_message
 from store.engine.services.transactions import Transaction, TransactionReview, TransactionState, review_transactions
 from store.errors import BadRequest, UncleanStore
@@ -24,8 +26,29 @@ from store.verbs.recover.append import plan_append, recover_to_append
 _OPEN = (TransactionState.IN_DOUBT, TransactionState.INCONSISTENT)
 
 
+@dataclass(frozen=True, slots=True)
+class AppendedRecord:
+    """A record that a plan puts into the log."""
+
+    topic: str
+    log_offset: int
+    size: int
+
+
+@dataclass
+class ResolvePlan(PlanReport):
+    """A transaction, its outcome, and the half messages that the op record ends."""
+
+    transaction: str
+    resolution: str
+    state_before: str
+    appended: list[AppendedRecord]
+    half_log_offset: int
+    half_queue_offsets: list[int]
+
+
 @takes_path(RESOLVE)
-def plan_resolve(opened: OpenedStore, transaction_id: str, *, commit: bool) -> Change:
+def plan_resolve(opened: OpenedStore, transaction_id: str, *, commit: bool) -> Change[ResolvePlan]:
     """Plan the end of the transaction with this UNIQ_KEY, or with a half of this message id.
 
     BadRequest where there is none, or it has ended otherwise.
@@ -41,18 +64,13 @@ def plan_resolve(opened: OpenedStore, transaction_id: str, *, commit: bool) -> C
     messages = _op_messages(opened, half, named)
     if commit and transaction.committed_log_offset < 0:
         messages.insert(0, commit_message(half, opened.line))
-    change, results = plan_append(opened, found, "transaction resolve", messages)
-    change.facts = {
-        "transaction": transaction_id,
-        "resolution": "commit" if commit else "rollback",
-        "state_before": transaction.state.value,
-        "appended": [
-            {"topic": message.topic, "log_offset": result.log_offset, "size": result.size}
-            for message, result in zip(messages, results, strict=True)
-        ],
-        "half_log_offset": half.log_offset,
-        "half_queue_offsets": named,
-    }
+    resolution, state = "commit" if commit else "rollback", transaction.state.value
+    report = ResolvePlan(transaction_id, resolution, state, [], half.log_offset, named)
+    change, results = plan_append(opened, found, "transaction resolve", messages, report)
+    report.appended = [
+        AppendedRecord(message.topic, result.log_offset, result.size)
+        for message, result in zip(messages, results, strict=True)
+    ]
     return change
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from store.change.actions import Remove
-from store.change.change import Change
+from store.change.change import AnyChange, Change
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.layout import StoreLayout, parse_segment_name, segment_name
@@ -42,7 +42,7 @@ from store.structures.compaction.files import (
 from store.structures.compaction.originals import Originals
 
 
-def plan_compaction_mend(layout: StoreLayout, fs: Filesystem, staging: Path) -> Change:
+def plan_compaction_mend(layout: StoreLayout, fs: Filesystem, staging: Path) -> AnyChange:
     """The Change that leaves equal names in both trees, and no leftover."""
     return _Mend(layout, fs, staging).plan()
 
@@ -51,10 +51,10 @@ class _Mend:
     def __init__(self, layout: StoreLayout, fs: Filesystem, staging: Path) -> None:
         self.root, self.fs = layout.root, fs
         self.files = StoreReader(str(self.root), fs)
-        self.change = Change("compaction mend", self.root, fs, staging=staging)
+        self.change: AnyChange = Change("compaction mend", self.root, fs, staging=staging)
         self.topics = compacted_topics(layout.config, fs)
 
-    def plan(self) -> Change:
+    def plan(self) -> AnyChange:
         queues = queues_of(self.files)
         for queue in queues:
             mended = len(self.change.actions)

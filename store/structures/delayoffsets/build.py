@@ -5,9 +5,10 @@ A broker saves its offsets every ten seconds. One that was killed delivers again
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from store.change.change import Change
+from store.change.change import Change, PlanReport
 from store.errors import UncleanStore
 from store.structures.delayoffsets.files import FILE_NAME, encode_delay_offsets
 from store.structures.delayoffsets.review import DelayedMessage, DelayLevel, DelayState, review_delays
@@ -19,7 +20,23 @@ if TYPE_CHECKING:
 _DONE = (DelayState.DELIVERED, DelayState.ASSUMED, DelayState.DUPLICATE, DelayState.LOST)
 
 
-def plan_delay_offsets(opened: OpenedStore, time_ms: int) -> Change:
+@dataclass(frozen=True, slots=True)
+class LevelOffset:
+    """The offset that a delay level goes on from; `saved_offset` is None without one."""
+
+    level: int
+    saved_offset: int | None
+    next_offset: int
+
+
+@dataclass
+class DelayOffsetsPlan(PlanReport):
+    """The offsets of each delay level."""
+
+    levels: list[LevelOffset]
+
+
+def plan_delay_offsets(opened: OpenedStore, time_ms: int) -> Change[DelayOffsetsPlan]:
     """Plan the offsets behind each level's delivered messages. A store that is open has an overlay."""
     overlay = opened.overlay
     assert overlay is not None, "a plan is made on a store with an overlay"
@@ -32,13 +49,8 @@ def plan_delay_offsets(opened: OpenedStore, time_ms: int) -> Change:
     version = None
     if opened.line.skips_delay_poison:
         version = read_data_version(opened.layout.config, FILE_NAME, opened.fs) or DataVersion(timestamp_ms=time_ms)
-    change = Change("delay rewrite-offsets", opened.layout.root, opened.fs, staging=overlay.folder)
-    change.facts = {
-        "levels": [
-            {"level": level.level, "saved_offset": level.saved_offset, "next_offset": found[level.level]}
-            for level in levels
-        ]
-    }
+    report = DelayOffsetsPlan([LevelOffset(one.level, one.saved_offset, found[one.level]) for one in levels])
+    change = Change("delay rewrite-offsets", opened.layout.root, opened.fs, report=report, staging=overlay.folder)
     if any(found[level.level] != (level.saved_offset or 0) for level in levels):
         data = encode_delay_offsets(offsets, version)
         change.publish_bytes(opened.layout.config / FILE_NAME, data, "goes on behind the delivered messages")

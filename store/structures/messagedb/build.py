@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from store.change.change import Change
+from store.change.change import Change, PlanReport
 from store.errors import DamagedFile, UnsupportedFormat
 from store.files.rocksdb_copy import edit_copy
 from store.files.scratch import Scratch
@@ -90,7 +90,16 @@ class _Old:
         return old
 
 
-def plan_database(opened: OpenedStore, find_waiting: Callable[[OpenedStore], Waiting]) -> Change:
+@dataclass
+class DatabasePlan(PlanReport):
+    """Counts of the values in a new message database."""
+
+    index_entry_count: int
+    half_message_count: int
+    timer_count: int
+
+
+def plan_database(opened: OpenedStore, find_waiting: Callable[[OpenedStore], Waiting]) -> Change[DatabasePlan]:
     """Give the Change that puts a database made of the log's records in the old one's place.
 
     BadRequest without the package rocksdict, UnsupportedFormat for a column family that only a newer broker makes.
@@ -98,19 +107,19 @@ def plan_database(opened: OpenedStore, find_waiting: Callable[[OpenedStore], Wai
     assert opened.overlay is not None
     opened.queues.recover()
     folder, copy = opened.layout.root / FOLDER, opened.overlay.folder / FOLDER
-    change = Change("message database", opened.layout.root, opened.fs, staging=opened.overlay.folder)
     old = _Old.read(opened)
     index, halves = _of_records(opened, old)
     timers = _of_timers(find_waiting(opened), old.fired_ms) if old.has_timers else {}
+    report = DatabasePlan(
+        sum(name not in (LAST_OFFSET, LAST_TIME) for name in index),
+        sum(name != LAST_OFFSET for name in halves),
+        sum(name not in (SCAN_OFFSET, TIMELINE) for name in timers),
+    )
+    change = Change("message database", opened.layout.root, opened.fs, report=report, staging=opened.overlay.folder)
     if old.reason:
         change.remarks.append(f"the old database can't be read ({old.reason}): {_SETTINGS_TELL}")
     if index and not opened.fs.is_folder(folder):
         change.remarks.append(_WIPED)
-    change.facts = {
-        "index_entry_count": sum(name not in (LAST_OFFSET, LAST_TIME) for name in index),
-        "half_message_count": sum(name != LAST_OFFSET for name in halves),
-        "timer_count": sum(name not in (SCAN_OFFSET, TIMELINE) for name in timers),
-    }
     if index or halves or timers or opened.fs.is_folder(folder):
         edit_copy(None, copy, opened.fs, CONTENT, {INDEX: index, TRANS: halves, TIMER: timers})
         change.actions += replace_database(opened, copy)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from store.change.actions import Publish, Remove
-from store.change.change import Change
+from store.change.change import AnyChange, Change, PlanReport
 from store.formats.java import string_hash
 from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC, TIMER_CHECK
 from store.formats.topics import TIMER_TOPIC
@@ -69,22 +69,30 @@ class _Unit:
     message: TimerMessage
 
 
-def plan_timer_rebuild(opened: OpenedStore, *, roll_window_slots: int = ROLL_WINDOW_SLOTS) -> Change:
+@dataclass
+class TimerPlan(PlanReport):
+    """The messages of a new wheel, and the time that it goes on from."""
+
+    message_count: int
+    read_time_ms: int
+
+
+def plan_timer_rebuild(opened: OpenedStore, *, roll_window_slots: int = ROLL_WINDOW_SLOTS) -> Change[TimerPlan]:
     """The Change that puts a wheel, a log and a timercheck made from the log in place of the old ones."""
     opened.queues.recover()
     files = read_timer_files(opened.layout, opened.fs, opened.config)
     assert opened.overlay is not None
-    change = Change("timer rebuild", opened.layout.root, opened.fs, staging=opened.overlay.folder)
     queue = opened.queues.find(TIMER_TOPIC, 0)
     units = _Plan(opened, files, roll_window_slots).units(queue) if queue is not None else []
     read_ms = _read_time(opened, files, units)
+    report = TimerPlan(len(units), read_ms)
+    change = Change("timer rebuild", opened.layout.root, opened.fs, report=report, staging=opened.overlay.folder)
     _Writer(opened, files, change).write(units, read_ms, queue.max_offset if queue is not None else 0)
     if _lacks_metrics(opened):
         data = _metrics_of(units, read_ms)
         change.publish_bytes(opened.layout.root / METRICS, data, "counted from the timer queue")
     if files.read_time_ms <= 0 and not opened.checkpoint.is_whole:
         change.remarks.append(NO_TIMES)
-    change.facts = {"message_count": len(units), "read_time_ms": read_ms}
     return change
 
 
@@ -162,7 +170,7 @@ def _identity(message: TimerMessage) -> Identity:
 class _Writer:
     """Write units into a wheel and log files, and stage them."""
 
-    def __init__(self, opened: OpenedStore, files: TimerFiles, change: Change) -> None:
+    def __init__(self, opened: OpenedStore, files: TimerFiles, change: AnyChange) -> None:
         self._opened, self._files, self._change = opened, files, change
         self._file_size = max(files.log_files.values(), default=LOG_FILE_SIZE)
         self._per_file = max(1, (self._file_size - BLANK_SIZE) // UNIT_SIZE)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from store.change.change import Change
 from store.formats.topics import TIMER_TOPIC
-from store.structures.messagedb.build import plan_database
+from store.structures.messagedb.build import DatabasePlan, plan_database
 from store.structures.messagedb.keys import TimerEntry
 from store.structures.timer.files import read_timer_files
 from store.structures.timer.message import TimerState
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore
 
 
-def plan_message_database(opened: OpenedStore) -> Change:
+def plan_message_database(opened: OpenedStore) -> Change[DatabasePlan]:
     """Give the Change that puts a database made of the log's records in the old one's place.
 
     BadRequest without the package rocksdict.

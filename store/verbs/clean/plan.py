@@ -14,11 +14,11 @@ Source: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService, Con
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from store.change.actions import Publish, Remove
-from store.change.change import Change
+from store.change.change import Change, PlanReport
 from store.change.workspace import relative_name
 from store.errors import BadRequest
 from store.files.mapped_file import MappedFile
@@ -34,18 +34,42 @@ from store.verbs.clean.expired import delete_expired
 from store.verbs.clean.rules import (
     Retention,
     SegmentAge,
-    Trigger,
     Verdict,
     describe_limits,
     find_trigger,
     judge_segments,
 )
-from store.verbs.recover.lost import LossCounter
+from store.verbs.recover.lost import LossCounter, Losses
 from store.verbs.recover.lost_queues import build_all_lost
 from store.verbs.recover.plan import add_lost, new_change
 from store.verbs.recover.walk import Progress
 
 BEFORE_THE_LOG = "ends before the log begins"
+
+
+@dataclass(frozen=True, slots=True)
+class FileVerdict:
+    """The verdict on a segment, and its rule."""
+
+    file: str
+    verdict: str
+    rule: str
+    mtime_ms: int
+    size_bytes: int
+
+
+@dataclass
+class _Pass(PlanReport):
+    trigger: str
+    disk_used_percent: float
+    reserved_hours: int
+    freed_bytes: int
+    verdicts: list[FileVerdict]
+
+
+@dataclass
+class CleaningPlan(Losses, _Pass):
+    """The reason for a pass, the verdict on each segment, and the unconsumed messages that expire."""
 
 
 @takes_path(CLEAN)
@@ -58,7 +82,7 @@ def plan_cleaning(
     force: bool = False,
     passes: int = 1,
     progress: Progress | None = None,
-) -> Change:
+) -> Change[CleaningPlan]:
     """Plan the deletions of the broker's cleaning at `now_ms`.
 
     >>> import tempfile
@@ -67,12 +91,12 @@ def plan_cleaning(
     >>> with open_store(root, read_only=False) as store:
     ...     result = store.put(Message.of("Orders", "hello"))
     >>> with plan_cleaning(root, now_ms=result.store_timestamp_ms) as change:
-    ...     change.is_empty, [verdict["file"] for verdict in change.facts["verdicts"]]
+    ...     change.is_empty, [verdict.file for verdict in change.report.verdicts]
     (True, ['commitlog/00000000000000000000'])
 
     Units of lost queue files are built from the log before, while it still has their records.
 
-    facts["verdicts"] holds a verdict for every segment.
+    The report holds a verdict for every segment.
 
     disk_used_percent  of both partitions, in place of what the file system says
     """
@@ -87,7 +111,14 @@ def plan_cleaning(
     verdicts = judge_segments(ages, trigger, retention, now_ms, passes)
     judged = list(zip(segments, verdicts, strict=True))
     expired = [file for file, verdict in judged if verdict.goes]
-    change = new_change(opened, "clean-expired")
+    report = CleaningPlan(
+        ", ".join(trigger.reasons) or "none: not the hour, enough space, not asked for by hand",
+        round(max(used) * 100, 1),
+        retention.reserved_hours,
+        0,
+        [_verdict_row(opened, file, verdict) for file, verdict in judged],
+    )
+    change = new_change(opened, "clean-expired", report)
     built, _ = build_all_lost(opened, finds_absent=_names_absent_queue(opened, expired), progress=progress)
     change.remarks = [*(opened.assumed if built else []), *built, *describe_limits(opened.config, opened.line)]
     _add_lost(opened, change, expired)
@@ -99,25 +130,8 @@ def plan_cleaning(
     change.actions += [Remove(file.path, verdict.rule) for file, verdict in judged if verdict.goes]
     gone = [*opened.queues.removed_paths(), *opened.index.removed_paths()]
     change.actions += [Remove(path, BEFORE_THE_LOG) for path in gone]
-    change.facts = {**_facts(opened, change, trigger, retention, max(used), judged), **change.facts}
+    report.freed_bytes = sum(change.bytes_affected(action) for action in change.actions if isinstance(action, Remove))
     return change
-
-
-def _facts(
-    opened: OpenedStore,
-    change: Change,
-    trigger: Trigger,
-    retention: Retention,
-    used: float,
-    judged: list[tuple[MappedFile, Verdict]],
-) -> dict[str, Any]:
-    return {
-        "trigger": ", ".join(trigger.reasons) or "none: not the hour, enough space, not asked for by hand",
-        "disk_used_percent": round(used * 100, 1),
-        "reserved_hours": retention.reserved_hours,
-        "freed_bytes": sum(change.bytes_affected(action) for action in change.actions if isinstance(action, Remove)),
-        "verdicts": [_verdict_row(opened, file, verdict) for file, verdict in judged],
-    }
 
 
 def _used_ratios(opened: OpenedStore) -> tuple[float, float]:
@@ -131,14 +145,9 @@ def _used(opened: OpenedStore, folder: Path) -> float:
     return opened.fs.used_ratio(folder if opened.fs.exists(folder) else opened.layout.root)
 
 
-def _verdict_row(opened: OpenedStore, file: MappedFile, verdict: Verdict) -> dict[str, Any]:
-    return {
-        "file": relative_name(opened.layout.root, file.path),
-        "verdict": "delete" if verdict.goes else "keep",
-        "rule": verdict.rule,
-        "mtime_ms": file.mtime_ms,
-        "size_bytes": file.size,
-    }
+def _verdict_row(opened: OpenedStore, file: MappedFile, verdict: Verdict) -> FileVerdict:
+    name = relative_name(opened.layout.root, file.path)
+    return FileVerdict(name, "delete" if verdict.goes else "keep", verdict.rule, file.mtime_ms, file.size)
 
 
 def _names_absent_queue(opened: OpenedStore, expired: list[MappedFile]) -> bool:
@@ -161,7 +170,7 @@ def _drop_derived_before(opened: OpenedStore, log_start: int) -> None:
     opened.index.remove(opened.index.expired_files(log_start))
 
 
-def _add_lost(opened: OpenedStore, change: Change, expired: list[MappedFile]) -> None:
+def _add_lost(opened: OpenedStore, change: Change[CleaningPlan], expired: list[MappedFile]) -> None:
     """Add the loss report. Only messages that a consumer group has not consumed are lost."""
     losses = LossCounter(opened)
     if expired:
@@ -172,5 +181,4 @@ def _add_lost(opened: OpenedStore, change: Change, expired: list[MappedFile]) ->
     add_lost(change, report)
     change.lost = {}
     for row in report.group_rows():
-        topic, count = str(row["topic"]), int(row["message_count"])
-        change.lost[topic] = max(count, change.lost.get(topic, count))
+        change.lost[row.topic] = max(row.message_count, change.lost.get(row.topic, 0))

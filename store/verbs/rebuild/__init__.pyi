@@ -1,4 +1,8 @@
+from store.structures.delayoffsets.build import DelayOffsetsPlan as DelayOffsetsPlan
+from store.structures.messagedb.build import DatabasePlan as DatabasePlan
+from store.structures.timer.build import TimerPlan as TimerPlan
 from store.verbs.rebuild.local import rebuild_locally as rebuild_locally
+from store.verbs.rebuild.publish import RebuildPlan as RebuildPlan
 from store.verbs.rebuild.publish import staged_files as staged_files
 from store.verbs.rebuild.scope import Rebuild as Rebuild
 from store.verbs.rebuild.scope import RebuildReport as RebuildReport

@@ -23,7 +23,7 @@ from store.structures.checkpoint.files import confirmed_offset
 from store.structures.commitlog.scan import VERIFYING, ScanRules
 from store.verbs.rebuild.behind import ends_in_damage, messages_behind
 from store.verbs.rebuild.local import rebuild_locally
-from store.verbs.rebuild.publish import lower_checkpoint, plan_publish
+from store.verbs.rebuild.publish import RebuildPlan, lower_checkpoint, plan_publish
 from store.verbs.rebuild.scope import Rebuild, RebuildReport, RebuildScope
 from store.verbs.recover.confirm import describe_unconfirmed
 
@@ -41,7 +41,7 @@ def plan_rebuild(
     scratch: Path | None = None,
     dry_run: bool = False,
     fs: Filesystem | None = None,
-) -> Change:
+) -> Change[RebuildPlan]:
     """Build queues and index of a store anew from its log.
 
     root, settings, scratch and fs are as open_store takes them.
@@ -52,14 +52,13 @@ def plan_rebuild(
     >>> with open_store(root, read_only=False) as store:
     ...     result = store.put(Message.of("Orders", "hello"))
     >>> with plan_rebuild(root, RebuildScope(index=False)) as change:
-    ...     change.facts["message_count"], [row["file"] for row in change.rows()]
+    ...     change.report.message_count, [row["file"] for row in change.rows()]
     (1, ['consumequeue/Orders/0/00000000000000000000'])
 
     force_empty_log  goes on where the log is empty and queues are not; else that is refused
     rebuild          builds the files in place of this process
     dry_run          takes no lock, and builds outside of the store
 
-    facts: log_end, stopped_by, message_count, and lost_messages, which no queue shows afterwards.
     Raises NotAStore, UnsupportedFormat, StoreLocked, DamagedFile, StoreIOError.
     """
     given = settings or {}
@@ -94,7 +93,7 @@ def _local(files: StoreReader, fs: Filesystem) -> Rebuild:
 
 def _publish(
     layout: StoreLayout, config: StoreConfig, scope: RebuildScope, staged: Path, fs: Filesystem, given: _Settings
-) -> Change:
+) -> Change[RebuildPlan]:
     """The Change of the staged files; refuses delayed queues whose delays may not be the broker's."""
     change = plan_publish(layout.root, staged, scope, fs)
     in_database = scope.queues and scope.topic in (None, SCHEDULE_TOPIC) and config.queues_in_database
@@ -105,17 +104,12 @@ def _publish(
     return change
 
 
-def _describe(change: Change, made: RebuildReport, files: StoreReader, scope: RebuildScope) -> None:
+def _describe(change: Change[RebuildPlan], made: RebuildReport, files: StoreReader, scope: RebuildScope) -> None:
     change.notes += made.findings
     if ends_in_damage(files, made.log_end):
         change.notes.append(f"queues and index are built up to log offset {made.log_end}: {made.stopped_by}")
     change.remarks += describe_unconfirmed(scope.confirmed or 0, made.log_end, only_confirmed=True)
-    change.facts = {
-        "lost_messages": sum(change.lost.values()),
-        "log_end": made.log_end,
-        "stopped_by": made.stopped_by,
-        "message_count": made.record_count,
-    }
+    change.report = RebuildPlan(sum(change.lost.values()), made.log_end, made.stopped_by, made.record_count)
 
 
 def _shown(layout: StoreLayout, settings: _Settings, fs: Filesystem, scope: RebuildScope) -> dict[str, int]:

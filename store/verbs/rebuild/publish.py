@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from store.change.actions import Action, replace_files
-from store.change.change import Change
+from store.change.change import AnyChange, Change, PlanReport
 from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.kernels.native import clock_ms
@@ -16,13 +17,23 @@ from store.structures.registry import names_of, rooms_with
 from store.verbs.rebuild.scope import RebuildScope
 
 
-def plan_publish(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem) -> Change:
+@dataclass
+class RebuildPlan(PlanReport):
+    """The walk that built queues and index; no queue shows `lost_messages` afterwards."""
+
+    lost_messages: int = 0
+    log_end: int = 0
+    stopped_by: str = ""
+    message_count: int = 0
+
+
+def plan_publish(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem) -> Change[RebuildPlan]:
     """The Change that puts the staged files in place of the scope's old ones."""
-    return Change("rebuild", root, fs, publish_actions(root, staging, scope, fs), staging=staging)
+    return Change("rebuild", root, fs, publish_actions(root, staging, scope, fs), RebuildPlan(), staging=staging)
 
 
 def lower_checkpoint(
-    change: Change, layout: StoreLayout, config: StoreConfig, scope: RebuildScope, *, is_log_empty: bool
+    change: AnyChange, layout: StoreLayout, config: StoreConfig, scope: RebuildScope, *, is_log_empty: bool
 ) -> None:
     """Lowers the checkpoint to the full files of a new index; beside an empty log it promises nothing."""
     assert change.staging is not None

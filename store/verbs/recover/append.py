@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from store.change.actions import Patch, Publish
-from store.change.change import Change
+from store.change.change import AnyChange, Change, R
 from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import Handler
 from store.errors import BadRequest
@@ -32,10 +32,10 @@ def recover_to_append(opened: OpenedStore) -> RecoveryReport:
 
 
 def plan_append(
-    opened: OpenedStore, found: RecoveryReport, command: str, messages: Sequence[Message]
-) -> tuple[Change, list[PutResult]]:
+    opened: OpenedStore, found: RecoveryReport, command: str, messages: Sequence[Message], report: R
+) -> tuple[Change[R], list[PutResult]]:
     """Steps 2 and 3, and the place of each message. BadRequest for a message that a put would refuse."""
-    change = new_change(opened, command)
+    change = new_change(opened, command, report)
     change.notes, change.remarks = found.findings, found.remarks
     add_cut(opened, change, found)
     results = _put(opened, messages)
@@ -61,7 +61,7 @@ def _put(opened: OpenedStore, messages: Sequence[Message]) -> list[PutResult]:
     return results
 
 
-def _add_log(opened: OpenedStore, change: Change, log_end: int, results: Sequence[PutResult]) -> None:
+def _add_log(opened: OpenedStore, change: AnyChange, log_end: int, results: Sequence[PutResult]) -> None:
     segments = opened.log.segments
     assert isinstance(segments, OverlayFileQueue)
     for place, staged in segments.staged_files():

@@ -6,7 +6,9 @@ record; what was walked is made durable before the page is published.
 
 from __future__ import annotations
 
-from store.change.change import Change
+from dataclasses import dataclass
+
+from store.change.change import Change, PlanReport
 from store.errors import DamagedRecord
 from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
@@ -17,8 +19,18 @@ from store.verbs.recover.checkpoint_review import newest_in_queues
 from store.verbs.recover.walk import Progress, walk
 
 
+@dataclass
+class CheckpointPlan(PlanReport):
+    """The log's end and the times of the new checkpoint."""
+
+    log_end: int
+    physic_ms: int
+    logics_ms: int
+    index_ms: int
+
+
 @takes_path(CHECKPOINT)
-def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> Change:
+def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> Change[CheckpointPlan]:
     """Makes a page that promises exactly the files' contents, once durable.
 
     A store that is open has an overlay. NotAStore where the log is empty beside queues: it may only be away.
@@ -40,14 +52,9 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
     )
     overlay = opened.overlay
     assert overlay is not None, "a plan is made on a store with an overlay"
-    change = Change("checkpoint rewrite", opened.layout.root, opened.fs, staging=overlay.folder)
+    report = CheckpointPlan(log_end, page.physic_ms, page.logics_ms, page.index_ms)
+    change = Change("checkpoint rewrite", opened.layout.root, opened.fs, report=report, staging=overlay.folder)
     change.notes = end.describe_unreadable()
-    change.facts = {
-        "log_end": log_end,
-        "physic_ms": page.physic_ms,
-        "logics_ms": page.logics_ms,
-        "index_ms": page.index_ms,
-    }
     if page != before or opened.checkpoint.file_size is None:
         change.publish_bytes(opened.layout.checkpoint, page.encode_mended(), "promises what the files hold")
         change.sync_paths = [file.path for file in opened.log.segments.files if file.file_start <= log_end]

@@ -14,10 +14,11 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from store.change.change import PlanReport
 from store.files.filesystem import Filesystem
 from store.formats.columns import DamageReason
 from store.formats.derived import entries_of
@@ -53,11 +54,21 @@ class LostQueue:
 
     topic: str
     queue_id: int
-    messages: int = 0
-    bytes: int = 0
-    intact: int = 0
-    damaged: int = 0
-    unreadable: int = 0
+    message_count: int = 0
+    size_bytes: int = 0
+    intact_count: int = 0
+    damaged_count: int = 0
+    unreadable_count: int = 0
+    unconsumed_by_group: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LostOfGroup:
+    """Lost messages of a topic that a consumer group had not consumed."""
+
+    group: str
+    topic: str
+    message_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +103,17 @@ class LossReport:
 
     @property
     def messages(self) -> int:
-        return sum(row.messages for row in self.queues)
+        return sum(row.message_count for row in self.queues)
 
     @property
-    def bytes(self) -> int:
-        return sum(row.bytes for row in self.queues)
+    def intact(self) -> int:
+        return sum(row.intact_count for row in self.queues)
 
     def by_topic(self) -> dict[str, int]:
         """Messages per topic."""
         counts: Counter[str] = Counter()
         for row in self.queues:
-            counts[row.topic] += row.messages
+            counts[row.topic] += row.message_count
         return dict(sorted(counts.items()))
 
     def by_group(self) -> dict[str, int]:
@@ -112,50 +123,59 @@ class LossReport:
             counts[row.group] += row.messages
         return dict(sorted(counts.items()))
 
-    def facts(self) -> dict[str, object]:
-        """The report under its names in JSON."""
-        return {
-            "messages": self.messages,
-            "bytes": self.bytes,
-            "intact": sum(row.intact for row in self.queues),
-            "damaged": sum(row.damaged for row in self.queues),
-            "unreadable": sum(row.unreadable for row in self.queues),
-            "unconsumed": self.by_group(),
-            "units_cut": self.units_cut,
-            "index_keys": self.index_keys,
-            "delayed": self.delayed,
-        }
+    def counts(self) -> LostCounts:
+        """Return the sums over all queues."""
+        return LostCounts(
+            self.messages,
+            sum(row.size_bytes for row in self.queues),
+            self.intact,
+            sum(row.damaged_count for row in self.queues),
+            sum(row.unreadable_count for row in self.queues),
+            self.units_cut,
+            self.index_keys,
+            self.delayed,
+        )
 
-    def lost_facts(self) -> dict[str, object]:
-        """The counts under their names beside other facts; consumer groups have rows of their own."""
-        return {f"lost_{name}": value for name, value in self.facts().items() if name != "unconsumed"}
-
-    def queue_rows(self) -> list[dict[str, object]]:
-        """Makes a row per topic and queue, with the messages that each consumer group had not consumed."""
+    def queue_rows(self) -> list[LostQueue]:
+        """Return the queues with the messages that each consumer group had not consumed."""
         groups: dict[QueueKey, dict[str, int]] = {}
         for row in self.unconsumed:
             groups.setdefault((row.topic, row.queue_id), {})[row.group] = row.messages
-        return [
-            {
-                "topic": row.topic,
-                "queue_id": row.queue_id,
-                "message_count": row.messages,
-                "size_bytes": row.bytes,
-                "intact_count": row.intact,
-                "damaged_count": row.damaged,
-                "unreadable_count": row.unreadable,
-                "unconsumed_by_group": groups.get((row.topic, row.queue_id), {}),
-            }
-            for row in self.queues
-        ]
+        return [replace(row, unconsumed_by_group=groups.get((row.topic, row.queue_id), {})) for row in self.queues]
 
-    def group_rows(self) -> list[dict[str, str | int]]:
-        """A row per consumer group and topic."""
+    def group_rows(self) -> list[LostOfGroup]:
+        """Return a row per consumer group and topic."""
         counts: Counter[tuple[str, str]] = Counter()
         for row in self.unconsumed:
             counts[row.group, row.topic] += row.messages
-        names = sorted(counts)
-        return [{"group": group, "topic": topic, "message_count": counts[group, topic]} for group, topic in names]
+        return [LostOfGroup(*names, counts[names]) for names in sorted(counts)]
+
+
+@dataclass
+class LostCounts(PlanReport):
+    """Sums of a loss report."""
+
+    lost_messages: int = 0
+    lost_bytes: int = 0
+    lost_intact: int = 0
+    lost_damaged: int = 0
+    lost_unreadable: int = 0
+    lost_units_cut: int = 0
+    lost_index_keys: int = 0
+    lost_delayed: int = 0
+
+
+@dataclass
+class Losses(LostCounts):
+    """A loss report in a plan."""
+
+    lost: list[LostQueue] = field(default_factory=list)
+    unconsumed: list[LostOfGroup] = field(default_factory=list)
+
+    def take(self, found: LossReport) -> None:
+        """Take over a loss report."""
+        vars(self).update(vars(found.counts()))
+        self.lost, self.unconsumed = found.queue_rows(), found.group_rows()
 
 
 class LossTally:
@@ -169,8 +189,9 @@ class LossTally:
     def count(self, key: QueueKey, messages: int, size: int, state: str) -> None:
         """Adds messages that are all intact, damaged or unreadable."""
         row = self._rows.get(key) or LostQueue(*key)
-        counts = {"messages": row.messages + messages, "bytes": row.bytes + size, state: getattr(row, state) + messages}
-        self._rows[key] = replace(row, **counts)
+        row = replace(row, message_count=row.message_count + messages, size_bytes=row.size_bytes + size)
+        name: Any = f"{state}_count"
+        self._rows[key] = replace(row, **{name: getattr(row, name) + messages})
 
     def note_offsets(self, key: QueueKey, queue_offsets: Int64Array) -> None:
         """Notes the queue offsets of lost messages that consumers see."""

@@ -56,7 +56,7 @@ class SimulatedStart:
         """Name each fault by code and subject: the blocker, the losses, the traps."""
         if not self.starts:
             return [self.blocker if self.blocker[0] else (NO_START, ())]
-        lost = LOSES_INTACT if self.lost.facts()["intact"] else LOSES_DAMAGED
+        lost = LOSES_INTACT if self.lost.intact else LOSES_DAMAGED
         return [*([(lost, ())] if self.lost.messages else []), *((trap.code, trap.subject) for trap in self.traps)]
 
 

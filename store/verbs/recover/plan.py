@@ -10,11 +10,12 @@ What a broker deletes, the plan removes into quarantine.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from store.change.actions import Action, Patch, Publish, Remove
-from store.change.change import Change
+from store.change.change import AnyChange, Change, PlanReport, R
 from store.files.mapped_file import MappedFile
 from store.formats.topics import SCHEDULE_TOPIC
 from store.opened.delays import built_levels, describe_assumed_delays
@@ -28,7 +29,7 @@ from store.structures.registry import AS_BROKER, RECOVER
 from store.verbs.recover.confirm import keep_confirm_offset
 from store.verbs.recover.differences import Difference
 from store.verbs.recover.foreign import describe_foreign_names
-from store.verbs.recover.lost import LossReport
+from store.verbs.recover.lost import Losses, LossReport
 from store.verbs.recover.recover import RecoveryReport, recover_store
 from store.verbs.recover.rules import RecoveryRules
 from store.verbs.recover.stray_units import find_stray_units
@@ -49,6 +50,33 @@ BEHIND_LOG_END = "its units point behind the log's end"
 LENGTHENED = "was shorter than its settings say; a broker maps it at its full size too"
 
 
+@dataclass(frozen=True, slots=True)
+class DifferenceFromBroker:
+    """A named difference, with the broker's way and the plan's."""
+
+    difference: str
+    reason: str
+
+
+@dataclass
+class _Walk(PlanReport):
+    mode: str
+    compat: str
+    start_segment: int
+    start_reason: str
+    record_count: int
+    walked_bytes: int
+    log_end: int
+    stopped_by: str
+    queues_built_to: int
+    differs_from_broker: list[DifferenceFromBroker]
+
+
+@dataclass
+class RecoveryPlan(Losses, _Walk):
+    """Start, end and losses of a recovery, and its differences from a broker's."""
+
+
 @takes_path(RECOVER, passes_foreign=True)
 def plan_recovery(
     opened: OpenedStore,
@@ -59,7 +87,7 @@ def plan_recovery(
     force_empty_log: bool = False,
     rebuild: Rebuild | None = None,
     progress: Progress | None = None,
-) -> Change:
+) -> Change[RecoveryPlan]:
     """The whole recovery of a store: of its path, or of one that was opened with an overlay.
 
     >>> import tempfile
@@ -71,7 +99,7 @@ def plan_recovery(
     >>> (root / "abort").touch()
     >>> with plan_recovery(root) as change:
     ...     change_id = change.apply()
-    >>> change.facts["mode"], change.facts["record_count"], change.actions[-1].path.name
+    >>> change.report.mode, change.report.record_count, change.actions[-1].path.name
     ('abnormal', 1, 'abort')
 
     as_broker  loses what a broker loses
@@ -89,7 +117,7 @@ def plan_by_rules(
     force_empty_log: bool,
     rebuild: Rebuild | None = None,
     progress: Progress | None = None,
-) -> Change:
+) -> Change[RecoveryPlan]:
     """The recovery of a store that was opened with an overlay; options as plan_recovery takes them."""
     if not force_empty_log:
         require_log(opened.layout, opened.fs)
@@ -104,8 +132,7 @@ def plan_by_rules(
     else:
         found = recover_store(opened, rules, progress)
     database = follow_log_end(opened, found)
-    change = new_change(opened, "recover")
-    change.facts = recovery_facts(opened, found)
+    change = new_change(opened, "recover", _report(opened, found))
     add_lost(change, found.lost)
     change.notes, change.foreign = found.findings, describe_foreign_names(opened)
     change.remarks = [*found.remarks, *keep_confirm_offset(opened, found.log_end, only_confirmed=rules.only_confirmed)]
@@ -122,7 +149,7 @@ def plan_by_rules(
     return _close(opened, change)
 
 
-def _require_delays(opened: OpenedStore, change: Change, *, as_broker: bool) -> None:
+def _require_delays(opened: OpenedStore, change: AnyChange, *, as_broker: bool) -> None:
     """Refuse to change delayed queues by delays that may not be the broker's; remark on those assumed."""
     changed = opened.layout.consumequeue / SCHEDULE_TOPIC
     if opened.config.queues_in_database:
@@ -138,7 +165,7 @@ def _recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport
     return recover_by_rebuild(opened, rebuild)
 
 
-def _rebuilt_actions(opened: OpenedStore, change: Change) -> list[Action]:
+def _rebuilt_actions(opened: OpenedStore, change: AnyChange) -> list[Action]:
     from store.verbs.rebuild.publish import publish_actions
     from store.verbs.rebuild.scope import RebuildScope
 
@@ -146,7 +173,7 @@ def _rebuilt_actions(opened: OpenedStore, change: Change) -> list[Action]:
     return publish_actions(change.root, change.staging, RebuildScope(), opened.fs)
 
 
-def _close(opened: OpenedStore, change: Change) -> Change:
+def _close(opened: OpenedStore, change: Change[R]) -> Change[R]:
     """Step 3."""
     change.sync_paths = [file.path for file in opened.log.segments.files[-NORMAL_SEGMENTS:]]
     is_torn = not opened.checkpoint.is_whole and (opened.checkpoint.file_size or opened.log.segments.files)
@@ -175,35 +202,34 @@ def follow_log_end(opened: OpenedStore, found: RecoveryReport) -> list[Action]:
     return actions
 
 
-def recovery_facts(opened: OpenedStore, found: RecoveryReport) -> dict[str, object]:
-    """Facts of a recovery, for people and JSON."""
-    return {
-        "mode": found.mode,
-        "compat": opened.line.name,
-        "start_segment": found.end.start,
-        "start_reason": found.start_reason,
-        "record_count": found.end.record_count,
-        "walked_bytes": found.end.walked_bytes,
-        "log_end": found.log_end,
-        "stopped_by": found.end.describe(),
-        "queues_built_to": found.queue_end_before,
-        "differs_from_broker": [{"difference": d.value, "reason": d.reason} for d in found.differences],
-    }
+def _report(opened: OpenedStore, found: RecoveryReport) -> RecoveryPlan:
+    return RecoveryPlan(
+        found.mode,
+        opened.line.name,
+        found.end.start,
+        found.start_reason,
+        found.end.record_count,
+        found.end.walked_bytes,
+        found.log_end,
+        found.end.describe(),
+        found.queue_end_before,
+        [DifferenceFromBroker(one.value, one.reason) for one in found.differences],
+    )
 
 
-def new_change(opened: OpenedStore, command: str) -> Change:
+def new_change(opened: OpenedStore, command: str, report: R) -> Change[R]:
     """An empty plan that stages where the overlay does."""
     staging = opened.overlay.folder if opened.overlay is not None else None
-    return Change(command, opened.layout.root, opened.fs, staging=staging)
+    return Change(command, opened.layout.root, opened.fs, report=report, staging=staging)
 
 
-def add_lost(change: Change, lost: LossReport) -> None:
-    """Adds the losses of the change as facts and tables."""
+def add_lost(change: Change[Losses], lost: LossReport) -> None:
+    """Add the losses to the change and its report."""
     change.lost = lost.by_topic()
-    change.facts |= {**lost.lost_facts(), "lost": lost.queue_rows(), "unconsumed": lost.group_rows()}
+    change.report.take(lost)
 
 
-def add_cut(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
+def add_cut(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -> None:
     """Step 1."""
     empty = opened.log.segments.empty_last
     change.actions += [Remove(empty, EMPTY)] if empty is not None else []
@@ -218,7 +244,7 @@ def add_cut(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
                 change.actions.append(Patch(segment.path, position, bytes(len(stale)), reason))
 
 
-def _cut_log(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
+def _cut_log(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -> None:
     """Step 1; UnsupportedFormat for a cut that a structure refuses."""
     add_cut(opened, change, found)
     for room in opened.rooms_with("cut", "refuse"):
@@ -235,7 +261,7 @@ def find_stale_tail(opened: OpenedStore, log_end: int) -> MappedFile | None:
     return segment if find_record(segment, log_end - segment.file_start + 1) >= 0 else None
 
 
-def add_derived(opened: OpenedStore, change: Change, *, why_index: str = NOT_FLUSHED) -> None:
+def add_derived(opened: OpenedStore, change: AnyChange, *, why_index: str = NOT_FLUSHED) -> None:
     """Step 2. StoreIOError where the old files can't be read: unread bytes are not replaced.
 
     why_index  the reason for which index files go
@@ -290,7 +316,7 @@ def lower_checkpoint(opened: OpenedStore, last_store_timestamp_ms: int, log_end:
         page.logics_log_offset = 0
 
 
-def add_checkpoint(opened: OpenedStore, change: Change) -> None:
+def add_checkpoint(opened: OpenedStore, change: AnyChange) -> None:
     """Step 3, without the abort marker."""
     page = opened.checkpoint.page.encode_mended()
     if opened.checkpoint.is_whole and opened.fs.read_file(opened.layout.checkpoint) == page:

@@ -9,9 +9,10 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 
 from store.change.actions import Patch, Publish
-from store.change.change import Change
+from store.change.change import AnyChange, Change, PlanReport
 from store.errors import BadRequest
 from store.files.mapped_file import MappedFile
 from store.files.overlay import stage_new_file
@@ -22,7 +23,7 @@ from store.opened.staged import takes_path
 from store.structures.commitlog.end import END_OF_LOG, LogEnd, find_end
 from store.structures.commitlog.resync import find_record, runs_between
 from store.structures.registry import TRUNCATE
-from store.verbs.recover.lost import LossCounter
+from store.verbs.recover.lost import LossCounter, Losses
 from store.verbs.recover.lost_index import build_lost_index, find_lost_index
 from store.verbs.recover.lost_queues import build_all_lost, build_cut_short
 from store.verbs.recover.plan import (
@@ -43,6 +44,17 @@ GUARDED_BYTES = 80
 """Of a record, to behind its store time, which no two records of one place share: an address of IPv6 is before it."""
 
 
+@dataclass
+class _End(PlanReport):
+    log_end: int
+    stopped_by: str
+
+
+@dataclass
+class TruncationPlan(Losses, _End):
+    """The new end of the log, and the losses behind it."""
+
+
 @takes_path(TRUNCATE)
 def plan_truncation(
     opened: OpenedStore,
@@ -50,7 +62,7 @@ def plan_truncation(
     *,
     force_empty_log: bool = False,
     progress: Progress | None = None,
-) -> Change:
+) -> Change[TruncationPlan]:
     """Cuts log, consume queues and index back to `log_offset`, or to the valid end of the whole log.
 
     >>> import tempfile
@@ -59,7 +71,7 @@ def plan_truncation(
     >>> with open_store(root, read_only=False) as store:
     ...     first, second = (store.put(Message.of("Orders", text)) for text in ("kept", "cut"))
     >>> with plan_truncation(root, second.log_offset) as change:
-    ...     change.lost, change.facts["log_end"] == second.log_offset
+    ...     change.lost, change.report.log_end == second.log_offset
     ({'Orders': 1}, True)
 
     force_empty_log  goes on where the log is empty and queues are not; else that is refused
@@ -85,13 +97,10 @@ def plan_truncation(
     found.lost = losses.report()
     lost_index = find_lost_index(opened, found.log_end, progress=progress)
     built += build_lost_index(opened, found.log_end, lost_index, progress)
-    change = new_change(opened, "truncate-dirty")
+    stopped_by = end.describe() if log_offset is None else "the offset that was given"
+    change = new_change(opened, "truncate-dirty", TruncationPlan(found.log_end, stopped_by))
     change.remarks = [*opened.assumed, *built] if built else []
     change.notes = end.describe_unreadable()
-    change.facts = {
-        "log_end": found.log_end,
-        "stopped_by": end.describe() if log_offset is None else "the offset that was given",
-    }
     add_lost(change, found.lost)
     add_cut(opened, change, found)
     _clear_tail(opened, change, found)
@@ -122,15 +131,14 @@ def _count_records_from(opened: OpenedStore, log_offset: int, losses: LossCounte
     losses.read_behind([s for s in segments if s.file_start + s.size > end_before.log_end], end_before)
 
 
-def _plan_for_empty_log(opened: OpenedStore, *, forced: bool) -> Change:
+def _plan_for_empty_log(opened: OpenedStore, *, forced: bool) -> Change[TruncationPlan]:
     """Removes the queues and index of an empty log."""
     if not forced:
         raise BadRequest("the commit log is empty", file=opened.layout.commitlog)
     found = RecoveryReport("truncate", "the commit log is empty", LogEnd(0, 0))
     opened.queues.recover()
     drop_derived(opened, found)
-    change = new_change(opened, "truncate-dirty")
-    change.facts = {"log_end": 0, "stopped_by": "the commit log is empty"}
+    change = new_change(opened, "truncate-dirty", TruncationPlan(0, "the commit log is empty"))
     add_lost(change, found.lost)
     add_derived(opened, change, why_index="the commit log is empty")
     lower_checkpoint(opened, 0, 0)
@@ -183,7 +191,7 @@ def _require_boundary(opened: OpenedStore, log_offset: int) -> None:
         )
 
 
-def _clear_tail(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
+def _clear_tail(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -> None:
     """Clear whole records behind the log's end: a copy without them takes the segment's place.
 
     A broker that puts records over what is left there may read the rest again after a crash. The patch of zeros with

@@ -106,9 +106,9 @@ class ConfigTables:
         if any(topic == SCHEDULE_TOPIC for topic, _ in ends):
             with plan_delay_offsets(self._target.root, now_ms) as change:
                 change.apply(keep=False)
-                behind = [one for one in change.facts["levels"] if one["next_offset"] != (one["saved_offset"] or 0)]
+                behind = [one for one in change.report.levels if one.next_offset != (one.saved_offset or 0)]
             if behind:
-                levels = ", ".join(f"level {one['level']} at {one['next_offset']}" for one in behind)
+                levels = ", ".join(f"level {one.level} at {one.next_offset}" for one in behind)
                 self._note(f"config/{DELAY_OFFSETS}", "the log", f"past what was delivered: {levels}")
 
     def _note(self, file: str, copied_from: str, remark: str) -> None:

@@ -75,7 +75,7 @@ def assert_same_as_local(source: Path, tmp_path: Path, rebuild: Any, compat: str
     other = forget_all_but_the_log(copy_store(source, tmp_path / "local"))
     wanted = recovered(other, compat, settings)
     for fact in ("record_count", "log_end", "stopped_by", "start_segment", "mode"):
-        assert change.facts[fact] == wanted.facts[fact]
+        assert getattr(change.report, fact) == getattr(wanted.report, fact)
     assert change.lost == wanted.lost
     assert contents(store) == contents(other)
     return wanted

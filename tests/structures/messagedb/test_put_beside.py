@@ -60,10 +60,10 @@ def test_a_half_message_in_the_database_is_ended(how: str, appended: list[str], 
     with plan_resolve(root, "7F0000010012345600000000ABCD0005", commit=how == "commit") as change:
         change.apply()
     names = {"RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC": "op"}
-    assert [names.get(one["topic"], one["topic"]) for one in change.facts["appended"]] == appended
+    assert [names.get(one.topic, one.topic) for one in change.report.appended] == appended
     with open_store(root) as store:
         review = review_transactions(store)
-        op = store.opened.log.lookup(change.facts["appended"][-1]["log_offset"])
+        op = store.opened.log.lookup(change.report.appended[-1].log_offset)
     states = {one.halves[0].log_offset: (one.state.value, one.warnings) for one in review.transactions}
     assert op is not None
     assert (op.queue_id, op.body, op.tags) == (0, b"\0", "d")

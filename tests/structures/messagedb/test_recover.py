@@ -64,7 +64,7 @@ def test_a_killed_store_gets_the_keys_that_were_in_memory(tmp_path: Path) -> Non
     root = copy_of("index-killed-wal", tmp_path)
     assert (len(content_of(root)[INDEX]), content_of(root)["default lastOffsetPy"]) == (3000, 627824)
     with plan_recovery(root) as change:
-        assert "message-database" in [row["difference"] for row in change.facts["differs_from_broker"]]
+        assert "message-database" in [row.difference for row in change.report.differs_from_broker]
         change.apply()
     found = content_of(root)
     assert (len(found[INDEX]), found["default lastOffsetPy"]) == (6000, 1257994)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def test_of_several_folders_of_the_log_the_emptiest_counts(
     settings = {"storePathCommitLog": f"{root}/commitlog,{root}/other", **AT_ANOTHER_HOUR}
     change = plan(root, force=False, settings=settings)
     assert bool(removed(change, "commitlog")) == goes
-    assert change.facts["disk_used_percent"] == max(min(log, other), queues)
+    assert change.report.disk_used_percent == max(min(log, other), queues)
 
 
 def removed(change: Change, folder: str) -> list[str]:
@@ -101,7 +102,7 @@ def test_queue_and_index_files_before_the_log_go_without_a_trigger(root: Path) -
     for path in sorted((root / "commitlog").iterdir())[:3]:
         path.unlink()
     change = plan(root, force=False, disk_used_percent=1, settings=AT_ANOTHER_HOUR)
-    assert change.facts["trigger"] == "none: not the hour, enough space, not asked for by hand"
+    assert change.report.trigger == "none: not the hour, enough space, not asked for by hand"
     assert removed(change, "commitlog") == []
     assert [removed(change, folder) for folder in ("consumequeue", "index")] == before_the_log(root, 3 * 16384)
 
@@ -114,7 +115,7 @@ def test_a_log_that_begins_at_0_lets_no_other_file_go(root: Path) -> None:
 def test_a_disk_above_the_forced_ratio_lets_fresh_segments_go(root: Path, percent: int, goes: bool) -> None:
     change = plan(root, force=False, reserved_hours=1_000_000, disk_used_percent=percent, settings=AT_ANOTHER_HOUR)
     assert bool(removed(change, "commitlog")) == goes
-    assert change.facts["disk_used_percent"] == percent
+    assert change.report.disk_used_percent == percent
 
 
 @pytest.mark.parametrize(("log", "queues", "goes"), [(0.86, 0.1, True), (0.80, 0.99, False), (0.1, 0.86, True)])
@@ -159,7 +160,8 @@ def test_the_facts_have_the_reasons_the_settings_and_a_verdict_for_every_segment
         *[["keep", f"an older segment is kept ({segments[1].name})"] for _ in segments[3:]],
         ["keep", "the last segment is never deleted"],
     ]
-    assert change.facts == change.facts | {
+    found = asdict(change.report)
+    assert found == found | {
         "trigger": "the partition of the commit log is 75% full, more than 75%, asked for by hand",
         "disk_used_percent": 75.1,
         "reserved_hours": 0,
@@ -195,7 +197,8 @@ def test_the_lost_messages_of_a_topic_are_those_of_the_group_that_is_farthest_ba
     assert change.lost == {"T": len(sizes)}
     lost = {"messages": len(sizes), "bytes": sum(sizes), "intact": len(sizes), "units_cut": len(sizes)}
     none = {"damaged": 0, "unreadable": 0, "index_keys": 0, "delayed": 0}
-    assert change.facts == change.facts | {f"lost_{name}": count for name, count in {**lost, **none}.items()}
+    found = asdict(change.report)
+    assert found == found | {f"lost_{name}": count for name, count in {**lost, **none}.items()}
 
 
 @pytest.mark.parametrize(

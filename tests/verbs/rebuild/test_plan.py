@@ -19,7 +19,7 @@ from store.formats.queue_unit import UNIT
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.verbs.rebuild import expired, plan
 from store.verbs.rebuild.local import rebuild_locally
-from store.verbs.rebuild.publish import staged_files
+from store.verbs.rebuild.publish import RebuildPlan, staged_files
 from store.verbs.rebuild.scope import RebuildReport, RebuildScope
 from tests.support.golden import copy_store
 from tests.support.stores import SMALL, Clock, make_store
@@ -69,7 +69,7 @@ def test_the_files_of_the_scope_are_replaced_and_the_others_stay(
     stay = files_in(root, *kept)
     with plan_rebuild(root, scope, settings=SMALL) as change:
         rows = [(row["action"], row["file"]) for row in change.rows() if row["file"] != "checkpoint"]
-        facts = change.facts
+        report = change.report
     published = [file for action, file in rows if action != "remove"]
     removed = [file for action, file in rows if action == "remove"]
     assert published == sorted(published)
@@ -79,9 +79,7 @@ def test_the_files_of_the_scope_are_replaced_and_the_others_stay(
     assert set(removed) == set(before) - set(stay) - set(published)
     with open_store(root) as store:
         end = max(one.log_offset + one.size for number in range(3) for one in store.messages("T", number))
-    assert facts == {
-        "lost_messages": 0, "log_end": end, "stopped_by": facts["stopped_by"], "message_count": COUNT,
-    }  # fmt: skip
+    assert report == RebuildPlan(0, end, report.stopped_by, COUNT)
 
 
 def test_an_empty_log_beside_queues_is_refused_and_loses_what_they_show(root: Path) -> None:
@@ -90,7 +88,7 @@ def test_an_empty_log_beside_queues_is_refused_and_loses_what_they_show(root: Pa
     with pytest.raises(StoreError):
         plan_rebuild(root, settings=SMALL)
     with plan_rebuild(root, settings=SMALL, force_empty_log=True) as change:
-        assert (change.lost, change.facts["lost_messages"]) == ({"T": COUNT}, COUNT)
+        assert (change.lost, change.report.lost_messages) == ({"T": COUNT}, COUNT)
     for scope, lost in ((RebuildScope(queue_id=1), 20), (RebuildScope(queues=False), 0), (RebuildScope(topic="U"), 0)):
         with plan_rebuild(root, scope, settings=SMALL, force_empty_log=True) as change:
             assert sum(change.lost.values()) == lost
@@ -112,7 +110,7 @@ def test_another_engine_builds_the_files_in_place_of_this_process(root: Path) ->
         return RebuildReport(7, "the test", 3, 0, ("a finding",))
 
     with plan_rebuild(root, RebuildScope(queue_id=2), settings=SMALL, rebuild=build) as change:
-        assert change.facts == {"lost_messages": 20, "log_end": 7, "stopped_by": "the test", "message_count": 3}
+        assert change.report == RebuildPlan(20, 7, "the test", 3)
         assert change.notes[0] == "a finding"
     assert asked == [RebuildScope(queue_id=2)]
 

@@ -47,9 +47,9 @@ def test_every_cut_of_the_last_record_ends_at_a_record_boundary(whole: Path, tmp
         change, _ = recover(root)
         # The CRC covers the body alone: what is torn behind it may go unnoticed, but never moves a boundary.
         ends = {position} if cut < body_end else {position, position + size}
-        assert change.facts["log_end"] in ends
+        assert change.report.log_end in ends
         with open_store(root) as store:
-            kept = COUNT - (change.facts["log_end"] == position)
+            kept = COUNT - (change.report.log_end == position)
             assert bodies(stored_messages(store)) == [f"message {number} " for number in range(kept)]
 
 
@@ -64,8 +64,8 @@ def test_a_torn_record_at_the_end_of_a_full_segment_is_cut(rest: int, tmp_path: 
     end = boundaries(data)[-1]
     zero(first, boundaries(data)[-2] + rest, len(data))
     change, _ = recover(root)
-    assert change.facts["log_end"] == boundaries(data)[-2]
-    assert end > change.facts["log_end"]
+    assert change.report.log_end == boundaries(data)[-2]
+    assert end > change.report.log_end
     assert [path.name for path in sorted((root / "commitlog").iterdir())] == [first.name]
 
 
@@ -87,7 +87,7 @@ def test_a_golden_crash_ends_at_a_record_boundary(name: str, tmp_path: Path) -> 
     root = copy_store(archive.store, tmp_path / "store")
     change, _ = recover(root, settings=archive.settings)
     ends = {put.answer["wroteOffset"] + put.answer["wroteBytes"] for put in archive.puts()}
-    assert change.facts["log_end"] in ends
+    assert change.report.log_end in ends
 
 
 def test_truncating_at_any_boundary_keeps_exactly_what_lies_before(tmp_path: Path) -> None:

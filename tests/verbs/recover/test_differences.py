@@ -158,8 +158,8 @@ APPLYING: dict[Difference, tuple[Callable[[Path], None], dict[str, Any]]] = {
 
 def named(root: Path, **options: Any) -> set[str]:
     change, _ = recover(root, settings=SMALL, **options)
-    assert all(row["reason"] == Difference(row["difference"]).reason for row in change.facts["differs_from_broker"])
-    return {row["difference"] for row in change.facts["differs_from_broker"]}
+    assert all(row.reason == Difference(row.difference).reason for row in change.report.differs_from_broker)
+    return {row.difference for row in change.report.differs_from_broker}
 
 
 def test_a_store_shows_each_difference_here_or_with_its_database() -> None:
@@ -192,7 +192,7 @@ def test_behind_a_missing_segment_recover_dispatches_as_5_3_does_and_says_so(tmp
         root = make_store(tmp_path / str(as_broker), COUNT)
         lose_a_segment_and_the_queues(root)
         change, _ = recover(root, settings=SMALL, compat="5.3", as_broker=as_broker)
-        names = [row["difference"] for row in change.facts["differs_from_broker"]]
+        names = [row.difference for row in change.report.differs_from_broker]
         queues.append({path.relative_to(root): path.read_bytes() for path in root.glob("consumequeue/T/*/*")})
     assert names == []
     assert queues[0] == queues[1]

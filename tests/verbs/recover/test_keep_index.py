@@ -24,7 +24,7 @@ def test_keep_index_alone_keeps_the_keys_before_the_starting_segment(tmp_path: P
     page.flush()
     (root / "abort").touch()
     change, _ = recover(root, settings=SMALL, keep_index=keep_index)
-    start = change.facts["start_segment"]
+    start = change.report.start_segment
     assert start > 0
     missing = [finding.offset for finding in check_files(StoreReader(str(root))) if finding.kind == MISSING_INDEX_ENTRY]
     assert bool(missing) == (not keep_index)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from store.verbs.recover.lost import LossReport, LossTally, LostForGroup, LostQueue
+from store.verbs.recover.lost import LossReport, LossTally, LostCounts, LostForGroup, LostOfGroup, LostQueue
 
 
 def tally() -> LossTally:
@@ -22,9 +22,9 @@ def tally() -> LossTally:
 
 
 QUEUES = [
-    LostQueue("A", 0, messages=7, bytes=70, intact=4, unreadable=3),
-    LostQueue("A", 1, messages=1, bytes=10, damaged=1),
-    LostQueue("B", 0, messages=2, bytes=200, intact=2),
+    LostQueue("A", 0, message_count=7, size_bytes=70, intact_count=4, unreadable_count=3),
+    LostQueue("A", 1, message_count=1, size_bytes=10, damaged_count=1),
+    LostQueue("B", 0, message_count=2, size_bytes=200, intact_count=2),
 ]
 CONSUMED = {("B", "g1"): {0: 1}, ("A", "g2"): {0: 7}, ("A", "g1"): {0: 9, 1: 1}, ("C", "g1"): {}}
 UNCONSUMED = [
@@ -56,24 +56,15 @@ def test_offsets_that_consumers_see_are_known() -> None:
 
 def test_a_report_has_a_row_for_each_queue_and_each_group() -> None:
     report = LossReport(QUEUES, UNCONSUMED, units_cut=9, index_keys=2, delayed=1)
-    names = ("topic", "queue_id", "message_count", "size_bytes", "intact_count", "damaged_count", "unreadable_count",
-             "unconsumed_by_group")  # fmt: skip
     assert report.queue_rows() == [
-        dict(zip(names, row, strict=True))
-        for row in (
-            ("A", 0, 7, 70, 4, 0, 3, {"g2": 2}),
-            ("A", 1, 1, 10, 0, 1, 0, {"g1": 1, "g2": 1}),
-            ("B", 0, 2, 200, 2, 0, 0, {"g1": 1}),
-        )
+        LostQueue("A", 0, 7, 70, 4, 0, 3, {"g2": 2}),
+        LostQueue("A", 1, 1, 10, 0, 1, 0, {"g1": 1, "g2": 1}),
+        LostQueue("B", 0, 2, 200, 2, 0, 0, {"g1": 1}),
     ]
-    rows = [("g1", "A", 1), ("g1", "B", 1), ("g2", "A", 3)]
-    assert report.group_rows() == [dict(zip(("group", "topic", "message_count"), row, strict=True)) for row in rows]
+    assert report.group_rows() == [LostOfGroup("g1", "A", 1), LostOfGroup("g1", "B", 1), LostOfGroup("g2", "A", 3)]
     assert list(report.by_topic().items()) == [("A", 8), ("B", 2)]
     assert list(report.by_group().items()) == [("g1", 2), ("g2", 3)]
-    counts = {"messages": 10, "bytes": 280, "intact": 6, "damaged": 1, "unreadable": 3, "units_cut": 9,
-              "index_keys": 2, "delayed": 1}  # fmt: skip
-    assert report.facts() == {**counts, "unconsumed": {"g1": 2, "g2": 3}}
-    assert report.lost_facts() == {f"lost_{name}": value for name, value in counts.items()}
+    assert report.counts() == LostCounts(10, 280, 6, 1, 3, 9, 2, 1)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from store import check, open_store
 from store.change.change import Change
 from store.formats.message import LOG_OFFSET_AT, store_timestamp_at
 from store.structures.commitlog.leftovers import is_zeroed_cut
+from store.verbs.recover.lost import LostOfGroup
 from tests.cli.running import rmqctl
 from tests.support.golden import copy_store, golden
 from tests.support.stores import LATER_MS, SMALL, Clock, make_store, recover, text_message, truncate
@@ -49,7 +50,7 @@ def overwrite(root: Path, log_offset: int, data: bytes) -> None:
 
 def counts(change: Change) -> dict[str, Any]:
     names = ("messages", "intact", "damaged", "unreadable")
-    return {name: change.facts[f"lost_{name}"] for name in names}
+    return {name: getattr(change.report, f"lost_{name}") for name in names}
 
 
 def lost(messages: int, intact: int = 0, damaged: int = 0, unreadable: int = 0) -> dict[str, int]:
@@ -67,13 +68,13 @@ def test_behind_a_bad_body_the_others_are_intact(crashed: Path) -> None:
     overwrite(crashed, at + 95, b"\xff")
     change, _ = recover(crashed)
     assert counts(change) == lost(60, intact=59, damaged=1)
-    assert change.facts["lost_bytes"] == 60 * size
-    assert [(row["topic"], row["queue_id"], row["message_count"]) for row in change.facts["lost"]] == [
+    assert change.report.lost_bytes == 60 * size
+    assert [(row.topic, row.queue_id, row.message_count) for row in change.report.lost] == [
         ("T", 0, 20),
         ("T", 1, 20),
         ("T", 2, 20),
     ]
-    assert change.facts["lost_units_cut"] == 60
+    assert change.report.lost_units_cut == 60
 
 
 def test_a_record_that_cannot_be_read_is_known_by_its_unit(crashed: Path) -> None:
@@ -81,7 +82,7 @@ def test_a_record_that_cannot_be_read_is_known_by_its_unit(crashed: Path) -> Non
     overwrite(crashed, at, b"\xff" * size)
     change, _ = recover(crashed)
     assert counts(change) == lost(60, intact=59, unreadable=1)
-    assert {row["queue_id"]: row["unreadable_count"] for row in change.facts["lost"]} == {0: 0, 1: 1, 2: 0}
+    assert {row.queue_id: row.unreadable_count for row in change.report.lost} == {0: 0, 1: 1, 2: 0}
 
 
 def test_without_queues_damage_counts_as_one_message_of_no_topic(crashed: Path) -> None:
@@ -178,7 +179,7 @@ def test_a_unit_of_a_size_that_no_record_has_counts_no_bytes(size: int, tmp_path
         file.write(stray)
     change, _ = recover(root, as_broker=True)
     assert counts(change) == lost(1, unreadable=1)
-    assert change.facts["lost_bytes"] == 0
+    assert change.report.lost_bytes == 0
 
 
 def test_what_an_earlier_cut_left_behind_is_not_lost_again(crashed: Path) -> None:
@@ -203,7 +204,7 @@ def test_the_groups_that_had_not_consumed_are_named(crashed: Path) -> None:
     (crashed / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": table}))
     change, _ = recover(crashed)
     # Of queue 0 the offsets 14 … 33 are lost, of queue 1 those from 13 on.
-    assert change.facts["unconsumed"] == [{"group": "slow", "topic": "T", "message_count": 14 + 20}]
+    assert change.report.unconsumed == [LostOfGroup("slow", "T", 14 + 20)]
 
 
 def test_a_cut_by_hand_counts_up_to_the_end_of_the_log(crashed: Path) -> None:
@@ -219,8 +220,8 @@ def test_keys_that_are_not_indexed_again_are_counted(keep: bool, none_lost: bool
     root = make_store(tmp_path / "store", COUNT, queues=QUEUES, maxIndexNum=1000)
     (root / "abort").touch()
     change, _ = recover(root, keep_index=keep)
-    assert change.facts["start_segment"] > 0
-    assert (change.facts["lost_index_keys"] == 0) == none_lost
+    assert change.report.start_segment > 0
+    assert (change.report.lost_index_keys == 0) == none_lost
 
 
 @pytest.mark.leaves_damage
@@ -241,7 +242,7 @@ def test_delayed_messages_keep_their_deliver_time_unless_the_broker_is_followed(
         root = copy_store(golden("no-derived").store, tmp_path / str(as_broker))
         settings = golden("no-derived").settings
         change, _ = recover(root, settings=settings, as_broker=as_broker)
-        assert bool(change.facts["lost_delayed"]) == as_broker
+        assert bool(change.report.lost_delayed) == as_broker
         with open_store(root, settings=settings) as store:
             queue = store.opened.queues.find("SCHEDULE_TOPIC_XXXX", 2)
             unit = queue.unit(0) if queue is not None else None
@@ -285,5 +286,5 @@ def test_a_recovery_names_where_it_differs_from_a_broker(crashed: Path) -> None:
     at, _ = places(crashed)[40]
     overwrite(crashed, at + 95, b"\xff")
     change, _ = recover(crashed)
-    named = [row["difference"] for row in change.facts["differs_from_broker"]]
+    named = [row.difference for row in change.report.differs_from_broker]
     assert named == ["zeroed-cut", "closed", "zeroed-units"]

@@ -49,7 +49,7 @@ def test_recover_brings_the_index_back_byte_for_byte(part: str, whole: Path, tmp
     change, _ = recover(root, settings=SMALL)
     assert index_bytes(root) == index_bytes(whole)
     assert any("keys are built from the log" in remark for remark in change.remarks)
-    assert [row["difference"] for row in change.facts["differs_from_broker"]] == ["lost-index"]
+    assert [row.difference for row in change.report.differs_from_broker] == ["lost-index"]
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -231,4 +231,4 @@ def test_simulate_says_what_recover_builds(part: str, mode: str, whole: Path, tm
     traps = simulate(root, mode=mode, **SMALL).traps
     assert [trap.code for trap in traps] == ["lost-index"] * is_noticed
     change, _ = recover(root, settings=SMALL, mode=mode)
-    assert [row["difference"] for row in change.facts["differs_from_broker"]] == ["lost-index"] * is_noticed
+    assert [row.difference for row in change.report.differs_from_broker] == ["lost-index"] * is_noticed

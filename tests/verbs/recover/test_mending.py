@@ -123,7 +123,7 @@ def test_a_recovery_as_a_broker_loses_what_follows_a_record_with_another_log_off
     (root / "abort").touch()
     (root / "checkpoint").unlink()
     own, _ = recover(copy_store(root, tmp_path / "own"), settings=SMALL)
-    assert "misplaced-record" in [row["difference"] for row in own.facts["differs_from_broker"]]
+    assert "misplaced-record" in [row.difference for row in own.report.differs_from_broker]
     recover(root, settings=SMALL, as_broker=True)
     with open_store(root) as store:
         assert sum(queue.max_offset for queue in store.queues()) < 100

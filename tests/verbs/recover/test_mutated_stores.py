@@ -84,8 +84,8 @@ def test_one_flipped_bit_costs_only_what_lies_behind_it(healthy: Path, position:
         segment.write_bytes(mutated(whole, [("flip", position, bit)]))
         change, _ = recover(root)
         kept = COUNT
-        if change.facts["log_end"] < len(whole):
-            kept = boundaries(whole).index(change.facts["log_end"])
+        if change.report.log_end < len(whole):
+            kept = boundaries(whole).index(change.report.log_end)
             assert boundaries(whole)[kept] <= position
         # A flipped queue id makes one message show in two queues, as it would in a broker.
         found = set(read_everything(root))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,9 @@ from store.structures.commitlog.leftovers import is_zeroed_cut
 from store.verbs.recover.lost import (
     LossReport,
     LossTally,
+    LostCounts,
     LostForGroup,
+    LostOfGroup,
     LostQueue,
     _claimed_bytes,
 )
@@ -52,7 +55,7 @@ def test_a_recovery_cuts_at_the_damage_and_counts_what_is_behind(number: int, wh
         segment.write(b"\xff")
     with planning(root) as opened:
         change = plan_recovery(opened)
-        facts, lost = change.facts, change.lost
+        facts, lost = asdict(change.report), change.lost
         rows = [(row["action"], row["file"]) for row in change.rows() if str(row["file"]).startswith("commitlog")]
         change.apply()
     later = [start for start in range(first + SIZE, 5 * SIZE, SIZE) if (whole / "commitlog" / f"{start:020d}").exists()]
@@ -130,9 +133,9 @@ def test_losses_are_added_up_by_queue_and_held_against_what_groups_consumed() ->
     tally.note_offsets(("T", 0), offsets(7))
     tally.note_offsets(("T", 1), offsets(0, 1))
     assert tally.rows() == [
-        LostQueue("A", 0, 1, 5, unreadable=1),
-        LostQueue("T", 0, 4, 40, intact=3, damaged=1),
-        LostQueue("T", 1, 2, 20, intact=2),
+        LostQueue("A", 0, 1, 5, unreadable_count=1),
+        LostQueue("T", 0, 4, 40, intact_count=3, damaged_count=1),
+        LostQueue("T", 1, 2, 20, intact_count=2),
     ]
     consumed = {("T", "g"): {0: 5, 1: 2}, ("T", "b"): {0: 8}, ("A", "g"): {0: 0}}
     assert tally.unconsumed(consumed) == [LostForGroup("b", "T", 1, 2), LostForGroup("g", "T", 0, 3)]
@@ -142,16 +145,11 @@ def test_a_loss_report_is_summed_by_topic_group_and_state() -> None:
     rows = [LostQueue("T", 0, 4, 40, 1, 2, 1), LostQueue("T", 1, 2, 20, 2), LostQueue("A", 0, 1, 5, 0, 0, 1)]
     groups = [LostForGroup("g", "T", 0, 3), LostForGroup("g", "T", 1, 2), LostForGroup("b", "A", 0, 1)]
     report = LossReport(rows, groups, units_cut=9, index_keys=8, delayed=7)
-    assert report.facts() == {
-        "messages": 7, "bytes": 65, "intact": 3, "damaged": 2, "unreadable": 2, "unconsumed": {"b": 1, "g": 5},
-        "units_cut": 9, "index_keys": 8, "delayed": 7,
-    }  # fmt: skip
+    assert report.counts() == LostCounts(7, 65, 3, 2, 2, 9, 8, 7)
     assert [*report.by_topic().items()] == [("A", 1), ("T", 6)]
     assert [*report.by_group().items()] == [("b", 1), ("g", 5)]
-    assert report.group_rows() == [
-        {"group": "b", "topic": "A", "message_count": 1}, {"group": "g", "topic": "T", "message_count": 5},
-    ]  # fmt: skip
-    assert [(row["queue_id"], row["unconsumed_by_group"]) for row in report.queue_rows()] == [
+    assert report.group_rows() == [LostOfGroup("b", "A", 1), LostOfGroup("g", "T", 5)]
+    assert [(row.queue_id, row.unconsumed_by_group) for row in report.queue_rows()] == [
         (0, {"g": 3}), (1, {"g": 2}), (0, {"b": 1}),
     ]  # fmt: skip
 

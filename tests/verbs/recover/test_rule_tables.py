@@ -274,5 +274,5 @@ def test_units_without_a_record_are_lost_where_none_was_built() -> None:
     counter._missing = [(("T", 0), np.array([2, 3, 4, 5]), np.array([10, 20, 30, 40]))]
     counter.note_built(queue, 3)  # type: ignore[arg-type]
     counter._count_missing()
-    assert counter._tally.rows() == [LostQueue("T", 0, 2, 50, unreadable=2)]
+    assert counter._tally.rows() == [LostQueue("T", 0, 2, 50, unreadable_count=2)]
     assert counter._tally.unconsumed({("T", "g"): {0: 3}}) == [LostForGroup("g", "T", 0, 1)]

@@ -80,10 +80,10 @@ def test_recover_on_a_copy_does_what_simulate_said(
     start = simulate(root, **SMALL_FILES)
     change, _ = recover(root, settings=SMALL_FILES, as_broker=True, compat="4.9")
     found, said = sizes_in(root), sizes_afterwards(start)
-    assert change.facts["log_end"] == start.log_end
-    assert change.facts["start_segment"] == start.start_segment
-    assert change.facts["stopped_by"] == start.cut_reason
-    assert change.facts["lost"] == start.lost.queue_rows()
+    assert change.report.log_end == start.log_end
+    assert change.report.start_segment == start.start_segment
+    assert change.report.stopped_by == start.cut_reason
+    assert change.report.lost == start.lost.queue_rows()
     # What a load leaves undispatched, the start hands over: more queue files, never fewer.
     assert said.items() <= found.items()
     assert all(name.startswith("consumequeue/") for name in found.keys() - said.keys())
@@ -220,8 +220,7 @@ def test_delayed_messages_that_4_9_delivers_at_once_are_lost_deliver_times(tmp_p
 
 def test_records_of_5_x_that_a_4_9_broker_loses_are_intact() -> None:
     start = simulate(golden("normal5").store)
-    facts = start.lost.facts()
-    assert facts["intact"] == facts["messages"] == 489
+    assert start.lost.intact == start.lost.messages == 489
     assert "a record of 5.x (V2 magic), which a 4.x broker cannot read" in start.cut_reason
 
 

@@ -47,8 +47,8 @@ def test_a_crashed_log_ends_before_a_record_with_torn_properties(root: Path, cou
     torn = tear(root, COUNT - 1, count)
     assert queue_offsets(root) == [*range(COUNT - 1)]
     change, _ = recover(root, settings=SMALL)
-    assert (change.facts["log_end"], change.facts["lost_messages"]) == (torn.log_offset, 1)
-    assert "properties end in zeros" in str(change.facts["stopped_by"])
+    assert (change.report.log_end, change.report.lost_messages) == (torn.log_offset, 1)
+    assert "properties end in zeros" in str(change.report.stopped_by)
     assert queue_offsets(root) == [*range(COUNT - 1)]
     assert list(check(root)) == []
     assert recover(root, settings=SMALL)[0].rows() == []
@@ -60,7 +60,7 @@ def test_it_is_cut_before_a_record_of_which_a_part_was_kept_too(root: Path) -> N
         file.seek(torn.log_offset + torn.size + 4)
         file.write(bytes(40))
     change, _ = recover(root, settings=SMALL)
-    assert change.facts["log_end"] == torn.log_offset
+    assert change.report.log_end == torn.log_offset
     assert queue_offsets(root) == [*range(COUNT - 2)]
 
 

@@ -43,7 +43,7 @@ def write_unit(root: Path, queue_offset: int, unit: QueueUnit) -> None:
 def recovered(root: Path, *, as_broker: bool = False) -> set[str]:
     """Recovers, and gives the names of the differences from a broker."""
     change, _ = recover(root, as_broker=as_broker, settings=SMALL)
-    return {row["difference"] for row in change.facts["differs_from_broker"]}
+    return {row.difference for row in change.report.differs_from_broker}
 
 
 TORN: dict[str, Callable[[QueueUnit], QueueUnit]] = {

@@ -243,8 +243,8 @@ def test_a_lost_record_is_of_the_queue_that_its_first_unit_names_unless_one_agre
 ) -> None:
     [run] = lost_runs(tmp_path)
     report = counted_in(run, units)
-    assert [(row.topic, row.queue_id, row.damaged) for row in report.queues] == queues
-    assert (report.messages, report.bytes, report.units_cut) == (3, 3 * LENGTH, units_cut)
+    assert [(row.topic, row.queue_id, row.damaged_count) for row in report.queues] == queues
+    assert (report.messages, report.counts().lost_bytes, report.units_cut) == (3, 3 * LENGTH, units_cut)
     assert [(one.topic, one.queue_id, one.messages) for one in report.unconsumed] == queues
 
 
