@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from store import WritableStore, open_store
+from store.engine.live.running_flags import RunningFlag
 from store.engine.services.schedule import (
     ScheduleMessageService,
     delivered_message,
@@ -17,7 +18,7 @@ from store.files.filesystem import Filesystem
 from store.structures.commitlog.rewritten import rewritten_records
 from store.structures.delayoffsets.files import encode_delay_offsets, read_delay_offsets, write_delay_offsets
 from store.structures.tables.config_file import read_config_file
-from store.structures.tables.data_version import DataVersion
+from store.structures.tables.data_version import DataVersion, read_data_version
 from tests.engine.services.stores import NAMES, Builder, unpack
 from tests.support.stores import SMALL, Clock
 from tests.support.threads import eventually
@@ -158,10 +159,41 @@ def test_the_head_of_a_level_keeps_the_others_waiting(tmp_path: Path) -> None:
 
 
 @pytest.mark.leaves_damage
-def test_after_the_clock_went_back_a_message_is_due_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seconds", "delivered"), [(-3600, ["A"]), (-0.001, ["A"]), (0, [])])
+def test_after_the_clock_went_back_a_message_is_due_at_once(
+    seconds: float, delivered: list[str], tmp_path: Path
+) -> None:
     with Delivery(tmp_path / "s") as delivery:
         delivery.builder.delay("A")
-        assert delivery.after(-3600) == ["A"]
+        assert delivery.after(seconds) == delivered
+
+
+def test_the_version_of_5_3_moves_with_every_two_hundredth_offset(tmp_path: Path) -> None:
+    with Delivery(tmp_path / "s", "5.3") as delivery:
+        versions = []
+        for count in (199, 1, 199, 1):
+            for _ in range(count):
+                delivery.builder.delay("A")
+            delivery.after(1)
+            delivery.service.persist()
+            version = read_data_version(delivery.store.layout.config, "delayOffset.json", Filesystem())
+            assert version is not None
+            versions.append((version.counter, version.timestamp_ms - delivery.clock.now_ms))
+    assert [counter for counter, _ in versions] == [0, 1, 1, 2]
+    assert [moved for _, moved in versions[1::2]] == [0, 0]
+
+
+def test_each_delivery_is_told_of_and_none_is_made_while_puts_are_refused(tmp_path: Path) -> None:
+    with Delivery(tmp_path / "s") as delivery:
+        told: list[tuple[int, int]] = []
+        delivery.service.on_delivered = lambda level, result: told.append((level, result.queue_offset))
+        for key, level in (("A", 1), ("B", 1), ("C", 2)):
+            delivery.builder.delay(key, level=level)
+        delivery.store.catch_up()
+        delivery.store.flags.set(RunningFlag.NOT_WRITEABLE)
+        assert (delivery.after(5), delivery.service.offsets, told) == ([], {}, [])
+        delivery.store.flags.clear(RunningFlag.NOT_WRITEABLE)
+        assert (delivery.after(0), told) == (["A", "B", "C"], [(1, 0), (1, 1), (2, 2)])
 
 
 def test_saved_offsets_outlive_a_restart_and_nothing_is_delivered_twice(tmp_path: Path) -> None:

@@ -40,10 +40,11 @@ class Transactions:
         self.asked: list[StoredMessage] = []
         self.service = TransactionalMessageService(self.store, self.clock, ask=self.asked.append)
 
+    def message(self, key: str, **given: Any) -> Message:
+        return Message.of("Pay", f"body of {key}", uniq_key=key, flag=7, **given)
+
     def prepare(self, key: str, **properties: str) -> PutResult:
-        message = Message.of(
-            "Pay", f"body of {key}", uniq_key=key, properties=properties, born_timestamp_ms=self.clock.now_ms, flag=7
-        )
+        message = self.message(key, properties=properties, born_timestamp_ms=self.clock.now_ms)
         return self.service.prepare(message, "PG")
 
     def check(self, after_ms: int = TIMEOUT + 1) -> CheckReport:
