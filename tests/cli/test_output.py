@@ -203,6 +203,48 @@ def test_a_plan_on_a_small_screen_names_the_tables_that_it_leaves_out() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("height", "lines", "counts"),
+    [
+        (10, 15, [1, 0, 0]),
+        (17, 15, [1, 0, 0]),
+        (18, 16, [2, 0, 0]),
+        (19, 17, [3, 0, 0]),
+        (23, 17, [3, 0, 0]),
+        (24, 22, [3, 0, 2]),
+        (28, 22, [3, 0, 2]),
+        (29, 27, [3, 2, 2]),
+        (30, 28, [3, 2, 4]),
+        (31, 29, [3, 3, 4]),
+        (32, 30, [3, 5, 4]),
+        (33, 31, [4, 5, 4]),
+        (34, 32, [6, 5, 4]),
+        (99, 32, [6, 5, 4]),
+    ],
+)
+def test_a_screen_has_as_many_rows_of_each_table_as_fit_and_counts_the_others(
+    height: int, lines: int, counts: list[int]
+) -> None:
+    rows: list[list[dict[str, Any]]] = [
+        [{"n": number, "reason": "two\nlines" if number == 1 else "one"} for number in range(6)],
+        [{"m": number} for number in range(100, 105)],
+        [{"k": number} for number in range(200, 204)],
+    ]
+    tables = [Table(name, table) for name, table in zip(("actions", "lost", "gone"), rows, strict=True)]
+    facts: dict[str, Any] = {"log_end": 5, "compat": "4.9", "lost_messages": 3, "lost_bytes": 0}
+    shown_lines = drawn(Result("recover", facts, tables, is_plan=True), Look(80, height=height)).splitlines()
+    found = [
+        sum(re.match(rf"{first}( |$)", line) is not None for line in shown_lines) for first in ("\\d", "1..", "2..")
+    ]
+    missing = [len(table) - count for table, count in zip(rows, counts, strict=True)]
+    more = [f"and {left} more (--wide)" for left, count in zip(missing, counts, strict=True) if left and count]
+    more += [f"{table.name}: {left} (--wide)" for table, left, count in zip(tables, missing, counts, strict=True)
+             if not count]  # fmt: skip
+    facts_left = ["and 1 more (--wide)"] if any(missing) else []
+    assert (len(shown_lines), found) == (lines, counts)
+    assert sorted(line for line in shown_lines if "(--wide)" in line) == sorted(more + facts_left)
+
+
 def drawn(result: Result, look: Look) -> str:
     stream = io.StringIO()
     render(dataclasses.replace(result, verdict="so"), Format.PLAIN, stream, look)
