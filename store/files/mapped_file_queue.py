@@ -71,7 +71,7 @@ class MappedFileQueue:
         self.committed_where = 0
         self.store_timestamp_ms = 0
         """Store time of the last message that a thorough flush (least_pages 0) covered."""
-        self.flush_count = 0
+        self._flush_count = 0
         """Syncs that made bytes durable."""
         self._fs = fs
         self._writable = writable
@@ -239,6 +239,12 @@ class MappedFileQueue:
 
     # Making durable.
 
+    @property
+    def flush_count(self) -> int:
+        """The flushes so far; one that is under way is waited for."""
+        with self._flush_lock:
+            return self._flush_count
+
     def flush(self, least_pages: int) -> bool:
         """Flushes the one file that holds `flushed_where`; True when nothing moved.
 
@@ -252,7 +258,7 @@ class MappedFileQueue:
             self._sync_folders()
             unmoved = where == self.flushed_where
             self.flushed_where = where
-            self.flush_count += not unmoved
+            self._flush_count += not unmoved
             if least_pages == 0:
                 self.store_timestamp_ms = store_timestamp_ms
             return unmoved
@@ -274,7 +280,7 @@ class MappedFileQueue:
                 # Of messages put meanwhile the last one's time is known where all of them are flushed.
                 newest_ms, is_all = file.store_timestamp_ms, where == file.file_start + file.wrote
                 self.store_timestamp_ms = newest_ms if is_all else covered_ms
-                self.flush_count += syncs
+                self._flush_count += syncs
                 self.flushed_where = where
                 file.note_flushed(where - file.file_start)
             return opened > 0

@@ -1,0 +1,84 @@
+"""The figures of a bench: what is computed from what was measured."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from pathlib import Path
+
+import pytest
+
+from rmqctl import bench
+from rmqctl.bench import GEOMETRY, SETTINGS, Limits, Measured, histogram, measure_limits, measure_mode
+from tests.support.stores import SMALL
+
+LIMITS = Limits(fdatasync_per_s=100.0, write_bytes_per_s=5e6, copy_bytes_per_s=8000.0)
+
+
+def measured(mode: str = "async", count: int = 4, flush_count: int = 2, seconds: float = 2.0) -> Measured:
+    return Measured(mode, 200, seconds, array("q", (1000 * number for number in range(1, count + 1))), flush_count)
+
+
+def test_a_row_has_the_figures_of_a_mode() -> None:
+    assert measured(count=1000).row(LIMITS) == {
+        "mode": "async", "messages_per_s": 500, "bytes_per_s": 100_000, "p50_us": 500, "p90_us": 900, "p99_us": 990,
+        "p99_9_us": 999, "max_us": 1000, "flush_count": 2, "messages_per_flush": 500, "ratio": 12.5,
+    }  # fmt: skip
+    assert measured(flush_count=0).row(LIMITS)["messages_per_flush"] is None
+    assert math.isnan(measured(flush_count=0).messages_per_flush)
+
+
+@pytest.mark.parametrize(
+    ("count", "percent", "us"),
+    [(1, 0, 1), (1, 50, 1), (1, 100, 1), (2, 50, 1), (2, 51, 2), (3, 50, 2), (4, 50, 2), (4, 75, 3), (4, 76, 4),
+     (4, 100, 4)],
+)  # fmt: skip
+def test_a_percentile_is_the_latency_that_so_many_are_not_above(count: int, percent: float, us: float) -> None:
+    assert measured(count=count).percentile_us(percent) == us
+
+
+@pytest.mark.parametrize(
+    ("mode", "count", "flush_count", "ratio"),
+    [
+        ("sync", 40, 40, 0.2),
+        ("sync", 40, 20, 0.1),
+        ("sync", 40, 80, 0.2),
+        ("async", 40, 40, 0.5),
+        ("transient", 40, 1, 0.5),
+    ],
+)
+def test_a_ratio_is_against_the_devices_syncs_or_the_memory(
+    mode: str, count: int, flush_count: int, ratio: float
+) -> None:
+    assert measured(mode, count, flush_count).ratio(LIMITS) == pytest.approx(ratio)
+
+
+def test_a_latency_class_reaches_up_to_a_power_of_two_of_microseconds() -> None:
+    one = Measured("async", 1, 1.0, array("q", [999, 1000, 1999, 2000, 3999, 4000]), 0)
+    two = Measured("sync", 1, 1.0, array("q", [5000]), 0)
+    assert histogram([one, two]) == [
+        {"up_to_us": 1, "async": 1, "sync": 0},
+        {"up_to_us": 2, "async": 2, "sync": 0},
+        {"up_to_us": 4, "async": 2, "sync": 0},
+        {"up_to_us": 8, "async": 1, "sync": 1},
+    ]
+    assert histogram([]) == []
+
+
+@pytest.mark.parametrize("mode", SETTINGS)
+@pytest.mark.parametrize(("count", "threads"), [(7, 3), (1, 1), (2, 3)])
+def test_each_message_is_put_once_by_one_of_the_threads(mode: str, count: int, threads: int, tmp_path: Path) -> None:
+    seen = [0]
+    found = measure_mode(tmp_path / "store", mode, count, 10, threads, seen.append, {**GEOMETRY, **SMALL})
+    assert (found.mode, found.record_size, len(found.latencies_ns)) == (mode, 91 + len("FlushBench") + 10, count)
+    assert (seen, list(found.latencies_ns)) == (sorted(seen), sorted(found.latencies_ns))
+    assert (min(found.latencies_ns) > 0, max(seen) <= count) == (True, True)
+    assert found.flush_count >= (mode == "sync")
+
+
+def test_limits_are_measured_in_a_file_that_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "SYNC_LOOP_S", 0.01)
+    monkeypatch.setattr(bench, "COPY_SIZE", 1 << 20)
+    found = measure_limits(tmp_path, 200)
+    assert min(found.fdatasync_per_s, found.write_bytes_per_s, found.copy_bytes_per_s) > 0
+    assert list(tmp_path.iterdir()) == []
