@@ -1,0 +1,162 @@
+"""One line of JSON as the message that is put: each name, its limits, and what is refused with which words."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from rmqctl.message_input import StoredLine, parse_stored
+from store import Message
+from store.formats.properties import decode_properties
+
+NOW_MS = 1_800_000_000_000
+
+
+def parsed(**row: Any) -> StoredLine:
+    return parse_stored(json.dumps({"topic": "T", **row}).encode(), None, NOW_MS)
+
+
+@pytest.mark.parametrize("name", ["flag", "sys_flag", "queue_id", "reconsume_times"])
+@pytest.mark.parametrize(("value", "fits"), [(0, True), (2**31 - 1, True), (2**31, False)])
+def test_a_number_of_32_bits_fits_or_is_refused(name: str, value: int, fits: bool) -> None:
+    assert_fits(name, value, 32, fits)
+
+
+@pytest.mark.parametrize("name", ["born_timestamp_ms", "prepared_transaction_offset"])
+@pytest.mark.parametrize(("value", "fits"), [(0, True), (2**63 - 1, True), (2**63, False)])
+def test_a_number_of_64_bits_fits_or_is_refused(name: str, value: int, fits: bool) -> None:
+    assert_fits(name, value, 64, fits)
+
+
+def assert_fits(name: str, value: int, bits: int, fits: bool) -> None:
+    if fits:
+        assert getattr(parsed(**{name: value}).message, name) == value
+    else:
+        with pytest.raises(ValueError, match=f"^{name} does not fit in {bits} bits$"):
+            parsed(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["flag", "reconsume_times"])
+@pytest.mark.parametrize(("value", "fits"), [(-(2**31), True), (-(2**31) - 1, False)])
+def test_a_number_may_be_as_small_as_an_int(name: str, value: int, fits: bool) -> None:
+    assert_fits(name, value, 32, fits)
+
+
+def test_what_is_not_named_is_as_a_producer_has_it() -> None:
+    assert parsed() == StoredLine(Message.of("T", b"", born_timestamp_ms=NOW_MS), None, True)
+    assert parsed(crc_ok=True).crc_ok
+    assert parsed(crc_ok=None).crc_ok
+    assert not parsed(crc_ok=False).crc_ok
+    assert [parsed(store_timestamp_ms=ms).store_timestamp_ms for ms in (None, 0, 5)] == [None, 0, 5]
+    assert parse_stored("{}", "Given", NOW_MS).message.topic == "Given"
+
+
+@pytest.mark.parametrize(
+    ("transaction", "sys_flag"),
+    [("none", 0b0001), ("prepared", 0b0101), ("commit", 0b1001), ("rollback", 0b1101), (None, 0b1001)],
+)
+def test_a_transaction_sets_its_two_bits_alone(transaction: str | None, sys_flag: int) -> None:
+    assert parsed(sys_flag=0b1001, transaction=transaction).message.sys_flag == sys_flag
+
+
+@pytest.mark.parametrize(
+    ("row", "body"),
+    [
+        ({"body": "aGk="}, b"hi"),
+        ({"body": "aGk=", "body_encoding": "base64"}, b"hi"),
+        ({"body": "6869", "body_encoding": "hex"}, b"hi"),
+        ({"body": "aGk=", "body_encoding": "utf8"}, b"aGk="),
+        ({"body_text": "hi"}, b"hi"),
+        ({"body_text": "hi", "body": "6869", "body_encoding": "hex"}, b"hi"),
+        ({"body_text": "hi", "body_state": "stored", "compression": "zlib"}, b"hi"),
+    ],
+)
+def test_a_body_is_read_by_its_encoding(row: dict[str, str], body: bytes) -> None:
+    assert parsed(**row).message.body == body
+
+
+@pytest.mark.parametrize(
+    ("row", "properties"),
+    [
+        ({"keys": "a b"}, {"KEYS": "a b"}),
+        ({"keys": ["a", "b"]}, {"KEYS": "a b"}),
+        ({"keys": []}, {}),
+        ({"keys": ["a", "b"], "properties": {"KEYS": "a  b"}}, {"KEYS": "a  b"}),
+        ({"keys": ["a", "c"], "properties": {"KEYS": "a  b"}}, {"KEYS": "a c"}),
+        ({"tags": "t", "uniq_key": "u", "delay_level": 3}, {"TAGS": "t", "UNIQ_KEY": "u", "DELAY": "3"}),
+        ({"delay_level": 0}, {}),
+        ({"delay_level": None}, {}),
+    ],
+)
+def test_keys_and_tags_are_properties(row: dict[str, Any], properties: dict[str, str]) -> None:
+    stored = decode_properties(parsed(**row).message.properties)
+    assert {name: value for name, value in stored.items() if name != "WAIT"} == properties
+
+
+BYTES = base64.b64encode(b"KEYS\x01a  b\x02TAGS\x01t\x02").decode()
+
+
+@pytest.mark.parametrize(
+    ("row", "differs"),
+    [
+        ({}, ""),
+        ({"keys": ["a", "b"], "tags": "t", "uniq_key": None, "properties": {"KEYS": "a  b", "TAGS": "t"}}, ""),
+        ({"keys": ["a"]}, "keys"),
+        ({"tags": "u"}, "tags"),
+        ({"uniq_key": "u"}, "uniq_key"),
+        ({"properties": {"TAGS": "t"}}, "properties"),
+    ],
+)
+def test_property_bytes_are_stored_as_they_are_and_contradicted_by_nothing(row: dict[str, Any], differs: str) -> None:
+    if differs:
+        with pytest.raises(ValueError, match=f"^{differs} and property_bytes differ; leave property_bytes out to put "):
+            parsed(property_bytes=BYTES, **row)
+    else:
+        assert parsed(property_bytes=BYTES, **row).message.properties == base64.b64decode(BYTES)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("[1]", "not a JSON object"),
+        ('{"topic":"T"', "not JSON: Expecting ',' delimiter: line 1 column 13 (char 12)"),
+        ("{}", "no topic"),
+        ('{"topic":7}', "no topic"),
+        ('{"topic":"T","b":1,"a":1}', "unknown name 'a'"),
+        ('{"topic":"T","topic":"U"}', "not JSON: 'topic' is given twice"),
+        ('{"topic":"T","flag":1,"flag":1}', "not JSON: 'flag' is given twice"),
+        ('{"topic":"T","properties":{"a":"b","a":"b"}}', "not JSON: 'a' is given twice"),
+        ('{"topic":"T","flag":true}', "flag is not a whole number"),
+        ('{"topic":"T","flag":0.5}', "flag is not a whole number"),
+        ('{"topic":"T","flag":"1"}', "flag is not a whole number"),
+        ('{"topic":"T","store_timestamp_ms":"x"}', "store_timestamp_ms is not a whole number"),
+        ('{"topic":"T","body":7}', "body is not text"),
+        ('{"topic":"T","body":"?"}', "body is not base64 (write text as body_text)"),
+        ('{"topic":"T","body":"6","body_encoding":"hex"}', "body is not hex (write text as body_text)"),
+        ('{"topic":"T","body":"","body_encoding":"x"}', "body_encoding 'x' is none of base64, hex, utf8"),
+        ('{"topic":"T","body_text":"\\ud800"}', "a lone surrogate in body, which no UTF-8 can hold"),
+        ('{"topic":"T","body_state":"x"}', "body_state 'x' is none of plain, stored, decompressed"),
+        ('{"topic":"T","transaction":"x"}', "transaction 'x' is none of none, prepared, commit, rollback"),
+        ('{"topic":"T","transaction":1}', "transaction 1 is none of none, prepared, commit, rollback"),
+        ('{"topic":"T","properties":[]}', "properties is not an object"),
+        ('{"topic":"T","properties":{"a":1}}', "property 'a' is not text: 1"),
+        ('{"topic":"T","keys":7}', "keys is not a list of texts"),
+        ('{"topic":"T","keys":["a",7]}', "keys is not a list of texts"),
+        ('{"topic":"T","tags":7}', "tags is not text"),
+        ('{"topic":"T","uniq_key":7}', "uniq_key is not text"),
+    ],
+)
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_a_wrong_line_says_what_is_wrong(line: str, says: str, as_bytes: bool) -> None:
+    with pytest.raises(ValueError, match=r"^") as error:
+        parse_stored(line.encode() if as_bytes else line, None, NOW_MS)
+    assert str(error.value) == says
+
+
+@pytest.mark.parametrize(("length", "shown"), [(38, f"'{'x' * 38}'"), (39, f"'{'x' * 39}…")])
+def test_forty_characters_of_a_value_are_repeated(length: int, shown: str) -> None:
+    with pytest.raises(ValueError, match=f"^transaction {shown} is none of none, prepared, commit, rollback$"):
+        parsed(transaction="x" * length)
