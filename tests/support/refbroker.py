@@ -39,6 +39,8 @@ SETTINGS = {
 }
 """Small files; the same that tests.support.refstore has."""
 
+SLOW = ("--send-timeout", 30_000)
+"""A client of its own gives up after 3 s."""
 PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 
@@ -106,11 +108,11 @@ class Cluster:
 
     def produce(self, topic: str, count: int, *words: object, timeout_s: float = WAIT_S) -> list[dict[str, Any]]:
         """A row a message: status, queueId, queueOffset, msgId, bodyCRC and more; AssertionError if one fails."""
-        return self._rows("produce", "--topic", topic, "--count", count, *words, timeout_s=timeout_s)
+        return self._rows("produce", "--topic", topic, "--count", count, *SLOW, *words, timeout_s=timeout_s)
 
     def transact(self, topic: str, count: int, *words: object, timeout_s: float = WAIT_S) -> list[dict[str, Any]]:
         """As produce; `--outcome commit,rollback,unknown` is taken in turn."""
-        return self._rows("transact", "--topic", topic, "--count", count, *words, timeout_s=timeout_s)
+        return self._rows("transact", "--topic", topic, "--count", count, *SLOW, *words, timeout_s=timeout_s)
 
     def consume(
         self, topic: str, group: str, expect: int, *words: object, timeout_s: float = 60

@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from store.files.store_reader import StoreReader
 from store.files.stored_segment import StoredSegment
 from store.formats.message import is_indexed
 from store.formats.properties import KEYS, REAL_TOPIC, TAGS, TIMER_OUT_MS, UNIQ_KEY, decode_properties
-from store.formats.run import Run
+from store.formats.run import Int64Array, Run
 from store.formats.topics import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC, TIMER_TOPIC
 from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import ScanRules
@@ -89,14 +91,22 @@ def walk_records(files: StoreReader) -> Iterator[Record]:
             yield from records_of(step)
 
 
-def records_of(run: Run) -> Iterator[Record]:
-    """The records of a run."""
+def of_transactions(run: Run) -> Iterator[Record]:
+    """The half messages of a run, and the records that end some."""
+    sizes = run.columns.topic_size
+    rows = np.flatnonzero((sizes == len(ROCKSDB_HALF_TOPIC)) | (sizes == len(ROCKSDB_OP_TOPIC)))
+    return (one for one in records_of(run, rows) if one.topic in (ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC))
+
+
+def records_of(run: Run, rows: Int64Array | slice = slice(None)) -> Iterator[Record]:
+    """The records of a run, or those of some rows."""
     content = memoryview(run.buffer)
     columns = run.columns
     names: Iterable[str] = ("topic_position", "topic_size", "properties_position", "properties_size")
-    places = [getattr(columns, name).tolist() for name in names]
-    values = [getattr(columns, name).tolist() for name in ("size", "sys_flag", "queue_offset", "store_timestamp_ms")]
-    offsets = run.log_offsets.tolist()
+    places = [getattr(columns, name)[rows].tolist() for name in names]
+    numbers = ("size", "sys_flag", "queue_offset", "store_timestamp_ms")
+    values = [getattr(columns, name)[rows].tolist() for name in numbers]
+    offsets = run.log_offsets[rows].tolist()
     for topic_at, topic_size, at, size, offset, *fields in zip(*places, offsets, *values, strict=True):
         topic = str(content[topic_at : topic_at + topic_size], "utf-8", "replace")
         record_size, sys_flag, queue_offset, store_timestamp_ms = fields

@@ -19,12 +19,14 @@ from store.formats.message import Message, StoredMessage
 from store.formats.message_id import create_unique_key
 from store.formats.properties import REAL_TOPIC, TAGS, UNIQ_KEY, WAIT, encode_java_map
 from store.formats.topics import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
+from store.structures.commitlog.resync import runs_between
 from store.structures.commitlog.rewritten import queue_records
 from store.structures.messagedb.database import FOLDER, may_hold_entries, open_database
-from store.structures.messagedb.expect import TRANS_OFFSET, TRANSACTION_ID
+from store.structures.messagedb.expect import TRANS_OFFSET, TRANSACTION_ID, of_transactions
 from store.structures.messagedb.keys import LAST_OFFSET, TRANS, HalfEntry
 
 if TYPE_CHECKING:
+    from store.formats.run import Run
     from store.opened.opened_store import OpenedStore
 
 _OP_TAG = "d"
@@ -61,6 +63,21 @@ class DatabaseHalf(NamedTuple):
     checks: int | None
     is_ended: bool
     is_given_up: bool
+
+
+def runs_of_log(opened: OpenedStore, stop: int | None = None) -> Iterator[Run]:
+    """Yield the readable runs of the log, or those before `stop`."""
+    first, end = max(opened.log.min_offset, 0), opened.log.max_offset
+    rules = opened.scan_rules(check_crc=False)
+    return runs_between(opened.log.segments.files, first, end if stop is None else stop, rules=rules)
+
+
+def has_half_messages(opened: OpenedStore) -> bool:
+    """Return whether half messages are in their queue, or in the log of a database's queues."""
+    if opened.config.queues_in_database:
+        return any(True for run in runs_of_log(opened) for _ in of_transactions(run))
+    queue = opened.queues.find(ROCKSDB_HALF_TOPIC, 0)
+    return queue is not None and queue.max_offset > 0
 
 
 def half_messages(opened: OpenedStore) -> Iterator[DatabaseHalf]:

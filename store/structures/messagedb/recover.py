@@ -23,9 +23,10 @@ from store.files.rocksdb_files import is_rocksdb_file
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.formats.properties import TIMER_DEL_UNIQKEY, TIMER_OUT_MS
-from store.formats.topics import ROCKSDB_HALF_TOPIC, TIMER_TOPIC
+from store.formats.topics import TIMER_TOPIC
 from store.structures.messagedb.database import CONTENT, FOLDER, MessageDatabase, may_hold_entries, open_database
 from store.structures.messagedb.expect import OpenHalves, Record, walk_records
+from store.structures.messagedb.halves import has_half_messages
 from store.structures.messagedb.keys import (
     INDEX,
     LAST_OFFSET,
@@ -56,7 +57,7 @@ def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> l
     BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the database.
     """
     is_indexed = bool(opened.config.index_rocks_db_enable)
-    if not (is_indexed or may_hold_entries(opened.layout, opened.fs) or _has_half_messages(opened)):
+    if not (is_indexed or may_hold_entries(opened.layout, opened.fs) or has_half_messages(opened)):
         return []
     assert opened.overlay is not None
     folder, copy = opened.layout.root / FOLDER, opened.overlay.folder / FOLDER
@@ -81,11 +82,6 @@ def replace_database(opened: OpenedStore, copy: Path) -> list[Action]:
     old = opened.fs.list_names(folder) if opened.fs.is_folder(folder) else []
     left = {"LOCK", *(entry.path.name for entry in entries)}
     return replace_files([folder / name for name in old if is_rocksdb_file(name) and name not in left], staged)
-
-
-def _has_half_messages(opened: OpenedStore) -> bool:
-    queue = opened.queues.find(ROCKSDB_HALF_TOPIC, 0)
-    return queue is not None and queue.max_offset > 0
 
 
 @dataclass(slots=True)

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 from store.errors import BadRequest, DamagedFile
 from store.files.scratch import Scratch
-from store.formats.topics import ROCKSDB_HALF_TOPIC, TIMER_TOPIC
+from store.formats.topics import TIMER_TOPIC
 from store.formats.wording import amount
 from store.structures.commitlog.resync import runs_between
 from store.structures.messagedb.database import FOLDER, may_hold_entries, open_database
-from store.structures.messagedb.expect import records_of
-from store.structures.messagedb.halves import half_messages
+from store.structures.messagedb.expect import OpenHalves, of_transactions, records_of
+from store.structures.messagedb.halves import has_half_messages, runs_of_log
 from store.structures.messagedb.keys import INDEX, LAST_OFFSET, SCAN_OFFSET, TIMELINE, TIMER, TRANS, TimerEntry
 from store.structures.trap import Trap
 
@@ -44,8 +44,7 @@ def entered(opened: OpenedStore) -> list[int]:
 
 def blockers(opened: OpenedStore) -> Iterator[Trap]:
     """Find a database that does not open while half messages are to be entered."""
-    queue = opened.queues.find(ROCKSDB_HALF_TOPIC, 0)
-    if opened.abort.exists() and queue is not None and queue.max_offset and _longs(opened) is None:
+    if opened.abort.exists() and _longs(opened) is None and has_half_messages(opened):
         yield Trap(BROKEN, f"NullPointerException: {FOLDER} does not open, and half messages are to be put into it")
 
 
@@ -64,7 +63,8 @@ def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
     entered_from = min(start.entered_from, start.log_end)
     if INDEX in ends:
         yield from _missing_keys(opened, ends[INDEX], entered_from)
-    yield from _forgotten_halves(opened, ends.get(TRANS, 0), entered_from)
+    if TRANS in ends or has_half_messages(opened):
+        yield from _forgotten_halves(opened, ends.get(TRANS, 0), start.log_end, entered_from)
     for family, what in ((INDEX, "keys"), (TRANS, "half messages")):
         if ends.get(family, 0) >= max(start.log_end, 1):
             told = f"the {what} of {FOLDER} reach {ends[family]}, the log ends at {start.log_end}"
@@ -97,11 +97,15 @@ def _missing_keys(opened: OpenedStore, end: int, entered_from: int) -> Iterator[
         yield Trap("message-database-behind", f"the index in {FOLDER} reaches {end}: {told}", (INDEX,))
 
 
-def _forgotten_halves(opened: OpenedStore, end: int, entered_from: int) -> Iterator[Trap]:
+def _forgotten_halves(opened: OpenedStore, end: int, log_end: int, entered_from: int) -> Iterator[Trap]:
     """Count the open half messages that are not entered."""
-    open_ones = (half.record.log_offset for half in half_messages(opened) if not half.is_ended)
-    count = sum((at > end or not end) and at < entered_from for at in open_ones)
-    if count:
+    if end and entered_from <= end + 1:
+        return
+    halves = OpenHalves()
+    for run in runs_of_log(opened, log_end):
+        for record in of_transactions(run):
+            halves.take(record)
+    if count := sum((at > end or not end) and at < entered_from for at in halves.halves):
         told = f"a start forgets {amount(count, 'open half message')}, and asks none of their producers"
         state = f"knows none behind {end}" if end else "has no entries"
         yield Trap("half-messages-forgotten", f"{FOLDER} {state}: {told}")

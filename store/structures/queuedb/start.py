@@ -25,11 +25,22 @@ from store.broker_line import LINE_5_5
 from store.errors import BadRequest, DamagedFile
 from store.files.rocksdb_files import CURRENT, has_rocksdb, queue_database
 from store.formats.message import LOG_OFFSET_AT, TRANSACTION_PREPARED
-from store.formats.run import Run
+from store.formats.queue_unit import BatchUnit
+from store.formats.run import Int64Array, Run
+from store.formats.sets import distinct
 from store.structures.commitlog.scan import Segment
-from store.structures.commitlog.start import Rule, Start, first_store_timestamp, newest_matching_segment
+from store.structures.commitlog.start import (
+    Rule,
+    Start,
+    entered_from,
+    first_store_timestamp,
+    newest_matching_segment,
+)
 from store.structures.consumequeue.multi_dispatch import find_light_parts
-from store.structures.queuedb.database import QueueDatabase, open_database
+from store.structures.consumequeue.numbering import QueueTable
+from store.structures.consumequeue.queue_set import QueueKey
+from store.structures.queuedb.database import QueueDatabase, first_offset, open_database
+from store.structures.queuedb.keys import Place
 from store.structures.trap import Trap
 
 if TYPE_CHECKING:
@@ -62,6 +73,9 @@ class Reach(NamedTuple):
     database         None where it is lost or can't be read
     queue_end        the log offset that it was built to, -1 where it can't be read
     has_unit_at_end  whether a unit points there or behind
+    entered_from     the log offset from which records are handed over
+    entered          the ends of the queues in what is handed over
+    min_log_offset   where the log begins
     handlers         take the runs of the walk
     light_faults     log offsets of dispatched records whose queue offsets in light queues are no numbers
     faults           why the queues are not known, as sentences for people
@@ -71,6 +85,9 @@ class Reach(NamedTuple):
     database: QueueDatabase | None
     queue_end: int
     has_unit_at_end: bool
+    entered_from: int
+    entered: _Entered
+    min_log_offset: int
     handlers: list[Handler]
     light_faults: list[int]
     faults: list[str]
@@ -78,6 +95,30 @@ class Reach(NamedTuple):
     def units_behind(self, log_end: int) -> Iterator[QueueUnits] | None:
         """The units that point at or behind the log's end, queue by queue; None where they are not known."""
         return _units_behind(self.database, log_end) if self.database is not None else None
+
+    def queues(self) -> list[QueueKey]:
+        """The queues that have units."""
+        return list(self.database.newest) if self.database is not None else []
+
+    def entries(self, queue: QueueKey) -> tuple[Int64Array, Int64Array]:
+        """Log offset and size of each unit that a queue shows once the walk is over.
+
+        Where the offset table has no beginning, a broker searches one, and goes behind a hole that it meets.
+        """
+        if self.database is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        units, ends = self.database.units(queue), self.entered.ends.get(queue)
+        if ends is not None:
+            known = dict(zip(units["queue_offset"].tolist(), units["log_offset"].tolist(), strict=True))
+            newest = Place(self.entered_from, ends[1])
+
+            def find(queue_offset: int) -> BatchUnit | None:
+                at = self.entered_from if ends[0] <= queue_offset else known.get(queue_offset)
+                return BatchUnit(at, 1, 0, 0, queue_offset, 1) if at is not None else None
+
+            low = first_offset(self.database.oldest.get(queue), newest, self.min_log_offset, find)
+            units = units[units["queue_offset"] >= low]
+        return units["log_offset"].astype(np.int64), units["size"].astype(np.int64)
 
     def traps(self) -> Iterator[Trap]:
         """Find the faults of a start in the records that were walked."""
@@ -107,8 +148,11 @@ def reach(opened: OpenedStore, scratch: Path, *, abnormal: bool, passes_damage: 
         start = _starting_segment(opened, queue_end, abnormal=abnormal)
     poisoned: list[int] = []
     light_faults = _LightFaults(poisoned, -1 if abnormal else queue_end)
-    handlers: list[Handler] = [light_faults] if opened.config.has_named_queues else []
-    return Reach(start, database, queue_end, has_unit_at_end, handlers, poisoned, faults)
+    first = entered_from(opened, start.log_offset, queue_end, abnormal=abnormal)
+    entered = _Entered(first)
+    handlers: list[Handler] = [entered, light_faults] if opened.config.has_named_queues else [entered]
+    least = opened.log.min_offset
+    return Reach(start, database, queue_end, has_unit_at_end, first, entered, least, handlers, poisoned, faults)
 
 
 def _starting_segment(opened: OpenedStore, queue_end: int, *, abnormal: bool) -> Start:
@@ -128,6 +172,22 @@ def _first_log_offset(opened: OpenedStore, segment: Segment) -> int:
     if not first_store_timestamp(segment, opened.line):
         return -1
     return int.from_bytes(segment.buffer[LOG_OFFSET_AT : LOG_OFFSET_AT + 8], "big", signed=True)
+
+
+class _Entered:
+    """Note the first and last queue offset of the records from a log offset on, by queue."""
+
+    def __init__(self, first: int) -> None:
+        self._first, self._table = first, QueueTable()
+        self.ends: dict[QueueKey, tuple[int, int]] = {}
+
+    def dispatch(self, run: Run) -> None:
+        numbers = self._table.assign(run.buffer, run.array, run.count)
+        rows = np.flatnonzero((numbers >= 0) & (run.columns.log_offset >= self._first))
+        for number in distinct(numbers[rows]).tolist():
+            offsets = run.columns.queue_offset[rows[numbers[rows] == number]]
+            key = self._table.names[number]
+            self.ends[key] = self.ends.get(key, (int(offsets[0]), 0))[0], int(offsets[-1])
 
 
 class _LightFaults:

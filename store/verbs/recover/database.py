@@ -17,7 +17,7 @@ from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import END_OF_LOG, LogEnd
-from store.structures.commitlog.start import entered_from, is_abnormal
+from store.structures.commitlog.start import is_abnormal
 from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.scope import RebuildReport, RebuildScope
 from store.verbs.recover.differences import applying
@@ -25,6 +25,7 @@ from store.verbs.recover.from_rebuild import open_rebuilt
 from store.verbs.recover.lost import LossCounter
 from store.verbs.recover.recover import RecoveryReport, cut_log
 from store.verbs.recover.rules import RecoveryRules
+from store.verbs.recover.unseen import InDatabase
 from store.verbs.recover.walk import Progress, walk
 
 
@@ -41,7 +42,7 @@ def foretell_on_database(
     start, queue_end = reach.start.log_offset, reach.queue_end
     found = RecoveryReport("abnormal" if abnormal else "normal", reach.start.reason, LogEnd(0, 0))
     found.queue_end_before, found.has_unit_at_end, found.findings = queue_end, reach.has_unit_at_end, reach.faults
-    found.entered_from = entered_from(opened, start, queue_end, abnormal=abnormal)
+    found.entered_from = reach.entered_from
     if segments := opened.log.segments.files:
         found.end = walk(opened, max(start, segments[0].file_start), reach.handlers, progress)
         cut_log(opened, found)
@@ -51,6 +52,7 @@ def foretell_on_database(
             losses.count_units(units, found.log_end, END_OF_LOG)
         found.lost = losses.report()
     found.traps = list(reach.traps())
+    found.shown = InDatabase(reach.queues(), reach.entries) if not reach.faults else None
     return found
 
 

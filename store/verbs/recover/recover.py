@@ -41,6 +41,7 @@ from store.verbs.recover.lost import LossCounter, LossReport, indexed_before
 from store.verbs.recover.lost_index import build_lost_index, find_lost_index
 from store.verbs.recover.lost_queues import build_cut_short, build_lost_queues
 from store.verbs.recover.rules import RecoveryRules
+from store.verbs.recover.unseen import InDatabase
 from store.verbs.recover.walk import Progress, dispatch_stretch, walk
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class RecoveryReport:
     differences       where the result is not what a broker would leave
     lost_index        the part of the index that was lost before, "" for none
     traps             what the room of a database of queues foretells
+    shown             the entries of a database of queues, where they can be read
     """
 
     mode: str
@@ -87,6 +89,7 @@ class RecoveryReport:
     differences: list[Difference] = field(default_factory=list)
     traps: list[Trap] = field(default_factory=list)
     lost_index: str = ""
+    shown: InDatabase | None = None
 
     @property
     def log_end(self) -> int:

@@ -131,6 +131,7 @@ def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress 
     if opened.config.queues_in_database and opened.line.starts_at_queue_end:
         from store.verbs.recover.database import foretell_on_database
 
+        opened.as_broker = True
         report = foretell_on_database(opened, mode, scratch, progress)
         outcome = _outcome(opened, report)
         outcome.traps += report.traps
@@ -150,7 +151,7 @@ def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
     files = list(files_on_disk(opened.layout, opened.fs)) if blocker else _files_after(opened, found)
     traps = [blocker] if blocker else list(_traps(opened, found))
     # Last, for the start hands over what the queues lack.
-    unseen = {} if blocker or opened.config.queues_in_database else _unseen_after(opened, found)
+    unseen = {} if blocker else _unseen_after(opened, found)
     return SimulatedStart(
         compat=opened.line.name,
         starts=blocker is None,
@@ -171,10 +172,15 @@ def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
 
 def _unseen_after(opened: OpenedStore, found: RecoveryReport) -> dict[QueueKey, int]:
     """Completes the start; counts the confirmed messages that no queue shows then."""
+    first = max(opened.log.min_offset, 0)
+    if opened.config.queues_in_database:
+        # Of what the start enters, nothing is missing.
+        last = max(first, min(found.entered_from, found.log_end))
+        return unseen_messages(opened, Stretch(first, last), found.shown) if found.shown is not None else {}
     finish_start(opened, found)
     confirm = confirm_offset(opened)
     end = found.log_end if confirm is None else min(confirm, found.log_end)
-    return unseen_messages(opened, Stretch(max(opened.log.min_offset, 0), end))
+    return unseen_messages(opened, Stretch(first, end))
 
 
 # What keeps a broker from starting.

@@ -9,7 +9,9 @@ Step 1 keeps a number per queue, so a store of any size is looked at in little m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from functools import cache
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -31,19 +33,33 @@ _ODD, _OTHER_ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE
 _MASK = (1 << 64) - 1
 
 
-def unseen_messages(opened: OpenedStore, log: Stretch) -> dict[QueueKey, int]:
-    """Counts, by topic and queue id, the messages of a stretch that no entry of their queue names."""
+class Shown(Protocol):
+    """The entries of all queues, wherever they are."""
+
+    def sums(self, log: Stretch) -> Mapping[QueueKey, int]:
+        """The marks of each queue's entries that point into a stretch of the log, added up."""
+
+    def marks(self, key: QueueKey, log: Stretch) -> _Marks:
+        """The marks of one queue's entries that point into a stretch of the log."""
+
+
+def unseen_messages(opened: OpenedStore, log: Stretch, shown: Shown | None = None) -> dict[QueueKey, int]:
+    """Counts, by topic and queue id, the messages of a stretch that no entry of their queue names.
+
+    shown  the entries, by default those of queue files
+    """
+    shown = shown or _InFiles(opened.queues)
     sums: Counter[QueueKey] = Counter()
     for units in _messages(opened, log):
         _add_by_queue(sums, units)
-    shown = _sums_of_queues(opened.queues, log)
-    unlike = {key for key, total in sums.items() if total & _MASK != shown.get(key, 0)}
+    known = shown.sums(log)
+    unlike = {key for key, total in sums.items() if total & _MASK != known.get(key, 0)}
     found: Counter[QueueKey] = Counter()
     for segment in opened.log.segments.files if unlike else ():
         part = Stretch(max(log.start, segment.file_start), min(log.stop, segment.file_start + segment.size))
         entries: dict[QueueKey, _Marks] = {}
         for units in _messages(opened, part):
-            _count_unseen(found, units, unlike, entries, opened.queues, part)
+            _count_unseen(found, units, unlike, entries, shown, part)
     return dict(sorted(found.items()))
 
 
@@ -72,6 +88,35 @@ def _add_by_queue(sums: Counter[QueueKey], units: Units) -> None:
         for number, total in zip(queues[starts].tolist(), totals.tolist(), strict=True):
             # Several damaged topics may have one name.
             sums[units.queues[number]] += total
+
+
+class _InFiles:
+    def __init__(self, queues: ConsumeQueueStore) -> None:
+        self._queues = queues
+
+    def sums(self, log: Stretch) -> Mapping[QueueKey, int]:
+        return _sums_of_queues(self._queues, log)
+
+    def marks(self, key: QueueKey, log: Stretch) -> _Marks:
+        queue = self._queues.find(*key)
+        return _entries(queue, log) if queue is not None else np.empty(0, np.uint64)
+
+
+class InDatabase:
+    """The entries of a database by queue: log offsets and sizes."""
+
+    def __init__(self, queues: Collection[QueueKey], read: Callable[[QueueKey], tuple[Int64Array, Int64Array]]) -> None:
+        self._queues, self._read = queues, cache(read)
+
+    def sums(self, log: Stretch) -> Mapping[QueueKey, int]:
+        """The marks of each queue's entries that point into a stretch of the log, added up."""
+        return {key: int(self.marks(key, log).sum()) for key in self._queues}
+
+    def marks(self, key: QueueKey, log: Stretch) -> _Marks:
+        """The marks of one queue's entries that point into a stretch of the log."""
+        offsets, sizes = self._read(key)
+        inside = (offsets >= log.start) & (offsets < log.stop)
+        return _marks(offsets[inside], sizes[inside])
 
 
 def _sums_of_queues(queues: ConsumeQueueStore, log: Stretch) -> dict[QueueKey, int]:
@@ -104,7 +149,7 @@ def _count_unseen(
     units: Units,
     wanted: Container[QueueKey],
     entries: dict[QueueKey, _Marks],
-    queues: ConsumeQueueStore,
+    shown: Shown,
     log: Stretch,
 ) -> None:
     """Adds the messages of `wanted` queues that have no entry.
@@ -117,8 +162,7 @@ def _count_unseen(
         if key not in wanted:
             continue
         if key not in entries:
-            queue = queues.find(*key)
-            entries[key] = _entries(queue, log) if queue is not None else np.empty(0, np.uint64)
+            entries[key] = shown.marks(key, log)
         unseen = int((~is_in(marks[units.queue == number], entries[key])).sum())
         if unseen:
             found[key] += unseen
