@@ -9,7 +9,6 @@ A command's module is imported when that command is asked for, and the engine wh
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import shlex
 import sys
@@ -122,15 +121,10 @@ def _report(session: Session, error: BaseException) -> int:
     if isinstance(error, USAGE_ERROR):
         return _report_usage(session, error)
     session.log(f"ended by {type(error).__name__}", level="ERROR", error=error)
-    if not _is_full_disk_again(session, error):
-        session.fail(_sentence(error))
+    sentence = _sentence(error)
+    if not session.repeats_full_disk(sentence):
+        session.fail(sentence)
     return exit_code_of(error)
-
-
-def _is_full_disk_again(session: Session, error: BaseException) -> bool:
-    """Whether a full disk was named before; the threads of a log and of its queues both meet it."""
-    code = getattr(error, "errno", None)
-    return code in (errno.ENOSPC, errno.EDQUOT) and session.has_said(os.strerror(code).lower())
 
 
 def _report_usage(session: Session, error: Any) -> int:

@@ -10,6 +10,7 @@ What a command opens is closed when the command ends, however it ends.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -36,6 +37,7 @@ KEPT_BYTES = 128 << 20
 """Bytes of a walked log that a command keeps mapped."""
 LONGEST_LINE = 2000
 """Characters of one line on stderr: what a user gave is not echoed whole."""
+_FULL = tuple(os.strerror(code).lower() for code in (errno.ENOSPC, errno.EDQUOT))
 
 
 class Session:
@@ -154,9 +156,9 @@ class Session:
         self._failures.append(text)
         self._say(f"rmqctl: {text}", "ERROR")
 
-    def has_said(self, cause: str) -> bool:
-        """Whether a sentence on why the command ended names this cause."""
-        return any(cause in text for text in self._failures)
+    def repeats_full_disk(self, text: str) -> bool:
+        """Whether a full disk was named before; the threads of a log and of its queues both meet it."""
+        return any(full in text and full in said for full in _FULL for said in self._failures)
 
     def log(self, text: str, *, level: str = "INFO", error: BaseException | None = None) -> None:
         """A line for --log and --verbose."""

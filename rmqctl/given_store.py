@@ -350,7 +350,7 @@ class GivenStore:
         """Warn of findings that came up since the last call. One that passes leaves the exit code as it is."""
         findings = opened.describe_findings()[len(opened.opening_findings) :]
         for finding in findings:
-            if finding not in self._told:
+            if finding not in self._told and not self._session.repeats_full_disk(finding):
                 self._session.warn(finding)
         self._told = findings
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from rmqctl.context import Session
+from rmqctl.environment import Environment
 from store import open_store
-from tests.cli.running import Run, rmqctl
+from tests.cli.running import NOW_MS, Keyboard, Run, Text, rmqctl
 from tests.support.stores import SMALL, make_store, text_message
 
 
@@ -95,3 +99,23 @@ def test_a_name_that_keeps_only_another_line_from_starting_is_a_note(tmp_path: P
     assert run.code == 0, run.err
     assert "note:" in run.err
     assert "from starting" in run.err
+
+
+@pytest.mark.parametrize(
+    ("said", "finding", "is_told"),
+    [
+        ("the log: no space left on device", "a queue: no space left on device", False),
+        ("the log: no space left on device", "a queue: input/output error", True),
+        ("the log: input/output error", "a queue: no space left on device", True),
+        ("", "a queue: no space left on device", True),
+    ],
+)
+def test_a_full_disk_that_log_and_queues_meet_is_named_once(said: str, finding: str, is_told: bool) -> None:
+    err = Text(terminal=False)
+    environment = Environment(Keyboard(b"", terminal=False), Text(terminal=False), err, {}, lambda: NOW_MS)
+    session = Session(environment, lambda words, environment: 0)
+    if said:
+        session.fail(said)
+    closed: Any = SimpleNamespace(opening_findings=[], describe_findings=lambda: [finding])
+    session.store.warn_of_news(closed)
+    assert err.written.decode().count("warning: ") == is_told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,17 +18,27 @@ from tests.support.s3 import s3_bucket
 from tests.support.stores import SMALL
 from tests.support.throttling import Proxy, proxy_before_the_bucket
 
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
 
-@pytest.fixture
-def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """A proxy before a bucket with the store `normal`; pauses take no time."""
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[FileSystem]:
+    """The buckets `brokers`, with the store `normal`, and `large`, empty."""
     from pyarrow.fs import copy_files
 
-    monkeypatch.setattr(RemoteRequests, "wait", lambda self, seconds: None)
     with s3_bucket("brokers") as files:
         copy_files(str(golden("normal").store), "brokers/normal", destination_filesystem=files)
-        with proxy_before_the_bucket() as found:
-            yield found
+        files.create_dir("large")
+        yield files
+
+
+@pytest.fixture
+def proxy(bucket: FileSystem, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """A proxy before the bucket `brokers`; pauses take no time."""
+    monkeypatch.setattr(RemoteRequests, "wait", lambda self, seconds: None)
+    with proxy_before_the_bucket() as found:
+        yield found
 
 
 SEGMENT = 4 << 20
@@ -48,7 +59,7 @@ FETCHED = {
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+def large(bucket: FileSystem, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     """A proxy before a bucket with a store of six segments, `whole`, and its log alone, `bare`."""
     from pyarrow.fs import copy_files
 
@@ -59,11 +70,10 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
         while store.max_log_offset < LOG_BYTES:
             assert store.put(Message.of("T", bytes(30_000), queue_id=number % 4, keys=[f"k{number}"])).is_ok
             number += 1
-    with s3_bucket("large") as files:
-        copy_files(str(root), "large/whole", destination_filesystem=files)
-        copy_files(str(root / "commitlog"), "large/bare/commitlog", destination_filesystem=files)
-        with proxy_before_the_bucket() as found:
-            yield found
+    copy_files(str(root), "large/whole", destination_filesystem=bucket)
+    copy_files(str(root / "commitlog"), "large/bare/commitlog", destination_filesystem=bucket)
+    with proxy_before_the_bucket() as found:
+        yield found
 
 
 @pytest.mark.parametrize("words", FETCHED)

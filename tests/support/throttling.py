@@ -103,7 +103,7 @@ def proxy_before_the_bucket() -> Iterator[Proxy]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     proxy.url = f"http://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         # A context ends before that of the bucket, as fixtures' own changes of the environment do not.

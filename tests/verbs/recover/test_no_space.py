@@ -50,7 +50,7 @@ def test_puts_end_in_an_io_error_when_the_disk_is_full_and_what_was_stored_can_b
     lines = (json.dumps({"topic": "T", "queue_id": 0, "body_text": f"{number} " + "x" * 200}) for number in range(4000))
     source.write_text("\n".join(lines))
     script = f"""
-        rmqctl {SIZES} --store "$1/store" put --from "{source}" > /dev/null 2> "{tmp_path}/err"
+        rmqctl {SIZES} --store "$1/store" put --input "{source}" > /dev/null 2> "{tmp_path}/err"
         echo $?
         rmqctl {SIZES} --store "$1/store" --format json get T --queue 0 --max 100
     """
