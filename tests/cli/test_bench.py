@@ -76,6 +76,10 @@ def test_each_message_is_put_once_by_one_of_the_threads(mode: str, count: int, t
     assert found.flush_count >= (mode == "sync")
 
 
+def test_a_bench_without_a_store_has_segments_of_64_mib() -> None:
+    assert (bench.SEGMENT_SIZE, GEOMETRY["mappedFileSizeCommitLog"]) == (64 << 20, str(64 << 20))
+
+
 def test_limits_are_measured_in_a_file_that_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "SYNC_LOOP_S", 0.01)
     monkeypatch.setattr(bench, "COPY_SIZE", 1 << 20)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import typer
 
-from rmqctl.dumping import EntryFilter, split_target
+from rmqctl.dumping import EntryFilter, EntryRows, split_target
 
 MESSAGE = SimpleNamespace(topic="T", queue_id=3, uniq_key="U", keys=["a", "b"], store_timestamp_ms=100)
 MESSAGES_OF_3 = {"topic": "T", "queue_id": 3}
@@ -101,3 +101,22 @@ def test_a_target_is_a_topic_with_or_without_a_queue(target: str | None, place: 
 def test_a_target_of_another_form_is_refused(target: str) -> None:
     with pytest.raises(typer.BadParameter, match=f"^{target} is neither a file nor TOPIC/QUEUE$"):
         split_target(target)
+
+
+@pytest.mark.parametrize(
+    ("size", "wide", "for_programs", "shown"),
+    [
+        (4, False, False, "00010203"),
+        (8, False, False, "00010203 04050607"),
+        (9, False, False, "00010203 04050607…"),
+        (9, True, False, "00 01020304 05060708"),
+        (9, False, True, "000102030405060708"),
+    ],
+)
+def test_people_see_eight_bytes_of_a_field(size: int, wide: bool, for_programs: bool, shown: str) -> None:
+    session: Any = SimpleNamespace(
+        format=SimpleNamespace(is_for_programs=for_programs), options=SimpleNamespace(wide=wide)
+    )
+    rows: Any = SimpleNamespace()
+    assert EntryRows(session, rows, rows, None, None)._hex(bytes(range(size))) == shown
+    assert [EntryRows(session, rows, rows, where, None).is_filtered for where in (None, "x")] == [False, True]

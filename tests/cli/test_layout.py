@@ -64,6 +64,7 @@ def test_text_is_cut_at_blanks_slashes_and_commas_and_torn_only_where_it_must(
         ("body", f"{'k' * 40} {ID}", False, 32, 32),
         ("body", f"{'k' * 40} {ID},", False, 33, 33),
         ("body", f"{'k' * 40} {ID[1:]}", False, 8, 8),
+        ("body", f"{'k' * 40} {DAY} {ID}", False, 32, 32),
         ("day", f"x {DAY} x", False, 10, 10),
         ("day", f"x {DAY}T04 x", False, 13, 13),
         ("last_ms", f"{DAY}T{TIME}", False, 24, 13),

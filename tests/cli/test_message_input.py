@@ -45,6 +45,15 @@ def test_a_number_may_be_as_small_as_an_int(name: str, value: int, fits: bool) -
     assert_fits(name, value, 32, fits)
 
 
+@pytest.mark.parametrize(("value", "fits"), [(1, True), (2**31 - 1, True), (2**31, False)])
+def test_a_delay_level_is_an_int(value: int, fits: bool) -> None:
+    if fits:
+        assert decode_properties(parsed(delay_level=value).message.properties)["DELAY"] == str(value)
+    else:
+        with pytest.raises(ValueError, match=r"^delay_level does not fit in 32 bits$"):
+            parsed(delay_level=value)
+
+
 def test_what_is_not_named_is_as_a_producer_has_it() -> None:
     assert parsed() == StoredLine(Message.of("T", b"", born_timestamp_ms=NOW_MS), None, True)
     assert parsed(crc_ok=True).crc_ok
