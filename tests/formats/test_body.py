@@ -49,6 +49,14 @@ def test_a_bomb_is_not_unpacked_beyond_the_bound(compression: str) -> None:
     assert (found.data, found.problem) == (bomb, f"the {compression} body is larger than 100000 bytes")
 
 
+@pytest.mark.parametrize("compression", sorted(FLAGS))
+@pytest.mark.parametrize(("max_size", "is_whole"), [(999, False), (1000, True), (1001, True)])
+def test_a_body_may_be_as_large_as_the_bound(compression: str, max_size: int, is_whole: bool) -> None:
+    stored = encode_body(bytes(1000), compression)
+    found = decode_body(stored, FLAGS[compression], max_size=max_size)
+    assert found.data == (bytes(1000) if is_whole else stored)
+
+
 def test_an_undefined_compression_is_said_or_refused() -> None:
     assert decode_body(b"x", 0x501) == (b"x", "type 5", BodyState.STORED, "compression type 5 is not defined")
     with pytest.raises(BadRequest):

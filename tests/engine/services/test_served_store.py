@@ -12,7 +12,7 @@ import pytest
 from store import Message, MessageColumns, ServedStore, WritableStore, open_store
 from store.engine.live import service as service_module
 from store.engine.live.running_flags import RunningFlag
-from store.engine.services.runtime_info import describe_bytes
+from store.engine.services.runtime_info import describe_bytes, read_runtime_info
 from store.engine.services.schedule import ScheduleMessageService
 from store.errors import BadRequest, DamagedFile, StoreIOError
 from store.formats.topics import HALF_TOPIC
@@ -315,6 +315,38 @@ def test_the_runtime_report_has_the_brokers_names(tmp_path: Path) -> None:
         assert (info["dispatchBehindBytes"], info["earliestMessageTimeStamp"]) == ("0", str(clock.now_ms))
         assert info["commitLogDirCapacity"].startswith("Total : ")
         assert all(isinstance(value, str) for value in info.values())
+
+
+def test_the_runtime_report_has_the_offset_and_the_end_of_each_level_that_delivered(tmp_path: Path) -> None:
+    clock = Clock()
+    with served(tmp_path / "store", clock=clock) as store:
+        for level in (3, 3, 1):
+            store.put(Message.of("T", b"x", delay_level=level))
+        store.catch_up()
+        info = read_runtime_info(store.opened, store._services, {3: 1, 1: 0, 2: 7})
+        offsets = [(name, text) for name, text in info.items() if name.startswith("scheduleMessageOffset_")]
+        assert offsets == [
+            (f"scheduleMessageOffset_{level}", text) for level, text in ((1, "0,1"), (2, "7,0"), (3, "1,2"))
+        ]
+        assert info["pageCacheLockTimeMills"] == "0"
+
+
+def test_puts_and_gets_take_the_time_of_the_clock_and_deliveries_are_no_gets_of_the_broker(tmp_path: Path) -> None:
+    clock = Clock()
+    with served(tmp_path / "store", "schedule", clock=clock, compat="5.3") as store:
+        ticks = iter(range(1000))
+        store.put(Message.of("T", b"x", delay_level=1))
+        store.catch_up()
+        clock.now_ms += 1000
+        assert eventually(lambda: store.max_offset("T", 0) == 1)
+        counts = {(name, key): item.value for name, key, item in store.broker_statistics.items()}
+        assert counts["GROUP_GET_NUMS", "SCHEDULE_TOPIC_XXXX@SCHEDULE_CONSUMER"] == 1
+        assert not [name for name, _ in counts if name == "BROKER_GET_NUMS"]
+        store._clock = lambda: clock.now_ms + 7 * next(ticks)
+        store.put_many(MessageColumns.of([text_message(1, topic="M"), text_message(2, topic="M")]))
+        store.get("T", 0, 0, group="G")
+        counts = {(name, key): item.value for name, key, item in store.broker_statistics.items()}
+        assert (counts["TOPIC_PUT_LATENCY", "0@M"], counts["GROUP_GET_LATENCY", "0@T@G"]) == (7, 7)
 
 
 @pytest.mark.parametrize(

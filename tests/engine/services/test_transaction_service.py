@@ -13,6 +13,7 @@ import pytest
 
 from store import Message, StoredMessage, open_store
 from store.broker_line import broker_line
+from store.engine.live.running_flags import RunningFlag
 from store.engine.services.transaction_check import CheckReport, CheckRules
 from store.engine.services.transaction_messages import CHECK_IMMUNITY
 from store.engine.services.transaction_service import TransactionalMessageService
@@ -355,6 +356,28 @@ def test_an_op_record_of_5_3_is_put_by_the_settings_of_its_interval_and_size(tmp
         made.service.rollback(halves[1], "PG")
         made.service.rollback(halves[2], "PG")
         assert made.ops() == [b"0,", b"1,2,"]
+
+
+@pytest.mark.parametrize(("size", "bodies"), [(3, [b"0,1,"]), (4, []), (5, [])])
+def test_gathered_ends_are_put_when_they_are_more_than_the_size(size: int, bodies: list[bytes], tmp_path: Path) -> None:
+    with transactions(tmp_path / "s", "5.3", transactionOpMsgMaxSize=size) as made:
+        for key in "AB":
+            made.service.rollback(made.prepare(key).log_offset, "PG")
+        assert made.ops() == bodies
+
+
+@LINES
+def test_an_op_record_that_the_store_refuses_is_told_and_its_half_stays_in_doubt(line: str, tmp_path: Path) -> None:
+    with transactions(tmp_path / "s", line) as made:
+        half = made.prepare("A").log_offset
+        made.store.flags.set(RunningFlag.NOT_WRITEABLE)
+        made.service.rollback(half, "PG")
+        made.service.write_ops()
+        body = "0," if line == "5.3" else "0"
+        refusal = "SERVICE_NOT_AVAILABLE the store's flag NOT_WRITEABLE is set"
+        assert made.service.findings == [f"the op record {body} was refused: {refusal}"]
+        assert (made.service.in_doubt_count, made.service.given_up_count) == (1, 0)
+        made.store.flags.clear(RunningFlag.NOT_WRITEABLE)
 
 
 def test_5_3_counts_open_halves_by_topic_and_goes_on_counting_when_it_is_opened_again(tmp_path: Path) -> None:

@@ -156,6 +156,7 @@ def test_the_verdict_on_one_transaction(
         (lambda builder: builder.end("5"), "names half 5, the half queue ends at 0"),
         (lambda builder: builder.end("x"), "names 'x', which is no queue offset"),
         (lambda builder: builder.end("-1"), "names '-1', which is no queue offset"),
+        (lambda builder: builder.end("x" * 41), f"names '{'x' * 40}', which is no queue offset"),
         (lambda builder: builder.end("", tag="e"), "has the tag e, not d"),
     ],
 )
@@ -190,6 +191,9 @@ def test_group_age_and_state_choose_transactions(tmp_path: Path) -> None:
     assert keys("--state", "in-doubt") == ["A"]
     assert keys("--older-than", "1d") == ["A", "B"]
     assert keys("--older-than", "10000d") == []
+    places = [(one["committed_log_offset"], one["discarded_log_offset"])
+              for one in show(root, "transaction", "show")["transactions"]]  # fmt: skip
+    assert places == [(None, None), (None, None)]
     assert rmqctl("transaction", "show", "--older-than", "soon", store=root).code == 2
 
 
