@@ -80,7 +80,7 @@ def test_the_size_of_segments_is_inferred_from_the_blanks_at_their_ends(name: st
 
 
 def test_segments_have_the_default_size_where_no_blank_tells() -> None:
-    assert infer_segment_size(golden("many").store / "checkpoint", {}, Filesystem()) == DEFAULT_SEGMENT_SIZE
+    assert infer_segment_size(golden("many").store / "checkpoint", {}, Filesystem()) == DEFAULT_SEGMENT_SIZE == 1 << 30
 
 
 @pytest.mark.parametrize("settings", [(), ("--set", "mappedFileSizeCommitLog=16384")])

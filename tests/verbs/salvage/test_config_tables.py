@@ -91,11 +91,21 @@ def test_a_torn_table_is_brought_from_its_bak_and_one_without_is_named(source: P
 
 def test_files_of_no_known_meaning_are_named_and_left(source: Path, tmp_path: Path) -> None:
     write_tables(source, other_json="{}")
+    inner = "config/plugin/inner/deep.txt"
+    (source / inner).parent.mkdir(parents=True)
+    (source / inner).write_text("deep")
     (source / "brokerIdentity").write_text("me")
     (source / "transRocksDB").mkdir()
     (source / "dledger-n0").mkdir()
     brought = salvaged(source, tmp_path / "new")
-    assert brought.keys() == {"config/other.json", "config/topics.json", "brokerIdentity", "transRocksDB"}
+    assert (tmp_path / "new" / inner).read_text() == "deep"
+    assert brought.keys() == {
+        "config/other.json",
+        "config/plugin",
+        "config/topics.json",
+        "brokerIdentity",
+        "transRocksDB",
+    }
     assert (tmp_path / "new/config/other.json").read_text() == "{}"
     assert (tmp_path / "new/brokerIdentity").read_text() == "me"
     assert brought["transRocksDB"] == ("", "what it holds is not known; it may name log offsets of the old log")

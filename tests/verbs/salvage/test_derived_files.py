@@ -67,6 +67,16 @@ def test_units_are_those_that_name_offsets_in_the_stretch(
     assert [*zip(starts.tolist(), stops.tolist(), strict=True)] == [(row[0], row[0] + row[3]) for row in ROWS[first:]]
 
 
+def test_units_on_both_sides_of_one_that_was_not_written_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "consumequeue/T/0" / f"{0:020d}"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"".join(UNIT.pack(*unit) for unit in ((100, 50, 1), (0, 0, 0), (300, 50, 3), (400, 50, 4))))
+    made = DerivedFiles(StoreReader(str(tmp_path)))
+    for start, stop, offsets in ((0, LOG_END, [0, 2, 3]), (101, 400, [2]), (300, 301, [2]), (400, LOG_END, [3])):
+        assert made.units_in(start, stop).queue_offset.tolist() == offsets
+    assert [made.units_before(at) for at in (100, 101, 300, 301, 401)] == [0, 1, 1, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("log_offset", "count"),
     [(0, 0), (100, 0), (101, 1), (200, 1), (201, 2), (300, 2), (301, 3), (400, 3), (401, 4), (500, 4), (501, 5)],

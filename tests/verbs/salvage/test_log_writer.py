@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from store import Message
 from store.errors import BadRequest
 from store.files.filesystem import Descriptor, Filesystem
-from store.formats.message import BLANK_MAGIC, BLANK_SIZE, decode_record
+from store.formats.message import BLANK_MAGIC, BLANK_SIZE, decode_record, encode_record
 from store.verbs.salvage.log_writer import SMALLEST_FILLER, LogWriter, Moves
 from tests.verbs.salvage.records import LENGTH, record
 
@@ -40,6 +41,18 @@ def fillers(data: bytes, at: int, stop: int) -> list[int]:
         at += size
     assert at == stop
     return sizes
+
+
+@pytest.mark.parametrize(("half", "moved", "lost"), [(0, 0, 0), (1, -1, 1), (500, 900, 0), (501, -1, 1)])
+def test_a_record_names_the_new_place_of_its_half_where_it_names_one(half: int, moved: int, lost: int) -> None:
+    moves = Moves()
+    moves.runs.append((np.array([500]), np.array([900])))
+    data = bytearray(encode_record(
+        Message("T", b"x", prepared_transaction_offset=half), topic=b"T", sys_flag=8, queue_offset=0, log_offset=0,
+        store_timestamp_ms=1,
+    ))  # fmt: skip
+    moves.correct(memoryview(data))
+    assert (decode_record(bytes(data)).prepared_transaction_offset, moves.lost_half_count) == (moved, lost)
 
 
 @pytest.mark.parametrize(

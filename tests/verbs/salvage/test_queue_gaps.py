@@ -9,7 +9,7 @@ import pytest
 
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
-from store.formats.message import RECORD_MIN_SIZE
+from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE
 from store.verbs.salvage.grade import Grade, SalvagedRun
 from store.verbs.salvage.placeholder import encode_placeholder
 from store.verbs.salvage.queue_gaps import Missing, QueueGaps, plan_placeholders
@@ -67,6 +67,20 @@ def test_each_missing_queue_offset_gets_a_gap_with_room_or_all_is_refused(
     else:
         found = plan_placeholders(runs, in_batches=False)
         assert found == ({BEHIND_TWO: [(b"T", 0, one) for one in planned]} if planned else {})
+
+
+@pytest.mark.parametrize(("in_batches", "planned"), [(True, {BEHIND_TWO: [(b"T", 0, 2)]}), (False, {})])
+def test_queue_offsets_of_records_of_several_messages_are_missing_where_that_is_asked(
+    in_batches: bool, planned: dict[int, list[tuple[bytes, int, int]]], tmp_path: Path
+) -> None:
+    first = bytearray(record(0) + record(LENGTH, 1))
+    first[39::LENGTH] = bytes([INNER_BATCH]) * 2
+    parts = ((0, bytes(first)), (BEHIND_TWO + ROOM, record(BEHIND_TWO + ROOM, 3)))
+    runs = []
+    for start, data in parts:
+        source = open_source(write(tmp_path / f"{start:020d}", data), Filesystem())
+        runs += [piece for piece in walk_file(source, start) if isinstance(piece, SalvagedRun)]
+    assert plan_placeholders(runs, in_batches=in_batches) == planned
 
 
 def test_a_record_that_is_not_certain_leaves_its_place_to_the_gap_around_it(tmp_path: Path) -> None:

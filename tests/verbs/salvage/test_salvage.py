@@ -228,8 +228,10 @@ def test_a_walk_without_records_names_no_first_log_offset_and_a_cleared_report_n
     assert report.first_log_offset == -1
     (tmp_path / "00000000000000000000").write_bytes(carrying(b"x") + b"\1" * 500)
     for _ in range(2):
+        report.duplicate_count = 7
         report.clear()
         records_of(tmp_path, report)
+        assert report.duplicate_count == 0
         assert (report.files, report.records, len(report.gaps)) == (["00000000000000000000"], {"certain": 1}, 1)
         assert (report.first_log_offset, report.size_bytes) == (0, {"certain": len(carrying(b"x"))})
 

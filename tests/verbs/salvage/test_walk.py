@@ -97,6 +97,14 @@ def test_a_torn_record_keeps_what_its_head_says(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("size", [-1, 0, LENGTH - 1, LENGTH + 1, -(1 << 31), (1 << 31) - 1])
+def test_a_torn_record_keeps_the_size_that_it_claims(size: int, tmp_path: Path) -> None:
+    data = bytearray(WHOLE)
+    data[LENGTH * 2 : LENGTH * 2 + 4] = size.to_bytes(4, "big", signed=True)
+    found = pieces(bytes(data), tmp_path)
+    assert [one[2] for one in found if one[0] == "torn"] == [size]
+
+
 def test_a_magic_is_found_across_the_pieces_of_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = open_source(write(tmp_path / f"{START:020d}", WHOLE), Filesystem())
     for step in (5, LENGTH, LENGTH + 3, 1 << 20):
