@@ -188,6 +188,11 @@ TESTS = {
     ),
     "store/verbs/recover": (
         "tests/verbs/recover",
+        "tests/cli/test_recover.py",
+        "tests/engine/services/test_resolve.py",
+        "tests/opened/test_lost_for_writers.py",
+        "tests/structures/test_refused_attributes.py",
+        "tests/verbs/rebuild/test_plan.py",
         "tests/structures/dledger/test_dledger.py",
         "tests/structures/queuedb/test_rocksdb_recover.py",
         "tests/golden/test_recovering.py",
@@ -276,6 +281,7 @@ TESTS = {
     "store/query/timeline.py": ("tests/verbs/test_timeline.py",),
     "store/formats": (
         "tests/formats",
+        "tests/structures/batchqueue",
         "tests/verbs/backup/test_create.py",
         "tests/verbs/backup/test_verify.py",
         "tests/kernels/test_scan.py",

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from store import check
-from store.formats.checkpoint_page import CheckpointPage
+from store import check, open_store, plan_checkpoint
+from store.formats.checkpoint_page import CheckpointPage, decode_checkpoint
 from store.structures.findings import CHECKPOINT_AHEAD, CHECKPOINT_INVALID
+from store.verbs.recover.checkpoint_plan import CheckpointPlan
 from store.verbs.recover.checkpoint_review import Promise, Reached, page_faults, promises_of
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
-from tests.support.stores import make_store
+from tests.support.stores import SMALL, Clock, make_store, text_message
 
 REACHED = Reached(log_end=9000, log_ms=500, queue_ms=400, index_ms=300)
 
@@ -154,3 +155,41 @@ def test_a_rewrite_mends_a_checkpoint_that_no_broker_writes(name: str, page: byt
     assert {finding.kind for finding in check(root)} <= {CHECKPOINT_AHEAD, CHECKPOINT_INVALID}
     assert rmqctl("checkpoint", "rewrite", "--yes", store=root).code == 0
     assert list(check(root)) == []
+
+
+@pytest.fixture
+def clocked(tmp_path: Path) -> tuple[Path, int]:
+    """Sixty messages a second apart, from 1000 s on; and the log's end."""
+    clock = Clock(1_000_000)
+    with open_store(tmp_path / "store", settings=SMALL, read_only=False, clock=clock) as store:
+        for number in range(60):
+            result = store.put(text_message(number))
+            clock.now_ms += 1000
+        store.catch_up()
+        return tmp_path / "store", result.log_offset + result.size
+
+
+LAST_MS, FAR = 1_059_000, 9_999_999
+
+
+@pytest.mark.parametrize(
+    "page",
+    [CheckpointPage(), CheckpointPage(FAR, FAR, FAR, FAR, FAR, FAR), CheckpointPage(LAST_MS, LAST_MS, 5, 7, 9, 0)],
+)
+def test_a_rewritten_checkpoint_promises_what_the_files_hold_and_is_left_then(
+    page: CheckpointPage, clocked: tuple[Path, int]
+) -> None:
+    root, log_end = clocked
+    (root / "checkpoint").write_bytes(page.encode().ljust(4096, b"\0"))
+    with plan_checkpoint(root) as change:
+        full_index_ms = change.report.index_ms
+        assert change.report == CheckpointPlan(log_end, LAST_MS, LAST_MS, full_index_ms)
+        assert [action.path.name for action in change.actions] == ["checkpoint"]
+        assert [path.name for path in change.sync_paths][:1] == [f"{0:020d}"]
+        change.apply()
+    assert 1_000_000 < full_index_ms < LAST_MS
+    written = decode_checkpoint((root / "checkpoint").read_bytes())
+    kept = min(page.master_flushed_offset, log_end), min(page.confirm_log_offset, log_end)
+    assert written == CheckpointPage(LAST_MS, LAST_MS, full_index_ms, *kept, 0)
+    with plan_checkpoint(root) as again:
+        assert (again.actions, again.sync_paths) == ([], [])

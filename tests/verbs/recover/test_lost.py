@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -288,3 +288,15 @@ def test_a_recovery_names_where_it_differs_from_a_broker(crashed: Path) -> None:
     change, _ = recover(crashed)
     named = [row.difference for row in change.report.differs_from_broker]
     assert named == ["zeroed-cut", "closed", "zeroed-units"]
+
+
+def test_no_group_misses_a_message_of_a_transaction_that_is_open_or_rolled_back(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    with open_store(root, settings=SMALL, read_only=False) as store:
+        first = store.put(text_message(0, queue_id=0)).size
+        for number, sys_flag in enumerate((0, 4, 8, 12), start=1):
+            store.put(replace(text_message(number, queue_id=0), sys_flag=sys_flag))
+    (root / "config").mkdir()
+    (root / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": {"T@g": {"0": 0}}}))
+    change, _ = truncate(root, first)
+    assert (change.report.lost_messages, change.report.unconsumed) == (4, [LostOfGroup("g", "T", 2)])

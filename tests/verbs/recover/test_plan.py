@@ -13,6 +13,7 @@ import pytest
 from store import open_store
 from store.formats.columns import DamageReason
 from store.formats.message import RECORD_MIN_SIZE, StoredMessage
+from store.structures.commitlog.end import LogEnd
 from store.structures.commitlog.leftovers import is_zeroed_cut
 from store.verbs.recover.lost import (
     LossReport,
@@ -23,7 +24,9 @@ from store.verbs.recover.lost import (
     LostQueue,
     _claimed_bytes,
 )
-from store.verbs.recover.plan import plan_recovery
+from store.verbs.recover.outcome import SimulatedStart
+from store.verbs.recover.plan import lower_checkpoint, plan_recovery
+from store.verbs.recover.recover import RecoveryReport
 from tests.support.golden import copy_store
 from tests.support.stores import SMALL, make_store, planning
 
@@ -167,3 +170,50 @@ def test_a_loss_report_is_summed_by_topic_group_and_state() -> None:
 )
 def test_units_alone_are_no_loss(report: LossReport, is_empty: bool) -> None:
     assert report.is_empty == is_empty
+
+
+@pytest.mark.parametrize(
+    ("confirm", "times", "units", "expected"),
+    [
+        (99, (1, 1, 1), 99, (99, (1, 1, 1), 99)),
+        (100, (500, 500, 300), 100, (100, (500, 500, 300), 0)),
+        (101, (501, 501, 301), 101, (100, (500, 500, 300), 0)),
+        (0, (0, 0, 0), 0, (0, (0, 0, 0), 0)),
+    ],
+)
+def test_a_checkpoint_is_lowered_to_the_last_record_the_logs_end_and_the_full_index_files(
+    confirm: int, times: tuple[int, int, int], units: int, expected: Any
+) -> None:
+    names = ("confirm_log_offset", "physic_ms", "logics_ms", "index_ms", "logics_log_offset")
+    page = SimpleNamespace(**dict(zip(names, (confirm, *times, units), strict=True)))
+    opened: Any = SimpleNamespace(checkpoint=page, index=SimpleNamespace(flushed_until_ms=300))
+    lower_checkpoint(opened, 500, 100)
+    assert (
+        page.confirm_log_offset,
+        (page.physic_ms, page.logics_ms, page.index_ms),
+        page.logics_log_offset,
+    ) == expected
+
+
+def test_progress_is_told_of_each_run_up_to_the_last_byte_of_the_log(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 100)
+    (root / "checkpoint").write_bytes(bytes(4096))
+    (root / "abort").touch()
+    told: list[tuple[int, int]] = []
+    with planning(root) as opened:
+        change = plan_recovery(opened, progress=lambda done, total: told.append((done, total)))
+        total = sum(file.size for file in opened.log.segments.files)
+    ends = [done for done, _ in told]
+    assert len(ends) > 1
+    assert (ends, {whole for _, whole in told}) == (sorted(ends), {total})
+    assert ends[-1] == change.report.log_end
+
+
+def test_a_report_without_a_walk_names_no_place() -> None:
+    end = LogEnd(0, 0)
+    assert RecoveryReport("normal", "so", end) == RecoveryReport(
+        "normal", "so", end, entered_from=-1, queue_end_before=-1, has_unit_at_end=False, dispatched_count=0,
+        is_rebuilt=False,
+    )  # fmt: skip
+    start = SimulatedStart("4.9", False)
+    assert (start.start_segment, start.entered_from, start.log_end) == (-1, -1, -1)
