@@ -151,3 +151,11 @@ def test_the_process_id_of_a_5_x_broker_is_read_from_the_marker(tmp_path: Path) 
     assert marker.process_id() == 4711
     (tmp_path / "abort").write_text("")
     assert marker.process_id() is None
+
+
+@pytest.mark.parametrize("before", ["", "1", "123456789"])
+def test_a_marker_has_the_process_id_and_its_copy_what_it_had_before(before: str, tmp_path: Path) -> None:
+    (tmp_path / "abort").write_text(before)
+    (tmp_path / "abort.bak").write_text("something longer")
+    AbortMarker(tmp_path / "abort", Filesystem()).create(4711)
+    assert [(tmp_path / name).read_text() for name in ("abort", "abort.bak")] == ["4711", before]

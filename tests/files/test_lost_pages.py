@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from store.errors import StoreIOError
+from store.files import lost_pages
+from store.files.lost_pages import LostPages, WatchedMap
 from tests.support.processes import REPOSITORY, environment, run
 from tests.support.shortened import needs_handler
 
@@ -159,3 +162,29 @@ def test_uncompiled_kernels_have_no_handler(path: Path) -> None:
         env={**environment(), "RMQCTL_NO_EXTENSIONS": "1"}, cwd=REPOSITORY, check=False, timeout=60,
     )  # fmt: skip
     assert done.returncode == -signal.SIGBUS
+
+
+@pytest.mark.parametrize(
+    ("seen", "start", "stop", "is_lost"),
+    [
+        (4, 0, sys.maxsize, True),
+        (5, 0, sys.maxsize, False),
+        (6, 0, sys.maxsize, False),
+        (4, 0, 1100, False),
+        (4, 0, 1101, True),
+        (4, 1199, 2000, True),
+        (4, 1200, 2000, False),
+    ],
+)
+def test_a_page_counts_within_its_addresses_where_it_was_lost_since(
+    seen: int, start: int, stop: int, is_lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = LostPages(WatchedMap(1000, 500, Path("file"), (0, 0)), 1100, 1200, noted_at=5)
+    monkeypatch.setattr(lost_pages, "count", lambda: 5)
+    monkeypatch.setattr(lost_pages, "_noted", lambda: [found])
+    if is_lost:
+        with pytest.raises(StoreIOError, match=r"^file, offset 100: bytes 100 to 200 were lost"):
+            lost_pages.require_none_since(seen, start, stop)
+    else:
+        lost_pages.require_none_since(seen, start, stop)
+    assert found.is_reported is is_lost

@@ -300,3 +300,8 @@ def test_every_error_names_a_file(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as caught:
         MappedFileQueue(tmp_path, SIZE, fs, writable=False).load()
     assert caught.value.file == tmp_path
+
+
+def test_a_queue_without_files_ends_at_0(tmp_path: Path) -> None:
+    queue = MappedFileQueue(tmp_path, SIZE, Filesystem(), writable=True)
+    assert (queue.max_offset, queue.max_wrote_offset, queue.flush_count) == (0, 0, 0)

@@ -12,6 +12,7 @@ from store.files import mapping
 from store.files.filesystem import Filesystem
 from store.files.mapped_file import MappedFile
 from store.files.mapping import PAGE_SIZE
+from store.files.readable import Salvaged, Stretch
 from tests.support.bad_sectors import BadSectors
 
 SIZE = 64 * PAGE_SIZE
@@ -64,3 +65,43 @@ def test_without_populating_maps_the_pages_are_read_into_a_buffer(
     assert file.readable_end(0, SIZE) == SIZE
     os.truncate(file.path, 10 * PAGE_SIZE)
     assert file.readable_end(0, SIZE) == 10 * PAGE_SIZE
+
+
+@pytest.mark.parametrize(
+    ("ranges", "items"),
+    [
+        ([(0, 8)], []),
+        ([(0, 9)], [(0, 1)]),
+        ([(0, 28)], [(0, 1)]),
+        ([(0, 29)], [(0, 2)]),
+        ([(27, 28)], [(0, 1)]),
+        ([(28, 29)], [(1, 2)]),
+        ([(8, 28), (48, 49)], [(0, 1), (2, 3)]),
+    ],
+)
+def test_an_item_with_an_unreadable_byte_is_unreadable(
+    ranges: list[tuple[int, int]], items: list[tuple[int, int]]
+) -> None:
+    assert list(Salvaged(memoryview(b""), tuple(ranges)).items(8, 20)) == items
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "end"),
+    [(0, 50, 50), (0, 100, 100), (0, 101, 100), (99, 150, 100), (100, 150, 100), (150, 120, 120)],
+)
+def test_bytes_in_memory_can_be_read_up_to_their_end(start: int, stop: int, end: int) -> None:
+    bare = Stretch(memoryview(bytes(100)))
+    assert (bare.readable_end(start, stop), bare.behind_unreadable(start, stop)) == (end, stop)
+    assert bare.next_written(start) == start
+
+
+@pytest.mark.parametrize("start", [0, PAGE_SIZE])
+def test_a_stretch_has_its_places_from_its_own_beginning(start: int, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(bytes(3 * PAGE_SIZE))
+    whole = memoryview(file.read_bytes())
+    part = Stretch(whole[start:], Filesystem(), file, whole, start)
+    size = 3 * PAGE_SIZE - start
+    assert part.readable_end(0, size) == part.readable_end(0, size + 1) == part.readable_end(size, size + 9) == size
+    assert part.behind_unreadable(size, size + 5) == size + 5
+    assert part.next_written(size) == size
