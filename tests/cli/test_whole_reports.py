@@ -1,0 +1,84 @@
+"""Whole answers of commands over small stores whose every number the test knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from store import Message, open_store
+from tests.cli.running import rmqctl
+from tests.engine.services.stores import Builder, build
+from tests.support.stores import SMALL, Clock, text_message
+
+START_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Five messages of topic T, in the queues 0 and 2: a second, two hours and minus a minute after one another."""
+    clock = Clock(START_MS)
+    with open_store(tmp_path / "store", settings=SMALL, read_only=False, clock=clock) as opened:
+        for number, step_ms in enumerate((0, 1000, 7_200_000, -60_000, 500)):
+            clock.now_ms += step_ms
+            opened.put(text_message(number, queue_id=number % 2 * 2))
+    return tmp_path / "store"
+
+
+@pytest.mark.leaves_damage
+def test_a_timeline_has_each_bucket_and_each_jump(store: Path) -> None:
+    with open_store(store) as opened:
+        places = sorted((one.log_offset, one.size) for queue in (0, 2) for one in opened.messages("T", queue))
+    size = places[0][1]
+    later, end_ms = START_MS + 7_201_000, START_MS + 7_141_500
+    found = rmqctl("-f", "json", "timeline", "--by", "hour", "--gap", "3600", store=store).json
+    hour = START_MS // 3_600_000 * 3_600_000
+    assert found["buckets"] == [
+        {"start_ms": hour, "message_count": 2, "size_bytes": 2 * size, "share": "█" * 13},
+        {"start_ms": hour + 7_200_000, "message_count": 3, "size_bytes": 3 * size, "share": "█" * 20},
+    ]
+    assert found["jumps"] == [
+        {"kind": "pause", "log_offset": places[2][0], "before_ms": START_MS + 1000, "after_ms": later,
+         "jump_seconds": 7200.0},
+        {"kind": "clock-back", "log_offset": places[3][0], "before_ms": later, "after_ms": later - 60_000,
+         "jump_seconds": -60.0},
+    ]  # fmt: skip
+    facts = ("message_count", "size_bytes", "first_ms", "last_ms", "jump_count")
+    assert [found[name] for name in facts] == [5, 5 * size, START_MS, later, 2]
+    assert end_ms // 1000 * 1000 in [row["start_ms"] for row in found["last_seconds"]]
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [
+        (("T", "--queue", "1"), "T has no queue 1; it has 0, 2"),
+        (("T", "--queue", "3"), "T has no queue 3; it has 0, 2"),
+        (("T", "--queue", "2"), ""),
+        (("U",), "no topic is called 'U'"),
+    ],
+)
+def test_a_queue_that_is_not_there_is_said_with_those_that_are(words: tuple[str, ...], note: str, store: Path) -> None:
+    run = rmqctl("get", *words, store=store)
+    assert note in run.err
+    assert ("has no queue" in run.err) is ("has no queue" in note)
+
+
+def test_producer_groups_are_named_in_order_where_none_is_the_one_that_was_asked_for(tmp_path: Path) -> None:
+    def steps(builder: Builder) -> None:
+        for name in ("zeta", "alpha", "mid"):
+            builder.half(name, PGROUP=name)
+
+    run = rmqctl("transaction", "show", "--group", "none", store=build(tmp_path / "store", steps))
+    assert "no transaction is of the producer group 'none'; there are alpha, mid, zeta" in run.err
+
+
+def test_each_delay_level_has_its_seconds_and_offsets(tmp_path: Path) -> None:
+    with open_store(tmp_path / "store", settings=SMALL, read_only=False, clock=Clock(START_MS)) as opened:
+        for level in (1, 2, 2, 5):
+            opened.put(Message.of("T", b"x", delay_level=level))
+    levels = rmqctl("-f", "json", "delay", "show", store=tmp_path / "store").json["levels"]
+    names = ("level", "delay_seconds", "min_offset", "max_offset", "saved_offset", "next_offset")
+    assert [tuple(row[name] for name in names) for row in levels] == [
+        (1, 1, 0, 1, None, 0), (2, 5, 0, 2, None, 0), (5, 60, 0, 1, None, 0),
+    ]  # fmt: skip
