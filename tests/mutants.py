@@ -160,7 +160,15 @@ TESTS = {
         "tests/structures/consumequeue/test_light_queues.py",
         "tests/verbs/check/test_many_queues.py",
     ),
-    "store/opened": ("tests/opened", "tests/verbs/recover/test_start.py", "tests/verbs/recover/test_lost.py"),
+    "store/opened": (
+        "tests/opened",
+        "tests/change",
+        "tests/test_public_api.py",
+        "tests/verbs/recover",
+        "tests/verbs/test_info.py",
+        "tests/verbs/test_upgrade.py",
+        "tests/verbs/check/test_resumed.py",
+    ),
     "store/engine/live": (
         "tests/engine/live",
         "tests/structures/commitlog",

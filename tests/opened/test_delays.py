@@ -11,7 +11,7 @@ from store import Message, open_store
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.opened import delays
-from store.opened.delays import infer_delay_levels, refuse_mixed_delays
+from store.opened.delays import _word, infer_delay_levels, read_delays, refuse_mixed_delays
 from store.opened.detect import make_layout
 from tests.cli.running import rmqctl
 from tests.support.snapshots import contents
@@ -195,3 +195,31 @@ def test_no_more_entries_are_read_than_are_affordable(
     monkeypatch.setattr(delays, "decode_record", lambda data: read.append(data) or decode(data))
     delays.read_delays(make_layout(root, {}), Filesystem())
     assert len(read) == most // 2 * 2
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "word"),
+    [
+        (1000, "1s"), (59_000, "59s"), (60_000, "1m"), (61_000, "61s"), (3_540_000, "59m"), (3_600_000, "1h"),
+        (3_660_000, "61m"), (82_800_000, "23h"), (86_400_000, "1d"), (90_000_000, "25h"), (172_800_000, "2d"),
+    ],
+)  # fmt: skip
+def test_a_delay_is_written_in_the_largest_unit_that_it_is_a_multiple_of(delay_ms: int, word: str) -> None:
+    assert _word(delay_ms) == word
+
+
+def test_entries_of_records_in_later_segments_tell_their_delay(tmp_path: Path) -> None:
+    root, fs = tmp_path / "store", Filesystem()
+    settings = {**SMALL, "messageDelayLevel": "7s 1d"}
+    with open_store(root, settings=settings, read_only=False, clock=Clock()) as store:
+        for number in range(60):
+            store.put(Message.of("T", b"x" * 500, delay_level=1 + number % 2))
+    layout = make_layout(root, {}, fs)
+    assert read_delays(layout, fs) == {1: {7000}, 2: {86_400_000}}
+    first, *others = sorted((root / "commitlog").iterdir())
+    assert others
+    first.unlink()
+    assert read_delays(layout, fs) == {1: {7000}, 2: {86_400_000}}
+    for segment in others:
+        segment.unlink()
+    assert read_delays(layout, fs) == {}
