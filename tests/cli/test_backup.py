@@ -39,7 +39,9 @@ def test_backups_are_listed_verified_compared_pruned_and_restored(folder: Path, 
     run = rmqctl("backup", "restore", f"{folder}@{ids(folder)[0]}", "--to", tmp_path / "new")
     assert run.out.splitlines()[0] == f"100 records of {ids(folder)[0]} restored; the log ends at 18815"
     assert rmqctl("check", store=tmp_path / "new").code == OK
-    assert rmqctl("backup", "prune", folder, "--keep-last", "1", "--dry-run").code == OK
+    for keep, verdict in (("1", "would delete 1 backup, "), ("2", "nothing to delete\n"), ("9", "nothing to delete\n")):
+        run = rmqctl("backup", "prune", folder, "--keep-last", keep, "--dry-run")
+        assert (run.code, run.out.startswith(verdict)) == (OK, True)
     assert len(ids(folder)) == 2
     assert rmqctl("backup", "prune", folder, "--keep-last", "1", "--yes").out.startswith("deleted 1 backup, ")
     assert len(ids(folder)) == 1

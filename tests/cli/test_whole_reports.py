@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,23 @@ def test_a_timeline_has_each_bucket_and_each_jump(store: Path) -> None:
     facts = ("message_count", "size_bytes", "first_ms", "last_ms", "jump_count")
     assert [found[name] for name in facts] == [5, 5 * size, START_MS, later, 2]
     assert end_ms // 1000 * 1000 in [row["start_ms"] for row in found["last_seconds"]]
+
+
+def test_info_has_when_the_first_and_the_last_message_came_and_whether_the_store_was_closed(tmp_path: Path) -> None:
+    clock = Clock(START_MS)
+    with open_store(tmp_path / "store", settings=SMALL, read_only=False, clock=clock) as opened:
+        opened.put(text_message(0))
+        clock.now_ms += 5000
+        end = opened.put(text_message(1))
+    root = tmp_path / "store"
+    names = ("is_closed", "abort_ms", "first_ms", "last_ms", "segment_count", "min_log_offset", "log_end")
+    closed = rmqctl("-f", "json", "info", store=root).json
+    facts = [START_MS, START_MS + 5000, 1, 0, end.log_offset + end.size]
+    assert [closed[name] for name in names] == [True, None, *facts]
+    (root / "abort").touch()
+    os.utime(root / "abort", ns=(0, 7_123_456_789))
+    killed = rmqctl("-f", "json", "info", store=root).json
+    assert [killed[name] for name in names] == [False, 7123, *facts]
 
 
 @pytest.mark.leaves_damage
