@@ -9,8 +9,6 @@ import pytest
 
 from store import BadRequest
 from store.engine.ha.link import Address
-from store.files.filesystem import Filesystem
-from store.files.lock import AbortMarker
 from store.files.store_reader import StoreReader
 from store.structures.dledger.files import read_member_state
 from store.structures.epochs.files import decode_epochs
@@ -25,11 +23,6 @@ def port_of(text: str, root: Path) -> object:
         return Address.parse(f"127.0.0.1:{text}").port
     except BadRequest:
         return None
-
-
-def process_of(text: str, root: Path) -> object:
-    (root / "abort").write_bytes(text.encode())
-    return AbortMarker(root / "abort", Filesystem()).process_id()
 
 
 def epoch_count_of(text: str, root: Path) -> object:
@@ -52,13 +45,13 @@ def committed_of(text: str, root: Path) -> object:
 
 
 @pytest.mark.parametrize("text", NO_NUMBERS, ids=lambda text: ascii(text[:5]) + str(len(text)))
-@pytest.mark.parametrize("read", [port_of, process_of, epoch_count_of, broker_id_of, committed_of])
+@pytest.mark.parametrize("read", [port_of, epoch_count_of, broker_id_of, committed_of])
 def test_a_text_that_no_broker_writes_is_no_number(
     read: Callable[[str, Path], object], text: str, tmp_path: Path
 ) -> None:
     assert read(text, tmp_path) is None
 
 
-@pytest.mark.parametrize("read", [port_of, process_of, epoch_count_of, committed_of])
+@pytest.mark.parametrize("read", [port_of, epoch_count_of, committed_of])
 def test_a_plain_number_is_read(read: Callable[[str, Path], object], tmp_path: Path) -> None:
     assert read("1", tmp_path) == 1

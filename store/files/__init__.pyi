@@ -1,5 +1,4 @@
 from store.files.early_read import EarlyRead as EarlyRead
-from store.files.filesystem import Descriptor as Descriptor
 from store.files.filesystem import Filesystem as Filesystem
 from store.files.filesystem import os_errors as os_errors
 from store.files.lock import is_locked as is_locked
@@ -9,5 +8,4 @@ from store.files.pace import Pace as Pace
 from store.files.portable import lower_priority as lower_priority
 from store.files.remote_requests import RemoteRequests as RemoteRequests
 from store.files.segment_folders import find_member_logs as find_member_logs
-from store.files.store_reader import StoredFile as StoredFile
 from store.files.store_reader import StoreReader as StoreReader

@@ -27,7 +27,6 @@ from typing import Self
 
 from store.errors import StoreIOError, StoreLocked
 from store.files.filesystem import Descriptor, Filesystem, os_errors
-from store.layout import parse_whole_number
 
 LOCK_CONTENT = b"lock"
 LOCKED_BYTES = 1
@@ -161,11 +160,6 @@ class AbortMarker:
         """Takes the marker away, durably."""
         self._fs.unlink(self.path)
         self._fs.fsync_folder(self.path.parent)
-
-    def process_id(self) -> int | None:
-        """The process id a 5.x broker left in the marker, or None."""
-        text = self._fs.read_file(self.path).strip() if self.exists() else b""
-        return parse_whole_number(text.decode("utf-8", "replace"))
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

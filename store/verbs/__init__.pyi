@@ -52,7 +52,6 @@ from store.verbs.salvage.carve import write_segments as write_segments
 from store.verbs.salvage.log_gaps import Gap as Gap
 from store.verbs.salvage.losses import LostOps as LostOps
 from store.verbs.salvage.new_store import NewStore as NewStore
-from store.verbs.salvage.salvage import UnknownEnds as UnknownEnds
 from store.verbs.segment import open_segment as open_segment
 from store.verbs.stale import StaleRecord as StaleRecord
 from store.verbs.stale import find_stale as find_stale
@@ -61,5 +60,4 @@ from store.verbs.tables import TopicsPlan as TopicsPlan
 from store.verbs.tables import plan_topics as plan_topics
 from store.verbs.tables import review_tables as review_tables
 from store.verbs.tables import table_entries as table_entries
-from store.verbs.upgrade import UpgradeReview as UpgradeReview
 from store.verbs.upgrade import review_upgrade as review_upgrade

@@ -94,7 +94,6 @@ class StoreInfo:
     inferred: dict[str, Any]
     holder: LockHolder | None = None
     abort_ms: int = -1
-    abort_process: int | None = None
     free_bytes: int = 0
     used_percent: int = 0
     log: LogInfo = field(default_factory=LogInfo)
@@ -219,7 +218,6 @@ class _Look:
         abort = AbortMarker(self.layout.abort, self.fs)
         if abort.exists():
             self.info.abort_ms = self.fs.mtime_ns(abort.path) // 1_000_000
-            self.info.abort_process = abort.process_id()
 
     # The log's two ends.
 

@@ -144,15 +144,6 @@ def test_the_abort_marker_is_empty_durable_and_can_be_there_already(tmp_path: Pa
     assert not marker.exists()
 
 
-def test_the_process_id_of_a_5_x_broker_is_read_from_the_marker(tmp_path: Path) -> None:
-    marker = AbortMarker(tmp_path / "abort", Filesystem())
-    assert marker.process_id() is None
-    (tmp_path / "abort").write_text("4711")
-    assert marker.process_id() == 4711
-    (tmp_path / "abort").write_text("")
-    assert marker.process_id() is None
-
-
 @pytest.mark.parametrize("before", ["", "1", "123456789"])
 def test_a_marker_has_the_process_id_and_its_copy_what_it_had_before(before: str, tmp_path: Path) -> None:
     (tmp_path / "abort").write_text(before)

@@ -1,9 +1,6 @@
-from store.engine.services.filter_manager import ConsumerFilterManager as ConsumerFilterManager
 from store.engine.services.resolve import ResolvePlan as ResolvePlan
 from store.engine.services.resolve import find_open_transaction as find_open_transaction
 from store.engine.services.resolve import plan_resolve as plan_resolve
-from store.engine.services.schedule import ScheduleMessageService as ScheduleMessageService
-from store.engine.services.transaction_check import CheckRules as CheckRules
 from store.engine.services.transaction_service import TransactionalMessageService as TransactionalMessageService
 from store.engine.services.transactions import Transaction as Transaction
 from store.engine.services.transactions import TransactionReview as TransactionReview
@@ -12,5 +9,4 @@ from store.engine.services.transactions import review_transactions as review_tra
 from store.structures.delayoffsets.review import DelayedMessage as DelayedMessage
 from store.structures.delayoffsets.review import DelayLevel as DelayLevel
 from store.structures.delayoffsets.review import DelayState as DelayState
-from store.structures.delayoffsets.review import review_delays as review_delays
 from store.verbs.rebuild.delay_offsets import plan_delay_offsets as plan_delay_offsets
