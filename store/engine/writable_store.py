@@ -49,7 +49,7 @@ class WritableStore(MessageStore, LiveStore):
         self.opening_findings: list[str] = []
         """Damage and disorder met while opening, as sentences for people."""
         # The compacted copies do not follow the puts of this process.
-        self._has_compacted = False
+        self._copies = opened, []
         # A store that takes puts is its own only writer, so nothing ever takes this log's place.
         self._log: CommitLog = opened.log
         self._clock = opened.clock

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from store import check, open_store
+from store import Message, check, open_store
 from store.files.store_reader import StoredFile, StoreReader
 from store.structures.compaction.files import queues_of, read_units, records_of, units_of_log
 from tests.cli.running import rmqctl
@@ -189,6 +189,16 @@ def test_a_put_says_that_a_compacted_topic_gets_no_copy(tmp_path: Path) -> None:
     root = copy_of_five("compaction", tmp_path)
     assert "does not feed the compaction log of CompB" in rmqctl("put", "CompB", "x", "--key", "k", store=root).err
     assert "compaction" not in rmqctl("put", "PlainT", "x", store=root).err
+
+
+@pytest.mark.leaves_damage
+def test_a_store_that_takes_puts_is_read_from_its_log(tmp_path: Path) -> None:
+    root = copy_of_five("compaction", tmp_path)
+    with open_store(root, read_only=False) as store:
+        result = store.put(Message.of("Comp_A", "new", queue_id=0))
+        store.catch_up()
+        found = store.get("Comp_A", 0, result.queue_offset)
+    assert [message.body for message in found.messages] == [b"new"]
 
 
 @pytest.mark.leaves_damage
