@@ -236,11 +236,14 @@ class StoreConfig:
         return self.store_type.lower() == ROCKSDB_STORE.lower()
 
     @property
+    def puts_wait_for_disk(self) -> bool:
+        """Whether a put is answered when its message is durable."""
+        return self.flush_disk_type == "SYNC_FLUSH"
+
+    @property
     def uses_transient_pool(self) -> bool:
         """The broker lends write buffers only to an asynchronously flushing master."""
-        return (
-            self.transient_store_pool_enable and self.flush_disk_type == "ASYNC_FLUSH" and self.broker_role != "SLAVE"
-        )
+        return self.transient_store_pool_enable and not self.puts_wait_for_disk and self.broker_role != "SLAVE"
 
     def changed_settings(self) -> dict[str, object]:
         """The settings that are not at their default, by RocketMQ name."""

@@ -55,7 +55,7 @@ class WritableStore(MessageStore, LiveStore):
         self._clock = opened.clock
         self._services = services
         self.notes += services.notes
-        sync = opened.config.flush_disk_type == "SYNC_FLUSH"
+        sync = opened.config.puts_wait_for_disk
         self._group_commit = services.group_commit if sync else None
         self._flushed_by = services.woken_by_puts
         self._ha = services.ha if services.ha.is_waited_for else None

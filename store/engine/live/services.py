@@ -79,7 +79,7 @@ class StoreServices:
 
         None where flushes come by time only."""
         config = self._opened.config
-        if config.flush_disk_type == "SYNC_FLUSH":
+        if config.puts_wait_for_disk:
             return self.group_commit
         if self._pool is not None:
             return self._commit_log
@@ -113,11 +113,10 @@ class StoreServices:
     def start(self) -> None:
         """Start in the broker's order, with the abort marker last."""
         self.check_disk()
-        is_sync = self._opened.config.flush_disk_type == "SYNC_FLUSH"
         self._running = [
             self._reput,
             *([self._commit_log] if self._pool is not None else []),
-            self.group_commit if is_sync else self._flush_log,
+            self.group_commit if self._opened.config.puts_wait_for_disk else self._flush_log,
             self._flush_queues,
             self._disk_check,
         ]

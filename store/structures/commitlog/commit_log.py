@@ -109,7 +109,7 @@ class CommitLog(ReadableLog):
         """Start of a segment in which old records lie behind the log's end, -1 without one."""
         self._gate = bytearray(_GATE.size)
         """Whether somebody has the log alone, and the newest store time, which no put goes behind."""
-        self._flushes_by_time = config.flush_disk_type == "ASYNC_FLUSH"
+        self._flushes_by_time = not config.puts_wait_for_disk
         self._pages = NO_PAGES
         self._is_closed = False
         self._queues: dict[tuple[str, int], PutQueue] = {}
