@@ -75,3 +75,17 @@ def test_the_hash_without_a_positive_twin_becomes_zero() -> None:
     assert hashing.to_key_hash(0x80000000) == 0
     assert hashing.to_key_hash(0xFFFFFFFF) == 1
     assert hashing.to_key_hash(0x7FFFFFFF) == 0x7FFFFFFF
+
+
+@pytest.mark.parametrize("first", [0xC2, 0xDF, 0xE0, 0xE1, 0xED, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4])
+def test_a_second_byte_makes_no_overlong_form_and_no_letter_above_the_last_plane(first: int) -> None:
+    rest = {0xE: b"\x80", 0xF: b"\x80\x80"}.get(first >> 4, b"")
+
+    def is_text(second: int) -> bool:
+        try:
+            return bool((bytes([first, second]) + rest).decode("utf-8", "surrogatepass"))
+        except UnicodeDecodeError:
+            return False
+
+    seconds = range(0x80, 0xC0)
+    assert [bool(hashing.is_second_byte(first, one)) for one in seconds] == [is_text(one) for one in seconds]

@@ -93,7 +93,7 @@ def test_the_crc_property_is_checked_where_it_is(data: bytes, found: int, counte
     columns = scan(data).matrix
 
     def ask(kernels: ModuleType) -> tuple[int, int]:
-        state = np.zeros(8, np.int64)
+        state = np.full(8, 7, np.int64)
         return int(kernels.first_bad_properties_crc(data, columns, 0, 1, state)), int(state[0])
 
     assert both(ask) == (found, counted)
