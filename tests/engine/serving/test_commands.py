@@ -104,7 +104,9 @@ def test_a_finding_reaches_the_log_when_it_comes_up_and_once_until_it_passes() -
     def warn(text: str) -> None:
         warned[-1] += (text,)
 
-    session = SimpleNamespace(interrupts=SimpleNamespace(allowed=contextlib.nullcontext), warn=warn)
+    session = SimpleNamespace(
+        interrupts=SimpleNamespace(allowed=contextlib.nullcontext), warn=warn, repeats_full_disk=lambda finding: False
+    )
     session.store = GivenStore(session)
     opened = SimpleNamespace(opening_findings=["damage"], describe_findings=lambda: ["damage", *(now or [])])
     serve._serve(session, opened, SimpleNamespace(stop_asked=SimpleNamespace(wait=wait)), ready=False)
