@@ -115,12 +115,12 @@ _STEPS = (
     Step("simulate"),
     Step("stale"),
     Step("salvage", "reads the whole log, writes a second store"),
-    Step("recover", "cuts the log where a broker would", can_be_undone=True),
-    Step(CUT, "all records behind the cut leave the store", can_be_undone=True),
-    Step(QUEUES, "reads the whole log, writes the derived files anew", can_be_undone=True),
-    Step(INDEX, "reads the whole log, writes the derived files anew", can_be_undone=True),
+    Step("recover", "truncates the log where a broker would", can_be_undone=True),
+    Step(CUT, "removes all records past the offset", can_be_undone=True),
+    Step(QUEUES, "reads the whole log, rewrites the queues", can_be_undone=True),
+    Step(INDEX, "reads the whole log, rewrites the index", can_be_undone=True),
     Step(TIMER, "reads the whole log", can_be_undone=True),
-    Step(MESSAGE_DATABASE, "reads the whole log, writes the database anew", can_be_undone=True),
+    Step(MESSAGE_DATABASE, "reads the whole log, rewrites the database", can_be_undone=True),
     Step(COMPACTION, "reads the files concerned", can_be_undone=True),
     Step(CHECKPOINT, "reads the newest segments", can_be_undone=True),
     Step("rebuild topics", "reads the whole log", can_be_undone=True),
@@ -129,7 +129,7 @@ _STEPS = (
 
 MENDING = tuple(step.command for step in _STEPS if step.can_be_undone)
 WITHHELD = {"missing-segment": (QUEUES,), "newer": MENDING, "no-log": MENDING}
-"""Commands that do harm where a fault is: a rebuild numbers the messages behind a gap anew."""
+"""Commands that do harm where a fault is: a rebuild gives new queue offsets to the messages after a gap."""
 
 
 def commands_for(code: str, subject: Sequence[object] = ()) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ class Engine(StrEnum):
 
 
 EngineOption = Annotated[
-    Engine, typer.Option("--engine", help="This process, or Spark; auto takes Spark for what is large.")
+    Engine, typer.Option("--engine", help="This process, or Spark; auto takes Spark for large logs.")
 ]
 Master = Annotated[str | None, typer.Option(metavar="URL", help="Spark master, as local[4] or spark://HOST:7077.")]
 Remote = Annotated[str | None, typer.Option(metavar="URL", help="Spark Connect address, as sc://HOST:15002.")]

@@ -39,7 +39,7 @@ NoQuarantine = Annotated[
 ]
 
 ForceEmptyLog = Annotated[
-    bool, typer.Option("--force-empty-log", help="Go on where the commit log is empty and queues are not.")
+    bool, typer.Option("--force-empty-log", help="Continue although the commit log is empty and queues are not.")
 ]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Pairs = tuple[tuple[str, str, str], ...]
 
 GLOBAL: Pairs = (
-    ("--quiet", "--verbose", "one asks for less on stderr, the other for more"),
+    ("--quiet", "--verbose", "one reduces stderr, the other extends it"),
     ("--color always", "--no-color", "they say the opposite"),
 )
 _IN_PROCESS: Pairs = (
@@ -29,7 +29,7 @@ _IN_PROCESS: Pairs = (
     ("--spark-above", "--master --remote", "an address of a Spark chooses it"),
     ("--master", "--remote", "each is the address of a Spark"),
 )
-_ONE_MESSAGE = "one message is asked for"
+_ONE_MESSAGE = "one message is requested"
 _STORED = "records are written as they are stored"
 _OF_LINES = "each line of the file has its own"
 PAIRS: Mapping[str, Pairs] = {
@@ -39,10 +39,10 @@ PAIRS: Mapping[str, Pairs] = {
         ("--log-offset", "TOPIC --queue --limit --key --tags --sql --group --one-call --follow", _ONE_MESSAGE),
         ("--offset", "--since --msg-id --log-offset", "each is a place to begin at"),
         ("--since", "--msg-id --log-offset", "each is a place to begin at"),
-        ("--last", "--limit --offset --follow --one-call --msg-id --log-offset", "the last messages are asked for"),
+        ("--last", "--limit --offset --follow --one-call --msg-id --log-offset", "the last messages are requested"),
         ("--until", "--follow --one-call --msg-id --log-offset", "it is an end"),
         ("--msg-id", "--log-offset", "each is the place of a message"),
-        ("--key", "--queue --offset --last --one-call", "the index is asked, of all queues"),
+        ("--key", "--queue --offset --last --one-call", "the index covers all queues"),
         ("--key", "--tags --sql --group", "each is a filter"),
         ("--tags", "--sql", "each is a filter"),
         ("--group", "--tags --sql", "a group has a filter of its own"),
@@ -59,9 +59,9 @@ PAIRS: Mapping[str, Pairs] = {
     "recover": (
         ("--normal", "--abnormal", "they say the opposite"),
         ("--as-broker", "--keep-index", "a broker throws those index files away"),
-        ("--engine spark", "--normal --as-broker --cold", "Spark builds everything anew from the whole log"),
-        ("--master", "--normal --as-broker --cold", "Spark builds everything anew from the whole log"),
-        ("--remote", "--normal --as-broker --cold", "Spark builds everything anew from the whole log"),
+        ("--engine spark", "--normal --as-broker --cold", "Spark rebuilds everything from the whole log"),
+        ("--master", "--normal --as-broker --cold", "Spark rebuilds everything from the whole log"),
+        ("--remote", "--normal --as-broker --cold", "Spark rebuilds everything from the whole log"),
         *_IN_PROCESS,
     ),
     "rebuild": (

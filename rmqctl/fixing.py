@@ -35,7 +35,7 @@ def run_fixes(session: Session, plan: Callable[[], list[Step]], *, may_ask: bool
         if code == DECLINED:
             return
         if code > FINDINGS:
-            session.warn(f"{step.command} did not end well (exit code {code}); the steps behind it are left")
+            session.warn(f"{step.command} failed (exit code {code}); later steps were not run")
             return
 
 
@@ -49,7 +49,7 @@ def _next(session: Session, plan: list[Step], done: set[str], *, may_ask: bool) 
                 session.note(f"note: {text}; run it first")
                 return None
         if step.can_be_undone and step.command in done:
-            session.warn(f"{step.command} has run, and is needed still; the steps behind it are left")
+            session.warn(f"{step.command} has run, but is still needed; later steps were not run")
             return None
         if step.can_be_undone:
             return step

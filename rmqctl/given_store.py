@@ -293,7 +293,7 @@ class GivenStore:
         if client is not None:
             self._session.resources.callback(client.close)
             self._session.note(
-                f"note: process {client.process_id} serves this store; it is asked through its control socket"
+                f"note: process {client.process_id} serves this store; requests go through its control socket"
             )
         return client
 

@@ -61,7 +61,7 @@ def _refuse_second_store(command: Any, ctx: Any, words: list[str]) -> None:
         return
     order = command.make_parser(ctx).parse_args(list(words))[2]
     if sum("--store" in parameter.opts and not parameter.multiple for parameter in order) > 1:
-        takers = "sql, usage, export and check take several, behind the command's name"
+        takers = "sql, usage, export and check take several, after the command's name"
         raise typer.BadParameter(f"given twice, and one store is taken here; {takers}", param_hint="--store")
 
 

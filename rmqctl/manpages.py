@@ -67,7 +67,7 @@ def _root_page(root: Any) -> str:
         ".SH COMMANDS",
         *_panels(),
         ".SH GLOBAL OPTIONS",
-        "They stand before the command or behind it.",
+        "They stand before or after the command.",
         *_options(root),
         *_times_and_formats(),
         *_exit_codes({}),

@@ -46,14 +46,10 @@ BodyOption = Annotated[
     typer.Option("--body", help="How bodies are shown.", show_default="utf8, base64 in JSON"),
 ]
 StoredBody = Annotated[
-    bool, typer.Option("--stored-body", help="Bodies as they are stored: compressed ones stay compressed.")
+    bool, typer.Option("--stored-body", help="Show bodies as stored: compressed ones stay compressed.")
 ]
-Outer = Annotated[
-    bool, typer.Option("--outer", help="Records of several messages as they are, not the messages in them.")
-]
-OnlySound = Annotated[
-    bool, typer.Option("--only-sound", help="Leave out messages whose body does not have the record's CRC.")
-]
+Outer = Annotated[bool, typer.Option("--outer", help="Show a record of several messages as one row.")]
+OnlySound = Annotated[bool, typer.Option("--only-sound", help="Leave out messages whose body does not match the CRC.")]
 
 
 class MessageRows:

@@ -160,37 +160,38 @@ def _show_version(wanted: bool) -> None:
 
 StartingLineOption = Annotated[
     StartingLine | None,
-    typer.Option("--compat", help="The broker line that starts next.", show_default="the line that wrote the store"),
+    typer.Option(
+        "--compat", help="The broker version that starts next.", show_default="the version that wrote the store"
+    ),
 ]
 Scratch = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR", help="Where to build what readers and dry runs need.", show_default="the temporary folder"
+        metavar="DIR", help="Where readers and dry runs build missing files.", show_default="the temporary folder"
     ),
 ]
-Nice = Annotated[bool, typer.Option("--nice", help="Let every other process have processor and disk first.")]
+Nice = Annotated[bool, typer.Option("--nice", help="Give other processes priority for processor and disk.")]
 BwLimit = Annotated[
-    str | None, typer.Option(metavar="RATE", help="Read the log no faster: bytes per second, as 50M or 1.5G.")
+    str | None, typer.Option(metavar="RATE", help="Read the log at most this fast: bytes per second, as 50M or 1.5G.")
 ]
 MOST_CONNECTIONS = 100
 Connections = Annotated[
-    int, typer.Option(min=2, metavar="N", help="Most connections of a port or socket; beyond it the quietest ends.")
+    int,
+    typer.Option(min=2, metavar="N", help="Connections of a port or socket at most; one more closes the most idle."),
 ]
 LOOPBACK = "127.0.0.1"
 MetricsPort = Annotated[
     str | None,
     typer.Option("--metrics", metavar="[HOST:]PORT", help="Serve OpenMetrics by HTTP; HOST is the loopback."),
 ]
-Cold = Annotated[
-    bool, typer.Option("--cold", help="Leave nothing of the log in the page cache, for the broker's sake.")
-]
-Log = Annotated[Path | None, typer.Option(metavar="FILE", help="Append what was opened, decided and changed to FILE.")]
+Cold = Annotated[bool, typer.Option("--cold", help="Keep the log out of the page cache, which a broker needs.")]
+Log = Annotated[Path | None, typer.Option(metavar="FILE", help="Append what is opened, decided and changed to FILE.")]
 RemoteRetries = Annotated[
     int | None,
     typer.Option(
         min=0,
         metavar="N",
-        help="Ask a busy object store so often again, after growing pauses.",
+        help="Retries of a request to a busy object store, after growing pauses.",
         show_default="6",
     ),
 ]
@@ -202,7 +203,7 @@ def global_options(
         str, typer.Option(envvar="RMQCTL_STORE", metavar="DIR", help="The store's root folder.")
     ] = DEFAULT_STORE,
     broker_conf: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A broker.conf; without it sizes are read off the files.")
+        Path | None, typer.Option(metavar="FILE", help="A broker.conf; without it sizes are inferred from the files.")
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -218,7 +219,7 @@ def global_options(
             "--format", "-f", help="How results are printed; auto is a table on a terminal, plain when piped."
         ),
     ] = Format.AUTO,
-    wide: Annotated[bool, typer.Option("--wide", help="Tables as wide as they are, not as the terminal.")] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="Do not fit tables to the terminal width.")] = False,
     color: Annotated[Color, typer.Option(help="Colours; auto is on a terminal unless NO_COLOR is set.")] = Color.AUTO,
     no_color: Annotated[bool, typer.Option("--no-color", help="The same as --color never.")] = False,
     time: Annotated[TimeForm, typer.Option(help="How people see times; programs get milliseconds.")] = TimeForm.UTC,
@@ -230,10 +231,11 @@ def global_options(
     remote_retries: RemoteRetries = None,
     no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress bars.")] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No notes and progress on stderr, only warnings and errors.")
+        bool, typer.Option("--quiet", "-q", help="Only warnings and errors on stderr, no notes and progress.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="What is opened, decided and changed, and tracebacks, on stderr.")
+        bool,
+        typer.Option("--verbose", "-v", help="Show what is opened, decided and changed, and tracebacks, on stderr."),
     ] = False,
     version: Annotated[
         bool,

@@ -99,7 +99,7 @@ def _line(number: int, row: Cells) -> bytes:
     try:
         return json.dumps(_message(row)).encode()
     except KeyError as error:
-        problem = f"no column {error.args[0]}, which export writes unless it is told --no-body"
+        problem = f"no column {error.args[0]}, which export writes without --no-body"
         raise ValueError(f"row {number}: {problem}") from None
     except ValueError as error:
         raise ValueError(f"row {number}: {error}") from None

@@ -170,6 +170,6 @@ class LinePut:
         if self._problem is not None:
             raise self._problem
         if self._damaged_count:
-            lines = f"{count(self._damaged_count, 'line')} of --from with crc_ok false"
+            lines = f"{count(self._damaged_count, 'line')} of --input with crc_ok false"
             put = "the damaged bodies were put as they are, and have the CRC of what they hold"
             self._session.warn(f"{lines}: {put}; take those lines out to leave them out")

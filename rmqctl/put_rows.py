@@ -112,7 +112,7 @@ def result_of(session: Session, row: PutRow) -> Result:
 
 def _refusal(row: PutRow) -> str:
     reason = row.get("reason")
-    return f"refused: {reason} ({row['status']})" if reason else f"not stored as asked: {row['status']}"
+    return f"refused: {reason} ({row['status']})" if reason else f"not stored as given: {row['status']}"
 
 
 def exit_code(statuses: Collection[str]) -> int:

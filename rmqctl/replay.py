@@ -20,14 +20,16 @@ AsStored = Annotated[
     bool,
     typer.Option(
         "--as-stored/--as-new",
-        help="With --from: all lines as stored, or each message once, as new.",
+        help="With --input: all lines as stored, or each message once, as new.",
     ),
 ]
-KeepTimes = Annotated[bool, typer.Option("--keep-times", help="With --from: keep store_timestamp_ms.")]
-TopicMap = Annotated[list[str] | None, typer.Option(metavar="OLD=NEW", help="With --from: rename a topic; repeatable.")]
+KeepTimes = Annotated[bool, typer.Option("--keep-times", help="With --input: keep store_timestamp_ms.")]
+TopicMap = Annotated[
+    list[str] | None, typer.Option(metavar="OLD=NEW", help="With --input: rename a topic; repeatable.")
+]
 QueueMap = Annotated[
     list[str] | None,
-    typer.Option(metavar="[TOPIC:]OLD=NEW", help="With --from: another queue id, of all topics or one; repeatable."),
+    typer.Option(metavar="[TOPIC:]OLD=NEW", help="With --input: another queue id, of all topics or one; repeatable."),
 ]
 
 

@@ -117,7 +117,7 @@ def _commit_log() -> list[str]:
     return [
         ".SH COMMIT LOG",
         _text(
-            "Records stand behind one another; none crosses a file. A record identifies itself: it holds its "
+            "Records follow one another; none crosses a file. A record identifies itself: it holds its "
             "own log offset. Fields in their order:"
         ),
         _table(("field", "type", "meaning"), _RECORD),
@@ -135,7 +135,7 @@ def _commit_log() -> list[str]:
         ),
         _text(
             "Properties are one text: name, byte 1, value, byte 2, name, and so on. 4.x leaves out the last "
-            "byte 2. KEYS (separated by spaces) and UNIQ_KEY are indexed, TAGS is hashed into the queue unit, "
+            "byte 2. KEYS (separated by spaces) and UNIQ_KEY are indexed, TAGS is hashed into the queue entry, "
             "DELAY asks for a delay level: such a message is stored under SCHEDULE_TOPIC_XXXX, its real place "
             "in REAL_TOPIC and REAL_QID."
         ),
@@ -147,18 +147,18 @@ def _queues() -> list[str]:
     return [
         ".SH CONSUME QUEUES",
         _text(
-            f"Units of {formats.queue_unit.UNIT_SIZE} bytes; the unit at byte 20 x N of the queue belongs to queue "
-            "offset N. The default file has 300,000 units."
+            f"Entries of {formats.queue_unit.UNIT_SIZE} bytes; the entry at byte 20 x N of the queue belongs to queue "
+            "offset N. The default file has 300,000 entries."
         ),
         _table(("at", "type", "meaning"), _UNIT),
         _text(
-            "A unit of zeros was never written. Prepared and rolled-back messages have none. A queue that "
-            "does not begin at a file's start is filled up with units of offset 0 and size "
+            "An entry of zeros was never written. Prepared and rolled-back messages have none. A queue that "
+            "does not begin at a file's start is filled up with entries of offset 0 and size "
             f"0x{formats.queue_unit.PRE_BLANK_SIZE:X}. Of a delayed message the tags field is the time of delivery."
         ),
         _text(
-            f"consumequeue_ext holds units of {formats.queue_unit.EXT_UNIT_MIN_SIZE} bytes and a bit map: short size, "
-            "long tags, long store time, short size of the bit map. A short of -1 ends a file."
+            f"consumequeue_ext holds entries of {formats.queue_unit.EXT_UNIT_MIN_SIZE} bytes and a bit map: short "
+            "size, long tags, long store time, short size of the bit map. A short of -1 ends a file."
         ),
     ]
 
@@ -196,7 +196,7 @@ def _small_files() -> list[str]:
         ),
         ".SH ONLY READ",
         _text(
-            "Consume queues of the 5.x line in a RocksDB (storeType=defaultRocksDB) are read, checked, recovered and "
+            "Consume queues of 5.x in a RocksDB (storeType=defaultRocksDB) are read, checked, recovered and "
             "built anew, and not changed otherwise. They are read from a copy of the database's small files, by the "
             "package rocksdict; without it, or where the database is damaged, the queues are built from the log, "
             "which a note says. Beside queue files (rocksdbCQDoubleWriteEnable) the files are read, and the RocksDB "

@@ -70,14 +70,14 @@ class StoreConfig:
     # File sizes in bytes, index geometry in entries.
     mapped_file_size_commit_log: int = _setting(1 << 30, "bytes of a segment", least=1)
     mapped_file_size_consume_queue: int = _setting(
-        300_000 * CONSUME_QUEUE_UNIT_SIZE, "bytes of a consume queue file, rounded up to whole units", least=1
+        300_000 * CONSUME_QUEUE_UNIT_SIZE, "bytes of a consume queue file, rounded up to whole entries", least=1
     )
     mapper_file_size_batch_consume_queue: int = _setting(
         300_000 * BATCH_QUEUE_UNIT_SIZE, "bytes of a file of a batch queue (5.x)", least=BATCH_QUEUE_UNIT_SIZE
     )
-    enable_consume_queue_ext: bool = _setting(False, "queue units keep tags and times in consumequeue_ext/")
+    enable_consume_queue_ext: bool = _setting(False, "queue entries keep tags and times in consumequeue_ext/")
     enable_calc_filter_bit_map: bool = _setting(
-        False, "units in consumequeue_ext/ get a bit map of the groups whose SQL filter matches"
+        False, "entries in consumequeue_ext/ get a bit map of the groups whose SQL filter matches"
     )
     max_error_rate_of_bloom_filter: int = _setting(20, "% of wrong hits in bit maps; sizes them", least=1, most=99)
     expect_consumer_num_use_filter: int = _setting(32, "groups in a bit map; sizes it", least=1)
@@ -107,23 +107,25 @@ class StoreConfig:
     message_index_safe: bool = _setting(False, "recovery starts where the index is complete too")
     check_crc_on_recover: bool = _setting(True, "recovery checks the bodies' CRC")
     commit_log_recover_max_num: int = _setting(
-        10, "5.5: the most segments that a recovery goes back; 0 and less are 10", least=-MAX_INT
+        10, "5.5: the most segments that a recovery goes back; 0 and less mean 10", least=-MAX_INT
     )
     timer_wheel_snapshot_flush: bool | None = _setting(
         None, "5.5: a start reads the newest timerwheel.<n>; by default the wheel that leads farther into timerlog"
     )
     append_topic_for_timer_delete_key: bool | None = _setting(
-        None, "a timer's delete names topic+key, not the key alone; by default as the broker line has it"
+        None, "a timer's delete has topic+key, not the key alone; the default depends on the version"
     )
     use_separate_store_path_for_rocksdb_cq: bool | None = _setting(
         None, "5.5: queues in a RocksDB are in consumequeue_rocksdb; by default where they are found"
     )
     enabled_append_prop_crc: bool = _setting(False, "5.x: a record ends with a CRC of all its other bytes")
-    enable_lmq: bool = _setting(False, "light queues (%LMQ%) get units in queue 0")
-    enable_multi_dispatch: bool = _setting(False, "a message's units go to all queues it names")
+    enable_lmq: bool = _setting(False, "LMQ (%LMQ%) get entries in queue 0")
+    enable_multi_dispatch: bool = _setting(False, "a message gets an entry in each queue of its property")
     broker_role: str = _setting("ASYNC_MASTER", "SLAVE refuses puts", choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"))
     slave_timeout: int = _setting(3000, "ms that a put of a SYNC_MASTER waits for a slave")
-    ha_slave_fallbehind_max: int = _setting(256 << 20, "bytes behind which a slave counts as not available", least=1)
+    ha_slave_fallbehind_max: int = _setting(
+        256 << 20, "lag in bytes after which a slave counts as not available", least=1
+    )
     ha_transfer_batch_size: int = _setting(32 << 10, "most bytes of the log in one frame to a slave", least=1)
     ha_send_heartbeat_interval: int = _setting(5000, "ms without data after which a slave gets a heartbeat")
     ha_housekeeping_interval: int = _setting(20_000, "ms without a report after which a slave is dropped", least=1)
@@ -141,23 +143,23 @@ class StoreConfig:
     flush_commit_log_timed: bool = _setting(True, "flushes come by time only; else a put wakes them")
     flush_commit_log_least_pages: int = _setting(4, "pages that a flush of the log waits for")
     flush_commit_log_thorough_interval: int = _setting(10_000, "ms between flushes of whatever waits")
-    commit_interval_commit_log: int = _setting(200, "ms between commits of lent buffers")
+    commit_interval_commit_log: int = _setting(200, "ms between commits of the transient pool")
     commit_commit_log_least_pages: int = _setting(4, "pages that a commit waits for")
     commit_commit_log_thorough_interval: int = _setting(200, "ms between commits of whatever waits")
     flush_interval_consume_queue: int = _setting(1000, "ms between flushes of the queues")
     flush_consume_queue_least_pages: int = _setting(2, "pages that a flush of a queue waits for")
     flush_consume_queue_thorough_interval: int = _setting(60_000, "ms between flushes of whatever waits in queues")
-    transient_store_pool_enable: bool = _setting(False, "puts go through lent buffers (ASYNC_FLUSH, no SLAVE)")
-    transient_store_pool_size: int = _setting(5, "number of lent buffers", least=1)
+    transient_store_pool_enable: bool = _setting(False, "puts go through the transient pool (ASYNC_FLUSH, no SLAVE)")
+    transient_store_pool_size: int = _setting(5, "number of buffers of the transient pool", least=1)
     warm_maped_file_enable: bool = _setting(False, "new segments are written with zeros before use")
 
     # Transactions of a served store; None: the line's own value.
-    transaction_time_out: int = _setting(6000, "ms without an answer after which a producer is asked", most=MAX_LONG)
+    transaction_time_out: int = _setting(6000, "ms without an answer after which a producer is checked", most=MAX_LONG)
     transaction_check_max: int = _setting(15, "checks after which a half message is given up")
     transaction_check_interval: int | None = _setting(
         None, "ms between check passes; 60000, in 5.x 30000", least=1, most=MAX_LONG
     )
-    transaction_op_msg_max_size: int = _setting(4096, "5.x: characters behind which an op record is put", least=1)
+    transaction_op_msg_max_size: int = _setting(4096, "5.x: characters after which an op record is put", least=1)
     transaction_op_batch_interval: int = _setting(3000, "5.x: ms between two op records", least=1)
     transaction_metric_flush_interval: int = _setting(3000, "5.x: ms between writes of transactionMetrics", least=1)
 
@@ -188,9 +190,9 @@ class StoreConfig:
     delete_file_batch_max: int = _setting(10, "segments of one cleaning pass", least=1)
     clean_resource_interval: int = _setting(10_000, "ms between cleaning passes of a served store", least=1)
     delete_commit_log_files_interval: int = _setting(100, "ms between two segments of a pass of a served store")
-    delete_consume_queue_files_interval: int = _setting(100, "ms behind each queue of a pass of a served store")
+    delete_consume_queue_files_interval: int = _setting(100, "ms after each queue of a pass of a served store")
     correct_logic_min_offset_force_interval: int = _setting(
-        300_000, "ms between two looks into a batch queue (5.x) for expired units, in a served store"
+        300_000, "ms between two searches of a batch queue (5.x) for expired entries, in a served store"
     )
 
     def __post_init__(self) -> None:

@@ -53,27 +53,26 @@ FILES = {
     **{f"backup {word}": () for word in ("list", "verify", "diff", "prune", "restore")},
 }
 
-From = Annotated[str, typer.Argument(metavar="FROM", help="A folder of backups, or a URI; @ID behind it chooses one.")]
+From = Annotated[str, typer.Argument(metavar="FROM", help="A folder of backups, or a URI; @ID after it chooses one.")]
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder of backups, or a URI.")]
 
 
 def run_create(
     ctx: typer.Context,
     to: Annotated[str, typer.Argument(metavar="TO", help="A folder of backups, new or not, or a URI.")],
-    compress: Annotated[bool, typer.Option("--compress", help="Compress what is copied, by zstd.")] = False,
+    compress: Annotated[bool, typer.Option("--compress", help="Compress copied files by zstd.")] = False,
 ) -> Result:
-    """Back up the store, beside its live broker.
+    """Back up a store beside its live broker.
 
-    Only reads the store. Tables are copied first and the log after, up to its last whole record, so that no consumer's
-    offset is ahead of the log. Queues and index are left out: restore builds them. Messages that a broker still holds
-    in its transient pool (transientStorePoolEnable) are not there yet.
+    The store is only read. Tables are copied first, then the log up to its last whole record: no consumer offset is
+    past the end of the copied log. Queues and index are left out, because restore builds them. Messages that the broker
+    still holds in its transient pool (transientStorePoolEnable) are not in the backup.
 
-    A segment that an earlier backup has is not read again. Killed at any moment, the next run goes on with what was
-    finished. Files in TO are plain bytes, or zstd; backups/ID.json lists them with digests, and is written last.
-    They never change. TO may be a prefix in an object store, s3://BUCKET/PREFIX; what is new is read twice then, and no
-    lock keeps a prune away. --bwlimit, --nice and --cold spare the broker. Exit code 1 when something could not be
-    copied as it should, or the log is damaged. Every command that only reads takes a backup: --store backup:TO, or
-    backup:TO@ID.
+    Segments of earlier backups are not read again. After a kill the next run continues with what was finished. Files in
+    TO are plain bytes or zstd, and never change. backups/ID.json lists them with digests and is written last. TO can be
+    a prefix in an object store, s3://BUCKET/PREFIX: new segments are read twice then, and no lock keeps a prune away.
+    --bwlimit, --nice and --cold spare the broker. Every reading command takes a backup: --store backup:TO, or
+    backup:TO@ID. Exit code 1 when a file could not be copied in full, or when the log is damaged.
     """
     from store import __version__
     from store.files import Filesystem
@@ -126,9 +125,9 @@ def run_list(ctx: typer.Context, source: Folder) -> Result:
 def run_verify(ctx: typer.Context, source: From) -> Result:
     """Verify the bytes of backups, and check their logs.
 
-    Reads every file and holds it against the digest in the manifest; what backups share is read once. Then the newest
-    backup, or the one that @ID chooses, is checked as `check` does, without restoring it. Exit code 1 when something is
-    wrong. What check finds may have been in the store when it was backed up.
+    Compares every file with its digest in the manifest. A file that several backups share is read once. Then runs
+    `check` on the newest backup, or on the one that @ID chooses, without restoring it. Exit code 1 when something is
+    wrong. Findings of the check can be older than the backup.
     """
     from store.verbs import BackupFiles, bytes_to_verify, check_backup, split_address, verify_files
 
@@ -170,12 +169,12 @@ def run_diff(
         typer.Argument(metavar="[ID]", help="The backup to compare with.", show_default="the newest but one"),
     ] = None,
     after: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The other one.", show_default="the newest")
+        str | None, typer.Argument(metavar="[ID]", help="The other backup.", show_default="the newest")
     ] = None,
 ) -> Result:
     """Compare two backups, file by file.
 
-    Reads the manifests alone. Exit code 1 where they differ.
+    Only the manifests are read. Exit code 1 when the backups differ.
     """
     from store.verbs import BackupFiles, differences
 
@@ -200,14 +199,16 @@ def run_prune(
     ctx: typer.Context,
     source: Folder,
     keep_last: Annotated[int | None, typer.Option(min=1, metavar="N", help="Keep the newest N backups.")] = None,
-    keep_days: Annotated[float | None, typer.Option(min=0, metavar="DAYS", help="Keep those of so many days.")] = None,
+    keep_days: Annotated[
+        float | None, typer.Option(min=0, metavar="DAYS", help="Keep backups of the last D days.")
+    ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> Result:
     """Delete old backups, and files that no backup needs.
 
-    A backup is kept when one of the rules keeps it, the newest one always. Without a rule only files are deleted that
-    no backup needs, as of a backup that was not finished. What is deleted cannot be brought back.
+    A backup is kept when at least one rule keeps it. The newest backup is always kept. Without a rule, only files that
+    no backup needs are deleted, such as those of an unfinished backup. Deleted backups cannot be brought back.
     """
     from store.files import Filesystem
     from store.verbs import open_target, plan_prune
@@ -243,21 +244,17 @@ def run_restore(
     ctx: typer.Context,
     source: From,
     to: Annotated[Path, typer.Option("--to", metavar="NEWSTORE", help="The new store's folder, absent or empty.")],
-    at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Leave out the first record stored later, and all after it.")
-    ] = None,
-    log_offset: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Leave out the records from this log offset on.")
-    ] = None,
+    at: Annotated[str | None, typer.Option(metavar="TIME", help="End before the first record stored later.")] = None,
+    log_offset: Annotated[int | None, typer.Option(min=0, metavar="N", help="End before this log offset.")] = None,
 ) -> Result:
     """Restore a backup into a new store, whole or to a moment.
 
-    A broker starts on it: the log ends at the moment, queues and index are built from it, the broker's tables are
-    there, offsets of consumers are moved into the queues, delayed messages go on where the log shows their delivery. A
-    queue whose messages have all expired keeps its next queue offset. Every byte is held against its digest. Files get
-    today's times, from which the broker's retention counts. Consume queues of a RocksDB become files.
+    A broker can start on the result: the log ends at the moment, queues and index are built, and the tables are in
+    place. Consumer offsets are clamped to the queues. Delayed messages continue where the log shows their
+    delivery. A queue whose messages have all expired keeps its next queue offset. Every byte is compared with its
+    digest. Files get today's times, so the broker's retention begins today. Consume queues in RocksDB become files.
 
-    Without @ID the newest backup is taken. Exit code 1 where the log of the backup is damaged: the queues end there.
+    Without @ID the newest backup is restored. Exit code 1 when the log of the backup is damaged: queues end there.
     """
     from store.files import Filesystem
     from store.verbs import BackupFiles, Moment, restore_backup, split_address

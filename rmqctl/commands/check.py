@@ -35,8 +35,10 @@ EXIT_CODES = {1: "Something was found."}
 COLUMNS = ("kind", "file", "offset", "topic", "queue_id", "count", "detail")
 
 
-Sample = Annotated[float, typer.Option(min=0, max=100, metavar="PERCENT", help="Check so many of the segments.")]
-MaxSeconds = Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Stop at the next segment then.")]
+Sample = Annotated[float, typer.Option(min=0, max=100, metavar="PERCENT", help="Check this share of the segments.")]
+MaxSeconds = Annotated[
+    float | None, typer.Option(min=0, metavar="SECONDS", help="Stop at the next segment after this time.")
+]
 FromOffset = Annotated[
     int, typer.Option("--from", min=0, metavar="N", help="Begin at the segment that holds this log offset.")
 ]
@@ -57,23 +59,22 @@ def run(
 ) -> Result:
     """Find damage in a store.
 
-    Looks in both directions and changes nothing.
+    Compares the log with queues, index and checkpoint, in both directions. Nothing is changed.
 
-    Every record's length, CRC, own offset and time; every queue unit and index entry against the record it points to,
-    and every record against the unit and entries it should have; headers, chains, holes, the checkpoint, files that no
-    broker made. With --format jsonl a finding is printed when it is found. Exit code 1 when something was found.
+    Each record: length, CRC, log offset and time. Each queue entry and index entry: the record that it points to. Each
+    record: the entries that it should have. Also headers, chains, holes, the checkpoint, and files that no broker made.
+    With --format jsonl each finding is printed as soon as it is found. Exit code 1 when something was found.
 
-    A finding names the command that mends it, where there is one. No command is named for queues of a log that lacks
-    segments: a rebuild numbers the messages behind a gap anew.
+    A finding lists the command that mends it, if there is one. A log that lacks segments has none for its queues: a
+    rebuild would give new queue offsets to the messages after the gap.
 
-    Beside a live broker the log is checked up to what was dispatched when the check began.
+    Beside a live broker, check covers what was dispatched when it began.
 
-    A check that ran out of time says where to go on with --from. The two of them find what one alone would, but for a
-    queue offset that does not follow the one before when that one's record is more than a segment back.
+    A check that ran out of time prints the --from value to continue with. Both runs together find what one run finds,
+    except a queue offset that does not follow a record more than one segment earlier.
 
-    --store may be one segment file, which is checked alone. Where it is several stores, and with --fleet, --master,
-    --remote or --engine spark, the findings of all of them are one list, with a count of each kind. On Spark every
-    queue, index file and segment is a task of its own.
+    --store can be one segment file. With several stores, and with --fleet, --master, --remote or --engine spark, the
+    result is one list of findings with a count of each kind. On Spark each queue, index file and segment is one task.
     """
     session: Session = ctx.obj
     given = stores_of(session, stores) if stores else []

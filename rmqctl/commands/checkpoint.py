@@ -29,8 +29,8 @@ FILES = ("checkpoint", "commitlog", "consumequeue", "index")
 def run_show(ctx: typer.Context) -> Result:
     """Show the checkpoint's promises against the files.
 
-    For each of its times: what it promises, and what the files on disk reach. Also the segment from which an
-    abnormal recovery would start, and why. Nothing is written. Exit code 1 when the checkpoint is ahead of the
+    For each time in the checkpoint: what it promises, and what the files on disk reach. Also the segment where an
+    abnormal recovery would begin, and the reason. Nothing is written. Exit code 1 when the checkpoint is ahead of the
     files, missing, short or negative.
     """
     from store.verbs.recover import review_checkpoint
@@ -86,8 +86,8 @@ def run_rewrite(
 ) -> Result:
     """Write a checkpoint that promises no more than the files hold.
 
-    Walks the log with CRC from where an abnormal recovery would start now, makes the files durable, and writes the
-    times that they reach.
+    Scans the log with CRC from the segment where an abnormal recovery would begin. Makes the files durable, then writes
+    the times that they reach.
     """
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)

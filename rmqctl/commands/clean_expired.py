@@ -28,7 +28,7 @@ def run(
         typer.Option(min=0, metavar="HOURS", help="Keep files this long.", show_default="fileReservedTime"),
     ] = None,
     disk_used_percent: Annotated[
-        float | None, typer.Option(min=0, max=100, metavar="PERCENT", help="Plan as if the disk were so full.")
+        float | None, typer.Option(min=0, max=100, metavar="PERCENT", help="Plan as if the disk were this full.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Clean now, as the admin command does, at any hour.")] = False,
     passes: Annotated[int, typer.Option(min=1, metavar="N", help="Rounds of at most ten files each.")] = 1,
@@ -39,10 +39,9 @@ def run(
 ) -> Result:
     """Delete expired files by the broker's rules.
 
-    A file goes when the hour is one of deleteWhen or the disk is fuller than it may be, and its modification time is
-    older than the retention, or the disk is so full that retention no longer counts; at most ten files in a pass, and
-    never the last. The plan says for every file which rule keeps it or lets it go, and which consumer groups have not
-    read it yet.
+    A file is deleted when it is older than the retention and either the hour is in deleteWhen or the disk is too full.
+    On a disk that is nearly full the age does not count. A pass deletes at most ten files and never the last one. The
+    plan lists each file with the rule that keeps or deletes it, and the consumer groups that have not read it.
     """
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)

@@ -25,15 +25,14 @@ def run_mend(
     quarantine: Quarantine = None,
     no_quarantine: NoQuarantine = False,
 ) -> Result:
-    """Finish or drop a compaction that was cut short.
+    """Finish or drop a compaction that was interrupted.
 
-    A broker does not start where records and units of a compacted topic are in files of different names, or where a
-    file named .delete is left. This gives a file its name back where nothing replaced it, makes lost units from the
-    records, moves up what the run had not moved yet, and takes away what is left over. Everything removed goes to
-    quarantine.
+    A broker does not start when records and entries of a compacted topic are in files of different names, or when a
+    .delete file is left. This command renames a file back where nothing replaced it, builds lost entries from the
+    records, moves what the interrupted run had not moved, and removes leftovers. What is removed goes to quarantine.
 
-    After a clean stop it also copies the messages that have no copy, as a broker's dispatch would have: no start of a
-    broker does. A queue with other faults is mended first; run it again for its messages.
+    After a clean stop it also copies messages that have no copy, as a broker's dispatch would. No broker start does
+    that. A queue with other faults is mended first; run the command again for its messages.
     """
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)

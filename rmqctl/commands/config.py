@@ -55,14 +55,13 @@ SHOWN = ("name", "value", "source", "effect")
 
 def run_settings(
     ctx: typer.Context,
-    pattern: Annotated[str, typer.Argument(metavar="[TEXT]", help="Only names that contain it.")] = "",
+    pattern: Annotated[str, typer.Argument(metavar="[TEXT]", help="Only names that contain this text.")] = "",
     effective: Annotated[bool, typer.Option("--effective", help="Only settings with an effect.")] = False,
 ) -> Result:
     """List a broker's settings and where they come from.
 
-    Each with its value here and what it changes. Sources: set (--set), file (--broker-conf), inferred (read off the
-    store's files), default. A setting without an effect is one that nothing here depends on; a name that no broker
-    knows is refused.
+    Each with its value here and its effect. Sources: set (--set), file (--broker-conf), inferred (from the store's
+    files), default. Settings without an effect here are marked. An unknown name is refused.
     """
     from store.config import all_settings
 
@@ -104,9 +103,9 @@ def _row(setting: Setting, values: Mapping[str, tuple[Any, str]], shown: Callabl
 def run_check(ctx: typer.Context) -> Result:
     """Show how a broker would load its tables.
 
-    For each table under config/ with its .bak and .tmp: what a broker would load, what that silently loses, consumer
-    offsets outside of their queues, topics of the store without an entry. Each finding has its remedy. Exit code 1
-    when something was found.
+    For each table under config/ with its .bak and .tmp: what a broker would load and what it would lose silently. Also
+    consumer offsets outside their queues, and topics of the store without an entry. Each finding has its remedy. Exit
+    code 1 when something was found.
     """
     session: Session = ctx.obj
     review = _review(session)
@@ -153,17 +152,18 @@ def run_show(
 def run_rebuild_topics(
     ctx: typer.Context,
     compat: Annotated[
-        Compat | None, typer.Option(help="The broker line to write for.", show_default="the line that wrote the store")
+        Compat | None,
+        typer.Option(help="The broker version to write for.", show_default="the line that wrote the store"),
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     quarantine: Quarantine = None,
     no_quarantine: NoQuarantine = False,
 ) -> Result:
-    """Write topics.json anew from the log and the queues.
+    """Rebuild topics.json from the log and the queues.
 
-    Topics of the newest readable copy keep their entries, with as many queues as exist; topics that only the store
-    shows get a broker's defaults. The old file goes into the quarantine, and undo brings it back.
+    Topics of the newest readable copy keep their entries, with as many queues as exist. Topics that only the
+    store shows get a broker's defaults. The old file goes to quarantine; undo restores it.
     """
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
@@ -195,10 +195,10 @@ def run_reset_offsets(
     quarantine: Quarantine = None,
     no_quarantine: NoQuarantine = False,
 ) -> Result:
-    """Set where a consumer group goes on.
+    """Set where a consumer group continues.
 
-    Writes consumerOffset.json, which a broker reads when it starts. An offset is kept within its queue. A number below
-    10^12 is a queue offset, another one a store time in milliseconds.
+    Writes consumerOffset.json, which a broker reads at its start. An offset is kept within its queue. A number below
+    10^12 is a queue offset, a larger one a store time in milliseconds.
     """
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)

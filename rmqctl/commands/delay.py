@@ -35,13 +35,13 @@ WRONG_STATES = ("blocked", "duplicate", "lost")
 def run_show(
     ctx: typer.Context,
     level: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only this level.")] = None,
-    at: Annotated[str, typer.Option(metavar="TIME", help="As it is at this time.")] = "now",
+    at: Annotated[str, typer.Option(metavar="TIME", help="The states at this time.")] = "now",
     state: Annotated[str | None, typer.Option(metavar="STATE", help="Only messages of this state.")] = None,
 ) -> Result:
     """Show delayed messages and their delivery.
 
-    States: pending, due, delivered, assumed (delivered, the copy has expired), duplicate (delivered, and will be
-    again), blocked (an earlier one of its level keeps the service waiting), lost (expired before delivery). Exit
+    States: pending; due; delivered; assumed (delivered, the copy has expired); duplicate (delivered, and will be
+    delivered again); blocked (an earlier message of its level stops the service); lost (expired before delivery). Exit
     code 1 when a message is blocked, duplicate or lost.
     """
     session: Session = ctx.obj
@@ -76,10 +76,10 @@ def run_rewrite_offsets(
     quarantine: Quarantine = None,
     no_quarantine: NoQuarantine = False,
 ) -> Result:
-    """Let a broker deliver nothing twice.
+    """Write delay offsets that deliver nothing twice.
 
-    A broker that was killed starts with offsets up to ten seconds old, and delivers again what it delivered since. This
-    writes config/delayOffset.json with each level's first message that is still to be delivered.
+    A killed broker restarts with delay offsets up to ten seconds old and repeats the deliveries since then. This
+    command sets each level in config/delayOffset.json to its first message that is not delivered yet.
     """
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)

@@ -30,8 +30,8 @@ def run(
 ) -> Result:
     """Compare two stores, such as master and slave.
 
-    Finds the first record that differs and why, ranges of the log that only one store holds, and queues whose offsets
-    or units differ. Stale bytes and preallocated tails don't count. Exit code 1 when something differs.
+    Finds the first record that differs and the reason, parts of the log that only one store has, and queues with
+    different offsets or entries. Stale bytes and preallocated tails are ignored. Exit code 1 when something differs.
     """
     session: Session = ctx.obj
 

@@ -27,7 +27,7 @@ FILES = ("commitlog", "consumequeue", "index", "checkpoint", "config")
 SEE_ALSO = ("info", "check", "simulate", "config check", "lag", "salvage")
 LABELS = ("number", "rank", "area", "what")
 FailOn = Annotated[
-    int, typer.Option(min=1, max=4, metavar="RANK", help="Exit with 1 for findings up to this rank only.")
+    int, typer.Option(min=1, max=4, metavar="RANK", help="Exit with 1 only for findings of this rank or worse.")
 ]
 Fix = Annotated[bool, typer.Option("--fix", help="Run the commands that mend, one after the other.")]
 COLUMNS = ("rank", "what", "count", "detail", "command")
@@ -40,13 +40,14 @@ def run(
     fix: Fix = False,
     yes: Yes = False,
 ) -> Result:
-    """Say everything that is wrong, the worst first.
+    """List everything that is wrong, the worst first.
 
-    Runs info, check, simulate, config check and lag, and looks for the placeholders of a salvaged store. Each finding
-    has the command that mends it or shows more, what that costs, and whether undo takes it back. Ranks: 1 a broker does
-    not start, 2 messages are lost or will be, 3 consumers or queries see something wrong, 4 to know. Nothing is
-    written, unless with --fix: that runs the commands that mend, in their order. Each shows its plan and asks, undo
-    takes it back, and the first that does not end well is the last. Exit code 1 when something is wrong.
+    Runs info, check, simulate, config check and lag, and looks for placeholders of a salvaged store. Each finding has
+    the command that mends or explains it, its cost, and whether undo can reverse it. Ranks: 1 a broker does not start,
+    2 messages are lost or will be, 3 consumers or queries get wrong results, 4 good to know.
+
+    Nothing is written without --fix, which runs the mending commands in order. Each shows its plan and asks first. The
+    run stops at the first that does not succeed. Exit code 1 when something is wrong.
     """
     session: Session = ctx.obj
     if fix:

@@ -91,22 +91,24 @@ def run(
     tags: Annotated[str | None, typer.Option(metavar="EXPR", help="Only records with these tags: 'A || B'.")] = None,
     key: Annotated[str | None, typer.Option(metavar="KEY", help="Only records with this key or unique key.")] = None,
     where: Annotated[
-        str | None, typer.Option(metavar="SQL", help="Only entries for which this holds, by their JSON names.")
+        str | None, typer.Option(metavar="SQL", help="Only entries that satisfy this condition over their JSON names.")
     ] = None,
-    hexadecimal: Annotated[bool, typer.Option("--hex", help="Show fields' places and bytes; all with --wide.")] = False,
-    follow: Annotated[bool, typer.Option("--follow", help="Keep printing what is added, until Ctrl-C.")] = False,
+    hexadecimal: Annotated[
+        bool, typer.Option("--hex", help="Show positions and bytes of fields; all with --wide.")
+    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep printing new entries, until Ctrl-C.")] = False,
     body: BodyOption = None,
     stored_body: StoredBody = False,
 ) -> Result | int:
     """Show every field of a file's entries.
 
-    commitlog: records, and between them blanks, damage and headers of DLedger entries. consumequeue: units, of batch
-    queues and a RocksDB too. index: header and entries. checkpoint. ext: units of consumequeue_ext. delay: its offsets.
-    timer: timerwheel, timerlog and timercheck. state: epochs, identity, tables and pop checkpoints of a 5.x broker.
-    messages: keys, timers and half messages in the RocksDB of 5.4 and later.
+    commitlog: records, blanks, damage and headers of DLedger entries. consumequeue: entries, also of batch queues and
+    RocksDB. index: header and entries. checkpoint. ext: entries of consumequeue_ext. delay: delay offsets. timer:
+    timerwheel, timerlog and timercheck. state: epochs, identity, tables and pop checkpoints of a 5.x broker. messages:
+    keys, timers and half messages in the RocksDB of 5.4 and later.
 
-    A file needs no store around it, and a segment no name. --from and --to compare log offsets of records, queue
-    offsets of units, numbers of index entries, places of the rest.
+    A file needs no store around it, and a segment needs no name. --from and --to are log offsets of records, queue
+    offsets of queue entries, numbers of index entries, and positions in other files.
     """
     session: Session = ctx.obj
     _refuse_contradictions(kind, chooses_records=bool(topic or tags or key), hexadecimal=hexadecimal, follow=follow)

@@ -54,10 +54,10 @@ def run(
 ) -> Result | None:
     """Write messages as files. The folder appears when everything is written, or not at all.
 
-    JSON lines hold the message object of get; the other formats hold the columns of messages, with bodies as they are
-    stored. put --input reads them all. Where the body does not have the record's CRC, crc_ok is false in each of them;
-    body_problem (in JSON lines body_state) says that a body cannot be decompressed. CSV holds the text as it is stored,
-    also what a spreadsheet would run as a formula; --format csv of get makes it harmless.
+    JSON lines hold the message object of `get`. Parquet and CSV hold the columns of the table messages, with bodies as
+    stored. `put --input` reads all of them. crc_ok is false for a body that does not match the record's CRC.
+    body_problem (body_state in JSON lines) is set for a body that cannot be decompressed. CSV keeps text as stored,
+    even if a spreadsheet would run it as a formula; `get --format csv` makes it harmless.
     """
     session: Session = ctx.obj
 

@@ -49,10 +49,10 @@ def run_show(
 ) -> Result:
     """Show the SQL subscriptions of consumer groups.
 
-    They are in config/consumerFilter.json; subscriptions by tags are in no file. A group is dead while it has no
-    consumer, and all are when a broker starts; after 24 hours it forgets them. Where enableCalcFilterBitMap is on, each
-    message has a bit map in consumequeue_ext/, and bit_positions are the bits that are set for the group. An
-    expression that does not compile lets every message through.
+    They are stored in config/consumerFilter.json. Subscriptions by tags are in no file. A group without consumers is
+    dead, and every group is dead when a broker starts; 24 hours later the broker forgets it. With
+    enableCalcFilterBitMap each message has a bit map in consumequeue_ext/, and bit_positions lists the bits of the
+    group. An expression that does not compile selects every message.
     """
     session: Session = ctx.obj
 
@@ -86,9 +86,9 @@ def run_register(
 ) -> Result:
     """Subscribe a consumer group of a served store by SQL.
 
-    As the heartbeat of a consumer does in a broker. From here on `get --group` gives the group what the expression
-    selects, and new messages get the group's bits, where enableCalcFilterBitMap and enableConsumeQueueExt are on. An
-    expression that the group had for the topic is replaced.
+    Does what a consumer's heartbeat does in a broker. From then on `get --group` returns what the expression selects,
+    and new messages get the group's bits if enableCalcFilterBitMap and enableConsumeQueueExt are on. A former
+    expression of the group for this topic is replaced.
     """
     session: Session = ctx.obj
     served = session.store.connect_served()
@@ -102,9 +102,9 @@ def run_register(
 
 
 def run_unregister(ctx: typer.Context, group: Group) -> Result:
-    """Let the SQL subscriptions of a group be dead.
+    """Mark the SQL subscriptions of a group as dead.
 
-    As when the last consumer of the group leaves a broker. Its bits are set as before; after 24 hours the
+    Does what happens when a group's last consumer leaves a broker. New messages still get its bits. After 24 hours the
     subscriptions are forgotten.
     """
     session: Session = ctx.obj

@@ -25,7 +25,7 @@ EXAMPLES = (
     "rmqctl --store /data/store find --where \"topic = 'Orders' and size > 100000\" --format jsonl",
     "rmqctl --store /backup/00000000001073741824 find order-4711",
 )
-EXIT_CODES = {1: "Nothing was found, or a place of what was found is not as it should be."}
+EXIT_CODES = {1: "Nothing was found, or a place of the message is damaged."}
 FILES = ("commitlog", "consumequeue", "index", "config")
 SEE_ALSO = ("index-query", "get", "dump", "sql")
 LIVES = 5
@@ -40,10 +40,10 @@ def run(
         str | None, typer.Argument(metavar="[TEXT]", help="A key, a unique key, a message id, or any text.")
     ] = None,
     body_pattern: Annotated[
-        str | None, typer.Option("--body", metavar="REGEX", help="Bodies in which this is found.")
+        str | None, typer.Option("--body", metavar="REGEX", help="Search this text in bodies.")
     ] = None,
     where: Annotated[
-        str | None, typer.Option(metavar="SQL", help="Records of the table `messages` for which this holds.")
+        str | None, typer.Option(metavar="SQL", help="Rows of the table `messages` that satisfy this condition.")
     ] = None,
     most: Annotated[int, typer.Option("--limit", "--max", min=1, metavar="N", help="Messages at most.")] = 20,
     scan: Annotated[bool, typer.Option("--scan", help="Scan the whole log, also where the index covers it.")] = False,
@@ -53,14 +53,14 @@ def run(
 ) -> Result:
     """Find a message, its places and its later copies.
 
-    Searched over all topics: by index in the part of the log that the index covers, by scan in the rest, and it is said
-    which is which. What is no key and no message id is searched as text in the whole log. Shown are the record with
-    file and position, its queue unit, its index entries, the groups that consumed it, and all records with the same
-    unique key in the order of time: delayed, delivered, retried, dead, half and committed. Of a record of several
-    messages (5.x) those are shown that are hits by themselves, or all where only the record is one; --outer shows the
-    record. Exit code 1 when nothing was found, or a place is not as it should be.
+    Searches all topics: by index where the index covers the log, by scan elsewhere; the result shows how much of each.
+    Text that is neither a key nor a message id is searched in the whole log. Shows the record with file and position,
+    its queue entry, its index entries, the groups that consumed it, and all records with the same unique key in order
+    of time: delayed, delivered, retried, dead, half and committed. Of a record with several messages (5.x) it shows
+    those that match, or all if only the record matches; --outer shows the record. Exit code 1 when nothing was found,
+    or when a place is damaged.
 
-    --store may be one segment file, also without its name: then queues and index are not looked at.
+    --store can be one segment file of any name. Queues and index are not searched then.
     """
     session: Session = ctx.obj
     if [text, body_pattern, where].count(None) != 2:
@@ -128,7 +128,7 @@ def _result(
     if not session.format.is_for_programs:
         tables = [tables[0], *(table for table in tables[1:] if table.rows)]
     verdict = f"{count(len(rows), 'message')} found as {found.searched_as}" if rows else "nothing found"
-    verdict += f"; {count(wrong, 'place')} not as it should be" if wrong else ""
+    verdict += f"; {count(wrong, 'place')} damaged" if wrong else ""
     return Result("find", facts, tables, OK if rows and not wrong else FINDINGS, verdict)
 
 

@@ -30,16 +30,17 @@ SHORT_DIGITS = 16
 def run(
     ctx: typer.Context,
     verify: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Compare with a fingerprint in JSON; exit 1 where it differs.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Compare with a fingerprint in JSON; exit code 1 when it differs."),
     ] = None,
 ) -> Result:
     """Print SHA-256 digests of a store.
 
-    One per segment up to its valid end, per queue, per index file, and one for the store. Stale bytes, preallocated
-    tails and the names of index files don't count, so a copy and a restored backup have the same fingerprint. A
-    table has the beginning of each digest; --wide and the other formats have all of it.
+    One digest for each segment up to its valid end, each queue, each index file, and the store. Stale bytes,
+    preallocated tails and names of index files are ignored, so a copy and a restored backup have the same fingerprint.
+    Tables show the first digits of a digest; --wide and the other formats show all.
 
-    With one segment file as --store, --verify compares this segment alone.
+    With one segment file as --store, --verify compares only this segment.
     """
     session: Session = ctx.obj
 

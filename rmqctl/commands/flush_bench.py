@@ -41,18 +41,17 @@ class Mode(StrEnum):
 
 def run(
     ctx: typer.Context,
-    mode: Annotated[Mode, typer.Option(help="The way of flushing.")] = Mode.ALL,
+    mode: Annotated[Mode, typer.Option(help="The flush mode.")] = Mode.ALL,
     messages: Annotated[int, typer.Option(min=1, metavar="N", help="Messages per mode.")] = 20_000,
     body_size: Annotated[int, typer.Option(min=0, max=4 << 20, metavar="BYTES", help="Bytes of a body.")] = 1024,
     threads: Annotated[int, typer.Option(min=1, max=256, metavar="N", help="Threads that put.")] = 4,
 ) -> Result:
     """Measure puts on the store's device.
 
-    Gives throughput and latency for each way of flushing, with the settings given and the file sizes of the store, or
-    small files where there is none. Works in a scratch folder beside the store, never in it, and removes it. In the
-    same run it measures what the device (append and fdatasync) and the memory (copy) do alone. Ratio: of sync, the
-    throughput against fdatasyncs per second times messages per flush; of the others, bytes per second against the
-    memory copy.
+    Throughput and latency for each flush mode, with the given settings and the store's file sizes (small files if there
+    is no store). Works in a scratch folder beside the store, never in it, and removes it afterwards. Also measures the
+    limits of device (append and fdatasync) and memory (copy) in the same run. Ratio of sync: throughput against
+    fdatasyncs per second times messages per flush. Ratio of the others: bytes per second against the memory copy.
     """
     from rmqctl.bench import SETTINGS, histogram, measure_limits, measure_mode
 

@@ -49,22 +49,24 @@ Offset = Annotated[
         min=0, metavar="N", help="Queue offset to begin at; of queue 0 without --queue.", show_default="first"
     ),
 ]
-Since = Annotated[str | None, typer.Option(metavar="TIME", help="Begin at this store time instead.")]
+Since = Annotated[str | None, typer.Option(metavar="TIME", help="Begin at this store time.")]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="End at this store time.")]
-Last = Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the last N.")]
+Last = Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the last N messages.")]
 MsgId = Annotated[str | None, typer.Option(metavar="ID", help="The one message with this id.")]
 LogOffset = Annotated[int | None, typer.Option(min=0, metavar="N", help="The one message at this log offset.")]
 MaxCount = Annotated[int, typer.Option("--limit", "--max", min=1, metavar="N", help="Messages at most.")]
-Key = Annotated[str | None, typer.Option(metavar="KEY", help="Only with this key, by the index; see index-query.")]
-Tags = Annotated[str | None, typer.Option(metavar="EXPR", help="Only these tags: 'A || B'.")]
-Sql = Annotated[str | None, typer.Option(metavar="EXPR", help="Only what this SQL92 expression selects.")]
+Key = Annotated[
+    str | None, typer.Option(metavar="KEY", help="Only messages with this key, by the index; see index-query.")
+]
+Tags = Annotated[str | None, typer.Option(metavar="EXPR", help="Only messages with these tags: 'A || B'.")]
+Sql = Annotated[str | None, typer.Option(metavar="EXPR", help="Only messages that this SQL92 expression selects.")]
 Group = Annotated[
-    str | None, typer.Option(metavar="GROUP", help="Only what this consumer group's SQL subscription selects.")
+    str | None, typer.Option(metavar="GROUP", help="Only messages that this group's SQL subscription selects.")
 ]
 OneCall = Annotated[
-    bool, typer.Option("--one-call", help="Exactly what one broker call gives: its limits, one queue file.")
+    bool, typer.Option("--one-call", help="Answer exactly as one broker call: its limits, one queue file.")
 ]
-Follow = Annotated[bool, typer.Option("--follow", help="Keep printing what arrives, until Ctrl-C.")]
+Follow = Annotated[bool, typer.Option("--follow", help="Keep printing new messages, until Ctrl-C.")]
 Raw = Annotated[bool, typer.Option("--raw", help="Write the stored records themselves to stdout.")]
 
 
@@ -93,16 +95,16 @@ def run(
 ) -> Result | int:
     """Read messages of a topic or queue, or one message.
 
-    Without --queue the messages of all queues come in the order of their store times.
+    Without --queue, messages of all queues are listed in order of store time. With --group the answer is that of a
+    broker to this group, by config/consumerFilter.json; tag subscriptions are in no file.
 
-    With --group as a broker answers that group, by config/consumerFilter.json; tag subscriptions are in no file.
+    Reads until --limit or the end of the queues. A record with several messages (5.x) gives one row for each message,
+    with outer_queue_offset, unless --outer. Compressed bodies are decompressed, unless --stored-body. A message whose
+    body does not match the record's CRC is marked (crc_ok is false), or left out with --only-sound. Exit code 1 when
+    nothing was found, or when a message is damaged.
 
-    Reads on over queue files until --limit or the end of the queues. A record of several messages (5.x) gives one row a
-    message, with outer_queue_offset, unless --outer. Compressed bodies are decompressed, unless
-    --stored-body. A message whose body does not have the record's CRC is shown and marked (crc_ok is false), unless
-    --only-sound. Exit code 1 when nothing was found, or something of it is damaged.
-    Nothing is written, so it works on a read-only mount and beside a live broker. Where `rmqctl serve` has the store
-    open, --follow shows a message as soon as it can be got; else it looks when files are made, and twice a second.
+    Nothing is written: get works on a read-only mount and beside a live broker. --follow of a store that `rmqctl serve`
+    has open shows each message at once. Otherwise it looks when a file appears, and twice a second.
     """
     session: Session = ctx.obj
     _check_surroundings(session, follow=follow, raw=raw)

@@ -32,9 +32,9 @@ def run(
     ctx: typer.Context,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic.", autocompletion=complete_topic)],
     key: Annotated[str, typer.Argument(metavar="KEY", help="One of the message's keys, or its unique key.")],
-    by_tags: Annotated[bool, typer.Option("--tags", help="KEY is the tags of the messages (5.4 and later).")] = False,
+    by_tags: Annotated[bool, typer.Option("--tags", help="Treat KEY as tags (5.4 and later).")] = False,
     in_database: Annotated[
-        bool, typer.Option("--database", help="Ask the index in rocksdbstore/ (5.4 and later) alone.")
+        bool, typer.Option("--database", help="Search only the index in rocksdbstore/ (5.4 and later).")
     ] = False,
     since: Annotated[
         str | None, typer.Option("--since", "--begin", metavar="TIME", help="Stored at this time or later.")
@@ -55,15 +55,14 @@ def run(
 ) -> Result:
     """Find messages by key.
 
-    Every hit is compared with the record itself, because the index holds hashes only; --unverified leaves that out,
-    as a broker does. A record of several messages (5.x) gives those of its messages that have the key, or all where
-    only the record has it; --outer gives the record. The index holds no keys of messages inside: `find` looks there.
-    Keys that are in no index file are looked up in the message database (5.4 and later), and read from the log where
-    it does not reach, or has no such key; `find --scan` reads the whole log. --database gives what a broker finds: the
-    oldest hours first, and nothing of a message that has no unique key, or that the database had not yet when its
-    broker was killed.
+    The index holds only hashes, so every hit is compared with its record; --unverified skips that, as a broker does. Of
+    a record with several messages (5.x) it shows those that have the key, or all if only the record has it; --outer
+    shows the record. Keys of inner messages are in no index; `find` searches them. Keys that are in no index file are
+    searched in the message database (5.4 and later), then in the part of the log that it does not cover; `find --scan`
+    reads the whole log. --database answers as a broker does: the oldest hours first, without messages that have no
+    unique key or were not written to the database before the broker was killed.
 
-    Exit code 1 when nothing was found, or something of it is damaged.
+    Exit code 1 when nothing was found, or when a message is damaged.
     """
     session: Session = ctx.obj
     asked = KeyQuery(

@@ -16,27 +16,26 @@ if TYPE_CHECKING:
     from store.verbs import Problem, StoreInfo
 
 EXAMPLES = ("rmqctl --store /data/store info", "rmqctl --store /data/store --format json info")
-EXIT_CODES = {1: "Something is missing, behind or wrong."}
+EXIT_CODES = {1: "Something is missing, incomplete or wrong."}
 SEE_ALSO = ("check", "simulate", "dump", "config settings")
 MAIN_FACTS = (
     "compat", "is_closed", "lock_holder", "log_bytes", "log_end", "last_ms", "topic_count",
     "message_count", "queues_built_to", "disk_used_percent", "next_command",
 )  # fmt: skip
 """So that the verdict, the problems and these fit 80 columns and 24 lines."""
-Settings = Annotated[bool, typer.Option("--settings", help="Also the settings that are not at their default.")]
+Settings = Annotated[bool, typer.Option("--settings", help="Also show settings that differ from their default.")]
 
 
 def run(ctx: typer.Context, show_settings: Settings = False) -> Result:
     """Show a store's kind, sizes and state.
 
-    The broker line and the sign for it, sizes, offsets, first and last time, topics, queues, index, who holds the lock,
-    free space, what is missing or behind, and the command to run next. Reads
-    file lists, headers and the log's tail, and a log of up to 1 GiB whole, to name lost files of queues and index. It
-    works on stores that no other command opens: RocksDB, damaged ones, one in use. Exit code 1 when something is
-    missing, behind or wrong.
+    Version and the sign for it, sizes, offsets, first and last time, topics, queues, index, owner of the lock, free
+    space, what is missing or incomplete, and the next command. Reads file lists, headers and the log's tail. A log of
+    up to 1 GiB is read whole, to find lost files of queues and index. Also works on stores that no other command opens:
+    RocksDB, damaged ones, one in use. Exit code 1 when something is missing, incomplete or wrong.
 
-    Messages are the units of the queues. `salvage`, `simulate` and `usage` count records: half and rolled-back ones,
-    which no queue names, too.
+    message_count counts queue entries. `salvage`, `simulate` and `usage` count records, which include half and
+    rolled-back messages that are in no queue.
     """
     session: Session = ctx.obj
 

@@ -40,12 +40,12 @@ def run(
 ) -> Result:
     """Show how far each consumer group is behind.
 
-    One row for each group, the worst first; --queues gives one for each of its queues.
+    One row for each group, the worst first; --queues gives one row for each queue.
 
-    Holds config/consumerOffset.json, its .bak where a broker would load that, or its .tmp where it would load none,
-    against each queue's minimum and maximum: lag in messages, bytes and time. Names offsets outside of their queue,
-    groups that never consumed, and the messages in retry and dead-letter topics. Exit code 1 when an offset is outside
-    of its queue, or no table and no queue knows the group or the topic.
+    Compares config/consumerOffset.json with the minimum and maximum of each queue: lag in messages, bytes and time.
+    Uses its .bak if a broker would load that, and its .tmp if a broker would load neither. Also lists offsets outside
+    their queue, groups that never consumed, and messages in retry and dead-letter topics. Exit code 1 when an offset is
+    outside its queue, or when the group or topic is unknown.
     """
     session: Session = ctx.obj
 

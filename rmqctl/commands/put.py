@@ -53,7 +53,7 @@ class Flush(StrEnum):
 CompatOption = Annotated[
     Compat | None,
     typer.Option(
-        help="The broker line whose records to write; 5.3 for topics of more than 127 bytes.",
+        help="The broker version of the records; 5.3 for topics of more than 127 bytes.",
         show_default="the store's own; 4.9 for a new one",
     ),
 ]
@@ -61,27 +61,23 @@ StoreHostOption = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT",
-        help="The store host that message ids name: queryMsgById asks there.",
+        help="The store host in message ids; queryMsgById connects to it.",
         show_default="brokerIP1:listenPort, else that of a line of --input, else 127.0.0.1:10911",
     ),
 ]
 FlushOption = Annotated[
     Flush | None,
-    typer.Option(help="sync waits for the device after every message.", show_default="flushDiskType, else async"),
+    typer.Option(help="sync waits for the device after each message.", show_default="flushDiskType, else async"),
 ]
 
 TopicArgument = Annotated[
     str | None,
-    typer.Argument(
-        metavar="TOPIC", help="Topic; with --input, of lines that name none.", autocompletion=complete_topic
-    ),
+    typer.Argument(metavar="TOPIC", help="Topic; with --input, for lines without one.", autocompletion=complete_topic),
 ]
 PropertyOption = Annotated[
     list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property; repeatable.")
 ]
-HalfOption = Annotated[
-    str | None, typer.Option(metavar="GROUP", help="Put the half of a transaction of this producer group.")
-]
+HalfOption = Annotated[str | None, typer.Option(metavar="GROUP", help="Put a half message of this producer group.")]
 BodyFile = Annotated[str | None, typer.Option(metavar="FILE", help="Body from a file, or - for stdin.")]
 FromOption = Annotated[
     str | None,
@@ -113,18 +109,20 @@ def run(
     store_host: StoreHostOption = None,
     flush: FlushOption = None,
     transient_pool: Annotated[bool, typer.Option("--transient-pool", help="Write through locked buffers.")] = False,
-    recover: Annotated[bool, typer.Option("--recover", help="Recover first, if the last owner crashed.")] = False,
+    recover: Annotated[bool, typer.Option("--recover", help="Recover first if the last owner crashed.")] = False,
     force_empty_log: ForceEmptyLog = False,
     compat: CompatOption = None,
 ) -> Result:
     """Append messages to the store.
 
-    Creates a store in an empty or absent folder. A store that was not shut down is refused without --recover. `rmqctl
-    serve` takes the messages of the store that it has open. --input names a file, or a folder that export wrote: a line
-    is the object that get shows, with the body in base64 or as `body_text`; .parquet and .csv hold export's columns.
-    By default (--as-new) each message is put once, as a producer would send it: half messages, marks of ended
-    transactions, and copies for a delay or a retry are left out where the message itself is put; one that still waits
-    is put last. With --half the message waits for `transaction resolve`.
+    Creates a store in an empty or missing folder. A store that was not shut down is refused without --recover. If
+    `rmqctl serve` has the store open, its process takes the messages.
+
+    --input is a file, or a folder that export wrote. A line is the object that get shows, with the body in base64 or as
+    `body_text`; .parquet and .csv hold the columns of export. By default (--as-new) each message is put once, as a
+    producer would send it. Half messages, transaction ends, and copies for a delay or a retry are skipped if the
+    message itself is in the input; a message that still waits is put last. With --half the message waits for
+    `transaction resolve`.
     """
     session: Session = ctx.obj
     choices: dict[str, Any] = {"recover": recover, "force_empty_log": force_empty_log, "compat": compat}

@@ -55,9 +55,9 @@ def run_purge(
     quarantine: Quarantine = None,
     yes: Yes = False,
 ) -> Result:
-    """Delete quarantined files for good; they cannot be brought back.
+    """Delete quarantined files for good.
 
-    Without an ID everything in the quarantine goes.
+    They cannot be brought back. Without an ID the whole quarantine is deleted.
     """
     from rmqctl.staged import locked
     from store.change import list_quarantine, purge

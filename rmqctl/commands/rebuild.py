@@ -66,13 +66,13 @@ def run(
 ) -> Result:
     """Build consume queues and index from the log.
 
-    Everything is built in a staging folder and published by rename under the store's lock; the old files go to
-    quarantine. Without --queues and --index both are built; with --topic or --queue the queues alone.
+    Everything is built in a staging folder and renamed into place under the store's lock. The old files go to
+    quarantine. Without --queues and --index both are built; with --topic or --queue only queues.
 
-    A word behind the command's name rebuilds one thing: `queues` and `index` as the options do, and, with options of
-    their own, `timer` (timerwheel, timerlog, timercheck), `compaction` (the messages of compacted topics),
-    `message-database` (rocksdbstore), `delay-offsets` (delayOffset.json) and `topics` (topics.json); `rmqctl rebuild
-    timer --help` tells.
+    A word after the command rebuilds one structure: `queues` and `index` as the options do; `timer` (timerwheel,
+    timerlog, timercheck), `compaction` (messages of compacted topics), `message-database` (rocksdbstore),
+    `delay-offsets` (delayOffset.json) and `topics` (topics.json) have options of their own: `rmqctl rebuild timer
+    --help`.
     """
     session: Session = ctx.obj
     if queue is not None and topic is None:
@@ -122,7 +122,7 @@ def _warn_of_gaps(session: Session, reader: StoreReader) -> None:
     for before, after in pairwise(reader.segments()):
         if after.number != before.number + before.size:
             gap = f"the log lacks segments in front of {after.number}"
-            session.warn(f"{gap}: messages behind get other queue offsets; {hint_for('missing-segment')}")
+            session.warn(f"{gap}: later messages get other queue offsets; {hint_for('missing-segment')}")
 
 
 def _engine(

@@ -44,11 +44,10 @@ SECTIONS = {"DIFFERENCES FROM A BROKER": _differences}
 Normal = Annotated[bool, typer.Option("--normal", help="As after a clean shutdown.")]
 Abnormal = Annotated[bool, typer.Option("--abnormal", help="As after a crash.")]
 CompatOption = Annotated[
-    Compat | None, typer.Option(help="The broker line whose rules hold.", show_default="the line that wrote the store")
+    Compat | None,
+    typer.Option(help="The broker version whose rules apply.", show_default="the line that wrote the store"),
 ]
-KeepIndex = Annotated[
-    bool, typer.Option("--keep-index", help="Rebuild the index files that a broker would throw away.")
-]
+KeepIndex = Annotated[bool, typer.Option("--keep-index", help="Rebuild the index files that a broker would delete.")]
 AsBroker = Annotated[
     bool, typer.Option("--as-broker", help="Leave what a broker's start leaves, and lose what it loses.")
 ]
@@ -73,20 +72,19 @@ def run(
 ) -> Result:
     """Recover a store as a broker does at its start.
 
-    Chooses the starting segment by the checkpoint, walks the log with CRC to its valid end, cuts what is dirty, cuts or
-    rebuilds consume queues and index, writes the checkpoint, removes the abort marker. Without --normal or --abnormal
-    the abort marker decides.
+    Chooses the first segment by the checkpoint, scans the log with CRC to its valid end, truncates dirty files,
+    truncates or rebuilds consume queues and index, writes the checkpoint, and removes the abort marker. Without
+    --normal or --abnormal the abort marker decides.
 
-    The entries of a DLedger log are left as they are: queues and index are completed from them. Where the log would
-    have to be cut that is refused, for the group decides which entries count. Queues in a RocksDB that do not reach the
-    log's end, and all after a crash, are built anew from the log, with the index; beside queue files
-    (rocksdbCQDoubleWriteEnable) the files are recovered as usual, and the RocksDB is built anew.
+    Entries of a DLedger log stay as they are, and queues and index are completed from them. A recovery that would
+    truncate such a log is refused, because the group decides which entries count. Queues in RocksDB are rebuilt with
+    the index after a crash, or if they do not reach the log's end. Beside queue files (rocksdbCQDoubleWriteEnable) the
+    files are recovered as usual, and the RocksDB is rebuilt.
 
-    On Spark nothing but the log is trusted: all of it is walked, all queues and the index are built anew, and the rest
-    follows as after a crash. The result is that of --abnormal for a store that has lost its queues, index and
-    checkpoint. --engine auto goes there when --master or --remote is given, or when the log is larger than
-    --spark-above and an abnormal recovery would read all of it. The rules of --compat hold there too; --normal,
-    --as-broker and --cold are refused, and --keep-index changes nothing.
+    On Spark only the log is trusted: it is scanned whole, and all queues and the index are rebuilt. The result is that
+    of --abnormal for a store without queues, index and checkpoint. --engine auto uses Spark with --master or --remote,
+    or for a log larger than --spark-above that an abnormal recovery would read whole. The rules of --compat apply there
+    too. --normal, --as-broker and --cold are refused there, and --keep-index has no effect.
     """
     session: Session = ctx.obj
     mode = _mode(normal=normal, abnormal=abnormal)
@@ -115,7 +113,7 @@ def _note_lost_keys(session: Session, change: Change[RecoveryPlan]) -> None:
     if keys:
         session.note(
             f"note: after this {count(keys, 'key')} of messages that stay will not be found, as after a broker's "
-            "start; --keep-index builds them anew"
+            "start; --keep-index rebuilds them"
         )
 
 

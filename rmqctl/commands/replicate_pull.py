@@ -39,36 +39,36 @@ def run(
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep copying, over lost connections too, until Ctrl-C.")
     ] = False,
-    rate: Annotated[bool, typer.Option("--rate", help="Say on stderr how fast it goes, each second.")] = False,
+    rate: Annotated[bool, typer.Option("--rate", help="Show the rate on stderr each second.")] = False,
     observe: Annotated[
-        bool, typer.Option("--observe", help="Never report received bytes, so that the master does not count them.")
+        bool, typer.Option("--observe", help="Never acknowledge received bytes, so the master does not count them.")
     ] = False,
     compat: Annotated[
         Compat | None,
         typer.Option(help="The master's version, kept in the copy.", show_default="the copy's own; 4.9 for a new one"),
     ] = None,
     controller: Annotated[
-        bool, typer.Option("--controller", help="The master is of a 5.x broker in controller mode.")
+        bool, typer.Option("--controller", help="The master is a 5.x broker in controller mode.")
     ] = False,
     metrics: MetricsPort = None,
 ) -> Result:
     """Copy a live broker's commit log.
 
-    Speaks the HA protocol of 4.x, and of 5.x without a controller, to haListenPort (by default listenPort + 1). Every
-    segment is byte-identical. Sizes, magic, CRC and log offset of each record are verified before it is written, and
-    a report counts only bytes that are synced. Without --follow the command ends when it has what the master had.
+    Speaks the HA protocol of 4.x, and of 5.x without a controller, to haListenPort (default: listenPort + 1). Segments
+    are byte-identical. Size, magic, CRC and log offset of each record are verified before it is written. Only synced
+    bytes are acknowledged. Without --follow the command ends when it has what the master had.
 
-    A copy that was cut goes on where it ends: its last MiB is compared with the master's first, of its last segment up
-    to 20 MiB. What a power cut left unwritten there is written; where both differ otherwise, nothing is (exit code 4).
-    Exit code 5 when the connection is lost; run it again.
+    An interrupted copy continues at its end. Before that, its last MiB, or up to 20 MiB of its last segment, is
+    compared with the master's. Bytes lost in a power cut are written again. Any other difference is an error (exit code
+    4), and nothing is written. Exit code 5 when the connection is lost; run it again.
 
-    To the master this is a slave: a SYNC_MASTER waits for it, and counts what it reported as replicated. With
-    --observe it reports only the offset that it asks for, but still is a connected slave.
+    The master treats this command as a slave: a SYNC_MASTER waits for it and counts acknowledged bytes as replicated.
+    With --observe only the first offset is acknowledged, but the slave still counts as connected.
 
-    With --controller it speaks AutoSwitchHA: as a learner, which the master never counts, it compares epochs before
-    anything is copied and writes the copy's epochFileCheckpoint.
+    With --controller it speaks AutoSwitchHA as a learner, which the master never counts. It compares epochs before it
+    copies, and writes epochFileCheckpoint.
 
-    Queues and index are not copied: the reading commands build them, `rebuild` writes them.
+    Queues and index are not copied: reading commands build them, and `rebuild` writes them.
     """
     session: Session = ctx.obj
     begin, page = _begin_of(from_offset), listen_address(metrics, "--metrics")

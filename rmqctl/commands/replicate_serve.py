@@ -35,11 +35,11 @@ def run(
     """Serve a store's commit log to slaves.
 
     Speaks the HA protocol of 4.x, and of 5.x without a controller, as a master does: to slaves of a broker and to
-    `rmqctl replicate pull`. The log is served as it is now, and never written: to a slave with a log from that one's
-    end on, to a new slave from the last segment on, as from a master. Whoever reaches the port can read the whole log;
-    the protocol knows neither passwords nor encryption.
+    `rmqctl replicate pull`. The log is served as it is now and never written. A slave with a log gets what follows its
+    end; a new slave gets the last segment, as from a master. Whoever reaches the port can read the log: the protocol
+    has no passwords and no encryption.
 
-    Ends at Ctrl-C or SIGTERM, with --once when a slave has everything. Exit code 1 when none has.
+    Ends at Ctrl-C or SIGTERM, or with --once when a slave has everything. Exit code 1 when none has.
     """
     session: Session = ctx.obj
     from store.engine.ha import Address, CommitLogSource, HAMaster, MasterOptions

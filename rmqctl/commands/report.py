@@ -33,10 +33,10 @@ def run(
 ) -> Result:
     """Write one page about a store.
 
-    Verdict, findings with the commands that mend them, what a broker of each line would do at its next start, usage by
-    topic, timeline, queue depth, lag, the broker's tables and settings. The page holds all it needs and requests
-    nothing; it follows the reader's light or dark setting, its tables are sorted and filtered by a click, and it can be
-    printed. The store is only read. Exit code 1 when something is wrong with it.
+    Verdict, findings with the commands that mend them, the next start of each broker version, usage by topic, timeline,
+    queue depth, lag, tables and settings. The page is one file without outside requests. It follows the reader's light
+    or dark setting, tables can be sorted and filtered, and it prints well. The store is only read. Exit code 1 when
+    something is wrong with it.
     """
     session: Session = ctx.obj
     if html.is_dir() or not html.absolute().parent.is_dir():

@@ -55,14 +55,14 @@ def run(
         typer.Option(metavar="TARGET", help="A new store's folder, or a file that ends in .jsonl or .parquet."),
     ] = None,
     keep_offsets: Annotated[
-        bool, typer.Option("--keep-offsets", help="Keep log offsets in the new store; gaps are bridged.")
+        bool, typer.Option("--keep-offsets", help="Keep log offsets in the new store; gaps are filled.")
     ] = False,
     move_list: Annotated[
         Path | None,
         typer.Option("--map", metavar="FILE", help="Write old and new log offsets of a compacted store as CSV."),
     ] = None,
     grade: Annotated[
-        WorstGrade, typer.Option(help="The worst grade that a file gets; a store gets certain records only.")
+        WorstGrade, typer.Option(help="The worst grade to write to a file; a store gets only certain records.")
     ] = WorstGrade.PARTIAL,
     raw: Annotated[
         Path | None,
@@ -72,18 +72,19 @@ def run(
 ) -> Result:
     """Save every record that can be read.
 
-    Also behind damage, in swapped, renamed, cut and shifted files, around unreadable sectors, and in a disk image. The
-    source is never written. Without --to it says what could be saved.
+    Also past damage, from swapped, renamed, cut and shifted files, around unreadable sectors, and from a disk image.
+    The source is never written. Without --to the command only reports what could be saved.
 
-    A certain record has its magic, lengths, CRC and log offset right, and neither queues nor index contradict it. No
-    CRC covers header, topic and properties, but the one of 5.x's enabledAppendPropCRC. body-crc: its body is damaged.
-    partial: something else contradicts it. Gaps are log offsets of which no record was saved: damaged and unreadable
-    bytes, cut and missing files. lost counts, as `recover` does, the messages that the target does not get: those of a
-    grade that it does not take, those that queues name in gaps, and queue offsets missing beside a gap. With --raw the
-    segments' size is inferred from the blanks at their ends; --set mappedFileSizeCommitLog gives it. Exit code 1 when a
-    record is lost or not certain.
+    Grades: certain (magic, lengths, CRC and log offset are right, and neither queues nor index contradict), body-crc
+    (the body is damaged), partial (something else contradicts it). No CRC covers header, topic and properties, except
+    with enabledAppendPropCRC (5.x).
 
-    A new store has the broker's tables (brought) and every queue offset: placeholders (RMQCTL_LOST) take missing ones.
+    Gaps are log offsets without a saved record: damaged or unreadable bytes, cut or missing files. lost counts the
+    messages that the target does not get, as in `recover`: of grades that it does not take, in gaps that queue entries
+    point to, and missing queue offsets beside a gap. With --raw the segment size is inferred from blanks; --set
+    mappedFileSizeCommitLog overrides it. Exit code 1 when a record is lost or not certain.
+
+    A new store gets the broker's tables (brought) and every queue offset: a placeholder (RMQCTL_LOST) fills each gap.
     """
     session: Session = ctx.obj
     _refuse_contradictions(to, move_list, keep_offsets=keep_offsets, stored_body=stored_body)
@@ -147,7 +148,7 @@ def _result(session: Session, path: Path, settings: Mapping[str, str], target: _
         session.note("nothing was written; --to NEWSTORE, FILE.jsonl or FILE.parquet saves the records")
     if report.first_log_offset > 0:
         text = f"note: the log begins at {report.first_log_offset}; what was before it expired or is lost"
-        session.note(f"{text}; {count(report.units_before, 'queue unit')} still name it")
+        session.note(f"{text}; {count(report.units_before, 'queue entry')} still point to it")
     brought = report.new_store.brought if report.new_store is not None else []
     tables = [
         Table("grades", [{"grade": g, "records": n, "size_bytes": report.size_bytes[g]} for g, n in _by_grade(report)]),

@@ -36,10 +36,10 @@ def run(
 ) -> Result | int:
     """Print the JSON Schema of a command's document.
 
-    Every --format json document names its schema in `schema` and is valid against it. A name has the same type and
-    meaning in every command; times are milliseconds since 1970 and end in _ms. The number behind the schema's name
-    goes up when a name goes or changes its meaning. Without --format the schema is printed as JSON, whose lines are
-    not folded; --format jsonl prints it on one line, the other formats a row for each name.
+    Every --format json document has the name of its schema in `schema` and is valid against it. A name has the same
+    type and meaning in every command. Times are milliseconds since 1970 and end in _ms. The schema's number grows when
+    a name is removed or changes its meaning. Without --format the schema is JSON in short lines; --format jsonl prints
+    one line, the other formats a row for each name.
     """
     from rmqctl.programs import json_for
     from rmqctl.schema import load_schema

@@ -32,9 +32,9 @@ HaListen = Annotated[
     str | None, typer.Option(metavar="[HOST:]PORT", help="Serve the log to slaves; HOST is the loopback.")
 ]
 IdleTimeout = Annotated[
-    float, typer.Option(min=0.1, metavar="SECONDS", help="End a connection that keeps the process waiting for so long.")
+    float, typer.Option(min=0.1, metavar="SECONDS", help="Close a connection that is idle for this long.")
 ]
-Ready = Annotated[bool, typer.Option("--ready", help="Print the line `ready` as soon as other processes are answered.")]
+Ready = Annotated[bool, typer.Option("--ready", help="Print `ready` when requests are accepted.")]
 
 
 def run(
@@ -43,28 +43,29 @@ def run(
     metrics: MetricsPort = None,
     connections: Connections = MOST_CONNECTIONS,
     idle_timeout: IdleTimeout = 60.0,
-    no_clean: Annotated[bool, typer.Option("--no-clean", help="Delete nothing, however old or large it gets.")] = False,
-    recover: Annotated[bool, typer.Option("--recover", help="Recover first, if the last owner crashed.")] = False,
+    no_clean: Annotated[bool, typer.Option("--no-clean", help="Never delete expired segments.")] = False,
+    recover: Annotated[bool, typer.Option("--recover", help="Recover first if the last owner crashed.")] = False,
     force_empty_log: ForceEmptyLog = False,
     ready: Ready = False,
 ) -> Result:
     """Keep a store open, as a broker does.
 
-    Opens the store as its owner, or makes one in an empty folder, and runs a broker's services on it: dispatch,
-    flushes, delivery of delayed messages, checks of half messages, statistics, disk checks, and the cleaning of expired
-    segments by deleteWhen, fileReservedTime and the disk's ratios (not with --no-clean). No producer can be asked
-    here: a half that is still open is put back with one check more, and after transactionCheckMax checks, or
-    fileReservedTime, goes to TRANS_CHECK_MAX_TIME_TOPIC, as in a broker that its producers have left. Other rmqctl
-    processes of the same user put, get and query through a socket in the store's folder, and see `stats`, `flush` and
-    `stop`; programs use store.serving.StoreClient.
+    Opens the store as its owner, or creates one in an empty folder, and runs a broker's services: dispatch, flushes,
+    delivery of delayed messages, checks of half messages, statistics, disk checks, and deletion of expired segments by
+    deleteWhen, fileReservedTime and the disk's ratios (not with --no-clean).
 
-    No network port is open unless asked for. A port without a host is on the loopback; neither protocol knows
-    passwords or encryption. A port or socket has at most --connections connections, and at most a sixth of the files
-    that the process may open (ulimit -n); one more ends the one that was quiet for longest. A connection has
-    --idle-timeout to send a request or take an answer, a slave haHousekeepingInterval to report.
+    No producer can be asked about a half message: it is put back with one more check. After transactionCheckMax checks,
+    or fileReservedTime, it goes to TRANS_CHECK_MAX_TIME_TOPIC, as in a broker without producers. Other rmqctl processes
+    of the same user put, get and query through a socket in the store's folder, and use `stats`, `flush` and `stop`.
+    Programs use store.serving.StoreClient.
 
-    Ends at `rmqctl stop`, SIGTERM or Ctrl-C, with exit code 0: it makes everything durable and removes the abort
-    marker. Like a broker it keeps the marker where a full disk or a failed service refuses puts.
+    No network port is open by default. A port without a host is on the loopback. Neither protocol has passwords or
+    encryption. A port or socket has at most --connections connections, and at most a sixth of the process's files
+    (ulimit -n); one more closes the connection that was idle for longest. A connection has --idle-timeout to send a
+    request or read an answer, a slave haHousekeepingInterval to report.
+
+    Ends at `rmqctl stop`, SIGTERM or Ctrl-C with exit code 0, after everything is durable and the abort marker is
+    removed. The marker stays when a full disk or a failed service refuses puts, as in a broker.
     """
     session: Session = ctx.obj
     from store.engine.ha import Limits

@@ -39,12 +39,12 @@ def run_stats(
 ) -> Result:
     """Show the counters of a served store.
 
-    The runtime report has the names of the broker's (mqadmin brokerStatus): rates are those of the last 10, 60 and 600
-    seconds, latencies those of the last full minute. The counters have those of BrokerStatsManager: sets of keys that
-    are a topic, topic@group or queueId@topic@group. All of them begin with the process that serves.
+    The runtime report has the names of `mqadmin brokerStatus`. Rates are those of the last 10, 60 and 600 seconds,
+    latencies those of the last full minute. The counters have the names of BrokerStatsManager; their keys are a topic,
+    topic@group or queueId@topic@group. All begin with the serving process.
 
-    Beside them: what each slave has acknowledged, the delayed messages that wait and those whose time has come, the
-    half messages in doubt and given up, and the connections of each port.
+    Also shows what each slave has acknowledged, delayed messages that wait or are due, half messages in doubt or given
+    up, and the connections of each port.
     """
     session: Session = ctx.obj
     served = session.store.connect_served()
@@ -98,7 +98,9 @@ def run_flush(ctx: typer.Context) -> Result:
 
 def run_stop(
     ctx: typer.Context,
-    timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for the end.")] = 60.0,
+    timeout: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for the process to end.")
+    ] = 60.0,
 ) -> Result:
     """Stop the process that serves a store.
 

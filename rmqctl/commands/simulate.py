@@ -33,12 +33,12 @@ def run(
 ) -> Result:
     """Show a broker's next start without making it.
 
-    Whether a broker of the line starts, where its recovery begins, where and why the log ends for it, what happens to
-    each file of log and queues, and what is lost: messages and bytes per topic and queue, how many of them are intact
-    behind the cut, how many each consumer group had not consumed, and, as `recover` counts them, queue units cut, index
-    keys no longer found and delayed messages delivered at once. Messages are records of the log, as `salvage` counts
-    them: half and rolled-back ones, which no queue names, too. Traps of the line are named with the command that
-    prevents them. Nothing is written. Exit code 1 when a line does not start, loses something or has a trap.
+    Whether a broker of this version starts, where its recovery begins, where and why its log ends, and what happens to
+    each file of log and queues. What is lost: messages and bytes per topic and queue, how many of them are intact past
+    the end, how many each consumer group had not consumed, and, as in `recover`, queue entries, index keys, and delayed
+    messages that are delivered at once. Messages are records of the log, as in `salvage`, including half and
+    rolled-back ones that are in no queue. Traps of the version are listed with the command that prevents them. Nothing
+    is written. Exit code 1 when a version does not start, loses something or has a trap.
     """
     session: Session = ctx.obj
 
@@ -93,7 +93,7 @@ def verdict_of(one: SimulatedStart) -> str:
         return f"a {one.compat} broker starts and loses nothing{traps}; the log ends at {one.log_end}"
     intact = one.lost.intact
     lost = count(one.lost.messages, "message")
-    return f"a {one.compat} broker starts and loses {lost}, {intact} of them intact behind the cut"
+    return f"a {one.compat} broker starts and loses {lost}, {intact} of them intact past the cut"
 
 
 def _lost_beside_messages(one: SimulatedStart) -> str:

@@ -32,7 +32,7 @@ def run(
         ),
     ] = None,
     stores: Stores = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Print so many rows at most.")] = 1000,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Rows at most.")] = 1000,
     engine: EngineOption = Engine.AUTO,
     master: Master = None,
     remote: Remote = None,
@@ -42,8 +42,8 @@ def run(
     """Query stores with SQL.
 
     The tables are messages, consumequeue, index, segments and anomalies. This process answers with DuckDB, Spark with
-    its own SQL; --engine says which one, else the size of the log. Times are timestamps in UTC, printed as ISO 8601;
-    unix_millis(store_timestamp) is the number of milliseconds that other commands give as store_timestamp_ms.
+    its own SQL; --engine chooses, otherwise the size of the log. Times are timestamps in UTC, printed as ISO 8601.
+    unix_millis(store_timestamp) is the store_timestamp_ms of other commands.
     """
     session: Session = ctx.obj
 

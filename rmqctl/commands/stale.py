@@ -45,11 +45,11 @@ def run(
         Path | None, typer.Option("--to", metavar="FILE", help="Write their messages to FILE, which put --input reads.")
     ] = None,
 ) -> Result:
-    """List records left behind a segment's end.
+    """List records left past a segment's end.
 
-    An earlier recovery cut the log, and the bytes behind the cut stayed; or a segment was moved to the quarantine. Each
-    record there is a duplicate (the live log has the same message), overwritten (another message has its queue offset)
-    or lost. --to writes the messages as JSON lines. Exit code 1 when one is lost.
+    An earlier recovery truncated the log and left bytes past its end, or moved a segment to quarantine. Each record
+    there is duplicate (the log has the same message), overwritten (another message has its queue offset) or lost. --to
+    writes the messages as JSON lines. Exit code 1 when one is lost.
     """
     session: Session = ctx.obj
 

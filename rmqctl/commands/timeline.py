@@ -34,16 +34,16 @@ class Unit(StrEnum):
 
 def run(
     ctx: typer.Context,
-    by: Annotated[Unit, typer.Option(help="Length of a row.")] = Unit.MINUTE,
+    by: Annotated[Unit, typer.Option(help="Time covered by a row.")] = Unit.MINUTE,
     topic: Annotated[
         str | None, typer.Option(metavar="TOPIC", help="Count only this topic.", autocompletion=complete_topic)
     ] = None,
-    gap: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="Name pauses longer than this.")] = 3600,
+    gap: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="List pauses longer than this.")] = 3600,
 ) -> Result:
     """Show messages and bytes over time.
 
-    Walks the whole log, behind damage as well. Names pauses, backward jumps of the broker's clock, and the last
-    seconds in which something was stored. Rows without messages are left out. --store may be one segment file.
+    Scans the whole log, also past damage. Lists pauses, backward jumps of the broker's clock, and the last seconds with
+    a message. Rows without messages are left out. --store can be one segment file.
     """
     session: Session = ctx.obj
 

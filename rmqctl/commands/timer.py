@@ -43,16 +43,16 @@ UNKNOWN_WHEN_NEGATIVE = (
 
 def run_show(
     ctx: typer.Context,
-    at: Annotated[str, typer.Option(metavar="TIME", help="As it is at this time.")] = "now",
+    at: Annotated[str, typer.Option(metavar="TIME", help="The states at this time.")] = "now",
     topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Only messages for this topic.")] = None,
-    overdue: Annotated[bool, typer.Option("--overdue", help="Only what is pending and due.")] = False,
+    overdue: Annotated[bool, typer.Option("--overdue", help="Only pending messages that are due.")] = False,
 ) -> Result:
     """Show timer messages and their states (5.x).
 
-    States: pending, rolled (put into the timer topic anew, for a long delay), delivered, duplicate (it has a unit or a
-    copy, and a start delivers or rolls it once more), deleted, delete (it deletes another one), deleteRolling (deleted,
-    effective once both have rolled), assumed (delivered, the record has expired), lost (the wheel does not lead to it,
-    or the log no longer has its record). Exit code 1 when a message is duplicate or lost.
+    States: pending; rolled (put into the timer topic again, for a long delay); delivered; duplicate (delivered or
+    rolled, and a start repeats it); deleted; delete (it deletes another message); deleteRolling (deleted once both have
+    rolled); assumed (delivered, the record has expired); lost (unreachable from the wheel, or no longer in the log).
+    Exit code 1 when a message is duplicate or lost.
     """
     session: Session = ctx.obj
     time_ms = session.parse_time(at, "--at")
@@ -96,9 +96,8 @@ def run_rebuild(
 ) -> Result:
     """Rebuild the timer's files from its messages (5.x).
 
-    Makes timerwheel, timerlog and timercheck from the messages of rmq_sys_wheel_timer that the log still holds. A
-    message that is due and was neither delivered nor deleted is delivered when the broker starts. Nothing is delivered
-    twice.
+    Builds timerwheel, timerlog and timercheck from the messages of rmq_sys_wheel_timer in the log. A due message that
+    was neither delivered nor deleted is delivered at the broker's start. Nothing is delivered twice.
     """
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)

@@ -48,15 +48,15 @@ def run_show(
     ctx: typer.Context,
     group: Annotated[str | None, typer.Option(metavar="GROUP", help="Only of this producer group.")] = None,
     older_than: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only born longer ago than this: 30s, 15m, 2h.")
+        str | None, typer.Option(metavar="AGE", help="Only transactions older than this: 30s, 15m, 2h.")
     ] = None,
     state: Annotated[str | None, typer.Option(metavar="STATE", help="Only transactions of this state.")] = None,
 ) -> Result:
     """Show transactions and the outcome of each.
 
-    States: committed, rolled-back, discarded (given up after too many checks), in-doubt (the broker will ask its
-    producer), inconsistent (the check pass is done with it, and nothing says how it ended). The evidence is in the
-    half records, the op records and the commit record. Exit code 1 when one is inconsistent or has a warning.
+    States: committed; rolled-back; discarded (given up after too many checks); in-doubt (the broker will ask its
+    producer); inconsistent (the check has passed it, and no record shows its end). The evidence is in half records, op
+    records and the commit record. Exit code 1 when a transaction is inconsistent or has a warning.
     """
     session: Session = ctx.obj
     born_before_ms = None if older_than is None else _born_before(session, older_than)
@@ -108,10 +108,10 @@ def _tell_of_groups(session: Session, group: str, review: TransactionReview) -> 
 def run_resolve(
     ctx: typer.Context,
     transaction_id: Annotated[
-        str, typer.Argument(metavar="ID", help="UNIQ_KEY, or a half's message id.", show_default=False)
+        str, typer.Argument(metavar="ID", help="UNIQ_KEY, or message id of the half message.", show_default=False)
     ],
     commit: Annotated[bool, typer.Option("--commit", help="Put the message into its topic.")] = False,
-    rollback: Annotated[bool, typer.Option("--rollback", help="Give the message up.")] = False,
+    rollback: Annotated[bool, typer.Option("--rollback", help="Roll the message back.")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     quarantine: Quarantine = None,
@@ -119,12 +119,11 @@ def run_resolve(
 ) -> Result:
     """End a transaction whose producer doesn't.
 
-    Appends what a broker appends at the producer's answer: with --commit the message in its topic, and with both the
-    op records that keep the broker from asking again. Queues, index and checkpoint follow. Takes transactions that
-    are in doubt or inconsistent, and with --commit those that were committed and lack the op record.
+    Appends what a broker appends after the producer's answer: with --commit the message in its topic, and in both cases
+    the op record that ends the checks. Queues, index and checkpoint follow. Takes transactions that are in doubt or
+    inconsistent, and with --commit committed ones that lack the op record.
 
-    Where `rmqctl serve` has the store open, its process takes the answer, as if the producer had been asked. What it
-    appends is not undone.
+    If `rmqctl serve` has the store open, its process takes the answer. undo does not reverse this command.
     """
     session: Session = ctx.obj
     if commit == rollback:

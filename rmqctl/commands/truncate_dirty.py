@@ -22,7 +22,7 @@ def run(
     ctx: typer.Context,
     offset: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Log offset to cut at.", show_default="the valid end"),
+        typer.Option(min=0, metavar="N", help="Log offset to truncate at.", show_default="the valid end"),
     ] = None,
     force_empty_log: ForceEmptyLog = False,
     dry_run: DryRun = False,
@@ -30,9 +30,9 @@ def run(
     quarantine: Quarantine = None,
     no_quarantine: NoQuarantine = False,
 ) -> Result:
-    """Cut the log, its queues and index at an offset.
+    """Truncate the log, its queues and index at an offset.
 
-    Without --offset the log is read from its beginning to the first record that is not valid, and cut there. An offset
+    Without --offset the log is read from its beginning, and truncated at the first record that is not valid. An offset
     inside a record is refused.
     """
     session: Session = ctx.obj

@@ -32,14 +32,14 @@ def run(
         bool,
         typer.Option(
             "--force",
-            help="Also when the store was written to since; files in the way go into the quarantine.",
+            help="Also if the store has changed since; files in the way go to quarantine.",
         ),
     ] = False,
 ) -> Result:
     """Undo a change.
 
-    Puts every file back as it was, with its time. Refused when the store has changed since, unless --force; and where
-    it would destroy a record that was put since, always.
+    Restores every file with its time. Refused if the store has changed since, unless --force. Always refused if it
+    would destroy a record that was put since.
     """
     from store.change import undo
 

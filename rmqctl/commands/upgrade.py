@@ -20,22 +20,22 @@ EXAMPLES = {
     ),
 }
 SEE_ALSO = ("simulate", "info", "rebuild")
-EXIT_CODES = {1: "The other line does not start, loses something, or needs what the notes say."}
+EXIT_CODES = {1: "The other version does not start, loses something, or needs a setting."}
 
 
 def run_show(
     ctx: typer.Context,
-    to: Annotated[StartingLine, typer.Option(help="The line of the other broker.", show_default=False)],
+    to: Annotated[StartingLine, typer.Option(help="The version of the other broker.", show_default=False)],
 ) -> Result:
     """Show the consequences of an upgrade or a downgrade.
 
-    The start of a broker of the other line on this store as simulate foretells it, and notes on what that line reads
-    otherwise: settings that it needs, and what it would deliver twice, deliver though it was deleted, or never find,
-    each with a count and a remedy. Nothing is written.
+    The start of the other version's broker on this store, as `simulate` shows it, and notes on differences: settings
+    that it needs, and messages that it would deliver twice, deliver although deleted, or never find, each with a count
+    and a remedy. Nothing is written.
     """
     session: Session = ctx.obj
     if to is StartingLine.ALL:
-        raise typer.BadParameter("name one line", param_hint="--to")
+        raise typer.BadParameter("give one version", param_hint="--to")
 
     from store.verbs import review_upgrade
 

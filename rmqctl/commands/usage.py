@@ -33,7 +33,8 @@ def run(
 ) -> Result:
     """Show disk usage.
 
-    Messages, bytes, share and times by topic, queue, tag or day, largest first; of several stores by store as well.
+    Messages, bytes, share and times by topic, queue, tag or day, the largest first. Several stores are also grouped by
+    store.
     """
     session: Session = ctx.obj
 

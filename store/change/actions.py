@@ -172,7 +172,7 @@ class Workplace:
         if is_same and "sha256" in original:
             is_same = sha256_of(self.fs.read_file(kept)) == original["sha256"]
         if not is_same:
-            raise DamagedFile("the kept file is not the one that was taken away", file=kept, hint="nothing was done")
+            raise DamagedFile("the kept file differs from the one that was removed", file=kept, hint="nothing was done")
 
     def _require_own_places(self, entry: ManifestEntry) -> None:
         """Raises ForeignFile for a link to another place."""

@@ -158,7 +158,7 @@ def purge(
     half_done = next((entry.id for entry in chosen if entry.state in HALF_DONE), None)
     if half_done is not None:
         raise BadRequest(
-            f"the change {half_done} was interrupted; what it took away is still needed",
+            f"the change {half_done} was interrupted; the files that it removed are still needed",
             code="interrupted-change",
             subject=(half_done,),
         )

@@ -213,8 +213,8 @@ def _what_opening_cut(change: Change[RecoveryPlan], change_id: str | None, commi
     if any(action.path.parent in commitlogs for action in change.actions):
         cut = f"the log was cut at {end} because of {why}"
         return [f"{cut}; {amount_is(messages, 'message')} behind it, kept in the quarantine as {change_id}"]
-    cut = f"the log ends at {end} because of {why}, and queues went on behind it"
-    return [f"{cut}; {amount_is(messages, 'message')} lost, whose units are kept in the quarantine as {change_id}"]
+    cut = f"the log ends at {end} because of {why}, and queues continued past it"
+    return [f"{cut}; {amount_is(messages, 'message')} lost; their entries are kept in the quarantine as {change_id}"]
 
 
 def _unchanged(

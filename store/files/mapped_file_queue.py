@@ -328,7 +328,7 @@ class MappedFileQueue:
     def truncate_dirty_files(self, offset: int) -> list[Path]:
         """Makes `offset` the end: sets positions in the file that holds it, deletes the files behind.
 
-        Bytes behind the end stay as they are. Deletes from the newest, so that an interruption leaves no gap.
+        Bytes past the end stay as they are. Deletes from the newest, so that an interruption leaves no gap.
         Gives the deleted paths."""
         behind = []
         for file in self.files:

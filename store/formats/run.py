@@ -64,7 +64,7 @@ class Run:
 
     @property
     def end(self) -> int:
-        """Log offset behind the last record."""
+        """Log offset after the last record."""
         return self.file_start + int(self.columns.position[-1] + self.columns.size[-1])
 
     @property

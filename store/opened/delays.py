@@ -68,8 +68,8 @@ def describe_assumed_delays(layout: StoreLayout, config: StoreConfig, fs: Filesy
     if not levels:
         return []
     assumed = ", ".join(f"{level} ({_word(config.delay_levels_ms[level - 1])})" for level in levels)
-    told = f"no entry tells the delays of these levels, and {DELAY_LEVELS}'s default is assumed: {assumed}"
-    return [f"{told}; give the broker's own as a setting, or such messages are delivered at other times"]
+    told = f"no entry shows the delays of these levels, and {DELAY_LEVELS}'s default is assumed: {assumed}"
+    return [f"{told}; give the broker's own as a setting, or these messages are delivered at other times"]
 
 
 def built_levels(published: Mapping[Path, Path], layout: StoreLayout, fs: Filesystem) -> set[int]:

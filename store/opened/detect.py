@@ -182,7 +182,7 @@ def _require_segment_files(layout: StoreLayout, fs: Filesystem) -> None:
                 raise ForeignFile(
                     f"{entry.kind}, where a segment is expected: the store is read, and not changed",
                     file=entry.path,
-                    hint="bring back what it leads to, or move it out of the store",
+                    hint="restore its target, or move it out of the store",
                 )
 
 

@@ -148,7 +148,7 @@ class QueueView(ConsumeQueueStore):
                     queue.max_physic_offset = queue.max_physic_offset if queue.max_offset else self._log.stop
 
     def _find_resting(self, keys: Sequence[QueueKey]) -> dict[QueueKey, RestingQueue]:
-        """Those of the queues on disk that lack no unit, and have none behind the log's end."""
+        """Those of the queues on disk that lack no unit, and have none past the log's end."""
         file_size, found = self._config.mapped_file_size_consume_queue, {}
         for key in keys:
             folder = self.queue_folder(*key)
@@ -218,7 +218,7 @@ class QueueView(ConsumeQueueStore):
     def _note_built(self, built: list[Repair], count: int) -> None:
         for repair in built if len(built) <= NOTED_QUEUES else ():
             queue = repair.queue
-            lost = f"{queue.topic}, queue {queue.queue_id}: {amount_is(repair.placed, 'unit')} missing"
+            lost = f"{queue.topic}, queue {queue.queue_id}: {amount_is(repair.placed, 'entry')} missing"
             self._note(f"{lost}, and built from the log")
         if len(built) > NOTED_QUEUES:
-            self._note(f"{amount_is(count, 'unit')} missing of {amount(len(built), 'queue')}, and built from the log")
+            self._note(f"{amount_is(count, 'entry')} missing of {amount(len(built), 'queue')}, and built from the log")

@@ -8,7 +8,7 @@
     else                walk the units of this one queue file: FOUND, NO_MATCHED_MESSAGE or MESSAGE_WAS_REMOVING
 
 A call ends with its queue file, or when it has enough: messages, bytes, or units looked at. Messages that lie more than
-accessMessageInMemoryMaxRatio of the machine's memory behind the log's end count as on disk and have lower limits.
+accessMessageInMemoryMaxRatio of the machine's memory past the log's end count as on disk and have lower limits.
 
 Source: DefaultMessageStore.getMessage, isTheBatchFull (4.9.8).
 """
@@ -214,7 +214,7 @@ class _Call:
     def _pass_over(self, log_offset: int) -> int:
         """Gives the log offset up to where units are skipped; notes a unit whose record has not expired.
 
-        A broker skips up to the following segment in any case. A unit that names a place behind the log's end is
+        A broker skips up to the following segment in any case. A unit that names a place past the log's end is
         damaged, and would hide all that follow.
         """
         log, size = self.log, self.config.mapped_file_size_commit_log
@@ -229,7 +229,7 @@ class _Call:
         if not self.outside:
             return []
         more = f", as at {len(self.outside) - 1:,} places more" if len(self.outside) > 1 else ""
-        reason = f"a queue unit names log offset {self.outside[0]}{more}, where the log has no record of its size"
+        reason = f"a queue entry points to log offset {self.outside[0]}{more}, where the log has no record of this size"
         damage = DamagedRecord(reason, code="unit-outside")
         damage.record_count = len(self.outside)
         return [damage]

@@ -194,7 +194,7 @@ def _merged(ranges: list[Range]) -> list[Range]:
 
 
 def _queue_differences(a: StoreReader, b: StoreReader) -> Iterator[dict[str, Any]]:
-    """Queues that one store lacks, or whose offsets or units differ."""
+    """Queues that one store lacks, or whose offsets or entries differ."""
     digests_a, digests_b = ({one.name: one for one in queue_digests(each)} for each in (a, b))
     for name in sorted(digests_a.keys() | digests_b.keys()):
         one, other = digests_a.get(name), digests_b.get(name)
@@ -217,4 +217,4 @@ def _queue_difference(one: Digest | None, other: Digest | None) -> str:
         return "only in B" if one is None else "only in A"
     if (one.start, one.end) != (other.start, other.end):
         return "offsets differ"
-    return "units differ" if one.sha256 != other.sha256 else ""
+    return "entries differ" if one.sha256 != other.sha256 else ""

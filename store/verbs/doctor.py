@@ -151,7 +151,7 @@ class _Examiner:
             "unreadable": Rank.WRONG,
             "no log": Rank.LOSS,
             "no queues": Rank.WRONG,
-            "queues behind": Rank.NOTE,
+            "queues incomplete": Rank.NOTE,
         }
         for problem in self.found.info.problems:
             if problem.what in ranks:

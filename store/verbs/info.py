@@ -329,7 +329,7 @@ class _Look:
 
 def _state_problems(info: StoreInfo) -> Iterator[Problem]:
     if info.abort_ms >= 0 and info.holder is None:
-        yield Problem("not shut down", "the abort marker is there and nobody holds the lock", code="not-shut-down")
+        yield Problem("not shut down", "the abort marker is there, and no process holds the lock", code="not-shut-down")
 
 
 def _behind_problems(info: StoreInfo, *, has_index: bool) -> Iterator[Problem]:
@@ -341,17 +341,17 @@ def _behind_problems(info: StoreInfo, *, has_index: bool) -> Iterator[Problem]:
     if not info.are_queues_read:
         pass
     elif has_records and info.queues_built_to < 0:
-        yield Problem("no queues", "no consume queue has a unit", code="no-queues")
+        yield Problem("no queues", "no consume queue has an entry", code="no-queues")
     elif log.unqueued_count and not is_live:
         detail = f"the log ends at {log.end}, the queues at {info.queues_built_to}"
-        yield Problem("queues behind", detail, code="queues-behind")
+        yield Problem("queues incomplete", detail, code="queues-behind")
     elif info.queues_built_to > log.end:
         detail = f"a queue reaches {info.queues_built_to}, the log ends at {log.end}"
         yield Problem("queues ahead", detail, code="queues-ahead")
     if has_index and not is_live and has_records and not info.index.file_count:
         yield Problem("no index", "there is no index file; nothing can be found by key", code="no-index")
     if info.checkpoint_ms < 0:
-        yield Problem("no checkpoint", "a recovery would walk the whole log", code="no-checkpoint")
+        yield Problem("no checkpoint", "a recovery would scan the whole log", code="no-checkpoint")
     for queue in info.queues:
         if queue.fault:
             yield Problem("unreadable queue", queue.fault, code="unreadable-queue")

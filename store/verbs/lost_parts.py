@@ -143,5 +143,5 @@ def find_lost_extensions(reader: StoreReader, queues: Sequence[QueueEnd]) -> Ite
         files = reader.numbered_files(f"consumequeue_ext/{queue.topic}/{queue.queue_id}")
         if not any(file.number <= queue.extension < file.number + file.size for file in files):
             name = f"{queue.topic}, queue {queue.queue_id}"
-            detail = f"{name}: its units name places in consumequeue_ext/ that no file holds"
+            detail = f"{name}: its entries point into consumequeue_ext/, where no file has their data"
             yield LostPart("lost extension", detail, "extension-file-lost")

@@ -20,5 +20,5 @@ def open_segment(file: Path, fs: Filesystem | None = None) -> StoreReader:
     file = file.expanduser().absolute()
     start = find_start(open_source(file, fs))
     if start < 0:
-        raise NotAStore("no segment: neither a record in it nor its name tells a log offset", file=file)
+        raise NotAStore("no segment: neither its records nor its name give a log offset", file=file)
     return StoreReader(str(file), fs, segment_start=start)

@@ -30,7 +30,7 @@ STEPS = (
     (FanOut, "dispatch", "walk waits for builders"),
     (FanOut, "__exit__", "end waits for builders"),
     (recovery, "walk", "walk"),
-    (LossCounter, "report", "what lies behind the end"),
+    (LossCounter, "report", "what lies past the end"),
 )
 
 Times = dict[str, list[float]]

@@ -282,7 +282,7 @@ def test_a_kept_file_that_is_another_is_not_put_back(root: Path) -> None:
     kept = root / ".rmqctl/quarantine" / change_id / "files/000000-removed"
     for text in ("REMOVED", "longer than it was"):
         kept.write_text(text)
-        with pytest.raises(DamagedFile, match="the kept file is not the one that was taken away"):
+        with pytest.raises(DamagedFile, match="the kept file differs from the one that was removed"):
             undo(root, change_id, fs=FS, force=True)
 
 

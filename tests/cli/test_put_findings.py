@@ -32,7 +32,7 @@ def test_a_cut_of_a_store_that_was_shut_down_is_a_finding_once(tmp_path: Path) -
     first, second = put(root), put(root)
     assert (first.code, first.json["results"][0]["status"]) == (1, "PUT_OK")
     assert "warning: the log was cut at" in first.err
-    assert (second.code, second.err.partition(" at ")[0]) == (0, "note: old records lie behind the log's end")
+    assert (second.code, second.err.partition(" at ")[0]) == (0, "note: old records lie past the log's end")
 
 
 @pytest.mark.leaves_damage
@@ -42,7 +42,7 @@ def test_messages_that_queues_name_behind_the_logs_end_are_a_finding(tmp_path: P
     segment.write_bytes(bytes(SMALL["mappedFileSizeCommitLog"]))
     first, second = put(root), put(root)
     assert first.code == 1
-    assert "and queues went on behind it; 13 messages are lost" in first.err
+    assert "and queues continued past it; 13 messages are lost" in first.err
     assert (second.code, second.err) == (0, "")
 
 

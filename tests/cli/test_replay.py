@@ -138,7 +138,7 @@ def test_bodies_that_were_damaged_are_named_when_they_are_put(tmp_path: Path) ->
     lines = [json.dumps({"topic": "T", "body_text": "b", "crc_ok": is_sound}) for is_sound in (True, False, False)]
     (tmp_path / "lines").write_text("\n".join(lines))
     run = rmqctl("put", "--from", tmp_path / "lines", store=tmp_path / "store")
-    assert (run.code, "2 lines of --from with crc_ok false" in run.err) == (OK, True), run.err
+    assert (run.code, "2 lines of --input with crc_ok false" in run.err) == (OK, True), run.err
 
 
 def counted(store: Path, lines: str, *words: object) -> dict[str, int]:
@@ -336,7 +336,7 @@ def test_a_file_that_is_no_export_is_wrong_usage(name: str, content: bytes, says
 def test_an_export_without_bodies_is_not_put_as_messages_without_one(with_bad_bodies: Path, tmp_path: Path) -> None:
     rmqctl("export", "--to", tmp_path / "out", "--no-body", store=with_bad_bodies)
     run = rmqctl("put", "--from", tmp_path / "out", store=tmp_path / "new")
-    assert (run.code, "row 1: no column body, which export writes unless it is told --no-body" in run.err) == (
+    assert (run.code, "row 1: no column body, which export writes without --no-body" in run.err) == (
         USAGE,
         True,
     )

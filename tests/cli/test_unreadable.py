@@ -182,16 +182,16 @@ def faults_of(run: Run | Finished, words: list[str], name: str, codes: str = "01
             "the first page of a queue",
             [
                 ("unreadable-units", 1, "can't read bytes 0 to 4096"),
-                ("missing-unit", 116, "no unit for queue offset 0"),
-                ("missing-unit", 89, "no unit for queue offset 116"),
+                ("missing-unit", 116, "no entry for queue offset 0"),
+                ("missing-unit", 89, "no entry for queue offset 116"),
             ],
         ),
         (
             "a page in the middle of a queue",
             [
                 ("unreadable-units", 1, "can't read bytes 4096 to 8192"),
-                ("missing-unit", 27, "no unit for queue offset 204"),
-                ("missing-unit", 69, "no unit for queue offset 231"),
+                ("missing-unit", 27, "no entry for queue offset 204"),
+                ("missing-unit", 69, "no entry for queue offset 231"),
             ],
         ),
         (

@@ -79,7 +79,7 @@ def test_delayed_messages_keep_their_times(words: list[str], is_last_lost: bool,
     assert contents(root / QUEUES) == before
 
 
-ASSUMED = "no entry tells the delays of these levels, and messageDelayLevel's default is assumed: "
+ASSUMED = "no entry shows the delays of these levels, and messageDelayLevel's default is assumed: "
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_checkpoint_show_answers_as_for_the_whole_store(lost: str, whole: Path, 
 def test_checkpoint_show_says_what_it_built(whole: Path, tmp_path: Path) -> None:
     root = copy(whole, tmp_path)
     LOST["consumequeue"](root)
-    assert "T, queue 1: 80 units are lost, and built from the log" in rmqctl("checkpoint", "show", store=root).err
+    assert "T, queue 1: 80 entries are lost, and built from the log" in rmqctl("checkpoint", "show", store=root).err
 
 
 def test_checkpoint_show_builds_nothing_of_a_whole_store(whole: Path) -> None:
@@ -150,6 +150,6 @@ def test_a_changing_command_names_the_command_that_mends_a_queue_file_of_a_wrong
     LOST["a part of a queue file"](root)
     refused = rmqctl(*words, store=root)
     assert refused.code == 4
-    assert "`rmqctl rebuild --queues --topic T --queue 1` builds the queue anew" in refused.err
+    assert "`rmqctl rebuild --queues --topic T --queue 1` rebuilds the queue" in refused.err
     assert rmqctl("rebuild", "--queues", "--topic", "T", "--queue", 1, "--yes", store=root).code == 0
     assert rmqctl(*words, store=root).code == 0

@@ -136,7 +136,7 @@ def test_get_waits_for_the_log_before_it_speaks_of_queues_that_are_not_there(los
     LOST[lost](root)
     run = rmqctl("get", "T", "--queue", 1, store=root)
     assert run.code == 0
-    assert "T, queue 1: 80 units are missing, and built from the log" in run.err
+    assert "T, queue 1: 80 entries are missing, and built from the log" in run.err
     assert "has no queue" not in run.err
     assert "no topic" not in run.err
     unknown = rmqctl("get", "T", "--queue", 7, store=root)

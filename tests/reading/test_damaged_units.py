@@ -26,7 +26,7 @@ def test_get_tells_of_a_unit_outside_of_the_log_and_reads_on(tmp_path: Path) -> 
     run = get_all(spoil_second_unit(make_store(tmp_path / "store", 30, queues=1), b"garbage!garbage!garb"))
     assert [row["queue_offset"] for row in run.json["messages"]] == [0, *range(2, 30)]
     assert run.code == 1
-    assert "where the log has no record of its size" in run.err
+    assert "where the log has no record of this size" in run.err
 
 
 def test_a_unit_that_ends_its_queue_and_those_behind_are_built_from_the_log(tmp_path: Path) -> None:

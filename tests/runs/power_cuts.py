@@ -12,7 +12,7 @@ would be found is copied. Then
     3. every record that is served is one that was put, whole; one that nobody was promised may be torn where no CRC
        covers it (tests/runs/served_records.py)
     4. check finds nothing, but what such a record says wrongly, keys that were indexed before the starting segment,
-       which a rebuild of the index brings back, and records that a cut has left behind the log's end
+       which a rebuild of the index brings back, and records that a cut has left past the log's end
     5. a change of a broker's store is there as a whole, or undone and can be run again
     6. a store made of another's records keeps the promises of copied_stores.py
 """

@@ -354,10 +354,10 @@ RISE = "epochs or start offsets do not rise: a slave would cut its log at a wron
         ("x\n0\n", [], STOPS),
         ("0\nx\n", [], STOPS),
         ("1\n0\n0-0\n", [(0, 0)], ""),
-        ("1\n0\n-1-0\n", [], "'-1-0' is no epoch and start offset; the copy is loaded in its place"),
-        ("2\n0\n1-0\n2\n", [(1, 0)], "'2' is no epoch and start offset; the copy is loaded in its place"),
-        ("1\n0\n1--5\n", [], "'1--5' is no epoch and start offset; the copy is loaded in its place"),
-        ("1\n0\n1-0\n2-5\n", [(1, 0), (2, 5)], "counts 1 epochs, holds 2; the copy is loaded in its place"),
+        ("1\n0\n-1-0\n", [], "'-1-0' is no epoch and start offset; the copy is loaded instead"),
+        ("2\n0\n1-0\n2\n", [(1, 0)], "'2' is no epoch and start offset; the copy is loaded instead"),
+        ("1\n0\n1--5\n", [], "'1--5' is no epoch and start offset; the copy is loaded instead"),
+        ("1\n0\n1-0\n2-5\n", [(1, 0), (2, 5)], "counts 1 epochs, holds 2; the copy is loaded instead"),
         ("2\n0\n1-5\n2-5\n", [(1, 5), (2, 5)], ""),
         ("2\n0\n1-5\n2-4\n", [(1, 5), (2, 4)], RISE),
         ("2\n0\n1-5\n1-6\n", [(1, 5), (1, 6)], RISE),
@@ -377,7 +377,7 @@ def said(root: Path, path: str, text: str) -> list[tuple[str, str, str]]:
     return [(line.name, line.value, line.fault) for line in lines]
 
 
-NO_ID = "parts between # instead of {}: the broker asks for a new id"
+NO_ID = "parts between # instead of {}: the broker requests a new id"
 NO_NUMBER = "no name and number"
 NO_TIERS = "minOffset is above maxOffset, or no number"
 NO_SEGMENT = "its size is no number, or baseOffset is not its key"

@@ -139,7 +139,7 @@ NONE = UNITS[:0]
         (
             replace(files_of(WHEEL, UNITS, 5), wheel=None, log_files={Path("0"): 1}),
             3,
-            [("timer-wheel-lost", "timerwheel is missing: most of 3 units in the log are led to by nothing")],
+            [("timer-wheel-lost", "timerwheel is missing: most of 3 entries in the timer log are unreachable")],
         ),
         (
             replace(files_of(WHEEL, UNITS, 0), log_files={Path("0"): 1}),
@@ -149,7 +149,7 @@ NONE = UNITS[:0]
                     "timer-check-lost",
                     (
                         "config/timercheck has no read time: what was due in the last 7 days is delivered again; all 3 "
-                        "messages of the timer queue are taken up anew"
+                        "messages of the timer queue are processed again"
                     ),
                 )
             ],

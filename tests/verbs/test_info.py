@@ -139,7 +139,7 @@ def test_queues_that_are_behind_the_log_are_named(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 10, queues=1)
     queue = root / "consumequeue/T/0/00000000000000000000"
     queue.write_bytes(queue.read_bytes()[:180].ljust(400, b"\0"))
-    assert problems(root) == {"queues behind"}
+    assert problems(root) == {"queues incomplete"}
 
 
 def test_a_damaged_tail_is_named_with_its_place(copy_of: CopyOf) -> None:

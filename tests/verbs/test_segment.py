@@ -86,7 +86,7 @@ def test_a_file_that_tells_no_log_offset_is_refused(tmp_path: Path) -> None:
     other.write_text(json.dumps({"no": "segment"}))
     run = rmqctl("timeline", store=other)
     assert (run.code, run.out) == (4, "")
-    assert "neither a record in it nor its name tells a log offset" in run.err
+    assert "neither its records nor its name give a log offset" in run.err
 
 
 @pytest.mark.parametrize("command", ["stale", "lag", "simulate", "doctor", "info"])

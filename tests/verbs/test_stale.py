@@ -1,4 +1,4 @@
-"""Records behind the end of a segment: found, marked, exported."""
+"""Records past the end of a segment: found, marked, exported."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     0           durable        end                 file end
     |--- synced ---|-- written ---|--- zeros, or a torn tail ---|
 
-Bytes behind the end are compared before they are overwritten: only zeros, or what comes anyway, may be there. A power
+Bytes past the end are compared before they are overwritten: only zeros, or what comes anyway, may be there. A power
 cut leaves zeros before the end too: a sector that was not written, or the rest of one.
 """
 

@@ -321,7 +321,7 @@ class _Transfer:
             if self._next < self._copy.end:
                 raise Diverged(
                     f"the copy ends at {self._copy.end}, and the master has nothing at {self._next}",
-                    hint="its log ends before that, or begins behind it",
+                    hint="its log ends before that, or begins after it",
                 )
             return True
         is_late = time.monotonic() - self._full_at > CAUGHT_UP_AFTER_S

@@ -240,7 +240,7 @@ def _warnings(transaction: Transaction, committed: list[StoredMessage]) -> Itera
         places = ", ".join(str(one.log_offset) for one in committed)
         yield f"committed {len(committed)} times, at the log offsets {places}"
     if transaction.state is TransactionState.INCONSISTENT:
-        yield "the check pass is behind the half, and nothing says how it ended: op records are lost, or H was moved"
+        yield "the check has passed the half message, and no record shows its end: op records are lost, or H was moved"
 
 
 def _check_times(record: StoredMessage) -> int | None:

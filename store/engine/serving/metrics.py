@@ -90,7 +90,7 @@ class StoreCollector:
         log = store.opened.log
         values = {
             "log_start_offset": ("Log offset of the first segment.", log.min_offset),
-            "log_end_offset": ("Log offset behind the last record.", log.max_offset),
+            "log_end_offset": ("Log offset after the last record.", log.max_offset),
             "unflushed_bytes": ("Bytes of the log that are not durable.", log.max_offset - log.segments.flushed_where),
             "undispatched_bytes": ("Bytes of the log that queues and index lack.", store.behind_bytes),
             "held_gets": ("Gets that wait for a message.", store.held_count),
@@ -175,7 +175,7 @@ class CopyCollector:
 
         report, copy = self._receiver.report, self._copy
         ends = {
-            "copy_log_end_offset": ("Log offset behind the last verified record.", copy.end),
+            "copy_log_end_offset": ("Log offset after the last verified record.", copy.end),
             "copy_durable_offset": ("Log offset up to which the copy is durable.", copy.durable),
         }
         for name, (text, value) in ends.items():

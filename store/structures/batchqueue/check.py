@@ -57,7 +57,7 @@ from store.structures.registry import TOPICS
 from store.structures.tables.fastjson import members, parse_fastjson
 
 QUEUE_TYPE = kind("queue-type", "a topic's queues are of another type than topics.json says", Rank.NO_START)
-INNER_BATCH = kind("inner-batch", "a record of several messages does not hold what it says", Rank.LOSS)
+INNER_BATCH = kind("inner-batch", "a record of several messages does not match its own counts", Rank.LOSS)
 
 Queue = tuple[str, int]
 FILE_SIZE = "mapperFileSizeBatchConsumeQueue"
@@ -178,7 +178,7 @@ class _QueueCheck:
             units = self._written(file)
             if len(units) < file.size // BATCH_UNIT_SIZE and file is not self.stored[-1]:
                 place = len(units) * BATCH_UNIT_SIZE
-                yield self._finding(QUEUE_GAP, file, following or 0, f"no unit at byte {place}, and files follow")
+                yield self._finding(QUEUE_GAP, file, following or 0, f"no entry at byte {place}, and files follow")
             yield from self._rest_findings(file, units, following)
             if not len(units):
                 continue
@@ -198,7 +198,7 @@ class _QueueCheck:
         written = np.flatnonzero(rest)
         if len(written) and not self.is_written_to:
             next_offset = int(units["queue_offset"][-1] + units["message_count"][-1]) if len(units) else following or 0
-            detail = f"byte {place + int(written[0])} is not 0, and no unit"
+            detail = f"byte {place + int(written[0])} is not 0, and no entry"
             yield self._finding(UNIT_NOWHERE, file, next_offset, detail)
 
     def against(
@@ -211,7 +211,7 @@ class _QueueCheck:
         if confirmed is not None:
             missing &= expected["log_offset"] + expected["size"] <= confirmed
         for unit in expected[missing]:
-            detail = f"the record at log offset {unit['log_offset']} has no unit"
+            detail = f"the record at log offset {unit['log_offset']} has no entry"
             yield self._finding(MISSING_UNIT, None, int(unit["queue_offset"]), detail)
         by_log_offset = np.argsort(expected["log_offset"], kind="stable")
         sorted_offsets = expected["log_offset"][by_log_offset]

@@ -44,7 +44,7 @@ def put_many(log: CommitLog, messages: MessageColumns) -> PutManyResult:
     """Appends columns of messages, each as `CommitLog.put` would store it.
 
     Refused ones are left out. Delayed messages and those for light queues have to be rewritten, so columns with any go
-    one by one; so do those with a property CRC or a long topic (5.x), and all while old records lie behind the end,
+    one by one; so do those with a property CRC or a long topic (5.x), and all while old records lie past the end,
     where a chunk that is half written must not run into one.
 
     BadRequest when the columns don't hold together; then nothing is written.

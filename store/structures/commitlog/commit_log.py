@@ -106,7 +106,7 @@ class CommitLog(ReadableLog):
         self.locked_since_ms = 0
         """When the put that is under way got the lock, 0 while none is."""
         self.stale_segment = -1
-        """Start of a segment in which old records lie behind the log's end, -1 without one."""
+        """Start of a segment in which old records lie past the log's end, -1 without one."""
         self._gate = bytearray(_GATE.size)
         """Whether somebody has the log alone, and the newest store time, which no put goes behind."""
         self._flushes_by_time = not config.puts_wait_for_disk

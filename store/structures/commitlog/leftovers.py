@@ -1,4 +1,4 @@
-"""Tells the leftovers behind the log's end from records that are lost.
+"""Tells the leftovers past the log's end from records that are lost.
 
 Where the log ends at zeros, a record behind them in the same segment is a leftover if its store time is before that of
 the last valid record, or if the zeros are the 8 bytes of an earlier cut. So is one behind damage at the end of the last
@@ -25,7 +25,7 @@ class Leftovers:
     """The leftovers behind one end.
 
     segments  those from the end's on
-    first     the first run behind the end
+    first     the first run past the end
     """
 
     def __init__(self, segments: Sequence[Segment], end: LogEnd, first: Run | None) -> None:

@@ -59,7 +59,7 @@ class MultiDispatch:
         if wrong:
             return illegal(
                 f"{props.INNER_MULTI_DISPATCH} names {wrong[0]!r}, which does not begin with {LMQ_PREFIX}: "
-                "a 5.3 broker would dispatch the message to no light queue, or not start again"
+                "a 5.3 broker would dispatch the message to no light message queue, or not start again"
             )
         offsets = ",".join(str(next_offset(key)) for key in self.queues_of(message, names))
         values = {**props.decode_properties(message.properties), props.INNER_MULTI_QUEUE_OFFSET: offsets}

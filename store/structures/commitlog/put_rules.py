@@ -67,7 +67,7 @@ class PutRules:
             return illegal(f"the batch is sent as {sent} bytes, maxMessageSize is {self.max_body}")
         for message in messages:
             if (message.topic, message.queue_id) != (first.topic, first.queue_id):
-                return illegal("a batch goes to one queue of one topic")
+                return illegal("all messages of a batch need the same topic and queue")
             if is_batch and message.sys_flag & TRANSACTION_MASK:
                 return illegal("a batch cannot be part of a transaction")
             if is_batch and props.DELAY in props.decode_properties(message.properties):

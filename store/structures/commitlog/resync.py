@@ -96,7 +96,7 @@ def readable_behind(
     """Reads every record at or behind `log_offset`, and the Damage, Blank and End between the runs.
 
     with_bad_bodies  gives a record whose body alone is damaged as a Run behind its Damage
-    behind_end       False leaves out what a cut left behind the end of a segment
+    behind_end       False leaves out what a cut left past the end of a segment
     Segments that are missing are passed over.
     """
     behind = [segment for segment in segments if segment.file_start + segment.size > log_offset]

@@ -1,7 +1,7 @@
 """Parts of segments: how the log is divided among tasks, and the walk of one part.
 
 A segment is cut every `part_bytes`. A cut need not be a record's start: the part before it walks on to the first record
-at or behind the cut, the part behind it searches for that same record. Both find it alone, because a record says where
+at or past the cut, the part behind it searches for that same record. Both find it alone, because a record says where
 it is (magic at 4, its own log offset at 28): nothing has to be read to plan the parts.
 
         cut                   cut

@@ -154,7 +154,7 @@ def _accelerated(opened: OpenedStore, start: Start) -> Start:
     if page.logics_log_offset <= 0 and page.physic_ms > 0:
         told = "RuntimeException: Accelerated recovery is enabled but checkpoint's logicsPhysicalOffset is invalid"
     elif at > segment.file_start + segment.size:
-        told = f"IllegalArgumentException: the accelerated recovery begins at {at}, behind its segment"
+        told = f"IllegalArgumentException: the accelerated recovery begins at {at}, past its segment"
     else:
         reason = f"the log offset that the checkpoint has ({at}): enableAcceleratedRecovery"
         return Start(at, reason) if at > start.log_offset else start

@@ -47,9 +47,7 @@ COMPACTION_FILES = kind(
 COMPACTION_RECORD = kind(
     "compaction-record", "a record of a compacted topic is damaged, misplaced, or not that of the commit log", Rank.LOSS
 )
-COMPACTION_UNIT = kind(
-    "compaction-unit", "a unit of a compacted topic is missing, or does not say what its record says"
-)
+COMPACTION_UNIT = kind("compaction-unit", "an entry of a compacted topic is missing, or contradicts its record")
 COMPACTION_LEFTOVER = kind("compaction-leftover", "a compaction that was cut short left a file", Rank.NOTE)
 COMPACTION_UNCOPIED = kind(
     "compaction-uncopied",
@@ -142,7 +140,7 @@ class _QueueCheck:
         if not (isinstance(outcome, Damage) or len(found) != done):
             yield from self._rest_findings(units, outcome, done)
         if len(found) > done and not isinstance(outcome, Damage):
-            detail = f"{amount(len(found) - done, 'unit')} behind the last record"
+            detail = f"{amount(len(found) - done, 'entry')} after the last record"
             yield self._find(COMPACTION_UNIT, units, done, detail, len(found) - done)
         if len(found):
             offsets = found["queue_offset"].astype("i8")
@@ -179,7 +177,7 @@ class _QueueCheck:
         if count < len(wanted) and not (is_last and self.is_written_to):
             records = amount(len(wanted) - count, "record")
             cut = ": a start cuts them off" if is_last else ""
-            detail = f"{records} without a unit, the first at {int(wanted['log_offset'][count])}{cut}"
+            detail = f"{records} without an entry, the first at {int(wanted['log_offset'][count])}{cut}"
             yield self._find(COMPACTION_UNIT, file, count, detail, len(wanted) - count)
 
     def _rest_findings(self, file: StoredFile, outcome: Outcome | None, done: int) -> Iterator[Finding]:
@@ -187,7 +185,7 @@ class _QueueCheck:
         start = done * BATCH_UNIT_SIZE
         wanted = behind_units(outcome, file.size - start)
         if bytes(self.files.read(file.path, start)) != wanted and not self.is_written_to:
-            yield self._find(COMPACTION_UNIT, file, done, "bytes behind the last unit that no broker writes")
+            yield self._find(COMPACTION_UNIT, file, done, "bytes past the last entry that no broker writes")
 
 
 def _position_findings(files: StoreReader, ends: dict[str, int]) -> Iterator[Finding]:

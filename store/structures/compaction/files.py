@@ -149,7 +149,7 @@ def start_faults(queue: QueueFiles) -> Iterator[tuple[StoredFile, str]]:
     for name, has_log, has_units in iterate_names(queue):
         if not (has_log and has_units):
             file = queue.logs[name] if has_log else queue.units[name]
-            yield file, f"the file of {'units' if has_log else 'records'} of this name is missing"
+            yield file, f"the file of {'entries' if has_log else 'records'} of this name is missing"
     for file in queue.deleted:
         if file.size:
             yield file, "replaced by a run that was cut short"

@@ -234,7 +234,7 @@ def queue_differences(
     missing = np.flatnonzero(~is_met)
     if len(missing):
         first = missing[0]
-        detail = f"no unit for queue offset {int(expected.queue_offset[first])}"
+        detail = f"no entry for queue offset {int(expected.queue_offset[first])}"
         where = int(expected.log_offset[first])
         yield Finding(MISSING_UNIT, segment, where, *expected.queue, len(missing), detail)
 

@@ -117,7 +117,7 @@ class ConsumeQueue:
 
     @property
     def built_to(self) -> int:
-        """Log offset behind the last record that has a unit, -1 without units."""
+        """Log offset after the last record that has a unit, -1 without units."""
         return self.max_physic_offset
 
     # After a restart.
@@ -185,7 +185,7 @@ class ConsumeQueue:
         return not self.holds_batches and last is not None and last.wrote > 0 and not is_written(unit_array(last)[0])
 
     def clear_cut_units(self) -> bool:
-        """Zeroes the units behind the end, lest a recovery count them again; True when there were any."""
+        """Zeroes the units past the end, lest a recovery count them again; True when there were any."""
         if not self.has_cut_units():
             return False
         file = self.files.last_file()
@@ -270,7 +270,7 @@ class ConsumeQueue:
         address = queue_offset * UNIT_SIZE
         held = self.files.find_by_offset(address)
         if held is None:
-            raise BadRequest(f"{self!r} has no unit {queue_offset}")
+            raise BadRequest(f"{self!r} has no entry {queue_offset}")
         file = self.files.writable_file(held)
         position = address - file.file_start
         file.write_buffer[position : position + UNIT_SIZE] = unit.encode()

@@ -250,8 +250,11 @@ class ConsumeQueueStore(QueueSet):
     def describe_findings(self) -> list[str]:
         """Describes the faults found while building, as sentences for people."""
         shifted = [finding.describe() for finding in self.findings]
-        unusable = [f"topic {topic!r} names no folder: its messages get no units" for topic in self.unusable_topics]
-        no_numbers = "has queue offsets that are no numbers: no units in light queues"
+        unusable = [
+            f"topic {topic!r} is no name of a folder: its messages get no queue entries"
+            for topic in self.unusable_topics
+        ]
+        no_numbers = "has queue offsets that are no numbers: no entries in light queues"
         return shifted + unusable + [f"the record at log offset {at} {no_numbers}" for at in self.light_faults]
 
 

@@ -36,10 +36,10 @@ class OutOfOrder:
         if self.has_unit:
             shift, last_place = self.queue_offset - self.place, self.place + self.count - 1
             places = f"{self.place}" if self.count == 1 else f"{self.place} to {last_place}"
-            came += f", with the unit at {places} as in a broker: consumers' offsets point "
+            came += f", with the entry at {places} as in a broker: consumers' offsets point "
             came += f"{abs(shift)} messages too {'far' if shift > 0 else 'low'}"
         else:
-            came += ", without a unit: others have these queue offsets; put them again"
+            came += ", without an entry: others have these queue offsets; put them again"
         if self.count == 1:
             return f"{name}: the message with queue offset {self.queue_offset} {came}"
         return f"{name}: the messages with queue offsets {self.queue_offset} to {last} {came}"

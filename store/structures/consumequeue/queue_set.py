@@ -3,7 +3,7 @@
     consumequeue/<topic>/<queue id>/<20 digits>
 
 Small queues rest (resting.py) until they are asked for or written to. Nothing that is done to all
-queues after a restart changes one that rests: it has no unit behind the cut, and its beginning is found when it wakes.
+queues after a restart changes one that rests: it has no unit past the cut, and its beginning is found when it wakes.
 
 Source: DefaultMessageStore.loadConsumeQueue (4.9.8).
 """

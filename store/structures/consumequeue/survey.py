@@ -114,7 +114,7 @@ def _survey_files(
             continue
         listing, file = owners[i]
         unit = file.number // UNIT_SIZE + int(numbers.first_hole[i])
-        detail = "a unit was never written, though later ones are"
+        detail = "an entry was never written, although later ones were"
         count = int(numbers.holes[i])
         yield Finding(QUEUE_GAP, files.name_of(file.path), unit, listing.topic, listing.queue_id, count, detail)
     for i in np.flatnonzero(numbers.last_extension >= 0).tolist():
@@ -148,7 +148,7 @@ def _extension_findings(
         held = f"the files hold {listing.extension_start} to {listing.extension_end}"
     else:
         held = "there is no such file"
-    detail = f"units name addresses {first} to {last} of consumequeue_ext/, {held}"
+    detail = f"entries point to addresses {first} to {last} of consumequeue_ext/, {held}"
     unit = file.number // UNIT_SIZE
     yield Finding(LOST_EXTENSION, files.name_of(file.path), unit, listing.topic, listing.queue_id, detail=detail)
 

@@ -1,4 +1,4 @@
-"""Rewriting config/delayOffset.json, so that a broker goes on behind the delivered messages.
+"""Rewriting config/delayOffset.json, so that a broker continues after the delivered messages.
 
 A broker saves its offsets every ten seconds. One that was killed delivers again what it delivered since: `duplicate`.
 """
@@ -53,7 +53,7 @@ def plan_delay_offsets(opened: OpenedStore, time_ms: int) -> Change[DelayOffsets
     change = Change("delay rewrite-offsets", opened.layout.root, opened.fs, report=report, staging=overlay.folder)
     if any(found[level.level] != (level.saved_offset or 0) for level in levels):
         data = encode_delay_offsets(offsets, version)
-        change.publish_bytes(opened.layout.config / FILE_NAME, data, "goes on behind the delivered messages")
+        change.publish_bytes(opened.layout.config / FILE_NAME, data, "continues after the delivered messages")
     return change
 
 

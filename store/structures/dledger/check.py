@@ -136,7 +136,7 @@ class _Check:
         rows = np.flatnonzero(wrong)
         if len(rows):
             entry, place = int(headers["index"][rows[0]]), int(places[rows[0]]) - HEADER_SIZE
-            detail = f"the unit of entry {entry} does not say what the entry at log offset {place} says"
+            detail = f"the queue entry of log entry {entry} contradicts the log entry at log offset {place} says"
             yield Finding(DLEDGER_INDEX, self._index_name(), entry, count=len(rows), detail=detail)
 
     def pass_newer(self) -> None:
@@ -150,7 +150,7 @@ class _Check:
         """A lost index, files of another length, and units behind the last entry."""
         if not self.index.index_files:
             if self.last_index is not None:
-                detail = f"no file for the entries up to {self.last_index}; a start writes it anew from the entries"
+                detail = f"no index file for the entries up to {self.last_index}; a start rebuilds it from the entries"
                 yield Finding(DLEDGER_INDEX, self._index_name(), 0, count=self.last_index + 1, detail=detail)
             return
         for file in self.index.index_files:
@@ -160,7 +160,7 @@ class _Check:
         behind = -1 if self.last_index is None else self.last_index
         units = self.index.units(behind + 1, 1)
         if len(units) and any(units.tobytes()):
-            detail = f"a unit behind the last entry, {behind}: its entry was lost"
+            detail = f"a queue entry past the last log entry, {behind}: its entry was lost"
             yield Finding(DLEDGER_INDEX, self._index_name(), behind + 1, detail=detail)
 
     def state_findings(self) -> Iterator[Finding]:

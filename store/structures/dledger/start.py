@@ -83,7 +83,7 @@ def foretell(
             if queue_end >= wrong_end:
                 _cut_queues(opened, outcome, wrong_end, losses())
         elif queue_end < log_end:
-            detail = f"the entries from log offset {max(queue_end, 0)} to {log_end} have no units and get none"
+            detail = f"the entries from log offset {max(queue_end, 0)} to {log_end} have no queue entries and get none"
             outcome.traps.append(Trap("dledger-no-dispatch", detail))
         elif queue_end > log_end or newer is not None:
             _cut_behind(opened, outcome, replace(end, log_end=log_end), losses())
@@ -124,7 +124,7 @@ def _end_at_commit(opened: OpenedStore, outcome: SimulatedStart) -> None:
 
 
 def _cut_queues(opened: OpenedStore, outcome: SimulatedStart, wrong_end: int, losses: LossCounter) -> None:
-    """Counts and cuts the units behind the end that the broker takes for the log's."""
+    """Counts and cuts the units past the end that the broker takes for the log's."""
     segment = opened.log.segments.files[-1]
     for file in opened.log.segments.files:
         segment = file if file.file_start <= wrong_end < file.file_start + file.size else segment
@@ -139,7 +139,7 @@ def _cut_queues(opened: OpenedStore, outcome: SimulatedStart, wrong_end: int, lo
 
 
 def _cut_behind(opened: OpenedStore, outcome: SimulatedStart, end: LogEnd, losses: LossCounter) -> None:
-    """Counts and cuts the records and units behind the end of the entries."""
+    """Counts and cuts the records and units past the end of the entries."""
     losses.read_behind([one for one in opened.log.segments.files if one.file_start + one.size > end.log_end], end)
     losses.read_units(end.log_end, END_OF_LOG)
     outcome.lost = losses.report()

@@ -23,5 +23,5 @@ def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
         return
     confirm = confirmed_offset(StoreReader(str(layout.root), fs))
     if confirm is not None:
-        detail = f"records behind the confirm offset {confirm} are not confirmed: a new master may cut them"
+        detail = f"records past the confirm offset {confirm} are not confirmed: a new master may cut them"
         yield Present("controller mode", "checkpoint", detail)

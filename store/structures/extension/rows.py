@@ -38,5 +38,5 @@ def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]
     if int.from_bytes(rest[:2], "big", signed=True) == EXT_END_MARK:
         yield Entry("end", file.path, start + at, at, rest, extra={"detail": "end mark: the rest is unused"})
     elif any(rest):
-        extra = {"detail": "neither a unit nor the end mark"}
+        extra = {"detail": "neither an entry nor the end mark"}
         yield Entry("damage", file.path, start + at, at, rest, extra=extra, is_fault=True)

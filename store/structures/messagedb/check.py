@@ -1,6 +1,6 @@
 """Check the message database against the log, in both directions (5.4 and later).
 
-    the database       opens; its keys and values are well formed, and nothing points behind the log's end
+    the database       opens; its keys and values are well formed, and nothing points past the log's end
     database → log     every entry is of the record that it points to
     log → database     every record between the first and the last that are indexed has all its entries
 

@@ -11,4 +11,4 @@ def describe_left(layout: StoreLayout, fs: Filesystem) -> str:
     """Say how a broker fills it again; empty where it holds nothing."""
     if not may_hold_entries(layout, fs):
         return ""
-    return "a broker makes it anew, and fills it from the newest 10 segments where abort is in the store"
+    return "a broker creates a new one, and fills it from the newest 10 segments where abort is in the store"

@@ -52,7 +52,7 @@ def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
     """Find a database that does not open, entries that a start leaves out, and ends behind the log's."""
     longs = _longs(opened)
     if longs is None:
-        told = "finds nothing by its index, fires no timer, and dispatches nothing behind the next half message"
+        told = "finds nothing by its index, fires no timer, and dispatches nothing after the next half message"
         yield Trap(BROKEN, f"{FOLDER} does not open: a broker starts all the same, {told}")
         return
     if opened.config.timer_rocks_db_enable is False and (count := _waiting_timers(opened)):

@@ -108,7 +108,7 @@ class RocksdbQueues:
         found = {queue: found[queue] for queue in sorted(found.keys() - self._writer.queues)}
         unknown = sorted(topic_queues(self._config_folder, self._fs) - self._writer.queues - found.keys())
         ends = {f"{topic}/{queue_id}": place.queue_offset + 1 for (topic, queue_id), place in found.items()}
-        said = [f"{name} goes on at {end}, the farthest offset of a consumer" for name, end in ends.items()]
+        said = [f"{name} goes on at {end}, the largest offset of a consumer" for name, end in ends.items()]
         if unknown:
             names = ", ".join(f"{topic}/{queue_id}" for topic, queue_id in unknown)
             said.append(f"{amount(len(unknown), 'queue')} of topics.json may have been one, and begin at 0: {names}")

@@ -194,7 +194,7 @@ class _Check:
         expected_offsets, offsets = expected["queue_offset"].astype(np.int64), units["queue_offset"].astype(np.int64)
         promised = expected["log_offset"] < self.database.checkpoint
         for unit in expected[promised & ~is_in(expected_offsets, offsets)]:
-            detail = f"the record at log offset {unit['log_offset']} has no unit in the RocksDB"
+            detail = f"the record at log offset {unit['log_offset']} has no entry in the RocksDB"
             yield self._finding(MISSING_UNIT, queue, int(unit["queue_offset"]), detail)
         known = is_in(offsets, expected_offsets)
         for unit in units[~known]:
@@ -221,10 +221,10 @@ class _Check:
         last = tuple(int(units[name][-1]) for name in ("log_offset", "queue_offset")) if len(units) else None
         if last != says and says.log_offset >= self.log.start:
             yield self._finding(
-                ROCKSDB_STATE, queue, says.queue_offset, f"max says {tuple(says)}, the last unit {last}"
+                ROCKSDB_STATE, queue, says.queue_offset, f"max says {tuple(says)}, the last entry {last}"
             )
         elif last is not None and last[0] + int(units["size"][-1]) > self.database.checkpoint:
-            detail = f"the last unit's record is at {last[0]}, {CHECKPOINT_TOPIC} says {self.database.checkpoint}"
+            detail = f"the last entry's record is at {last[0]}, {CHECKPOINT_TOPIC} says {self.database.checkpoint}"
             yield self._finding(ROCKSDB_STATE, queue, says.queue_offset, detail)
 
     def _state(self, offset: int, detail: str) -> Finding:

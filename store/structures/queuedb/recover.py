@@ -3,7 +3,7 @@
     1. log and file queues are recovered as in every store; a broker reads the files
     2. a RocksDB that does not end where the files do, and every one after a crash, is built anew in the overlay
 
-A start of a broker opens this RocksDB and leaves it as it is: units behind the log's end stay, and those that were not
+A start of a broker opens this RocksDB and leaves it as it is: units past the log's end stay, and those that were not
 flushed at a crash are never made.
 
 Source: RocksDBMessageStore.loadAndStartConsumerServiceOnly, RocksDBConsumeQueueStore.load (5.3.3).

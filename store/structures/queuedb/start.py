@@ -93,7 +93,7 @@ class Reach(NamedTuple):
     faults: list[str]
 
     def units_behind(self, log_end: int) -> Iterator[QueueUnits] | None:
-        """The units that point at or behind the log's end, queue by queue; None where they are not known."""
+        """The units that point at or past the log's end, queue by queue; None where they are not known."""
         return _units_behind(self.database, log_end) if self.database is not None else None
 
     def queues(self) -> list[QueueKey]:
@@ -139,7 +139,7 @@ def reach(opened: OpenedStore, scratch: Path, *, abnormal: bool, passes_damage: 
     except (BadRequest, DamagedFile) as error:
         if isinstance(error, DamagedFile) and not passes_damage:
             raise
-        start = Start(0, "where the queues end is not known: the whole log is walked")
+        start = Start(0, "the ends of the queues are unknown: the whole log is scanned")
         database, queue_end, has_unit_at_end, faults = None, -1, False, [str(error)]
     else:
         queue_end, faults = database.checkpoint if database is not None else 0, []
@@ -204,7 +204,7 @@ class _LightFaults:
 
 
 def _units_behind(database: QueueDatabase, log_end: int) -> Iterator[QueueUnits]:
-    """The units that point at or behind the log's end, queue by queue."""
+    """The units that point at or past the log's end, queue by queue."""
     for queue, newest in sorted(database.newest.items()):
         if newest.log_offset >= log_end:
             units = database.units(queue)
@@ -219,6 +219,6 @@ def _poison(log_offset: int) -> Trap:
     """Describe the record that stops the dispatch to a RocksDB."""
     detail = (
         f"NumberFormatException: INNER_MULTI_QUEUE_OFFSET of the record at {log_offset}; its batch is tried again for "
-        "ever, so that no message behind it gets a unit, and after 3 s puts are refused"
+        "ever, so no later message is dispatched, and after 3 s puts are refused"
     )
     return Trap("light-queue-poison-rocksdb", detail)

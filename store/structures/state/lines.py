@@ -82,14 +82,14 @@ def epochs_of(text: str) -> tuple[list[tuple[int, int]], str]:
     for line in lines[2:]:
         epoch, start = (parse_long(part) for part in line.partition("-")[::2])
         if epoch is None or start is None or epoch < 0 or start < 0:
-            return found, f"{line!r} is no epoch and start offset; the copy is loaded in its place"
+            return found, f"{line!r} is no epoch and start offset; the copy is loaded instead"
         found.append((epoch, start))
     crc = zlib.crc32("".join(f"{epoch}-{start}\n" for epoch, start in found).encode())
     count, stored_crc = parse_long(lines[0]), parse_long(lines[1])
     if count != len(found):
-        return found, f"counts {lines[0]} epochs, holds {len(found)}; the copy is loaded in its place"
+        return found, f"counts {lines[0]} epochs, holds {len(found)}; the copy is loaded instead"
     if stored_crc not in (0, crc):
-        return found, f"CRC {lines[1]} instead of {crc}; the copy, which may be one epoch behind, is loaded"
+        return found, f"CRC {lines[1]} instead of {crc}; the copy, which may lack one epoch, is loaded"
     if any(one[0] >= two[0] or one[1] > two[1] for one, two in pairwise(found)):
         return found, "epochs or start offsets do not rise: a slave would cut its log at a wrong place"
     return found, ""
@@ -107,7 +107,7 @@ def _identity(path: str, text: str) -> Iterator[StateLine]:
     wanted = 4 if path.endswith(TEMPORARY_IDENTITY) else 3
     parts = text.strip().split("#")
     is_right = len(parts) == wanted and parse_long(parts[2]) is not None and all(parts)
-    fault = "" if is_right else f"{len(parts)} parts between # instead of {wanted}: the broker asks for a new id"
+    fault = "" if is_right else f"{len(parts)} parts between # instead of {wanted}: the broker requests a new id"
     yield StateLine(path, "identity", text.strip(), fault)
 
 

@@ -55,7 +55,7 @@ LOG_FILE_SIZE = 104_857_600
 ROLL_WINDOW_SLOTS = 172_800
 _CHECK_SIZE = 4096
 PLAIN = 1
-NO_TIMES = "timercheck and checkpoint tell no time: the timer goes on at the time of its newest message"
+NO_TIMES = "timercheck and checkpoint hold no time: the timer continues at the time of its newest message"
 Identity = tuple[str | None, str | None, int]
 
 
@@ -193,7 +193,7 @@ class _Writer:
         version = known.state_version, known.version_timestamp_ms, known.version_counter
         page = TIMER_CHECK.pack(read_ms, end, queue_end, queue_end, *version)
         place = self._opened.layout.config / "timercheck"
-        change.publish_bytes(place, page.ljust(_CHECK_SIZE, b"\0"), "every message of the timer queue has a unit")
+        change.publish_bytes(place, page.ljust(_CHECK_SIZE, b"\0"), "every message of the timer queue has an entry")
 
     def _position(self, row: int) -> int:
         return row // self._per_file * self._file_size + row % self._per_file * UNIT_SIZE

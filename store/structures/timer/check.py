@@ -137,7 +137,7 @@ class _Check:
         is_there = (timer.positions[rows] == last) & (timer.slot_times_ms[rows] == times)
         wrong = np.flatnonzero(~is_there & (last >= timer.positions[0]))
         if len(wrong):
-            detail = f"its last unit, at {int(last[wrong[0]])}, is not of this slot"
+            detail = f"its last entry, at {int(last[wrong[0]])}, is not of this slot"
             yield Finding(TIMER_WHEEL, self.wheel_name, int(fired[wrong[0]]), count=len(wrong), detail=detail)
 
     def _live_slot_findings(self, slot: int) -> Iterator[Finding]:
@@ -146,18 +146,16 @@ class _Check:
         rows = timer.chain(slot)
         first, last, num = (int(wheel[name][slot]) for name in ("first", "last", "num"))
         if not rows:
-            yield Finding(TIMER_WHEEL, self.wheel_name, slot, detail=f"its last unit, at {last}, is not of this slot")
+            yield Finding(TIMER_WHEEL, self.wheel_name, slot, detail=f"its last entry, at {last}, is not of this slot")
             return
         if int(timer.positions[rows[-1]]) != first:
-            detail = f"the units from {last} back end at {int(timer.positions[rows[-1]])}, and not at {first}"
+            detail = f"the entries from {last} back end at {int(timer.positions[rows[-1]])}, and not at {first}"
             yield Finding(TIMER_WHEEL, self.wheel_name, slot, detail=detail)
         elif int(timer.units["previous"][rows[-1]]) != NO_POSITION:
-            yield Finding(TIMER_WHEEL, self.wheel_name, slot, detail="its first unit names one before it")
+            yield Finding(TIMER_WHEEL, self.wheel_name, slot, detail="its first entry points to a previous one")
         count = sum(-1 if int(timer.units["magic"][row]) & DELETE else 1 for row in rows)
         if count != num:
-            yield Finding(
-                TIMER_WHEEL, self.wheel_name, slot, detail=f"counts {amount(num, 'message')}, its units are {count}"
-            )
+            yield Finding(TIMER_WHEEL, self.wheel_name, slot, detail=f"counts {amount(num, 'message')}, it has {count}")
 
     def _state_findings(self) -> Iterator[Finding]:
         checkpoint, end = self.timer.checkpoint, self._queue_end()
@@ -200,7 +198,7 @@ class _Check:
         on_wheel = self._queue_end_of_units()
         if taken < on_wheel and not self._is_killed:
             again = amount(on_wheel - taken, "message")
-            yield f"queue offset {taken}, and the log's last unit is of {on_wheel - 1}: {again} are taken up once more"
+            yield f"queue offset {taken}, and the log's last entry is of {on_wheel - 1}: {again} are processed again"
         if by_master < taken:
             again = amount(taken - by_master, "message")
             yield f"the master's queue offset {by_master} is below {taken}: a start takes up {again} once more"

@@ -90,11 +90,11 @@ class TimerLogCheck:
         if count == capacity:
             is_blank = bytes(rest[: TIMER_BLANK.size]) == TIMER_BLANK.pack(len(rest), 0, TIMER_BLANK_MAGIC)
             if not is_blank and (is_written or not is_last):
-                yield self._find(file.number + place, "no blank behind the last unit of a file: a start ends here")
+                yield self._find(file.number + place, "no blank after the last entry of a file: a start ends here")
         elif is_written or not is_last:
             behind = amount(capacity - count, "unit")
             yield self._find(
-                file.number + place, f"no unit, and room for {behind} up to the file's end: a start ends here"
+                file.number + place, f"no entry, and room for {behind} up to the file's end: a start ends here"
             )
 
     def _unit_findings(self) -> Iterator[Finding]:
@@ -117,7 +117,7 @@ class TimerLogCheck:
         rows = np.flatnonzero((previous != before) & ~begins_anew & ~is_cleaned)
         if len(rows):
             row = int(rows[0])
-            detail = f"names the unit at {int(previous[row])} as the one before it, which is at {int(before[row])}"
+            detail = f"points to the entry at {int(previous[row])} as the previous one, which is at {int(before[row])}"
             yield self._find(int(positions[row]), detail, len(rows))
 
     def _slot_findings(self, times: Int64Array) -> Iterator[Finding]:

@@ -139,10 +139,10 @@ class TimerFiles:
         """
         if self.wheel is None and len(self.units):
             count = len(self.units)
-            yield "timer-wheel-lost", f"timerwheel is missing: most of {count} units in the log are led to by nothing"
+            yield "timer-wheel-lost", f"timerwheel is missing: most of {count} entries in the timer log are unreachable"
         if self.read_time_ms <= 0 and (queue_end or len(self.units)):
             text = "is missing or too short" if self.checkpoint is None else "has no read time"
-            again = f"; all {queue_end} messages of the timer queue are taken up anew" if queue_end else ""
+            again = f"; all {queue_end} messages of the timer queue are processed again" if queue_end else ""
             detail = f"config/timercheck {text}: what was due in the last 7 days is delivered again{again}"
             yield "timer-check-lost", detail
         if not self.log_files and len(self.live_slots):

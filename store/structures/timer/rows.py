@@ -69,7 +69,7 @@ def _log(reader: StoreReader, file: StoredFile) -> Iterator[Entry]:
             return
         fields = fields_of(TIMER_UNIT, TIMER_UNIT_NAMES, piece)
         if fields[0].value != TIMER_UNIT.size or not 0 <= fields[2].value <= TIMER_MAGIC_MOST:
-            extra = {"detail": "no unit of a timer log"}
+            extra = {"detail": "no entry of a timer log"}
             yield Entry("damage", file.path, start + at, at, piece, extra=extra, is_fault=True)
             return
         extra = {"deliver_timestamp_ms": fields[3].value + fields[4].value}

@@ -64,7 +64,7 @@ def write_expired(
     log_start, log_end = log
     written: dict[tuple[str, int], int] = {}
     for end in ends:
-        # A queue whose messages are all behind the log's end had its first one next.
+        # A queue whose messages are all past the log's end had its first one next.
         next_offset = end.max_offset if end.newest < log_end else end.min_offset
         folder = layout.queue_folder(end.topic, end.queue_id)
         is_in_log = log_start <= end.newest < log_end

@@ -167,7 +167,7 @@ class _Restore:
         return ends
 
     def _write_segment(self, file: BackedFile, log_end: int, in_all: int) -> None:
-        """Write a segment of its whole length; zeros are behind the log's end."""
+        """Write a segment of its whole length; zeros are past the log's end."""
         if file.file_start >= log_end and file.file_start > self._manifest.log_start:
             return
         size = max(file.size, self._config.mapped_file_size_commit_log)

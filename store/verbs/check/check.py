@@ -335,7 +335,7 @@ def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
 
 
 def require_within(files: StoreReader, segments: Sequence[StoredFile], from_offset: int) -> None:
-    """Refuses an offset at or behind the end of the last segment: no segment would be checked."""
+    """Refuses an offset at or past the end of the last segment: no segment would be checked."""
     end = segments[-1].number + segments[-1].size if segments else 0
     if from_offset and from_offset >= end:
         raise BadRequest(

@@ -19,7 +19,7 @@ from store.structures.index.geometry import Geometry, geometry_of, given_geometr
 QUEUES_PER_SHARE = 500
 NO_BROKER = "no broker starts with it"
 NOT_4_9 = "a 4.9 broker does not start with it, a 5.3 one passes over it"
-NOT_5_3 = "a 5.3 broker does not start with it, a 4.9 one loads no index file behind it"
+NOT_5_3 = "a 5.3 broker does not start with it, a 4.9 one loads no later index file"
 LINKED = "a link: brokers and reading commands follow it, commands that change the store refuse it"
 NO_BROKERS = "no broker made it"
 HARMLESS = "brokers pass over it"

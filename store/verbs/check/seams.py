@@ -1,4 +1,4 @@
-"""Findings between segments: times, queue offsets, records behind the log's end, and a lost index."""
+"""Findings between segments: times, queue offsets, records past the log's end, and a lost index."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def seam_findings(
             detail = f"{before.last_ms - seam.first_ms} ms before the record in front of it"
             yield Finding(TIME_BACKWARDS, name, seam.first, detail=detail)
         if before.outcome == "end":
-            detail = f"{amount_is(seam.record_count, 'record')} behind the end at {before.end}"
+            detail = f"{amount_is(seam.record_count, 'record')} past the end at {before.end}"
             yield Finding(STALE_TAIL, name, seam.first, count=seam.record_count, detail=detail)
 
 

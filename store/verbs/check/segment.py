@@ -219,7 +219,7 @@ class _SegmentCheck:
         self._add(kind, damage.file_start + damage.position, damage.describe_reason())
 
     def _check_behind(self, end: int) -> None:
-        """Records behind the log's end in this segment: a cut left them, and they can come back.
+        """Records past the log's end in this segment: a cut left them, and they can come back.
 
         A segment is reserved whole, so only what was ever written there is read.
         """
@@ -234,7 +234,7 @@ class _SegmentCheck:
                 first = step.start if first < 0 else first
                 count += step.count
         if count:
-            self._add(STALE_TAIL, first, f"{amount_is(count, 'record')} behind the end at {end}", count)
+            self._add(STALE_TAIL, first, f"{amount_is(count, 'record')} past the end at {end}", count)
 
     def _check_run(self, run: Run) -> None:
         columns, places, seam = run.columns, run.log_offsets, self.seam

@@ -125,7 +125,7 @@ def find_trigger(
             reasons.append(_space_reason(name, used, retention))
             break
     if by_hand:
-        reasons.append("asked for by hand")
+        reasons.append("requested by hand")
     return Trigger(tuple(reasons), forced and retention.may_force)
 
 

@@ -68,7 +68,7 @@ def _entry_position(index: IndexCoverage, file: str, number: int) -> int:
 
 def _unit_of_other(reader: StoreReader, room: ModuleType, message: StoredMessage) -> Place:
     """The unit of a record in a queue of another type (5.x)."""
-    place = f"unit of {message.topic}/{message.queue_id}"
+    place = f"queue entry of {message.topic}/{message.queue_id}"
     found = room.find_unit(reader, (message.topic, message.queue_id), message.log_offset)
     if found is None:
         return Place(message.log_offset, place, "", -1, "no queue file holds it")
@@ -81,7 +81,8 @@ def _unit_of(reader: StoreReader, message: StoredMessage) -> Place:
     for room in rooms_with(Names.of_files(reader, reads=False), "queues", "find_unit"):
         if room.holds(reader, (message.topic, message.queue_id)):
             return _unit_of_other(reader, room, message)
-    place, at = f"unit {message.queue_offset} of {message.topic}/{message.queue_id}", message.queue_offset * UNIT_SIZE
+    place = f"queue entry {message.queue_offset} of {message.topic}/{message.queue_id}"
+    at = message.queue_offset * UNIT_SIZE
     for file in reader.queue_files(message.topic, message.queue_id):
         if file.number <= at < file.number + file.size:
             position = at - file.number
@@ -91,7 +92,7 @@ def _unit_of(reader: StoreReader, message: StoredMessage) -> Place:
                 return Place(message.log_offset, place, file.path, position, str(error))
             unit = decode_unit(data.ljust(UNIT_SIZE, b"\0"))
             is_right = (unit.log_offset, unit.size) == (message.log_offset, message.size)
-            state = "ok" if is_right else f"it names {unit.log_offset}" if unit.is_written else "it was not written"
+            state = "ok" if is_right else f"it points to {unit.log_offset}" if unit.is_written else "it was not written"
             return Place(message.log_offset, place, file.path, position, state)
     return Place(message.log_offset, place, "", -1, "no queue file holds it")
 

@@ -23,7 +23,7 @@ def ends_in_damage(files: StoreReader, log_end: int) -> bool:
 
 
 def messages_behind(files: StoreReader, scope: RebuildScope, log_end: int) -> dict[str, int]:
-    """Counts the scope's readable messages behind the log's end, by topic, without leftovers."""
+    """Counts the scope's readable messages past the log's end, by topic, without leftovers."""
     segments = _reaching(files, log_end)
     if not scope.queues or not segments:
         return {}

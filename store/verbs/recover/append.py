@@ -75,6 +75,6 @@ def _add_log(opened: OpenedStore, change: AnyChange, log_end: int, results: Sequ
             for one in results
             if one.log_offset < file.file_start + file.size
         ]
-        # A blank, or zeros that keep older bytes behind the end from being read.
+        # A blank, or zeros that keep older bytes past the end from being read.
         end = min(max(ends, default=position) + BLANK_SIZE, file.size)
         change.actions.append(Patch(place, position, bytes(file.raw(position, end)), "holds the new records"))

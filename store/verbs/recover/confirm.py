@@ -33,14 +33,13 @@ def keep_confirm_offset(opened: OpenedStore, log_end: int, *, only_confirmed: bo
 
 
 def describe_unconfirmed(confirm: int, log_end: int, *, only_confirmed: bool) -> list[str]:
-    """The sentence about the records behind the confirm offset, if there are any."""
+    """The sentence about the records past the confirm offset, if there are any."""
     if not 0 < confirm < log_end:
         return []
     behind = log_end - confirm
-    remark = f"{behind} bytes behind the confirm offset {confirm} may lack on slaves: a new master may cut them"
-    return [
-        f"{remark}{'. They get no new units here, but from a broker whose slaves have them' if only_confirmed else ''}"
-    ]
+    remark = f"{behind} bytes past the confirm offset {confirm} may lack on slaves: a new master may cut them"
+    unentered = ". They get no new entries here, only from a broker whose slaves have them"
+    return [f"{remark}{unentered if only_confirmed else ''}"]
 
 
 def up_to_confirmed(opened: OpenedStore, handlers: Sequence[Handler], *, as_broker: bool) -> Sequence[Handler]:

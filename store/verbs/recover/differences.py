@@ -46,40 +46,71 @@ class Difference(StrEnum):
 
 
 _REASONS = {
-    Difference.ZEROED_CUT: "a broker leaves the bytes at the cut, and reads the old records behind it again after the "
-    "next put of the same size; rmqctl zeroes the 8 bytes there",
-    Difference.ZEROED_UNITS: "a broker leaves the queue units that it cuts, and its next start counts them again once "
-    "the log has grown past their records; rmqctl zeroes them",
-    Difference.HUGE_SIZE: "4.9 allocates as many bytes as a damaged record claims, runs out of memory and does not "
-    "start; rmqctl takes the record for damage and cuts there",
-    Difference.DELIVER_TIME: "4.9 recovers before it knows its delay levels: rebuilt units of delayed messages get "
-    "the hash of their tags, so that they are delivered at once; rmqctl gives them their deliver time",
-    Difference.LOST_QUEUES: "a broker does not notice a queue or a queue file that is lost beside others, and gives "
-    "its queue offsets a second time; rmqctl builds them from the log",
-    Difference.LOST_INDEX: "a broker does not notice a lost index file, and indexes from where it starts "
-    "to dispatch; rmqctl builds the whole index from the log",
-    Difference.DAMAGED_UNITS: "a broker ends a queue at a unit that names a place behind the log's end, loses those "
-    "behind it, and gives their queue offsets a second time; rmqctl builds them from the log",
-    Difference.TORN_UNITS: "a broker keeps a queue unit of which a power cut wrote one part, and serves no message for "
-    "it; rmqctl rewrites units that contradict their records where it dispatches them again",
-    Difference.TORN_PROPERTIES: "no CRC covers properties, so a broker serves the last record of a crash with the part "
-    "of them that reached the disk; rmqctl cuts it where they end in zeros and no record follows",
-    Difference.MISPLACED_RECORD: "a broker dispatches a record under the log offset that its damaged bytes name, and "
-    "then passes over all that follows in its queue and in the index; rmqctl dispatches it under the one where it is",
-    Difference.RECORD_AT_QUEUE_END: "5.3 leaves out the record that begins where the consume queues end, and after a "
-    "shutdown the records that no queue holds where the queues are cut; rmqctl dispatches them",
-    Difference.ZERO_QUEUE_FILE: "a broker takes the first zeros of a last queue file without units for a unit, or "
-    "does not start; rmqctl counts no unit there",
-    Difference.MISSING_SEGMENT: "4.9 waits for ever for a missing segment that it comes upon in its dispatch; rmqctl "
-    "goes on behind it",
-    Difference.KEPT_INDEX: "a broker deletes the index files that were not full at the crash, and indexes from the "
-    "starting segment only; rmqctl builds kept ones anew from their beginning",
-    Difference.DOUBLE_WRITE: "a broker leaves the RocksDB beside queue files as it is, with units behind the log's "
-    "end and without those that a crash lost; rmqctl builds it from the log",
-    Difference.MESSAGE_DATABASE: "a broker leaves its database of keys, timers and half messages as it is: "
-    "entries of cut messages stay, and new ones below the last offset get none; rmqctl gives it the log's end",
-    Difference.CLOSED: "a broker that serves leaves the abort marker, and its checkpoint moves as it flushes; rmqctl "
-    "leaves a store that was shut down, whose checkpoint promises no more than the files hold",
+    Difference.ZEROED_CUT: (
+        "a broker leaves the bytes at the cut, and reads the old records there again after the next put of the same "
+        "size; rmqctl zeroes the 8 bytes at the cut"
+    ),
+    Difference.ZEROED_UNITS: (
+        "a broker leaves the bytes of truncated queue entries, and its next start counts them again once the log has "
+        "grown past their records; rmqctl zeroes them"
+    ),
+    Difference.HUGE_SIZE: (
+        "4.9 allocates as many bytes as a damaged record claims, runs out of memory and does not start; rmqctl treats"
+        " the record as damage and truncates there"
+    ),
+    Difference.DELIVER_TIME: (
+        "4.9 recovers before it has read its delay levels: rebuilt entries of delayed messages get the hash of their "
+        "tags, and are delivered at once; rmqctl writes their deliver time"
+    ),
+    Difference.LOST_QUEUES: (
+        "a broker does not notice that a queue or a queue file is lost beside others, and reuses its queue offsets; "
+        "rmqctl rebuilds it from the log"
+    ),
+    Difference.LOST_INDEX: (
+        "a broker does not notice a lost index file, and indexes only from where its dispatch starts; rmqctl rebuilds"
+        " the whole index from the log"
+    ),
+    Difference.DAMAGED_UNITS: (
+        "a broker ends a queue at an entry that points past the log's end, loses later entries, and reuses their "
+        "queue offsets; rmqctl rebuilds them from the log"
+    ),
+    Difference.TORN_UNITS: (
+        "a broker keeps a queue entry that a power cut wrote in part, and serves no message for it; rmqctl rewrites "
+        "entries that contradict their records where it dispatches them again"
+    ),
+    Difference.TORN_PROPERTIES: (
+        "no CRC covers properties, so a broker serves the last record of a crash with the part of them that reached "
+        "the disk; rmqctl truncates the log there if they end in zeros and no record follows"
+    ),
+    Difference.MISPLACED_RECORD: (
+        "a broker dispatches a record under the log offset in its damaged bytes, and then skips everything after it "
+        "in its queue and in the index; rmqctl dispatches it under its real log offset"
+    ),
+    Difference.RECORD_AT_QUEUE_END: (
+        "5.3 skips the record that begins where the consume queues end, and after a shutdown the records that no "
+        "queue has where the queues are truncated; rmqctl dispatches them"
+    ),
+    Difference.ZERO_QUEUE_FILE: (
+        "a broker treats the first zeros of a last queue file without entries as an entry, or does not start; rmqctl "
+        "counts no entry there"
+    ),
+    Difference.MISSING_SEGMENT: "4.9 waits for ever for a missing segment in its dispatch; rmqctl continues after it",
+    Difference.KEPT_INDEX: (
+        "a broker deletes the index files that were not full at the crash, and indexes only from the starting "
+        "segment; rmqctl rebuilds kept ones from their beginning"
+    ),
+    Difference.DOUBLE_WRITE: (
+        "a broker leaves the RocksDB beside queue files as it is, with entries past the log's end and without those "
+        "lost in a crash; rmqctl rebuilds it from the log"
+    ),
+    Difference.MESSAGE_DATABASE: (
+        "a broker leaves its database of keys, timers and half messages as it is: entries of truncated messages stay,"
+        " and new ones below the last offset get none; rmqctl sets it to the log's end"
+    ),
+    Difference.CLOSED: (
+        "a serving broker leaves the abort marker, and its checkpoint moves as it flushes; rmqctl leaves a store that"
+        " was shut down, and a checkpoint that promises no more than the files hold"
+    ),
 }
 assert set(_REASONS) == set(Difference)
 

@@ -53,7 +53,7 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
         )
     end.start, end.record_count = start, made.record_count
     delayed = sum(queue.max_offset for queue in opened.queues.of_topic(SCHEDULE_TOPIC))
-    found = RecoveryReport("abnormal", "queues and index are built anew from the whole log", end, queue_end_before)
+    found = RecoveryReport("abnormal", "queues and index are rebuilt from the whole log", end, queue_end_before)
     found.is_rebuilt = True
     if segments:
         losses = LossCounter(opened)

@@ -1,11 +1,11 @@
 """Counts the messages that a cut of the log loses, by topic and queue, state and consumer.
 
-    intact      the record can be read behind the cut, its body's CRC is right; by 5.x's rules, whatever the line
+    intact      the record can be read past the cut, its body's CRC is right; by 5.x's rules, whatever the line
     damaged     the record can be read, its body's CRC is wrong
     unreadable  no record can be read at a place that a queue unit names, or where the walk met damage
     unconsumed  per consumer group: lost messages behind the group's offset in config/consumerOffset.json
 
-A leftover behind the log's end is not lost, unless a queue unit names it: the queue showed it.
+A leftover past the log's end is not lost, unless a queue unit names it: the queue showed it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class LostForGroup:
 class LossReport:
     """The losses of a cut.
 
-    units_cut   queue units that point behind the cut
+    units_cut   queue units that point past the cut
     index_keys  entries of removed index files whose messages stay, and that are not built anew
     delayed     delayed messages whose new queue units lack the deliver time: they are delivered at once
     """
@@ -230,12 +230,12 @@ class LossCounter:
         self._holes: list[tuple[int, int]] = []
         """Log offset and claimed size of each damage at which no record could be read."""
         self._missing: list[tuple[QueueKey, Int64Array, Int64Array]] = []
-        """Queue offsets and sizes of units that name no record behind the cut."""
+        """Queue offsets and sizes of units that name no record past the cut."""
         self._built: dict[QueueKey, tuple[ConsumeQueue, int]] = {}
         self.units_cut = 0
 
     def read_behind(self, segments: Sequence[Segment], end: LogEnd) -> None:
-        """Counts readable messages at or behind the log's end.
+        """Counts readable messages at or past the log's end.
 
         Segments never written there are not read.
         """

@@ -60,7 +60,7 @@ def build_lost_index(opened: OpenedStore, stop: int, lost: str, progress: Progre
     index, begin = opened.index, max(opened.log.min_offset, 0)
     if not lost:
         return []
-    anew = ", and the index is built anew" if index.files else ""
+    anew = ", and the index is rebuilt" if index.files else ""
     index.remove(list(index.files))
     for run in _runs(opened, Stretch(begin, stop)):
         index.dispatch(run)

@@ -60,8 +60,8 @@ def build_cut_short(opened: OpenedStore, stop: int, losses: LossCounter) -> list
     for queue, at in before.items():
         losses.note_built(queue, at)
     return [
-        f"{queue.topic}, queue {queue.queue_id}: the unit of queue offset {at} is of no record; it and those behind "
-        "it are built from the log"
+        f"{queue.topic}, queue {queue.queue_id}: the entry of queue offset {at} is of no record; it and later "
+        "ones are rebuilt from the log"
         for queue, at in before.items()
         if queue.max_offset > at
     ]
@@ -180,4 +180,4 @@ def _ends_at_hole(opened: OpenedStore, queue: ConsumeQueue) -> bool:
 
 def _describe(repair: Repair) -> str:
     queue = repair.queue
-    return f"{queue.topic}, queue {queue.queue_id}: {amount_is(repair.placed, 'unit')} lost, and built from the log"
+    return f"{queue.topic}, queue {queue.queue_id}: {amount_is(repair.placed, 'entry')} lost, and rebuilt from the log"

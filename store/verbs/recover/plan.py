@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 CUT_SIZE = 8
 COMPARED_BYTES = 1 << 20
 STALE_TAIL = (
-    "old records lie behind the log's end at {}; a broker that puts others over them may read the rest again: have "
-    "truncate-dirty clear them before a broker starts"
+    "old records lie past the log's end at {}; a broker that overwrites some may read the rest again: "
+    "clear them by truncate-dirty before a broker starts"
 )
 NOT_FLUSHED = "may lack keys: it was not full and flushed before the crash"
 EMPTY = "a file of 0 bytes, with which a broker of 4.9 does not start"
-BEHIND_LOG_END = "its units point behind the log's end"
+BEHIND_LOG_END = "its entries point past the log's end"
 LENGTHENED = "was shorter than its settings say; a broker maps it at its full size too"
 
 
@@ -235,7 +235,7 @@ def add_cut(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -> No
     change.actions += [Remove(empty, EMPTY)] if empty is not None else []
     for segment in reversed(found.behind):
         if segment.file_start > found.log_end:
-            change.actions.append(Remove(segment.path, "behind the log's end"))
+            change.actions.append(Remove(segment.path, "past the log's end"))
         elif not isinstance(found.end.outcome, Blank | End):
             position = found.log_end - segment.file_start
             stale = bytes(segment.raw(position, min(position + CUT_SIZE, segment.size)))

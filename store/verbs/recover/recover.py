@@ -5,7 +5,7 @@
     3. the starting segment (store.structures.commitlog.start)
     4. the walk with CRC from there finds the valid end; an abnormal one hands every record to queues and index
     5. the log is cut at the valid end: later segments go, the 8 bytes at the cut are zeroed
-    6. queues that point at or behind the end are cut back, the units that are cut are zeroed
+    6. queues that point at or past the end are cut back, the units that are cut are zeroed
     7. beginnings of queues are corrected to where the log begins now
     8. dispatch goes on from where the queues end, as a broker does before it serves
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from store.structures.trap import Trap
 
 UNREADABLE_INDEX = (
-    "an index file can't be read or is empty; it goes with those behind it, and their keys are built from the log"
+    "an index file is unreadable or empty; it and later ones are deleted, and their keys are rebuilt from the log"
 )
 
 
@@ -188,7 +188,7 @@ class _Recovery:
         with levels, FanOut(self._walked_by()) as builders:
             self.found.end = walk(opened, self.start, [builders], progress, cuts_torn=self.is_abnormal)
             cut_log(opened, self.found)
-            # What is behind the end is read while the builders still work.
+            # What is past the end is read while the builders still work.
             self.losses.read_behind(self.found.behind, self.found.end)
         queues.rewrites_torn_units = False
         self.delayed_count = _delayed_units(opened) - delayed_before

@@ -207,7 +207,7 @@ def _blocker(opened: OpenedStore, found: RecoveryReport) -> Trap | None:
     trips = opened.line.starts_at_queue_end and not opened.line.guards_unwritten_file
     for queue in opened.queues.awake() if trips and found.queue_end_before < found.log_end else ():
         if has_zero_last_file(queue):
-            detail = f"IllegalArgumentException: the last file of {queue.topic}, queue {queue.queue_id} has no unit"
+            detail = f"IllegalArgumentException: the last file of {queue.topic}, queue {queue.queue_id} has no entry"
             return Trap(code="zero-queue-file", detail=detail, subject=(queue.topic, queue.queue_id))
     return None
 
@@ -241,7 +241,7 @@ def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
                 )
                 yield Trap(code="phantom-unit", detail=detail, subject=(queue.topic, queue.queue_id))
     if opened.line.dispatches_in_recovery and found.mode == "normal" and _leaves_record_out(opened, found):
-        detail = f"the record at log offset {found.queue_end_before} gets no unit, those behind it move forward by one"
+        detail = f"the record at log offset {found.queue_end_before} gets no entry, and later ones move forward by one"
         yield Trap(code="record-at-queue-end", detail=detail)
     if found.lost_index:
         detail = f"{found.lost_index} was lost: a broker does not notice it, and finds no message by the keys in there"
@@ -253,7 +253,7 @@ def _lost_queues(unseen: dict[QueueKey, int]) -> Iterator[Trap]:
     """Queues without entries for messages of the log; no broker notices them."""
     for (topic, queue_id), count in unseen.items():
         detail = (
-            f"{topic}, queue {queue_id} lacks {amount(count, 'unit')} and stays without: "
+            f"{topic}, queue {queue_id} lacks {amount(count, 'entry')} and stays without: "
             "consumers do not see these messages, and their queue offsets are given a second time where they are the "
             "last"
         )

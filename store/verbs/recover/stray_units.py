@@ -1,7 +1,7 @@
 """Finds units inside of queues that can be no record's.
 
 A recovery reads queues at their ends only, as a broker does.
-A queue's units name records in the log's order. A unit is stray that names bytes behind the log's end. Where a unit
+A queue's units name records in the log's order. A unit is stray that names bytes past the log's end. Where a unit
 does not point behind the one before it, the log tells which of both is stray; where it has a record of neither or of
 both, the second is. Units before the log's beginning have expired.
 """
@@ -112,7 +112,7 @@ def _error(opened: OpenedStore, key: QueueKey, places: list[int]) -> DamagedFile
     topic, queue_id = key
     more = f" and {len(places) - 1:,} more" if len(places) > 1 else ""
     return DamagedFile(
-        f"{amount_is(len(places), 'unit')} of no record: the one of queue offset {places[0]}{more}",
+        f"{amount_is(len(places), 'entry')} of no record: the one of queue offset {places[0]}{more}",
         file=opened.queues.queue_folder(topic, queue_id),
         code="stray-unit",
         subject=key,

@@ -2,7 +2,7 @@
 
 0. units and queues that are lost are built from the log, and an index that has lost files
 1. the log offset: the given one, at which a record must begin or end, or the valid end of the whole log
-2. the log is cut there, queues lose the units behind; records behind the log's end go
+2. the log is cut there, queues lose the units behind; records past the log's end go
 3. index files that reach behind it are rebuilt from the beginning of the first of them
 """
 
@@ -106,7 +106,7 @@ def plan_truncation(
     _clear_tail(opened, change, found)
     change.damaged = find_stray_units(opened, found.log_end)
     _cut_index(opened, found.log_end)
-    add_derived(opened, change, why_index="holds keys of records behind the log's end, or is built anew")
+    add_derived(opened, change, why_index="has keys of records past the log's end, or is rebuilt")
     change.actions += follow_log_end(opened, found)
     if not change.is_empty or not opened.checkpoint.is_whole:
         lower_checkpoint(opened, _last_store_timestamp(opened, end), found.log_end)
@@ -208,7 +208,7 @@ def _clear_tail(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -
     cleared = bytes(min(GUARDED_BYTES, segment.size - position))
     change.actions = [action for action in change.actions if action.path != segment.path]
     change.actions += [
-        Publish(segment.path, staged, "without the old records behind the log's end"),
+        Publish(segment.path, staged, "without the old records past the log's end"),
         Patch(segment.path, position, cleared, "forbids an undo once records are put here"),
     ]
 

@@ -224,6 +224,6 @@ def _describe_left(name: str, source: StoreLayout, fs: Filesystem) -> str:
     """The reason for leaving a file of the old store's root; empty where the new one has all of it."""
     known = structure_of(name)
     if known is None or known.newer:
-        return "what it holds is not known; it may name log offsets of the old log"
+        return "its contents are unknown; it may hold log offsets of the old log"
     room = known.furniture("leave")
     return room.describe_left(source, fs) if room is not None else ""

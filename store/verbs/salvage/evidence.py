@@ -61,7 +61,7 @@ class Evidence:
         return cls(DerivedFiles(None), ())
 
     def log_end(self, covered: int, end: int, segment_size: int) -> int:
-        """Log offset behind the last record that units name behind `covered`; `end` at least.
+        """Log offset after the last record that units name behind `covered`; `end` at least.
 
         A unit a segment or more behind all others may be damaged; it ends the search.
         """
@@ -171,7 +171,7 @@ class Evidence:
 
 _REASONS = (
     "",
-    "its queue unit says otherwise",
+    "its queue entry contradicts it",
     "its index entries name other keys",
     "its properties end in zeros",
     "its __CRC32# is of other bytes",

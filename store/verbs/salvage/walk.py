@@ -89,7 +89,7 @@ class _Walk:
         self._start = start
         self._shift = 0
         self._end = start
-        """Log offset behind the last record that was taken."""
+        """Log offset after the last record that was taken."""
 
     def pieces(self) -> Iterator[Piece]:
         position, stop = 0, self._source.stop
@@ -249,7 +249,7 @@ def _doubted(taken: SalvagedRun, overlapped: bool, inserted: bool) -> Iterator[S
         return
     if taken.count > 1:
         yield taken.rows(0, taken.count - 1)
-    reason = "the next record begins inside of it" if overlapped else "bytes were inserted inside of it or behind it"
+    reason = "the next record begins inside of it" if overlapped else "bytes were inserted inside or after it"
     yield replace(taken.rows(taken.count - 1, taken.count), grade=Grade.PARTIAL, reason=reason)
 
 

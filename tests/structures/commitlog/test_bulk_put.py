@@ -265,7 +265,7 @@ def test_a_message_that_the_kernel_cannot_encode_ends_the_put(tmp_path: Path, mo
 
 @pytest.fixture
 def cut_store(tmp_path: Path) -> Path:
-    """A store that was cut in the middle of a segment, with the old records still behind the cut."""
+    """A store that was cut in the middle of a segment, with the old records still past the cut."""
     root = copy_store(golden("corrupt-mid").store, tmp_path / "cut")
     with open_store(root, read_only=False, recover=True):
         pass

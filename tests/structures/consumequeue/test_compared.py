@@ -83,9 +83,9 @@ FIVE, SIX, SEVEN = (5, 100, 10, 1), (6, 200, 10, 1), (7, 300, 10, 1)
 FOUND: list[tuple[list[Piece], list[tuple[Any, ...]]]] = [
     ([piece("f", FIVE, SIX, SEVEN)], []),
     ([piece("g", SEVEN), piece("f", FIVE, SIX)], []),
-    ([piece("f", FIVE, SEVEN)], [(MISSING_UNIT, "log", 200, 1, "no unit for queue offset 6")]),
-    ([piece("f", SEVEN)], [(MISSING_UNIT, "log", 100, 2, "no unit for queue offset 5")]),
-    ([], [(MISSING_UNIT, "log", 100, 3, "no unit for queue offset 5")]),
+    ([piece("f", FIVE, SEVEN)], [(MISSING_UNIT, "log", 200, 1, "no entry for queue offset 6")]),
+    ([piece("f", SEVEN)], [(MISSING_UNIT, "log", 100, 2, "no entry for queue offset 5")]),
+    ([], [(MISSING_UNIT, "log", 100, 3, "no entry for queue offset 5")]),
     (
         [piece("f", FIVE, SIX, SEVEN, (8, 150, 10, 1), (9, 151, 10, 1), (10, 999, 10, 1))],
         [(UNIT_NOWHERE, "f", 9, 2, "points to 151, where no record begins"),
@@ -305,7 +305,7 @@ def test_a_unit_is_rewritten_in_its_place(tmp_path: Path) -> None:
     queue.rewrite(12, QueueUnit(70, 8, 12))
     assert queue.max_physic_offset == 78
     assert [queue.unit(number) for number in range(1, 9)] == before[1:9]
-    with pytest.raises(BadRequest, match="has no unit 20"):
+    with pytest.raises(BadRequest, match="has no entry 20"):
         queue.rewrite(20, QueueUnit(7, 8, 9))
 
 
@@ -700,8 +700,8 @@ def test_findings_of_a_queue_are_lengthened_and_the_newest_hundred_are_kept(tmp_
     assert (queues.findings[48].count, len(queues.findings)) == (2, 100)
     queues.unusable_topics, queues.light_faults, queues.findings = ["a/b"], [77], queues.findings[:1]
     assert queues.describe_findings() == [
-        queues.findings[0].describe(), "topic 'a/b' names no folder: its messages get no units",
-        "the record at log offset 77 has queue offsets that are no numbers: no units in light queues",
+        queues.findings[0].describe(), "topic 'a/b' is no name of a folder: its messages get no queue entries",
+        "the record at log offset 77 has queue offsets that are no numbers: no entries in LMQ",
     ]  # fmt: skip
 
 

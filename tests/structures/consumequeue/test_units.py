@@ -228,7 +228,7 @@ def finding(folder: Path, kind: str, first: int, unit: int, detail: str, count: 
 def test_units_never_written_before_others_are_a_gap(tmp_path: Path) -> None:
     zero = QueueUnit(0, 0, 0)
     rows = surveyed(tmp_path, (5, [LIVE[0], zero, zero, LIVE[1]], SIZE))
-    detail = "a unit was never written, though later ones are"
+    detail = "an entry was never written, although later ones were"
     assert rows == [a_file(5, 0, 3, 100, 200, False), finding(tmp_path, QUEUE_GAP, 5, 6, detail, 2)]
 
 
@@ -251,7 +251,7 @@ def test_addresses_outside_of_the_extension_files_are_lost(
 ) -> None:
     units = [QueueUnit(100, 1, ADDRESS), QueueUnit(200, 1, encode_ext_address(44)), QueueUnit(300, 1, 9)]
     rows = surveyed(tmp_path, (5, units, SIZE), log_start=log_start, extension=extension)
-    detail = f"units name addresses 24 to 44 of consumequeue_ext/, {held}"
+    detail = f"entries point to addresses 24 to 44 of consumequeue_ext/, {held}"
     assert rows[1:] == ([] if held is None else [finding(tmp_path, LOST_EXTENSION, 5, 5, detail)])
 
 

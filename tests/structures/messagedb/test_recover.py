@@ -1,4 +1,4 @@
-"""The message database after a recovery or a cut: nothing behind the log's end, nothing missing before it."""
+"""The message database after a recovery or a cut: nothing past the log's end, nothing missing before it."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_a_start_is_foretold(
     ("log_offset", "reason"),
     [
         (0, "RuntimeException: Accelerated recovery is enabled but checkpoint's logicsPhysicalOffset is invalid"),
-        (9_999_999, "IllegalArgumentException: the accelerated recovery begins at 9999999, behind its segment"),
+        (9_999_999, "IllegalArgumentException: the accelerated recovery begins at 9999999, past its segment"),
     ],
 )
 def test_an_accelerated_recovery_that_begins_nowhere_keeps_a_broker_from_starting(

@@ -120,7 +120,7 @@ def test_one_queue_of_a_damaged_database_is_refused_with_the_way_out(tmp_path: P
     (root / "consumequeue/CURRENT").write_bytes(b"damage")
     run = rmqctl("rebuild", "--queues", "--topic", "RockA", "--yes", store=root)
     assert run.code == 4
-    assert "`rmqctl rebuild --queues` builds all queues anew" in run.err
+    assert "`rmqctl rebuild --queues` rebuilds all queues" in run.err
 
 
 def test_a_store_without_any_queue_gets_a_rocksdb_where_the_settings_say_so(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ IN_ROCKSDB = ("--set", "storeType=defaultRocksDB")
 @pytest.mark.parametrize(
     ("consumed", "next_offset", "said"),
     [
-        ({"Old@g": {"0": 28}, "Old@h": {"0": 30}}, 30, "Old/0 goes on at 30, the farthest offset of a consumer"),
+        ({"Old@g": {"0": 28}, "Old@h": {"0": 30}}, 30, "Old/0 goes on at 30, the largest offset of a consumer"),
         ({"Old@g": {"0": 0}}, 0, "1 queue of topics.json may have been one, and begin at 0: Old/0"),
         ({}, 0, "1 queue of topics.json may have been one, and begin at 0: Old/0"),
     ],

@@ -1,4 +1,4 @@
-"""A segment is reserved whole: behind the log's end a check reads only what was ever written there."""
+"""A segment is reserved whole: past the log's end a check reads only what was ever written there."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def segment_of(root: Path) -> Path:
 
 
 def leave_behind(root: Path, position: int) -> None:
-    """Writes a record that says where it stands behind the log's end, as a cut leaves one."""
+    """Writes a record that says where it stands past the log's end, as a cut leaves one."""
     with segment_of(root).open("r+b") as file:
         record = bytearray(file.read(int.from_bytes(file.read(4), "big") - 4))
         record[24:32] = position.to_bytes(8, "big")

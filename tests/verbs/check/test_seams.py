@@ -35,8 +35,8 @@ def seam(number: int, times: tuple[int, int] = (0, 0), count: int = 2, **fields:
         ([seam(0, (5, 9)), seam(2, (8, 9))], []),
         ([seam(0, (5, 9), count=0), seam(1, (8, 9))], []),
         ([seam(0, (5, 9)), seam(1, (8, 9), count=0)], []),
-        ([seam(0, outcome="end"), seam(1)], [(STALE_TAIL, 1, 110, 2, "2 records are behind the end at 90")]),
-        ([seam(0, outcome="end"), seam(1, count=1)], [(STALE_TAIL, 1, 110, 1, "1 record is behind the end at 90")]),
+        ([seam(0, outcome="end"), seam(1)], [(STALE_TAIL, 1, 110, 2, "2 records are past the end at 90")]),
+        ([seam(0, outcome="end"), seam(1, count=1)], [(STALE_TAIL, 1, 110, 1, "1 record is past the end at 90")]),
         ([seam(0, outcome="damage"), seam(1)], []),
     ],
 )

@@ -203,7 +203,7 @@ def test_records_behind_the_logs_end_are_counted_from_the_first(left: int, root:
     words = "1 record is" if left == 1 else f"{left} records are"
     segment = f"commitlog/{end // SIZE * SIZE:020d}"
     assert findings(root, STALE_TAIL) == [
-        Finding(STALE_TAIL, segment, one.log_offset, count=left, detail=f"{words} behind the end at {end}")
+        Finding(STALE_TAIL, segment, one.log_offset, count=left, detail=f"{words} past the end at {end}")
         for one in stored[-left:][:left][:1]
     ]  # fmt: skip
 

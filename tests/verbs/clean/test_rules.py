@@ -25,7 +25,7 @@ HOUR = time.localtime(NOW_MS // 1000).tm_hour
 OTHER_HOUR = (HOUR + 1) % 24
 RETENTION = replace(Retention.of(StoreConfig(), LINE_4_9), hours_of_day=frozenset({OTHER_HOUR}))
 STOPS = replace(RETENTION, stops_at_forced=True)
-ON = Trigger(("asked for by hand",), forced=False)
+ON = Trigger(("requested by hand",), forced=False)
 FORCED = Trigger(("the disk",), forced=True)
 OFF = Trigger((), forced=False)
 
@@ -153,7 +153,7 @@ def test_without_clean_file_forcibly_enable_nothing_is_forced() -> None:
     ("retention", "log", "by_hand", "expected"),
     [
         (RETENTION, 0.0, False, ()),
-        (RETENTION, 0.0, True, ("asked for by hand",)),
+        (RETENTION, 0.0, True, ("requested by hand",)),
         (replace(RETENTION, hours_of_day=frozenset({HOUR})), 0.0, False, (f"hour {HOUR:02d} is in deleteWhen",)),
         (RETENTION, 0.80, False, ("the partition of the commit log is 80% full, more than 75%",)),
         (STOPS, 0.80, False, ("the partition of the commit log is 80% full, more than 75%",)),

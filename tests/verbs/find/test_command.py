@@ -196,7 +196,7 @@ def test_a_unit_that_is_gone_or_wrong_is_named(tmp_path: Path) -> None:
     queue.write_bytes(queue.read_bytes()[:60].ljust(400, b"\0"))
     run = rmqctl("--format", "json", "find", "k5", store=root)
     states = {place["place"]: place["state"] for place in run.json["places"]}
-    assert (run.code, states["unit 5 of T/0"]) == (1, "it was not written")
+    assert (run.code, states["queue entry 5 of T/0"]) == (1, "it was not written")
 
 
 def test_groups_that_consumed_it_are_named(tmp_path: Path) -> None:

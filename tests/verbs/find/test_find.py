@@ -299,7 +299,12 @@ def test_the_places_of_a_record_are_its_own_its_unit_and_an_entry_for_each_key(
 
 @pytest.mark.parametrize(
     ("log_offset", "size", "state"),
-    [(0, 0, "it was not written"), (5, 100, "it names 5"), (None, 99, "it names 0"), (-1, 5, "it was not written")],
+    [
+        (0, 0, "it was not written"),
+        (5, 100, "it points to 5"),
+        (None, 99, "it points to 0"),
+        (-1, 5, "it was not written"),
+    ],
 )
 def test_a_unit_of_another_record_is_named(log_offset: int | None, size: int, state: str, tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 1, queues=1)
@@ -309,7 +314,7 @@ def test_a_unit_of_another_record_is_named(log_offset: int | None, size: int, st
     search = finder(root)
     (message,) = search.at([0])
     (place,) = [place for place in search.places_of(message) if place.place.startswith("unit")]
-    assert place == Place(0, "unit 0 of T/0", f"consumequeue/T/0/{0:020d}", 0, state)
+    assert place == Place(0, "queue entry 0 of T/0", f"consumequeue/T/0/{0:020d}", 0, state)
 
 
 @pytest.mark.parametrize(("consumed", "is_consumed"), [(0, False), (6, False), (7, True)])
@@ -409,7 +414,7 @@ def test_a_place_that_no_file_has_is_named_without_one(tmp_path: Path) -> None:
         path.unlink()
     (message,) = finder(root).at([0])
     assert list(finder(root).places_of(message))[1:] == [
-        Place(0, "unit 0 of T/0", "", -1, "no queue file holds it"),
+        Place(0, "queue entry 0 of T/0", "", -1, "no queue file holds it"),
         *(Place(0, f"index entry of {key}", "", -1, "no file has it") for key in ("U0", "k0", "all")),
     ]
 
@@ -424,6 +429,6 @@ def test_a_record_that_no_unit_of_its_batch_queue_names_is_named(tmp_path: Path)
     assert int.from_bytes(data[unit.position : unit.position + 8], "big") == batch.log_offset
     data[unit.position + 8 : unit.position + 12] = (7).to_bytes(4, "big")
     (root / unit.file).write_bytes(data)
-    assert replace(unit, state="it names 7 bytes") in list(finder(root).places_of(batch))
+    assert replace(unit, state="it points to 7 bytes") in list(finder(root).places_of(batch))
     (root / unit.file).write_bytes(bytes(len(data)))
     assert Place(batch.log_offset, name, "", -1, "no queue file holds it") in list(finder(root).places_of(batch))

@@ -98,7 +98,7 @@ def damaged(store: Path, tmp_path: Path) -> Path:
 def test_messages_behind_damage_are_counted_and_said(words: list[str], lost: int, damaged: Path) -> None:
     run = rmqctl("rebuild", *words, "--yes", "--format", "json", store=damaged)
     assert (run.code, run.json["lost_messages"]) == (1, lost)
-    assert ("can be read behind the log's end" in run.err) is (lost > 0)
+    assert ("can be read past the log's end" in run.err) is (lost > 0)
 
 
 def test_a_rebuild_that_keeps_nothing_of_what_it_loses_exits_1(damaged: Path) -> None:

@@ -307,7 +307,7 @@ def test_a_missing_checkpoint_index_and_queues_are_rebuilt(store: Path) -> None:
         # Random headers that seem to cover the log.
         ("index", 1, "0010000"),
         ("checkpoint", 0, "0100000"),
-        # Random units that do not point behind the log's end stay, and are named.
+        # Random units that do not point past the log's end stay, and are named.
         ("everything", 0, "1111111"),
         ("everything", 2, "1111001"),
     ],

@@ -50,10 +50,10 @@ def test_the_confirm_offset_is_kept_inside_of_the_log(confirm: int, min_offset: 
     store = opened(confirm, min_offset=min_offset)
     said = keep_confirm_offset(store, 100, only_confirmed=False)
     assert store.checkpoint.confirm_log_offset == kept
-    text = f"{behind} bytes behind the confirm offset {confirm} may lack on slaves: a new master may cut them"
+    text = f"{behind} bytes past the confirm offset {confirm} may lack on slaves: a new master may cut them"
     assert said == ([text] if behind else [])
     assert describe_unconfirmed(confirm, 100, only_confirmed=True) == [
-        f"{one}. They get no new units here, but from a broker whose slaves have them" for one in said
+        f"{one}. They get no new entries here, only from a broker whose slaves have them" for one in said
     ]
 
 

@@ -113,7 +113,7 @@ def test_records_without_keys_are_no_lost_index_file(tmp_path: Path) -> None:
 def test_the_command_says_what_was_lost(whole: Path, tmp_path: Path) -> None:
     root = lose("a middle index file", whole, tmp_path)
     run = rmqctl("recover", "--yes", store=root)
-    assert "an index file was lost, and the index is built anew" in run.err
+    assert "an index file was lost, and the index is rebuilt" in run.err
     assert rmqctl("check", store=root).code == 0
 
 
@@ -218,7 +218,7 @@ def test_a_short_only_index_file_is_built_anew_where_no_setting_tells_its_slots(
     with open_store(root, read_only=False) as store:
         assert store.put(text_message(0)).is_ok
         assert store.notes == [
-            "a part of an index file was lost, and the index is built anew: 638 keys are built from the log"
+            "a part of an index file was lost, and the index is rebuilt: 638 keys are built from the log"
         ]
     assert list(check(root)) == []
 

@@ -79,7 +79,7 @@ def test_a_cut_leaves_no_record_behind_the_end_and_a_second_one_changes_nothing(
     assert (first.code, rows) == (
         0,
         [
-            ("write", f"commitlog/{0:020d}", "without the old records behind the log's end"),
+            ("write", f"commitlog/{0:020d}", "without the old records past the log's end"),
             ("patch", f"commitlog/{0:020d}", "forbids an undo once records are put here"),
         ],
     )
@@ -120,7 +120,7 @@ def test_recover_says_that_no_broker_may_start_over_a_stale_tail(tmp_path: Path)
     data = segment_of(root).read_bytes()
     segment_of(root).write_bytes(data[: at + 4] + bytes(4) + data[at + 8 :])
     warning = (
-        f"note: old records lie behind the log's end at {at}; a broker that puts others over them may read the rest "
+        f"note: old records are past the log's end at {at}; a broker that puts others over them may read the rest "
         "again: have truncate-dirty clear them before a broker starts"
     )
     runs = [rmqctl("recover", *words, store=root) for words in (["--dry-run"], ["--yes"], ["--as-broker", "--yes"])]

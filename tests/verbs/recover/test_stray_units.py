@@ -11,7 +11,7 @@ from tests.cli.running import rmqctl
 from tests.support.stores import make_store, stored_messages
 
 SPOILED = {
-    "behind the log's end": 0x7F00_0000,
+    "past the log's end": 0x7F00_0000,
     "inside the record before": 4470,
 }
 QUEUE_FILE_BYTES = 400
@@ -35,7 +35,7 @@ def test_recover_names_a_unit_of_no_record_and_what_mends_it(
     spoil(root, SPOILED[where])
     run = rmqctl("recover", mode, consent, store=root)
     assert run.code == 1
-    assert "consumequeue/T/0: 1 unit is of no record: the one of queue offset 25; run `rmqctl rebuild" in run.err
+    assert "consumequeue/T/0: 1 entry is of no record: the one of queue offset 25; run `rmqctl rebuild" in run.err
     assert rmqctl("rebuild", "--queues", "--topic", "T", "--queue", "0", "--yes", store=root).code == 0
     again = rmqctl("recover", mode, "--dry-run", store=root)
     assert (again.code, again.err) == (0, "")
@@ -47,7 +47,7 @@ def test_recover_counts_the_units_of_a_queue_that_is_read_from_its_first_page(tm
     for queue_offset in (3, 4, 9):
         spoil(root, 0, queue_offset)
     run = rmqctl("recover", "--dry-run", store=root)
-    assert "3 units are of no record: the one of queue offset 3 and 2 more" in run.err
+    assert "3 entries are of no record: the one of queue offset 3 and 2 more" in run.err
 
 
 def bytes_of(root: Path, queue_offset: int) -> bytes:
@@ -67,13 +67,13 @@ def point_at(root: Path, queue_offset: int, other: int, *, size: int | None = No
 @pytest.mark.parametrize(
     ("pointing", "named"),
     [
-        ({3: 9}, "1 unit is of no record: the one of queue offset 3;"),
-        ({3: 4}, "1 unit is of no record: the one of queue offset 3;"),
-        ({9: 3}, "1 unit is of no record: the one of queue offset 9;"),
-        ({4: 3}, "1 unit is of no record: the one of queue offset 4;"),
-        ({0: 14}, "1 unit is of no record: the one of queue offset 0;"),
-        ({3: 12, 4: 13}, "2 units are of no record: the one of queue offset 3 and 1 more;"),
-        ({3: 9, 10: 2}, "2 units are of no record: the one of queue offset 3 and 1 more;"),
+        ({3: 9}, "1 entry is of no record: the one of queue offset 3;"),
+        ({3: 4}, "1 entry is of no record: the one of queue offset 3;"),
+        ({9: 3}, "1 entry is of no record: the one of queue offset 9;"),
+        ({4: 3}, "1 entry is of no record: the one of queue offset 4;"),
+        ({0: 14}, "1 entry is of no record: the one of queue offset 0;"),
+        ({3: 12, 4: 13}, "2 entries are of no record: the one of queue offset 3 and 1 more;"),
+        ({3: 9, 10: 2}, "2 entries are of no record: the one of queue offset 3 and 1 more;"),
     ],
 )
 def test_recover_names_the_unit_that_points_at_the_record_of_another(
@@ -102,7 +102,7 @@ def test_recover_names_the_unit_whose_size_reaches_into_the_next_record(tmp_path
     root = make_store(tmp_path / "store", 60, queues=1)
     point_at(root, 25, 25, size=300)
     run = rmqctl("recover", "--dry-run", store=root)
-    assert "1 unit is of no record: the one of queue offset 25;" in run.err
+    assert "1 entry is of no record: the one of queue offset 25;" in run.err
 
 
 CHANGES = {

@@ -108,7 +108,7 @@ def test_files_of_no_known_meaning_are_named_and_left(source: Path, tmp_path: Pa
     }
     assert (tmp_path / "new/config/other.json").read_text() == "{}"
     assert (tmp_path / "new/brokerIdentity").read_text() == "me"
-    assert brought["transRocksDB"] == ("", "what it holds is not known; it may name log offsets of the old log")
+    assert brought["transRocksDB"] == ("", "its contents are unknown; it may hold log offsets of the old log")
 
 
 def test_delivered_messages_are_not_delivered_again_where_the_offsets_are_lost(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_bytes_put_in_between_records_are_skipped_and_shift_what_follows(size: i
     data = WHOLE[: LENGTH * 2] + b"\xee" * size + WHOLE[LENGTH * 2 : -size]
     assert pieces(data, tmp_path) == [
         (CERTAIN, at(0), ""),
-        (PARTIAL, at(1), "bytes were inserted inside of it or behind it"),
+        (PARTIAL, at(1), "bytes were inserted inside or after it"),
         ("skipped", LENGTH * 2, LENGTH * 2 + size, START + LENGTH * 2),
         (CERTAIN, at(2, 3, 4, 5), ""),
     ]
@@ -125,7 +125,7 @@ def test_damage_behind_bytes_that_were_put_in_has_its_place_in_the_log(damaged: 
     place = LENGTH * damaged + 100
     data[place : place + 8] = bytes(8)
     assert pieces(bytes(data), tmp_path) == [
-        (PARTIAL, at(0), "bytes were inserted inside of it or behind it"),
+        (PARTIAL, at(0), "bytes were inserted inside or after it"),
         ("skipped", LENGTH, LENGTH + 100, *at(1)),
         (CERTAIN, at(*range(1, damaged)), ""),
         ("skipped", place, place + LENGTH, *at(damaged)),
