@@ -37,6 +37,7 @@ def folder_of(session: Session, kind: str, target: str | None) -> DumpedFolder |
 
 def files_of(session: Session, kind: str, target: str | None, asked: Asked) -> list[DumpedFile]:
     """The files of a target: a path, a topic with or without a queue, or without a target the store's."""
+    from store.errors import NotAStore
     from store.verbs import dumped_at, dumped_files
 
     if target is not None and Path(target).exists():
@@ -44,18 +45,19 @@ def files_of(session: Session, kind: str, target: str | None, asked: Asked) -> l
     found = dumped_files(kind, session.store.open_reader(as_it_is=True, or_segment=True), asked)
     if not found:
         fault = f"no {kind} of {target}, and there is no such file" if target else f"no {kind}; name a file to dump"
-        raise typer.BadParameter(f"{session.store.place} has {fault}", param_hint="FILE")
+        raise NotAStore(f"the store has {fault}", file=session.store.place)
     return found
 
 
 def split_target(target: str | None) -> tuple[str | None, int | None]:
-    """Topic and queue id of TOPIC/QUEUE or TOPIC; a topic cannot hold a slash."""
+    """Return topic and queue id of TOPIC/QUEUE or TOPIC; a topic cannot hold a slash."""
+    from store.errors import NotAStore
     from store.layout import parse_whole_number
 
     topic, _, queue = (target or "").partition("/")
     queue_id = parse_whole_number(queue)
     if queue and queue_id is None:
-        raise typer.BadParameter(f"{target} is neither a file nor TOPIC/QUEUE", param_hint="FILE")
+        raise NotAStore("neither a file nor TOPIC/QUEUE", file=target)
     return topic or None, queue_id
 
 

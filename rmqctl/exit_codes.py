@@ -6,7 +6,7 @@ An engine error becomes a number here and nowhere else.
 1    done, with findings: damage, a message that was not found, a put that was refused
 2    wrong usage, contradicting options, a change that needs --yes
 3    the store is locked by a live broker or another rmqctl
-4    not a store, unreadable, or an unsupported format
+4    a missing path, not a store, unreadable, or an unsupported format
 5    an I/O error: no space, no permission, a read-only file system
 6    a plan was answered with no: nothing was changed
 70   a defect in rmqctl itself
@@ -14,6 +14,8 @@ An engine error becomes a number here and nowhere else.
 """
 
 from __future__ import annotations
+
+import errno
 
 OK = 0
 FINDINGS = 1
@@ -24,12 +26,16 @@ IO_ERROR = 5
 DECLINED = 6
 DEFECT = 70
 INTERRUPTED = 130
+MISSING = (errno.ENOENT, errno.ENOTDIR)
+"""What the system says of a path that is not there; one code, whatever the path was for."""
 
 
 def exit_code_of(error: BaseException) -> int:
-    """The exit code for an error that ended a command."""
+    """Return the exit code for an error that ended a command."""
     from store import errors
 
+    if isinstance(error, errors.StoreIOError | OSError) and error.errno in MISSING:
+        return NOT_READABLE
     by_class: list[tuple[type[BaseException], int]] = [
         (errors.StoreLocked, LOCKED),
         (errors.BadRequest, USAGE),

@@ -84,11 +84,11 @@ def _read(path: Path) -> list[Digest]:
     """The parts of an earlier fingerprint; a usage error for a file that holds none."""
     from store.verbs import Digest
 
+    text = path.read_bytes()
     try:
-        document: Any = json.loads(path.read_text("utf-8"))
+        document: Any = json.loads(text)
         return [Digest(**part) for part in document["parts"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = getattr(error, "strerror", None) or error
+    except (ValueError, KeyError, TypeError) as error:
         raise typer.BadParameter(
-            f"{path} holds no fingerprint ({reason}); make one with --format json fingerprint", param_hint="--verify"
+            f"{path} holds no fingerprint ({error}); make one with --format json fingerprint", param_hint="--verify"
         ) from None

@@ -65,8 +65,8 @@ def test_auto_goes_to_an_address_that_is_given(crashed: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--normal", "--engine", "spark"), "builds everything anew"),
-        (("--normal", "--master", "local[2]"), "builds everything anew"),
+        (("--normal", "--engine", "spark"), "rebuilds everything"),
+        (("--normal", "--master", "local[2]"), "rebuilds everything"),
         (("--cold", "--remote", "sc://127.0.0.1:1"), "--remote and --cold do not go together"),
         (("--engine", "local", "--master", "local[2]"), "--engine local and --master do not go together"),
         (("--engine", "spark", "--set", "storePathCommitLog=x"), "another folder than the store's"),

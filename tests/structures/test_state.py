@@ -145,7 +145,7 @@ def test_records_behind_the_confirm_offset_get_no_unit_from_a_broker_and_are_tol
     (root / "epochFileCheckpoint").write_text("1\n0\n1-0\n")
     (root / "abort").write_text("1")
     run = rmqctl("recover", "--dry-run", store=root)
-    assert "behind the confirm offset" in run.err
+    assert "past the confirm offset" in run.err
     assert rmqctl("recover", "--as-broker", "--yes", "--compat", "5.3", store=root).code == 0
     assert int.from_bytes((root / "checkpoint").read_bytes()[32:40], "big") == confirm
 
@@ -317,7 +317,7 @@ def test_a_rebuild_gives_no_units_behind_the_confirm_offset_and_says_so(tmp_path
     root, confirm = controlled(tmp_path, 20)
     sizes = ("--set", "mappedFileSizeConsumeQueue=400", "--set", "mapperFileSizeBatchConsumeQueue=460")
     run = rmqctl("--format", "json", *sizes, "rebuild", "--yes", store=root)
-    assert f"behind the confirm offset {confirm}" in run.err + run.out
+    assert f"past the confirm offset {confirm}" in run.err + run.out
     files = sorted((root / "consumequeue/PlainT/0").iterdir())
     units = units_of(b"".join(path.read_bytes() for path in files))
     live = units[units["size"] > 0]

@@ -170,7 +170,7 @@ WORDS = [
         "in a broker: consumers' offsets point 2 messages too low"
     ),
     (
-        "T, queue 1: the message with queue offset 3 came where 5 is next, without a unit: others have these "
+        "T, queue 1: the message with queue offset 3 came where 5 is next, without an entry: others have these "
         "queue offsets; put them again"
     ),
 ]

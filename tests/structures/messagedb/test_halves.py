@@ -15,10 +15,12 @@ from tests.support.golden import copy_store
 
 pytest.importorskip("rocksdict")
 AS_LEFT = {"committed": 3, "rolled-back": 2, "in-doubt": 5, "discarded": 1}
-FORGOTTEN = "rocksdbstore has no entries: a start forgets 6 open half messages, and asks none of their producers"
+FORGOTTEN = (
+    "rocksdbstore has no entries: a start forgets 6 open half messages, and checks none of them with its producer"
+)
 UNABLE = (
     "rocksdbstore does not open: a broker starts all the same, finds nothing by its index, fires no timer, and "
-    "dispatches nothing behind the next half message"
+    "dispatches nothing after the next half message"
 )
 REFUSED = "NullPointerException: rocksdbstore does not open, and half messages are to be put into it"
 

@@ -75,7 +75,7 @@ def test_a_rebuild_says_that_no_file_tells_the_time(tmp_path: Path) -> None:
     root = copy_of_five("timer", tmp_path)
     damage(root, {"remove": ["config/timercheck", "checkpoint"]})
     run = rmqctl("timer", "rebuild", "--dry-run", store=root)
-    assert "timercheck and checkpoint tell no time" in run.err
+    assert "timercheck and checkpoint hold no time" in run.err
 
 
 def test_a_rebuild_without_a_checkpoint_delivers_nothing_twice(tmp_path: Path) -> None:

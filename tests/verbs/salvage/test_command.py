@@ -128,7 +128,7 @@ def test_a_target_inside_of_the_store_is_refused(copy_of: CopyOf, inside: str) -
 
 def test_a_gap_that_no_record_fits_into_says_what_to_do(tmp_path: Path) -> None:
     run = rmqctl("salvage", "--to", tmp_path / "new", "--keep-offsets", store=five("dledger") / "store")
-    assert (run.code, "run it without --keep-offsets" in run.err) == (2, True), run.err
+    assert (run.code, "run again without --keep-offsets" in run.err) == (2, True), run.err
     assert not (tmp_path / "new").exists()
 
 
