@@ -8,8 +8,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from rmqctl.context import Session
 from rmqctl.messages import MessageRows
 from rmqctl.result import RowBlock

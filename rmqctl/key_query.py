@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import typer
-
 from rmqctl.context import Session
 from rmqctl.hints import describe
 from rmqctl.show import did_you_mean
@@ -15,7 +13,6 @@ if TYPE_CHECKING:
 
 MOST = 64
 """What a broker gives at most (maxMsgsNumBatch)."""
-END_OF_TIME_MS = (1 << 63) - 1
 
 
 class KeyQuery(NamedTuple):
@@ -35,15 +32,6 @@ class KeyQuery(NamedTuple):
     @property
     def what(self) -> str:
         return f"{'tags' if self.by_tags else 'key'} {self.key}"
-
-
-def store_times(session: Session, since: str | None, until: str | None) -> tuple[int, int]:
-    """Read --since and --until, in ms."""
-    since_ms = session.parse_time(since, "--since") if since is not None else 0
-    until_ms = session.parse_time(until, "--until") if until is not None else END_OF_TIME_MS
-    if since_ms > until_ms:
-        raise typer.BadParameter("--since is later than --until")
-    return since_ms, until_ms
 
 
 def find_by_key(session: Session, asked: KeyQuery, opened: ReadableStore) -> tuple[list[StoredMessage], QueryResult]:

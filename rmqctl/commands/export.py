@@ -14,6 +14,7 @@ from rmqctl.context import Session
 from rmqctl.messages import OnlySound, Outer, StoredBody, message_line
 from rmqctl.result import Result
 from rmqctl.show import count, show_bytes
+from rmqctl.store_times import Since, Until, and_store_times
 
 EXAMPLES = (
     "rmqctl --store /data/store export --to /data/messages --as parquet --partition-by topic,day",
@@ -42,6 +43,8 @@ def run(
         str | None, typer.Option(metavar="SQL", help="Which messages; day is a column too.", show_default="all")
     ] = None,
     partition_by: Annotated[str, typer.Option(metavar="NAMES", help="Columns, with commas; also day.")] = "",
+    since: Since = None,
+    until: Until = None,
     no_body: Annotated[bool, typer.Option("--no-body", help="Leave the bodies out.")] = False,
     stored_body: StoredBody = False,
     only_sound: OnlySound = False,
@@ -67,7 +70,7 @@ def run(
     columns = [name.strip() for name in partition_by.split(",") if name.strip()]
     encoding = getattr(session.environment.stdout, "encoding", None) if str(to) == STDOUT else None
     to_line = partial(message_line, with_body=not no_body, stored=stored_body, encoding=encoding or "utf-8")
-    condition = _sound(where) if only_sound else where
+    condition = and_store_times(session, _sound(where) if only_sound else where, since, until)
     export = Export(kind.value, condition, columns, with_body=not no_body, to_line=to_line)
     check_export(to, export, len(stores_of(session, stores)))
     with open_tables(session, stores, engine, master, remote, spark_above, outer=outer) as tables:

@@ -11,12 +11,13 @@ import typer
 from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.key_query import MOST, KeyQuery, find_by_key, store_times
+from rmqctl.key_query import MOST, KeyQuery, find_by_key
 from rmqctl.messages import BodyOption, MessageRows, OnlySound, Outer, StoredBody
 from rmqctl.queue_reading import QueueReading, Span
 from rmqctl.raw_records import RecordWriter
 from rmqctl.result import Result, Table
 from rmqctl.show import count, did_you_mean, list_some
+from rmqctl.store_times import Since, Until, store_times
 
 if TYPE_CHECKING:
     from store import MessageStore, ReadableStore, StoredMessage
@@ -49,8 +50,6 @@ Offset = Annotated[
         min=0, metavar="N", help="Queue offset to begin at; of queue 0 without --queue.", show_default="first"
     ),
 ]
-Since = Annotated[str | None, typer.Option(metavar="TIME", help="Begin at this store time.")]
-Until = Annotated[str | None, typer.Option(metavar="TIME", help="End at this store time.")]
 Last = Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the last N messages.")]
 MsgId = Annotated[str | None, typer.Option(metavar="ID", help="The one message with this id.")]
 LogOffset = Annotated[int | None, typer.Option(min=0, metavar="N", help="The one message at this log offset.")]
@@ -113,12 +112,11 @@ def run(
         return _get_one(session, _place_of(msg_id, log_offset), rows, raw, only_sound)
     if topic is None:
         raise typer.BadParameter("give a TOPIC, or --msg-id or --log-offset")
+    times = store_times(session, since, until)
     if key is not None and not follow:
-        times = store_times(session, since, until)
         asked = KeyQuery(topic, key, max_count, *times, only_sound=only_sound, outer=outer or raw)
         return _get_by_key(session, asked, rows, raw)
-    since_ms = session.parse_time(since, "--since") if since is not None else None
-    until_ms = session.parse_time(until, "--until") if until is not None else None
+    since_ms, until_ms = (None if text is None else time for text, time in zip((since, until), times, strict=True))
     message_filter = _filter(tags, sql, key)
     opened = _open(session, from_files=raw or group is not None)
     places = _places(opened, (topic, queue), offset, since_ms, None if message_filter or group else last)

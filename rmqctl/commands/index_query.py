@@ -9,10 +9,11 @@ import typer
 from rmqctl.completion import complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.key_query import MOST, KeyQuery, find_by_key, store_times
+from rmqctl.key_query import MOST, KeyQuery, find_by_key
 from rmqctl.messages import BodyOption, MessageRows, OnlySound, Outer, StoredBody
 from rmqctl.result import Result, Table
 from rmqctl.show import count
+from rmqctl.store_times import store_times
 
 if TYPE_CHECKING:
     from store import QueryResult

@@ -12,6 +12,7 @@ from rmqctl.completion import complete_topic
 from rmqctl.context import Session
 from rmqctl.result import Result, Table
 from rmqctl.show import count
+from rmqctl.store_times import Since, Until, store_times
 
 EXAMPLES = (
     "rmqctl --store /data/store timeline --by hour",
@@ -38,20 +39,24 @@ def run(
     topic: Annotated[
         str | None, typer.Option(metavar="TOPIC", help="Count only this topic.", autocompletion=complete_topic)
     ] = None,
+    since: Since = None,
+    until: Until = None,
     gap: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="List pauses longer than this.")] = 3600,
 ) -> Result:
     """Show messages and bytes over time.
 
     Scans the whole log, also past damage. Lists pauses, backward jumps of the broker's clock, and the last seconds with
-    a message. Rows without messages are left out. --store can be one segment file.
+    a message. Rows without messages are left out. --since and --until limit what is counted, not the jumps. --store can
+    be one segment file.
     """
     session: Session = ctx.obj
 
     from store.verbs import build_timeline
 
+    times = store_times(session, since, until)
     reader = session.store.open_reader(or_segment=True)
     with session.progress("reading the log", sum(file.size for file in reader.segments())) as bar:
-        timeline = build_timeline(reader, by.value, topic, gap * 1000, bar.update)
+        timeline = build_timeline(reader, by.value, topic, gap * 1000, bar.update, times)
     session.store.warn_of_damage([reader])
     most = max(timeline.messages.values(), default=1)
     rows = [

@@ -10,6 +10,7 @@ from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote
 from rmqctl.context import Session
 from rmqctl.result import Result, Table
 from rmqctl.show import count, show_bytes
+from rmqctl.store_times import Since, Until, and_store_times
 
 EXAMPLES = (
     "rmqctl --store /data/store usage",
@@ -25,6 +26,8 @@ MOST_GROUPS = 1_000_000
 def run(
     ctx: typer.Context,
     by: Annotated[str, typer.Option(metavar="NAMES", help="Some of topic, queue, tag, day, with commas.")] = "topic",
+    since: Since = None,
+    until: Until = None,
     stores: Stores = None,
     engine: EngineOption = Engine.AUTO,
     master: Master = None,
@@ -42,9 +45,10 @@ def run(
     from store.query.tables import usage_query, usage_rows
 
     names = [name.strip() for name in by.split(",") if name.strip()]
+    where = and_store_times(session, None, since, until)
     usage_query(names)
     with open_tables(session, stores, engine, master, remote, spark_above, outer=True) as tables:
-        _, answer = tables.query(usage_query(names, by_store=len(tables.stores) > 1), MOST_GROUPS)
+        _, answer = tables.query(usage_query(names, by_store=len(tables.stores) > 1, where=where), MOST_GROUPS)
     rows = usage_rows(answer)
     facts = {
         "message_count": sum(row["message_count"] for row in rows),

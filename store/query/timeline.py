@@ -23,6 +23,7 @@ from store.structures.commitlog.slices import LogSlice, readable_runs
 UNITS_MS = {"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 LAST_SECONDS = 10
 MAX_JUMPS = 1000
+END_OF_TIME_MS = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +65,11 @@ def build_timeline(
     topic: str | None = None,
     gap_ms: int = 3_600_000,
     on_progress: Callable[[int], None] = lambda done_bytes: None,
+    times: tuple[int, int] = (0, END_OF_TIME_MS),
 ) -> Timeline:
-    """Walks the whole log, behind damage as well.
+    """Scan the whole log, also past damage.
 
-    `topic` limits the counts; jumps are always those of the whole log.
+    `topic` and `times` (first and last store time in ms) limit the counts; jumps are those of the whole log.
     """
     timeline, done, last_ms = Timeline(unit), 0, -1
     for segment in reader.segments():
@@ -75,16 +77,19 @@ def build_timeline(
         for run in readable_runs(reader, whole, ScanRules(check_crc=False)):
             _add_jumps(timeline, run, last_ms, gap_ms)
             last_ms = int(run.columns.store_timestamp_ms[-1])
-            _add_run(timeline, run, topic)
+            _add_run(timeline, run, topic, times)
             on_progress(done + run.end - segment.number)
         done += segment.size
     return timeline
 
 
-def _add_run(timeline: Timeline, run: Run, topic: str | None) -> None:
+def _add_run(timeline: Timeline, run: Run, topic: str | None, span: tuple[int, int] = (0, END_OF_TIME_MS)) -> None:
     times, sizes = run.columns.store_timestamp_ms, run.columns.size
     if topic is not None:
         rows = _rows_of_topic(run, topic)
+        times, sizes = times[rows], sizes[rows]
+    if span != (0, END_OF_TIME_MS):
+        rows = np.flatnonzero((times >= span[0]) & (times <= span[1]))
         times, sizes = times[rows], sizes[rows]
     if not len(times):
         return

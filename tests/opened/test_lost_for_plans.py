@@ -54,7 +54,7 @@ def test_checkpoint_show_answers_as_for_the_whole_store(lost: str, whole: Path, 
 def test_checkpoint_show_says_what_it_built(whole: Path, tmp_path: Path) -> None:
     root = copy(whole, tmp_path)
     LOST["consumequeue"](root)
-    assert "T, queue 1: 80 entries are lost, and built from the log" in rmqctl("checkpoint", "show", store=root).err
+    assert "T, queue 1: 80 entries are lost, and rebuilt from the log" in rmqctl("checkpoint", "show", store=root).err
 
 
 def test_checkpoint_show_builds_nothing_of_a_whole_store(whole: Path) -> None:

@@ -17,8 +17,8 @@ GROUPS = {
 _NAMES = {"queue": "queue_id"}
 
 
-def usage_query(by: Sequence[str], *, by_store: bool = False) -> str:
-    """The query of messages, bytes, first and last time of each group, the largest first."""
+def usage_query(by: Sequence[str], *, by_store: bool = False, where: str | None = None) -> str:
+    """Return the query of messages, bytes, first and last time of each group, the largest first."""
     unknown = [name for name in by if name not in GROUPS]
     if unknown or not by:
         raise BadRequest(f"cannot group by {', '.join(unknown) or 'nothing'}", hint=f"use some of {', '.join(GROUPS)}")
@@ -29,7 +29,7 @@ def usage_query(by: Sequence[str], *, by_store: bool = False) -> str:
     return f"""
         select {columns}, count(*) as message_count, sum(size) as size_bytes,
             min(store_timestamp) as first_time, max(store_timestamp) as last_time
-        from messages
+        from messages{f" where {where}" if where else ""}
         group by {numbers}
         order by size_bytes desc, {numbers}
     """

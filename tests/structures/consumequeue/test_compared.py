@@ -701,7 +701,7 @@ def test_findings_of_a_queue_are_lengthened_and_the_newest_hundred_are_kept(tmp_
     queues.unusable_topics, queues.light_faults, queues.findings = ["a/b"], [77], queues.findings[:1]
     assert queues.describe_findings() == [
         queues.findings[0].describe(), "topic 'a/b' is no name of a folder: its messages get no queue entries",
-        "the record at log offset 77 has queue offsets that are no numbers: no entries in LMQ",
+        "the record at log offset 77 has queue offsets that are no numbers: no entries in light queues",
     ]  # fmt: skip
 
 

@@ -104,7 +104,7 @@ def test_messages_out_of_order_one_behind_the_other_are_one_finding_of_their_que
     queues = open_queues(tmp_path)
     log.dispatch_to(queues)
     assert queues.describe_findings() == [
-        f"{topic}, queue 0: the messages with queue offsets 9 to 26 came where 2 is next, with the unit at 2 to 19 as "
+        f"{topic}, queue 0: the messages with queue offsets 9 to 26 came where 2 is next, with the entry at 2 to 19 as "
         "in a broker: consumers' offsets point 7 messages too far"
         for topic in "TU"
     ]

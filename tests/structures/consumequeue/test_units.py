@@ -162,11 +162,11 @@ def test_messages_that_follow_on_are_one_finding(first: OutOfOrder, other: OutOf
 
 WORDS = [
     (
-        "T, queue 1: the message with queue offset 9 came where 5 is next, with the unit at 5 as in a broker: "
+        "T, queue 1: the message with queue offset 9 came where 5 is next, with the entry at 5 as in a broker: "
         "consumers' offsets point 4 messages too far"
     ),
     (
-        "T, queue 1: the messages with queue offsets 3 to 4 came where 5 is next, with the unit at 5 to 6 as "
+        "T, queue 1: the messages with queue offsets 3 to 4 came where 5 is next, with the entry at 5 to 6 as "
         "in a broker: consumers' offsets point 2 messages too low"
     ),
     (

@@ -1,0 +1,62 @@
+"""--since and --until take both ends in, in every command that counts or copies messages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rmqctl.exit_codes import USAGE
+from store import Message, open_store
+from tests.cli.running import rmqctl
+
+TIMES = (1_000, 2_000, 2_001, 3_000)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a store with a message at each of TIMES."""
+    root = tmp_path_factory.mktemp("times")
+    with open_store(root, read_only=False) as store:
+        for time_ms in TIMES:
+            store.put_replayed(Message.of("T", str(time_ms)), as_stored=True, store_timestamp_ms=time_ms)
+    return root
+
+
+def counted(root: Path, *words: str) -> int:
+    return int(json.loads(rmqctl("--format", "json", *words, store=root).out)["message_count"])
+
+
+def exported(root: Path, *words: str) -> int:
+    return len(rmqctl("export", "--to", "-", "--as", "jsonl", *words, store=root).out.splitlines())
+
+
+RANGES = [
+    ("", 4),
+    ("--since 1999", 3),
+    ("--since 2000", 3),
+    ("--since 2001", 2),
+    ("--since 3001", 0),
+    ("--until 1999", 1),
+    ("--until 2000", 2),
+    ("--until 2001", 3),
+    ("--since 2000 --until 2000", 1),
+    ("--since 1001 --until 1999", 0),
+]
+
+
+@pytest.mark.parametrize(("words", "wanted"), RANGES)
+def test_both_ends_of_the_time_are_taken_in(root: Path, words: str, wanted: int) -> None:
+    numbers = [counted(root, command, *words.split()) for command in ("usage", "timeline")]
+    assert [*numbers, exported(root, *words.split())] == [wanted] * 3
+
+
+def test_a_condition_holds_beside_the_times(root: Path) -> None:
+    assert exported(root, "--since", "2000", "--where", "queue_offset = 0 or queue_offset = 2") == 1
+
+
+@pytest.mark.parametrize("command", ["usage", "timeline", "export --to -", "get T", "index-query T K"])
+def test_an_end_before_the_beginning_is_a_wrong_use(root: Path, command: str) -> None:
+    run = rmqctl(*command.split(), "--since", "2", "--until", "1", store=root)
+    assert (run.code, "--since is later than --until" in run.err) == (USAGE, True)
