@@ -111,7 +111,7 @@ def _remark(session: Session, change: Change[RebuildPlan], scope: RebuildScope) 
 
     if change.lost and session.store.open_reached().segments():
         lost = count(change.report.lost_messages, "message")
-        change.remarks.append(f"{lost} can be read behind the log's end; {_ADVICE}")
+        change.remarks.append(f"{lost} can be read past the log's end; {_ADVICE}")
     if scope.is_narrow and change.staging is not None and not staged_files(change.staging, change.fs):
         what = scope.topic if scope.queue_id is None else f"{scope.topic}, queue {scope.queue_id}"
         session.warn(f"the log holds nothing of {what}")

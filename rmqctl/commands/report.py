@@ -123,9 +123,9 @@ def _facts(found: Examination, now_ms: int) -> dict[str, Any]:
     return {
         "written_ms": now_ms,
         "written by": f"rmqctl {__version__}",
-        "line": info.line.name,
+        "version": info.line.name,
         "shut down": info.abort_ms < 0 and info.holder is None,
-        "held by": info.holder.describe() if info.holder is not None else "nobody",
+        "lock held by": info.holder.describe() if info.holder is not None else "no process",
         "segments": log.segment_count,
         "log_bytes": log.size_bytes,
         "log end": log.end,

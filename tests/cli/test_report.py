@@ -137,7 +137,7 @@ def test_a_target_that_is_no_file_is_a_usage_error(tmp_path: Path, target: str) 
 @needs_chromium
 def test_a_browser_sorts_filters_and_shows_it_in_light_and_dark(copy_of: CopyOf, tmp_path: Path) -> None:
     _, root = copy_of("corrupt-mid")
-    write_report(root, tmp_path / "report.html")
+    write_report(root, tmp_path / "report.html", 1)
     shots = [screenshot(tmp_path, name, f"--blink-settings=preferredColorScheme={name}") for name in ("0", "1")]
     assert min(map(len, shots)) > 20_000
     assert shots[0] != shots[1]
@@ -147,6 +147,23 @@ def test_a_browser_sorts_filters_and_shows_it_in_light_and_dark(copy_of: CopyOf,
     assert "<title>sorted filtered</title>" in dom
 
 
+@needs_chromium
+def test_no_command_is_off_the_screen_of_a_phone(copy_of: CopyOf, tmp_path: Path) -> None:
+    _, root = copy_of("corrupt-mid")
+    write_report(root, tmp_path / "report.html", 1)
+    page = (tmp_path / "report.html").read_text("utf-8").replace("</body>", EDGES)
+    # No window of Chromium is narrower than 500; a frame is.
+    frame = f"<iframe width=390 height=800 srcdoc='{page.replace(chr(39), '&#39;')}'></iframe>"
+    (tmp_path / "phone.html").write_text(frame, "utf-8")
+    dom = chromium(tmp_path, "--dump-dom", f"file://{tmp_path}/phone.html").decode()
+    assert re.findall(r"<title>(\d+) of (\d+)</title>", dom) == [("2", "2")]
+
+
+EDGES = """<script>
+const commands = [...document.querySelectorAll("td code")];
+const seen = commands.filter(c => c.getBoundingClientRect().width && c.getBoundingClientRect().right <= 390);
+parent.document.title = `${seen.length} of ${commands.length}`;
+</script></body>"""
 DRIVER = """<script>
 const done = [];
 const table = document.querySelector("#usage table");

@@ -106,8 +106,8 @@ def _forgotten_halves(opened: OpenedStore, end: int, log_end: int, entered_from:
         for record in of_transactions(run):
             halves.take(record)
     if count := sum((at > end or not end) and at < entered_from for at in halves.halves):
-        told = f"a start forgets {amount(count, 'open half message')}, and asks none of their producers"
-        state = f"knows none behind {end}" if end else "has no entries"
+        told = f"a start forgets {amount(count, 'open half message')}, and checks none of them with its producer"
+        state = f"knows none past {end}" if end else "has no entries"
         yield Trap("half-messages-forgotten", f"{FOLDER} {state}: {told}")
 
 

@@ -112,7 +112,7 @@ def plan_cleaning(
     judged = list(zip(segments, verdicts, strict=True))
     expired = [file for file, verdict in judged if verdict.goes]
     report = CleaningPlan(
-        ", ".join(trigger.reasons) or "none: not the hour, enough space, not asked for by hand",
+        ", ".join(trigger.reasons) or "none: not the hour, enough space, not requested by hand",
         round(max(used) * 100, 1),
         retention.reserved_hours,
         0,

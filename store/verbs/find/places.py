@@ -73,7 +73,7 @@ def _unit_of_other(reader: StoreReader, room: ModuleType, message: StoredMessage
     if found is None:
         return Place(message.log_offset, place, "", -1, "no queue file holds it")
     file, position, size = found
-    state = "ok" if size == message.size else f"it names {size} bytes"
+    state = "ok" if size == message.size else f"its size is {size}"
     return Place(message.log_offset, place, file, position, state)
 
 

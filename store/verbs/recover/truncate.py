@@ -192,7 +192,7 @@ def _require_boundary(opened: OpenedStore, log_offset: int) -> None:
 
 
 def _clear_tail(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -> None:
-    """Clear whole records behind the log's end: a copy without them takes the segment's place.
+    """Clear whole records past the log's end: a copy without them takes the segment's place.
 
     A broker that puts records over what is left there may read the rest again after a crash. The patch of zeros with
     zeros has undo refused where records were put since: undoing the copy alone would take them away.

@@ -294,12 +294,13 @@ def test_only_messages_of_queues_are_delayed_again(tmp_path: Path) -> None:
             assert found.topic == "T"
 
 
+ONE_QUEUE = "all messages of a batch need the same topic and queue"
 LIMITS: list[tuple[dict[str, Any], list[Message], bool, PutStatus | None, str]] = [
     ({}, [], True, PutStatus.MESSAGE_ILLEGAL, "the batch is empty"),
     ({}, [Message("T", queue_id=-1)], True, PutStatus.MESSAGE_ILLEGAL, "the queue id is negative: -1"),
     ({}, [Message("T", queue_id=0)], True, None, ""),
-    ({}, [Message("T"), Message("U")], True, PutStatus.MESSAGE_ILLEGAL, "all messages of a batch need the same topic"),
-    ({}, [Message("T"), Message("T", queue_id=1)], True, PutStatus.MESSAGE_ILLEGAL, "the same topic and queue"),
+    ({}, [Message("T"), Message("U")], True, PutStatus.MESSAGE_ILLEGAL, ONE_QUEUE),
+    ({}, [Message("T"), Message("T", queue_id=1)], True, PutStatus.MESSAGE_ILLEGAL, ONE_QUEUE),
     ({}, [Message("T", sys_flag=4)], True, PutStatus.MESSAGE_ILLEGAL, "a batch cannot be part of a transaction"),
     ({}, [Message("T", sys_flag=4)], False, None, ""),
     ({}, [DELAYED], True, PutStatus.MESSAGE_ILLEGAL, "a batch cannot be delayed"), ({}, [DELAYED], False, None, ""),

@@ -102,7 +102,7 @@ def test_queue_and_index_files_before_the_log_go_without_a_trigger(root: Path) -
     for path in sorted((root / "commitlog").iterdir())[:3]:
         path.unlink()
     change = plan(root, force=False, disk_used_percent=1, settings=AT_ANOTHER_HOUR)
-    assert change.report.trigger == "none: not the hour, enough space, not asked for by hand"
+    assert change.report.trigger == "none: not the hour, enough space, not requested by hand"
     assert removed(change, "commitlog") == []
     assert [removed(change, folder) for folder in ("consumequeue", "index")] == before_the_log(root, 3 * 16384)
 
@@ -162,7 +162,7 @@ def test_the_facts_have_the_reasons_the_settings_and_a_verdict_for_every_segment
     ]
     found = asdict(change.report)
     assert found == found | {
-        "trigger": "the partition of the commit log is 75% full, more than 75%, asked for by hand",
+        "trigger": "the partition of the commit log is 75% full, more than 75%, requested by hand",
         "disk_used_percent": 75.1,
         "reserved_hours": 0,
         "freed_bytes": sum(path.stat().st_size for path in files),

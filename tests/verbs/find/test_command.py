@@ -54,7 +54,7 @@ def test_a_place_that_no_file_has_has_no_position(copy_of: CopyOf) -> None:
     _, root = copy_of("normal")
     shutil.rmtree(root / "consumequeue")
     places = find("--max", "1", "TopicA", store=root, code=1)["places"]
-    assert {place["position"] for place in places if place["place"].startswith("unit")} == {None}
+    assert {place["position"] for place in places if place["place"].startswith("queue entry")} == {None}
 
 
 @pytest.mark.slow
@@ -157,7 +157,7 @@ def test_places_are_those_in_the_files(store: Path) -> None:
     row, places = answer["messages"][0], {place["place"]: place for place in answer["places"]}
     raw = (store / places["record"]["file"]).read_bytes()[places["record"]["position"] :]
     assert int.from_bytes(raw[28:36], "big") == row["log_offset"]
-    unit = places[f"unit {row['queue_offset']} of T/{row['queue_id']}"]
+    unit = places[f"queue entry {row['queue_offset']} of T/{row['queue_id']}"]
     assert int.from_bytes((store / unit["file"]).read_bytes()[unit["position"] :][:8], "big") == row["log_offset"]
     entries = [place for name, place in places.items() if name.startswith("index entry")]
     assert len(entries) == 3

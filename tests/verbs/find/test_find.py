@@ -289,9 +289,10 @@ def test_the_places_of_a_record_are_its_own_its_unit_and_an_entry_for_each_key(
                 entries.append((f"index/{file.name}", row, position))
     keys = dict(zip((f"U{number}", f"k{number}", "all"), entries, strict=True))
     unit, queue = message.queue_offset * 20, f"T/{number % 3}"
+    queue_file = f"consumequeue/{queue}/{unit // 400 * 400:020d}"
     assert set(search.places_of(message)) == {
         Place(at, "record", f"commitlog/{at // SIZE * SIZE:020d}", at % SIZE, "ok"),
-        Place(at, f"unit {unit // 20} of {queue}", f"consumequeue/{queue}/{unit // 400 * 400:020d}", unit % 400, "ok"),
+        Place(at, f"queue entry {unit // 20} of {queue}", queue_file, unit % 400, "ok"),
         *(Place(at, f"index entry {row} of {key}", file, position, "ok")
           for key, (file, row, position) in keys.items()),
     }  # fmt: skip
@@ -313,7 +314,7 @@ def test_a_unit_of_another_record_is_named(log_offset: int | None, size: int, st
     file.write_bytes(unit + file.read_bytes()[20:])
     search = finder(root)
     (message,) = search.at([0])
-    (place,) = [place for place in search.places_of(message) if place.place.startswith("unit")]
+    (place,) = [place for place in search.places_of(message) if place.place.startswith("queue entry")]
     assert place == Place(0, "queue entry 0 of T/0", f"consumequeue/T/0/{0:020d}", 0, state)
 
 
@@ -422,13 +423,13 @@ def test_a_place_that_no_file_has_is_named_without_one(tmp_path: Path) -> None:
 def test_a_record_that_no_unit_of_its_batch_queue_names_is_named(tmp_path: Path) -> None:
     root = copy_of_five("bcq", tmp_path)
     (batch,) = finder(root, outer=True).find("5DE241593E4E58A3AD0FC262B85DA6DE", 9).records
-    name = f"unit of {batch.topic}/{batch.queue_id}"
+    name = f"queue entry of {batch.topic}/{batch.queue_id}"
     (unit,) = [place for place in finder(root).places_of(batch) if place.place == name]
     assert (unit.log_offset, unit.state) == (batch.log_offset, "ok")
     data = bytearray((root / unit.file).read_bytes())
     assert int.from_bytes(data[unit.position : unit.position + 8], "big") == batch.log_offset
     data[unit.position + 8 : unit.position + 12] = (7).to_bytes(4, "big")
     (root / unit.file).write_bytes(data)
-    assert replace(unit, state="it points to 7 bytes") in list(finder(root).places_of(batch))
+    assert replace(unit, state="its size is 7") in list(finder(root).places_of(batch))
     (root / unit.file).write_bytes(bytes(len(data)))
     assert Place(batch.log_offset, name, "", -1, "no queue file holds it") in list(finder(root).places_of(batch))

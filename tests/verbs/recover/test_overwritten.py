@@ -120,7 +120,7 @@ def test_recover_says_that_no_broker_may_start_over_a_stale_tail(tmp_path: Path)
     data = segment_of(root).read_bytes()
     segment_of(root).write_bytes(data[: at + 4] + bytes(4) + data[at + 8 :])
     warning = (
-        f"note: old records are past the log's end at {at}; a broker that overwrites some may read the rest "
+        f"note: old records lie past the log's end at {at}; a broker that overwrites some may read the rest "
         "again: clear them by truncate-dirty before a broker starts"
     )
     runs = [rmqctl("recover", *words, store=root) for words in (["--dry-run"], ["--yes"], ["--as-broker", "--yes"])]
