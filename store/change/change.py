@@ -20,17 +20,13 @@ from typing import Any, Generic, Self, TypedDict, TypeVar, cast
 
 from store.change.actions import Action, Patch, Publish
 from store.change.journal import Journal
+from store.change.plan_report import PlanReport as PlanReport
 from store.change.quarantine import purge
 from store.change.workspace import quarantine_folder, relative_name
 from store.errors import DamagedFile, StoreError
 from store.files import lost_pages
 from store.files.durable import sync_files
 from store.files.filesystem import Filesystem
-
-
-@dataclass
-class PlanReport:
-    """Findings of a plan; its fields have the names of its JSON document."""
 
 
 R = TypeVar("R", bound=PlanReport)

@@ -329,7 +329,7 @@ class _Look:
 
 def _state_problems(info: StoreInfo) -> Iterator[Problem]:
     if info.abort_ms >= 0 and info.holder is None:
-        yield Problem("not shut down", "the abort marker is there, and no process holds the lock", code="not-shut-down")
+        yield Problem("not shut down", "the abort marker is there, and the lock is free", code="not-shut-down")
 
 
 def _behind_problems(info: StoreInfo, *, has_index: bool) -> Iterator[Problem]:

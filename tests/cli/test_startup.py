@@ -27,10 +27,10 @@ FOR_WRITING = ("engine.live", "engine.ha", "engine.services", "engine.stats", "q
 FOR_CHANGING = {"store.change.change", "store.verbs.recover.recover"}
 FOR_FEW_STORES = {"store.reading.filter", "store.structures.tables.config_file"}
 QUICK = {
-    "get": (["get", "T", "--max", "1"], FOR_CHANGING | FOR_FEW_STORES, 120),
-    "index-query": (["index-query", "T", "K"], FOR_CHANGING | FOR_FEW_STORES, 119),
+    "get": (["get", "T", "--max", "1"], FOR_CHANGING | FOR_FEW_STORES, 123),
+    "index-query": (["index-query", "T", "K"], FOR_CHANGING | FOR_FEW_STORES, 122),
     "checkpoint show": (["checkpoint", "show"], FOR_CHANGING | FOR_FEW_STORES, 117),
-    "recover --dry-run": (["recover", "--abnormal", "--dry-run"], FOR_FEW_STORES, 130),
+    "recover --dry-run": (["recover", "--abnormal", "--dry-run"], FOR_FEW_STORES, 136),
 }
 
 

@@ -240,8 +240,8 @@ def test_records_in_a_dledger_log_are_shown_with_their_entries(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("commitlog", "/nowhere/at/all"), 2),
-        (("consumequeue", "Gone/0"), 2),
+        (("commitlog", "/nowhere/at/all"), 4),
+        (("consumequeue", "Gone/0"), 4),
         (("index", "--topic", "T"), 2),
         (("checkpoint", "--follow"), 2),
         (("consumequeue", "--follow"), 2),

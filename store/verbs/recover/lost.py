@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from store.change.change import PlanReport
+from store.change.plan_report import PlanReport
 from store.files.filesystem import Filesystem
 from store.formats.columns import DamageReason
 from store.formats.derived import entries_of
