@@ -28,7 +28,6 @@ from store.files import lost_pages
 from store.files.durable import sync_files
 from store.files.filesystem import Filesystem
 
-
 R = TypeVar("R", bound=PlanReport)
 R_co = TypeVar("R_co", bound=PlanReport, covariant=True)
 

@@ -1,4 +1,4 @@
-"""What a plan found out: a module of its own, as losses are counted where nothing is changed."""
+"""The report of a plan, without the change: losses are counted where nothing is changed too."""
 
 from __future__ import annotations
 
