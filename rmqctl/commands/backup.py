@@ -17,7 +17,7 @@ from rmqctl.show import count, show_bytes
 if TYPE_CHECKING:
     from store import StoreError
     from store.formats import Manifest
-    from store.verbs import BackupFiles
+    from store.verbs import BackupFiles, RestoreReport
 
 EXAMPLES = {
     "backup create": (
@@ -37,7 +37,8 @@ EXAMPLES = {
     "backup prune": ("rmqctl backup prune /backup/broker-a --keep-last 7 --keep-days 30 --dry-run",),
     "backup restore": (
         "rmqctl backup restore /backup/broker-a --to /data/restored",
-        "rmqctl backup restore /backup/broker-a --to /data/restored --at 2026-11-24T02:00:00Z",
+        "rmqctl backup restore /backup/broker-a --to /data/restored --at 2026-11-24T02:00:00Z --bump 100000",
+        "rmqctl backup restore /backup/broker-a --to /data/orders --topic Orders",
     ),
 }
 SEE_ALSO = {
@@ -246,6 +247,10 @@ def run_restore(
     to: Annotated[Path, typer.Option("--to", metavar="NEWSTORE", help="The new store's folder, absent or empty.")],
     at: Annotated[str | None, typer.Option(metavar="TIME", help="End before the first record stored later.")] = None,
     log_offset: Annotated[int | None, typer.Option(min=0, metavar="N", help="End before this log offset.")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Restore only this topic; repeatable.")
+    ] = None,
+    bump: Annotated[int, typer.Option(min=0, metavar="N", help="Skip N queue offsets at the end of each queue.")] = 0,
 ) -> Result:
     """Restore a backup into a new store, whole or to a moment.
 
@@ -254,10 +259,16 @@ def run_restore(
     delivery. A queue whose messages have all expired keeps its next queue offset. Every byte is compared with its
     digest. Files get today's times, so the broker's retention begins today. Consume queues in RocksDB become files.
 
+    Consumers may have read messages that came after the moment. With --bump, new messages get queue offsets that those
+    messages did not have, if N is larger than their number. A placeholder (a record with the property RMQCTL_LOST)
+    takes each skipped offset; groups that had read everything before continue after them. With --topic, records get new
+    log offsets and so new broker message ids (offsetMsgId). Delayed messages that were not delivered yet are not in
+    their topic, and are left out.
+
     Without @ID the newest backup is restored. Exit code 1 when the log of the backup is damaged: queues end there.
     """
     from store.files import Filesystem
-    from store.verbs import BackupFiles, Moment, restore_backup, split_address
+    from store.verbs import BackupFiles, Moment, Selection, restore_backup, split_address
 
     session: Session = ctx.obj
     folder, backup = split_address(source)
@@ -266,32 +277,36 @@ def run_restore(
     if "://" not in folder:
         session.refuse_inside(Path(folder).expanduser(), to)
     moment = Moment(session.parse_time(at, "--at") if at is not None else None, log_offset)
+    selection = Selection(moment, topic or (), bump)
     with session.progress("restoring", manifest.size) as bar:
         made = restore_backup(
             files,
             manifest,
             to.expanduser().absolute(),
             Filesystem(),
-            moment=moment,
+            selection=selection,
             settings=session.store.settings(),
             clock=session.environment.clock_ms,
             on_progress=bar.update,
         )
     for finding in made.findings:
         session.warn(finding)
-    facts = {
-        "backup_id": manifest.id,
-        "target": str(to),
+    facts = {"backup_id": manifest.id, "target": str(to), **_restored_facts(made)}
+    rows = [{"file": one.file, "remark": one.remark} for one in made.tables]
+    verdict = f"{count(made.record_count, 'record')} of {manifest.id} restored; the log ends at {made.log_end}"
+    return Result("backup restore", facts, [Table("tables", rows)], FINDINGS if made.findings else OK, verdict)
+
+
+def _restored_facts(made: RestoreReport) -> dict[str, Any]:
+    return {
         "log_start": made.log_start,
         "log_end": made.log_end,
         "last_ms": made.last_store_timestamp_ms,
         "record_count": made.record_count,
         "expired_queue_count": made.expired_queue_count,
+        "bumped_queue_count": made.bumped_queue_count,
         "finding_count": len(made.findings),
     }
-    rows = [{"file": one.file, "remark": one.remark} for one in made.tables]
-    verdict = f"{count(made.record_count, 'record')} of {manifest.id} restored; the log ends at {made.log_end}"
-    return Result("backup restore", facts, [Table("tables", rows)], FINDINGS if made.findings else OK, verdict)
 
 
 def _manifests(session: Session, files: BackupFiles) -> list[Manifest]:

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from store.broker_line import broker_line
-from store.errors import BadRequest
+from store.errors import BadRequest, DamagedFile
 from store.files.backup_files import BackupFiles
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.backup_manifest import Manifest
 from store.formats.run import Run
 from store.layout import BACKUP
-from store.structures.commitlog.scan import ScanRules
+from store.structures.commitlog.scan import Damage, ScanRules
 from store.structures.commitlog.slices import walk_slice, whole_segment
 
 
@@ -81,6 +81,25 @@ def end_at(files: BackupFiles, manifest: Manifest, moment: Moment) -> MomentEnd:
         hint = f"the record before begins at {begin}, and ends at {found.log_offset}"
         raise BadRequest(f"no record begins or ends at log offset {wanted}", file=files.address, hint=hint)
     return found
+
+
+def runs_until(files: BackupFiles, manifest: Manifest, log_end: int) -> Iterator[Run]:
+    """Yield the records up to the log's end at a moment; DamagedFile where one is damaged."""
+    reader = StoreReader(f"{BACKUP}{files.address}@{manifest.id}")
+    rules = ScanRules(check_crc=True, accept_v2=broker_line(manifest.line).accepts_v2, by_place=True)
+    for segment in reader.segments():
+        for step in walk_slice(reader, whole_segment(segment), rules) if segment.number < log_end else ():
+            if isinstance(step, Damage) and step.file_start + step.position < log_end:
+                raise damaged_log(files, manifest, step.file_start + step.position, log_end, segment.path)
+            if isinstance(step, Run) and (part := step.up_to(log_end)).count:
+                yield part
+
+
+def damaged_log(files: BackupFiles, manifest: Manifest, damage: int, log_end: int, path: str) -> DamagedFile:
+    """Make the error for damage within a log."""
+    reason, which = f"the log is damaged, {log_end - damage} bytes before its end", f"{files.address}@{manifest.id}"
+    position = damage % manifest.segment_size
+    return DamagedFile(reason, file=path, offset=position, code="damaged-backup-log", subject=(which,))
 
 
 def _runs(reader: StoreReader, rules: ScanRules, moment: Moment) -> Iterator[Run]:

@@ -2,7 +2,8 @@
 
     1. the moment   the end of the log: all of it, a log offset at which a record begins, or the first record that was
                     stored behind a time
-    2. the log      segments of their whole length, each held against its digest
+    2. the log      segments of their whole length, each held against its digest; of some topics, or with a bump, as
+                    selection.py says
     3. the tables
     4. queues and index, through dispatch; queues without a record get their end (queue_ends.py)
     5. the checkpoint; what names log offsets ends with the log; offsets of consumers and of delayed messages are moved
@@ -15,6 +16,7 @@ The new store is a closed one. Its files are new: retention counts from now on.
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,13 +34,15 @@ from store.formats.zstd_frames import CACHED_BYTES
 from store.layout import StoreLayout, segment_name
 from store.opened.checkpoint import StoreCheckpoint
 from store.structures.registry import names_of, rooms_with
-from store.verbs.backup.moment import NEWEST, Moment, MomentEnd, end_at
+from store.verbs.backup.moment import Moment, MomentEnd, damaged_log, end_at, runs_until
 from store.verbs.backup.queue_ends import BackedEnd, decode_ends, settings_of, write_expired
+from store.verbs.backup.selection import EVERYTHING, SelectedLog, Selection, write_selected
 from store.verbs.backup.tables import CHECKPOINT
 from store.verbs.backup.verify import OTHER_BYTES
 from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.scope import RebuildScope
 from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
+from store.verbs.salvage.log_writer import LogWriter
 from store.verbs.salvage.new_store import publish_store
 
 
@@ -53,6 +57,7 @@ class RestoreReport:
     expired_queue_count: int
     tables: list[BroughtFile]
     findings: list[str]
+    bumped_queue_count: int = 0
 
 
 def restore_backup(
@@ -61,7 +66,7 @@ def restore_backup(
     root: Path,
     fs: Filesystem,
     *,
-    moment: Moment = NEWEST,
+    selection: Selection = EVERYTHING,
     settings: Mapping[str, object] | None = None,
     clock: Callable[[], int],
     on_progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None,
@@ -75,13 +80,13 @@ def restore_backup(
     if fs.exists(root) and fs.list_folder(root):
         hint = "name a folder that does not exist yet; what a restore that was cut short left has no commitlog/"
         raise BadRequest("the folder is not empty", file=root, hint=hint)
-    end = end_at(files, manifest, moment)
+    end = end_at(files, manifest, selection.moment)
     try:
         for folder in fs.make_folder(root):
             fs.fsync_folder(folder.parent)
         staged = StoreLayout(staging_folder(root, "restore"))
         config = StoreConfig().with_settings({**manifest.settings, **(settings or {}), "storeType": "default"})
-        report = _Restore(files, manifest, staged, config, fs, on_progress).run(end, clock)
+        report = _Restore(files, manifest, staged, config, fs, selection, on_progress).run(end, clock)
         publish_store(staged, root, fs)
         return report
     except BaseException:
@@ -99,35 +104,48 @@ class _Restore:
         staged: StoreLayout,
         config: StoreConfig,
         fs: Filesystem,
+        selection: Selection,
         on_progress: Callable[[int, int], None],
     ) -> None:
         self._files, self._manifest, self._staged = files, manifest, staged
-        self._config, self._fs, self._on_progress = config, fs, on_progress
+        self._config, self._fs, self._selection, self._on_progress = config, fs, selection, on_progress
         self._done = 0
 
     def run(self, end: MomentEnd, clock: Callable[[], int]) -> RestoreReport:
         fs, staged, config = self._fs, self._staged, self._config
         line = broker_line(self._manifest.line)
-        ends = self._write_files(end.log_offset)
+        moment, ends, selection = end.log_offset, self._write_files(end.log_offset), self._selection
+        selected = SelectedLog()
+        if not selection.is_all:
+            selected = self._select(moment, ends)
+            end = MomentEnd(selected.log_end, selected.last_ms or end.last_ms)
         config = config.with_settings({**settings_of(ends, staged, fs), "storeType": "default"})
         if line is not LINE_4_9:
             # A 5.x broker leaves this file at every start; without it the store would be read as one of 4.9.
             fs.create_file(staged.root / "abort.bak", 0)
         scope = RebuildScope(index=config.writes_index_files)
         rebuilt = rebuild_locally(StoreReader(str(staged.root), fs), staged.root, config, scope, clock=clock, fs=fs)
-        findings = list(rebuilt.findings)
+        findings = [*rebuilt.findings, *selected.describe_refused()]
         if rebuilt.log_end < end.log_offset:
             findings.append(f"the log is damaged, and ends there: {rebuilt.stopped_by}")
             end = self._cut_log(rebuilt.log_end, end.log_offset)
-        expired = write_expired(ends, staged, config, (self._manifest.log_start, end.log_offset), fs)
+        start = 0 if selection.topics else self._manifest.log_start
+        # Of some topics the log has a placeholder for each such queue.
+        expired = {} if selection.topics else write_expired(ends, staged, config, (start, moment), fs)
         page = CheckpointPage(physic_ms=end.last_ms, logics_ms=end.last_ms)
         StoreCheckpoint(staged.checkpoint, fs, page, None).flush()
         for room in rooms_with(names_of(staged, fs), "cut", "end_at"):
             room.end_at(staged.root, end.log_offset, fs)
         tables = ConfigTables(None, staged, line, fs)
-        tables.fit(clock())
-        start, count = self._manifest.log_start, rebuilt.record_count
-        return RestoreReport(start, end.log_offset, count, end.last_ms, len(expired), tables.rows, findings)
+        tables.fit(clock(), selected.jumps)
+        counts = len(expired), tables.rows, findings, len(selected.jumps)
+        return RestoreReport(start, end.log_offset, rebuilt.record_count, end.last_ms, *counts)
+
+    def _select(self, log_end: int, ends: list[BackedEnd]) -> SelectedLog:
+        start = 0 if self._selection.topics else log_end
+        writer = LogWriter(self._staged.commitlog, self._config.mapped_file_size_commit_log, self._fs, start)
+        runs = runs_until(self._files, self._manifest, log_end)
+        return write_selected(runs, writer, self._selection, ends, log_end)
 
     def _cut_log(self, damage: int, log_end: int) -> MomentEnd:
         """End the log at damage in its last segment, as a recovery does; DamagedFile where segments follow."""
@@ -135,9 +153,7 @@ class _Restore:
         start = damage - damage % size
         path = self._staged.commitlog / segment_name(start)
         if log_end > start + size:
-            reason = f"the log is damaged, {log_end - damage} bytes before its end"
-            name, which = f"commitlog/{path.name}", f"{self._files.address}@{self._manifest.id}"
-            raise DamagedFile(reason, file=name, offset=damage - start, code="damaged-backup-log", subject=(which,))
+            raise damaged_log(self._files, self._manifest, damage, log_end, f"commitlog/{path.name}")
         fs.zero(fs.open_write(path), damage - start, log_end - damage)
         fs.fdatasync(fs.open_write(path))
         return end_at(self._files, self._manifest, Moment(log_offset=damage))
@@ -151,9 +167,11 @@ class _Restore:
         for file in self._manifest.files:
             if file.path == QUEUE_ENDS:
                 ends = decode_ends(b"".join(self._chunks(file, in_all)))
+            elif file.is_log and self._selection.topics:
+                deque(self._chunks(file, in_all), maxlen=0)
             elif file.is_log:
                 self._write_segment(file, log_end, in_all)
-            elif file.path != CHECKPOINT:
+            elif file.path != CHECKPOINT and (file.path.startswith("config/") or not self._selection.topics):
                 target = root / file.path
                 for made in fs.make_folder(target.parent):
                     fs.fsync_folder(made.parent)

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from store.broker_line import BrokerLine
@@ -91,13 +92,16 @@ class ConfigTables:
             elif name != OWN_FOLDER and (remark := _describe_left(name, source, self._fs)):
                 self._note(name, "", remark)
 
-    def fit(self, now_ms: int) -> None:
-        """Steps 3 to 5, when the queues are there."""
+    def fit(self, now_ms: int, jumps: Ends = MappingProxyType({})) -> None:
+        """Steps 3 to 5, when the queues are there.
+
+        jumps  the next offset of a queue whose offsets go on further, without the jump and with it
+        """
         reader = StoreReader(str(self._target.root), self._fs)
         ends = {(one.topic, one.queue_id): (one.min_offset, one.max_offset) for one in queue_ends(reader)}
         self._add_topics(ends, now_ms)
         for name in (*OFFSET_FILES, DELAY_OFFSETS):
-            self._move_offsets(name, ends)
+            self._move_offsets(name, ends, jumps)
         if any(topic == TIMER_TOPIC for topic, _ in ends):
             from store.verbs.rebuild.timer import plan_timer_rebuild
 
@@ -162,7 +166,7 @@ class ConfigTables:
             self._write(TOPICS, table.text)
             self._note(f"config/{TOPICS}", "the queues", f"{amount(len(added), 'topic')} added or widened")
 
-    def _move_offsets(self, name: str, ends: Ends) -> None:
+    def _move_offsets(self, name: str, ends: Ends, jumps: Ends) -> None:
         document = read_config_file(self._target.config, name, self._fs).main.document or {}
         moved: list[str] = []
 
@@ -171,6 +175,8 @@ class ConfigTables:
                 return offset
             low, high = ends.get((topic, queue_id), (0, 0))
             fitted = min(max(offset, low), high)
+            before, after = jumps.get((topic, queue_id), (high, high))
+            fitted = after if fitted >= before else fitted
             if fitted != offset:
                 moved.append(f"{what} from {offset} to {fitted} of {topic}/{queue_id}")
             return fitted

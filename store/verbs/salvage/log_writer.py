@@ -74,7 +74,7 @@ class Moves:
 
 
 class LogWriter:
-    """Write segments of `segment_size` bytes to an empty folder. `position` is the log's end so far."""
+    """Write segments of `segment_size` bytes, from `start` on; `position` is the log's end so far."""
 
     def __init__(self, folder: Path, segment_size: int, fs: Filesystem, start: int = 0) -> None:
         self._folder = folder
@@ -156,7 +156,9 @@ class LogWriter:
     def _segment(self) -> Descriptor:
         if self._file is None:
             start = self.position - self.position % self._size
-            self._file = self._fs.create_file(self._folder / segment_name(start), self._size, reserved=0)
+            path, fs = self._folder / segment_name(start), self._fs
+            is_there = start < self.position and fs.exists(path)
+            self._file = fs.open_write(path) if is_there else fs.create_file(path, self._size, reserved=0)
         return self._file
 
 

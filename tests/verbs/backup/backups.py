@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from store.verbs.backup.create import CreateOptions, create_backup
 from store.verbs.backup.folder import BackupFolder
 from store.verbs.backup.moment import Moment
 from store.verbs.backup.restore import RestoreReport, restore_backup
+from store.verbs.backup.selection import Selection
 from store.verbs.backup.verify import verify_files
 from store.verbs.check.check import check_files
 from store.verbs.fingerprint import fingerprint_files
@@ -39,12 +40,24 @@ def back_up(
 
 
 def restore(
-    folder: Path, root: Path, backup: str | None = None, fs: Filesystem | None = None, **moment: int
+    folder: Path,
+    root: Path,
+    backup: str | None = None,
+    fs: Filesystem | None = None,
+    *,
+    topics: Sequence[str] = (),
+    bump: int = 0,
+    **moment: int,
 ) -> RestoreReport:
     """A new store of a backup, the newest by default."""
     files = BackupFiles(str(folder))
     return restore_backup(
-        files, files.find(backup), root, fs or Filesystem(), moment=Moment(**moment), clock=lambda: 1_900_000_000_000
+        files,
+        files.find(backup),
+        root,
+        fs or Filesystem(),
+        selection=Selection(Moment(**moment), topics, bump),
+        clock=lambda: 1_900_000_000_000,
     )
 
 

@@ -89,3 +89,24 @@ def test_each_restored_moment_has_the_messages_acknowledged_before_it_and_none_a
             found = {one.log_offset for queue in range(4) for one in store.messages("Orders", queue)}
         assert found == {place for place in places if place < made["log_end"]}
         assert {log_offset(row) for row in before} <= found
+
+
+@pytest.mark.parametrize("line", BOTH_LINES)
+def test_a_group_goes_on_past_the_queue_offsets_that_a_bump_skips(tmp_path: Path, line: str) -> None:
+    root, folder, new = tmp_path / "store", tmp_path / "backups", tmp_path / "new"
+    with cluster(tmp_path / "real", line) as real:
+        with real.broker(root) as broker:
+            real.make_topic("Orders", 2)
+            old = real.produce("Orders", 60)
+            assert ids(real.consume("Orders", "billing", 60)) == sent_ids(old)
+            time.sleep(OFFSETS_ARE_WRITTEN_S)
+            back_up(root, folder)
+            assert max(row["queueOffset"] for row in real.produce("Orders", 40)) == 49
+            broker.kill()
+        assert rmqctl("backup", "restore", folder, "--to", new, "--topic", "Orders", "--bump", 20).code == 0
+        with real.broker(new) as broker:
+            more = real.produce("Orders", 10)
+            assert sorted(row["queueOffset"] for row in more) == [50, 50, 51, 51, 52, 52, 53, 53, 54, 54]
+            assert ids(real.consume("Orders", "billing", 10)) == sent_ids(more)
+            broker.stop()
+        assert rmqctl("check", store=new).code == 0

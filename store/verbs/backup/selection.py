@@ -1,0 +1,171 @@
+"""A restored log of some topics alone, or with queue offsets that go on further.
+
+    1. topics   their records, in log order, at new log offsets
+    2. bump     a placeholder for each queue offset to skip, past the newest record of its queue
+    3. expired  with topics, a placeholder for the last offset of a queue whose records have all expired
+
+Without step 3 the first message of such a queue would get offset 0 again. A skipped offset has a record, as a broker
+takes the offset of a queue's next message from the log where it rebuilds the queue. Queues that only the broker
+itself reads go on where they end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from store.errors import BadRequest, quoted
+from store.formats.message import INNER_BATCH
+from store.formats.run import Run
+from store.formats.topics import shares_records, topic_fault
+from store.structures.consumequeue.numbering import QueueTable
+from store.verbs.backup.moment import NEWEST, Moment
+from store.verbs.backup.queue_ends import BackedEnd
+from store.verbs.salvage.grade import stretches
+from store.verbs.salvage.log_writer import LogWriter, Moves
+from store.verbs.salvage.placeholder import encode_placeholder
+
+OWN_PREFIX = "rmq_sys_"
+"""Topics of a 5.x broker's services."""
+Queue = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Choose topics and a moment, and where queue offsets go on.
+
+    moment  the log's end
+    topics  all of them where it is empty
+    bump    queue offsets to skip
+    """
+
+    moment: Moment = NEWEST
+    topics: Collection[str] = ()
+    bump: int = 0
+
+    @property
+    def is_all(self) -> bool:
+        return not (self.topics or self.bump)
+
+    def has(self, topic: str) -> bool:
+        """Tell whether a topic is to be restored."""
+        return not self.topics or topic in self.topics
+
+
+@dataclass(slots=True)
+class SelectedLog:
+    """Describe the new log.
+
+    jumps    the next offset of each bumped queue: without the bump, and with it
+    refused  queues with records of several messages, which are not bumped
+    """
+
+    log_end: int = 0
+    last_ms: int = 0
+    jumps: dict[Queue, tuple[int, int]] = field(default_factory=dict)
+    refused: list[Queue] = field(default_factory=list)
+
+    def describe_refused(self) -> list[str]:
+        """Return a sentence for each queue that is not bumped."""
+        reason = "its records hold several messages, so that its next queue offset stays"
+        return [f"{topic}/{queue_id} is not bumped: {reason}" for topic, queue_id in self.refused]
+
+
+EVERYTHING = Selection()
+
+
+class _Queues:
+    """The next offset of each queue, as the records of the log tell it."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection, self.table = selection, QueueTable()
+        self._next = np.empty(0, np.int64)
+        self._batched = np.empty(0, np.bool_)
+        self._has = np.empty(0, np.bool_)
+
+    def take(self, run: Run) -> npt.NDArray[np.bool_]:
+        """Count the records of a run; tells of each whether it is to be restored."""
+        slots = self.table.assign(run.buffer, run.array, run.count)
+        names = self.table.names[len(self._next) :]
+        self._next = np.concatenate([self._next, np.zeros(len(names), np.int64)])
+        self._batched = np.concatenate([self._batched, np.zeros(len(names), np.bool_)])
+        self._has = np.concatenate([self._has, np.array([self._selection.has(topic) for topic, _ in names], np.bool_)])
+        is_queued = slots >= 0
+        columns = run.columns
+        np.maximum.at(self._next, slots[is_queued], columns.queue_offset[is_queued] + 1)
+        self._batched[slots[is_queued & (columns.sys_flag & INNER_BATCH != 0)]] = True
+        found = np.zeros(run.count, np.bool_)
+        found[is_queued] = self._has[slots[is_queued]]
+        return found
+
+    def next_offsets(self, ends: Iterable[BackedEnd], log_end: int) -> Iterator[tuple[Queue, int, bool]]:
+        """Yield each queue to be restored, its next offset, and whether the log has a record of it."""
+        met = dict(zip(self.table.names, self._next.tolist(), strict=True))
+        for queue, next_offset in met.items():
+            if self._selection.has(queue[0]):
+                yield queue, next_offset, True
+        for end in ends:
+            queue = end.topic, end.queue_id
+            if queue not in met and self._selection.has(end.topic):
+                yield queue, end.max_offset if end.newest < log_end else end.min_offset, False
+
+    def batched(self) -> set[Queue]:
+        """Return the queues with records of several messages."""
+        return {self.table.names[slot] for slot in np.flatnonzero(self._batched).tolist()}
+
+
+def write_selected(
+    runs: Iterable[Run], writer: LogWriter, selection: Selection, ends: Sequence[BackedEnd], log_end: int
+) -> SelectedLog:
+    """Append records of the chosen topics, whose log is empty, and placeholders.
+
+    runs     of the backup's log up to the moment
+    log_end  of the backup at the moment
+    """
+    found, queues, moves = SelectedLog(), _Queues(selection), Moves()
+    for run in runs:
+        wanted, columns = queues.take(run), run.columns
+        if wanted.any():
+            found.last_ms = int(columns.store_timestamp_ms[wanted].max())
+        if selection.topics:
+            writer.append(_bytes_of(run, wanted), columns.size[wanted], moves=moves)
+    batched, met = queues.batched(), {topic for topic, _ in queues.table.names} | {end.topic for end in ends}
+    if unknown := [topic for topic in selection.topics if topic not in met]:
+        raise BadRequest(f"the backup has no queue of {', '.join(map(quoted, unknown))}")
+    for queue, next_offset, has_record in queues.next_offsets(ends, log_end):
+        skipped = selection.bump if _is_consumed(queue[0]) else 0
+        if skipped and queue in batched:
+            found.refused.append(queue)
+            skipped = 0
+        if skipped:
+            found.jumps[queue] = next_offset, next_offset + skipped
+        elif next_offset and selection.topics and not has_record:
+            next_offset, skipped = next_offset - 1, 1
+        _append_placeholders(writer, queue, range(next_offset, next_offset + skipped), found.last_ms)
+    writer.close()
+    found.log_end = writer.position
+    return found
+
+
+def _is_consumed(topic: str) -> bool:
+    """Whether consumers read a topic, and records of its own are in its queues."""
+    return not (topic_fault(topic) or topic.startswith(OWN_PREFIX) or shares_records(topic))
+
+
+def _bytes_of(run: Run, wanted: npt.NDArray[np.bool_]) -> memoryview:
+    position, ends = run.columns.position, run.columns.position + run.columns.size
+    parts = [
+        run.buffer[int(position[first]) : int(ends[stop - 1])] for first, stop in stretches(wanted) if wanted[first]
+    ]
+    return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+
+
+def _append_placeholders(writer: LogWriter, queue: Queue, offsets: range, time_ms: int) -> None:
+    topic, queue_id = queue[0].encode("utf-8", "surrogateescape"), queue[1]
+    for queue_offset in offsets:
+        record = encode_placeholder((topic, queue_id, queue_offset), writer.position, time_ms)
+        # It may come to the next segment; no record refers to it.
+        writer.append(memoryview(record), np.array([len(record)], np.int64), moves=Moves())
