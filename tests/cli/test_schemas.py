@@ -93,7 +93,11 @@ def test_a_schema_has_the_types_of_the_values_and_the_words_of_the_vocabulary(mo
         "schema": {"const": "rmqctl.stop/1"},
         "topic": {**WORDS["topic"], "type": "string"},
         **{name: {"$ref": f"#/$defs/{name}"} for name in ("lag_seconds", "faults", "counts", "compat")},
-        "actions": {"type": "array", "items": row},
+        "actions": {
+            "type": "array",
+            "description": str(PlannedAction.__doc__).split("\n")[0].rstrip("."),
+            "items": row,
+        },
     }
     assert found["required"] == list(found["properties"])
     assert row["required"] == list(row["properties"]) == ["action", "file", "size_bytes", "reason"]
