@@ -37,8 +37,8 @@ HINTS = {
     "`rmqctl rebuild message-database` index, timers and half messages",
     "no-index-database": "without --database index files and log are searched",
     "no-tags-in-index": "`rmqctl get TOPIC --tags TAGS` selects by tags",
-    "rocksdb-queues": "start the store's broker for this, or make a store with queue files by "
-    "`rmqctl salvage --to NEWSTORE`; `rmqctl rebuild` makes a new RocksDB",
+    "rocksdb-queues": "start the store's broker for this; `rmqctl salvage --to NEWSTORE` makes a store with "
+    "queue files, `rmqctl rebuild` a new RocksDB",
     "message-database": "start the store's broker for this; `rmqctl salvage --to NEWSTORE` makes a store of its log",
     "damage-in-front-of-the-end": "run `rmqctl salvage --to NEWSTORE`; `rmqctl check` lists the damage",
     "not-on-spark": "give --engine local",

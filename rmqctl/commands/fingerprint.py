@@ -84,11 +84,10 @@ def _read(path: Path) -> list[Digest]:
     """The parts of an earlier fingerprint; a usage error for a file that holds none."""
     from store.verbs import Digest
 
-    text = path.read_bytes()
     try:
-        document: Any = json.loads(text)
+        document: Any = json.loads(path.read_bytes())
         return [Digest(**part) for part in document["parts"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (IsADirectoryError, ValueError, KeyError, TypeError) as error:
         raise typer.BadParameter(
             f"{path} holds no fingerprint ({error}); make one with --format json fingerprint", param_hint="--verify"
         ) from None

@@ -150,12 +150,17 @@ def run(
 
 
 def _tell_of_compaction(session: Session, topic: str | None) -> None:
-    """Warns that messages of compacted topics (5.x) get no copy in the compaction log."""
+    """Warn that messages of compacted topics (5.x) get no copy in the compaction log."""
     from store.files import Filesystem
     from store.layout import StoreLayout
+    from store.structures import topic_attribute
+
+    config, fs = StoreLayout(session.store.root).config, Filesystem()
+    if not topic_attribute(config, fs, "cleanup.policy"):
+        return
     from store.structures import compacted_topics
 
-    found = compacted_topics(StoreLayout(session.store.root).config, Filesystem())
+    found = compacted_topics(config, fs)
     named = sorted(found if topic is None else found & {topic})
     if named:
         session.warn(

@@ -1,5 +1,6 @@
 from store.structures.compaction.build import plan_compaction_mend as plan_compaction_mend
 from store.structures.compaction.files import compacted_topics as compacted_topics
+from store.structures.tables.topics import topic_attribute as topic_attribute
 from store.structures.timer.build import plan_timer_rebuild as plan_timer_rebuild
 from store.structures.timer.message import TimerMessage as TimerMessage
 from store.structures.timer.message import TimerState as TimerState

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 
 from rmqctl.dumping import EntryFilter, EntryRows, split_target
+from store.errors import NotAStore
 
 MESSAGE = SimpleNamespace(topic="T", queue_id=3, uniq_key="U", keys=["a", "b"], store_timestamp_ms=100)
 MESSAGES_OF_3 = {"topic": "T", "queue_id": 3}
@@ -99,7 +99,7 @@ def test_a_target_is_a_topic_with_or_without_a_queue(target: str | None, place: 
 
 @pytest.mark.parametrize("target", ["T/x", "T/-1", "T/1/2"])
 def test_a_target_of_another_form_is_refused(target: str) -> None:
-    with pytest.raises(typer.BadParameter, match=f"^{target} is neither a file nor TOPIC/QUEUE$"):
+    with pytest.raises(NotAStore, match=f"^{target}: neither a file nor TOPIC/QUEUE$"):
         split_target(target)
 
 

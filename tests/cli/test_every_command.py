@@ -306,7 +306,7 @@ def test_a_wrong_argument_never_leaves_half_a_document(line: str, store: Path, t
             assert run.code == FIND_NOTHING[line], run.err
             CHECKS.get(form, lambda out: None)(run.out)
         else:
-            expected = NOT_READABLE if line.startswith("diff") else USAGE
+            expected = NOT_READABLE if line.startswith(("diff", "dump consumequeue Nope")) else USAGE
             assert (run.code, run.out, run.err.count("\n")) == (expected, "", 1), (form, run.err)
 
 

@@ -93,7 +93,7 @@ def test_what_is_built_for_a_reader_is_built_there(tmp_path: Path) -> None:
 def test_the_command_line_says_where(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 60)
     absent = tmp_path / "absent"
-    assert rmqctl("--scratch", absent, "recover", "--dry-run", store=root).code == 5
+    assert rmqctl("--scratch", absent, "recover", "--dry-run", store=root).code == 4
     (place := tmp_path / "scratch").mkdir()
     assert rmqctl("--scratch", place, "get", "T", store=root).code == 0
     assert list(place.iterdir()) == []
@@ -121,7 +121,7 @@ def test_a_place_without_room_or_right_is_named_with_the_option_that_names_anoth
     root = make_store(tmp_path / "store", 60)
     (tmp_path / "file").touch()
     run = rmqctl("--scratch", tmp_path / "file", "get", "T", store=root)
-    assert run.code == 5
+    assert run.code == 4
     assert run.err.endswith(
         "file: cannot make a scratch folder: not a directory; --scratch DIR names another folder for what is built\n"
     )

@@ -58,7 +58,7 @@ def _syncs_of(path: Path) -> Iterator[Sync]:
     for rank, (function, call) in enumerate(_calls(ast.parse(path.read_text(encoding="utf-8")), "")):
         called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         text = ast.unparse(call.func)
-        if called in SYNCS and not text.startswith("sys."):
+        if called in SYNCS and not text.startswith(("sys.", "stream.")):
             name = f"{file.removeprefix('store/')} {function} {text}"
             seen[name] = seen.get(name, 0) + 1
             yield Sync(name if seen[name] == 1 else f"{name} {seen[name]}", file, rank)

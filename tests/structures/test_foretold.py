@@ -29,7 +29,7 @@ TRAPS = {
     "last file of BatchA/0 removed": {"lost-queue"},
     "comp and n of the first unit of the last file zero": {"lost-queue"},
     "one LMQ removed": {"lost-queue"},
-    "queues removed": {"record-at-queue-end", "dledger-no-dispatch"},
+    "queues removed": {"record-at-queue-end", "dledger-no-dispatch", "lost-queue"},
     "checkpoint of dledger removed": {"dledger-uncommitted"},
     "wheel removed": {"timer-wheel-lost"},
     "timercheck removed": {"timer-check-lost"},

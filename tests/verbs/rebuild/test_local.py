@@ -153,4 +153,4 @@ def test_a_message_whose_queue_offset_another_has_is_named_as_left_out(store: Pa
         file.write((18).to_bytes(8, "big"))
     run = rmqctl("rebuild", "--topic", "T", "--queue", 1, "--yes", store=root)
     assert run.code == 1
-    assert "T, queue 1: the message with queue offset 18 came where 19 is next, without a unit" in run.err
+    assert "T, queue 1: the message with queue offset 18 came where 19 is next, without an entry" in run.err
