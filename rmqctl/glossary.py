@@ -29,6 +29,7 @@ TERMS = {
     ),
     "expired": "Of a message: its segment was deleted by the retention rules. Its queue offset is not used again.",
     "half message": "The first part of a transaction. Consumers do not see it until its producer commits.",
+    "ledger": "Of `replay`: which messages were sent, acknowledged or in doubt, in one SQLite file.",
     "leftover": (
         "A record past the log's end, from before a truncation, or inside an older record that a later one partly "
         "overwrote."

@@ -3,8 +3,8 @@
 Steps of LinePut.rows:
   1. read a line, or make one of a row of a table          put_files.py
   2. parse it as a message                                 message_input.py
-  3. leave out the copies that a broker made (--as-new)    copies.py
-  4. place it: topic, queue and form                       replay.py
+  3. leave out the copies that a broker made (--as-new)    CopyFilter
+  4. place it: topic, queue and form                       put_form.py
   5. put what waits, in one call where all have the same hosts
 """
 
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rmqctl.copies import CopyFilter
 from rmqctl.message_input import StoredLine, parse_stored
 from rmqctl.put_files import Line, bytes_of, read_lines
 from rmqctl.put_rows import (
@@ -38,7 +37,7 @@ from rmqctl.show import count
 
 if TYPE_CHECKING:
     from rmqctl.context import Session
-    from rmqctl.replay import Replay
+    from rmqctl.put_form import PutForm
     from store import Message, WritableStore
     from store.engine.serving import StoreClient
 
@@ -58,14 +57,16 @@ class LinePut:
     """One run of `put --input`. `topic` is of the lines that name none."""
 
     def __init__(
-        self, session: Session, opened: WritableStore | StoreClient, replay: Replay, name: str, topic: str | None
+        self, session: Session, opened: WritableStore | StoreClient, form: PutForm, name: str, topic: str | None
     ) -> None:
         self._session = session
         self._opened = opened
-        self._replay = replay
+        self._form = form
         self._name = name
         self._topic = topic
-        self._copies = None if replay.as_stored else CopyFilter()
+        from store.verbs import CopyFilter
+
+        self._copies = None if form.as_stored else CopyFilter()
         self._counts: Counter[str] = Counter()
         self._damaged_count = self._read_bytes = 0
         self._topics: set[str] = set()
@@ -79,7 +80,7 @@ class LinePut:
         say_too_long(self._session, refused)
         tables = [Table("refused", refused[:100], (*SHOWN, "reason"))] if refused else []
         counts, left_out = self._counts, self._left_out
-        form = "as they were stored" if self._replay.as_stored else "as new"
+        form = "as they were stored" if self._form.as_stored else "as new"
         more = f"; {count(left_out.total(), 'copy').replace('copys', 'copies')} left out" if left_out else ""
         verdict = f"{counts['PUT_OK']:,} of {count(counts.total(), 'message')} stored {form}{more}"
         if reason := next((row["reason"] for row in refused if row.get("reason")), None):
@@ -133,7 +134,7 @@ class LinePut:
 
     def _placed(self, found: StoredLine) -> Timed:
         self._damaged_count += not found.crc_ok
-        message = self._replay.place(found.message)
+        message = self._form.place(found.message)
         self._topics.add(message.topic)
         return message, found.store_timestamp_ms
 
@@ -143,9 +144,9 @@ class LinePut:
 
         opened, messages = self._opened, [message for message, _ in timed]
         hosts = {(message.born_host, message.store_host) for message in messages}
-        if self._replay.is_plain and isinstance(opened, StoreClient):
+        if self._form.is_plain and isinstance(opened, StoreClient):
             rows = put_through_socket(self._session, opened, messages)
-        elif self._replay.is_plain and not isinstance(opened, StoreClient) and len(hosts) == 1 and len(timed) > 1:
+        elif self._form.is_plain and not isinstance(opened, StoreClient) and len(hosts) == 1 and len(timed) > 1:
             rows = put_columns(self._session, opened, messages)
         else:
             rows = [self._put_one(message, time_ms) for message, time_ms in timed]
@@ -157,15 +158,15 @@ class LinePut:
 
     def _put_one(self, message: Message, time_ms: int | None) -> PutRow:
         with self._session.interrupts.deferred():
-            answer = self._replay.put(self._opened, message, time_ms)
-            return row_of(message, answer, 0 if self._replay.as_stored else level_count_of(self._opened))
+            answer = self._form.put(self._opened, message, time_ms)
+            return row_of(message, answer, 0 if self._form.as_stored else level_count_of(self._opened))
 
     def _end(self) -> None:
         """Warns of lines left out or damaged; a usage error after a line that is no message."""
         if self._left_out:
             kinds = ", ".join(f"{number} {LEFT_OUT[kind]}" for kind, number in sorted(self._left_out.items()))
             self._session.warn(f"left out as copies that a broker made: {kinds}; --as-stored puts every line")
-        if not self._replay.as_stored:
+        if not self._form.as_stored:
             say_refused_topics(self._session, self._topics)
         if self._problem is not None:
             raise self._problem

@@ -178,7 +178,7 @@ TESTS = {
     "store/engine/services": ("tests/engine/services", "tests/engine/serving"),
     "store/engine/serving": ("tests/engine/serving", "tests/engine/services/test_served_store.py"),
     "store/engine/ha": ("tests/engine/ha", "tests/engine/serving/test_metrics.py", "tests/test_outside_numbers.py"),
-    "store/query/embedded": ("tests/query/embedded", "tests/query/tables", "tests/cli/test_replay.py"),
+    "store/query/embedded": ("tests/query/embedded", "tests/query/tables", "tests/cli/test_put_form.py"),
     "store/reading": ("tests/reading", "tests/golden/test_reading.py"),
     "store/change": ("tests/change", "tests/verbs/recover/test_durable.py", "tests/verbs/recover/test_undo.py"),
     "store/verbs/check": (

@@ -108,6 +108,7 @@ COMMANDS = (
     CommandPlace("backup diff", "backup", "run_diff"),
     CommandPlace("backup prune", "backup", "run_prune"),
     CommandPlace("backup restore", "backup", "run_restore"),
+    CommandPlace("replay", "replay"),
     CommandPlace("sql", "sql"),
     CommandPlace("export", "export"),
     CommandPlace("replicate pull", "replicate_pull"),
@@ -139,7 +140,7 @@ PANELS = {
     "Find and read": ("find", "get", "index-query", "sql", "dump", "stale", "timeline"),
     "Repair": ("recover", "truncate-dirty", "rebuild", "salvage", "clean-expired", "checkpoint"),
     "Write and serve": ("put", "serve", "stats", "flush", "stop", "flush-bench"),
-    "Copy and convert": ("backup", "export", "replicate", "diff", "fingerprint"),
+    "Copy and convert": ("backup", "export", "replay", "replicate", "diff", "fingerprint"),
     "Tables and settings": ("config", "delay", "timer", "transaction", "filter", "schema"),
     "Undo": ("undo", "quarantine"),
 }
@@ -162,6 +163,7 @@ FOREIGN = {
     "repair": ("doctor", "recover --dry-run"),
     "dump-log": ("dump commitlog",),
     "snapshot": ("backup create TO",),
+    "redrive": ("replay FROM --to NAMESERVER",),
     "restore": ("backup restore FROM --to NEWSTORE",),
 }
 """Words of other tools in lower case, and the commands that do it. Source: mqadmin (4.9.8), Kafka's tools, Unix."""

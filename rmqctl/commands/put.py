@@ -15,7 +15,7 @@ from rmqctl.changing import ForceEmptyLog
 from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
 from rmqctl.options import Compat
-from rmqctl.replay import AsStored, KeepTimes, QueueMap, Replay, TopicMap
+from rmqctl.put_form import AsStored, KeepTimes, PutForm, QueueMap, TopicMap
 from rmqctl.result import Result
 
 if TYPE_CHECKING:
@@ -135,8 +135,8 @@ def run(
         if from_file != "-":
             # Before the store is opened, and perhaps created, for nothing.
             files_of(from_file)
-        replay = Replay.given(as_stored, keep_times, topic_map, queue_map, _store_host(session, store_host))
-        return LinePut(session, open_for_writing(), replay, from_file, topic).result()
+        form = PutForm.given(as_stored, keep_times, topic_map, queue_map, _store_host(session, store_host))
+        return LinePut(session, open_for_writing(), form, from_file, topic).result()
     topic = _require_topic(topic, for_from=bool(as_stored or keep_times or topic_map or queue_map))
     row = {
         "topic": topic, "queue_id": queue, "tags": tags, "keys": key or [], "uniq_key": uniq_key, "flag": flag,

@@ -28,6 +28,8 @@ import struct
 
 from store.formats.message import BLANK_MAGIC_SIGNED
 
+TIMERS_ON = "timerWheelEnable"
+"""The setting of a broker that takes messages with a time of delivery."""
 WHEEL_SLOT = struct.Struct(">qqqii")
 WHEEL_SLOT_NAMES = ("slot_time", "first_position", "last_position", "count", "magic")
 WHEEL_SLOT_COUNT = 2 * 7 * 86_400

@@ -45,6 +45,17 @@ from store.verbs.info import look_at_store as look_at_store
 from store.verbs.lag import LagReport as LagReport
 from store.verbs.lag import QueueLag as QueueLag
 from store.verbs.lag import review_lag as review_lag
+from store.verbs.replay.copies import CopyFilter as CopyFilter
+from store.verbs.replay.copies import at_real_place as at_real_place
+from store.verbs.replay.ledger import Ledger as Ledger
+from store.verbs.replay.ledger import acknowledged_in as acknowledged_in
+from store.verbs.replay.replay import Replay as Replay
+from store.verbs.replay.replay import ReplayReport as ReplayReport
+from store.verbs.replay.replay import plan_replay as plan_replay
+from store.verbs.replay.sending import Chooser as Chooser
+from store.verbs.replay.sending import Sending as Sending
+from store.verbs.replay.target import Outcome as Outcome
+from store.verbs.replay.target import Target as Target
 from store.verbs.reset_offsets import OffsetResetPlan as OffsetResetPlan
 from store.verbs.reset_offsets import OffsetTarget as OffsetTarget
 from store.verbs.reset_offsets import plan_offset_reset as plan_offset_reset

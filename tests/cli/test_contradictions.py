@@ -56,7 +56,7 @@ def has_option(path: str, name: str) -> bool:
 
 
 def changing() -> list[str]:
-    return [place.path for place in COMMANDS if has_option(place.path, "--dry-run")]
+    return [place.path for place in COMMANDS if has_option(place.path, "--dry-run") and has_option(place.path, "--yes")]
 
 
 def test_two_options_that_do_not_go_together_are_refused_by_both_names() -> None:

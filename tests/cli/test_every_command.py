@@ -57,6 +57,7 @@ LINES = {
     "backup diff": "backup diff BACKUPS",
     "backup prune": "backup prune BACKUPS --keep-last 1 --dry-run",
     "backup restore": "backup restore BACKUPS --to OUT/NEW",
+    "replay": "replay STORE --to no-address --dry-run",
     "sql": 'sql "select * from messages limit 5"',
     "export": "export --to OUT/NEW --as csv",
     "flush-bench": "flush-bench --messages 20 --mode async",
@@ -90,7 +91,7 @@ LINES = {
 }
 REFUSED = (
     "truncate-dirty", "transaction resolve", "undo", "replicate pull", "replicate serve", "serve", "stats",
-    "flush", "stop", "filter register", "filter unregister", "config reset-offsets",
+    "flush", "stop", "filter register", "filter unregister", "config reset-offsets", "replay",
 )  # fmt: skip
 WITHOUT_ROWS = (
     "doctor", "stale", "checkpoint rewrite", "check", "lag", "rebuild delay-offsets", "timer show",
@@ -104,9 +105,19 @@ ABSENT_IN = {Format.JSONL: WITHOUT_ROWS, Format.PROMETHEUS: WITHOUT_NUMBERS}
 ABSENT_IS_EMPTY = ("config settings", "quarantine list")
 NEED_A_SERVER = ("stats", "flush", "stop", "filter register", "filter unregister")
 FORMS = [form for form in Format if form is not Format.AUTO]
-STORE_IS_NAMED = ("diff", "replicate pull")
+STORE_IS_NAMED = ("diff", "replay", "replicate pull")
 OF_BACKUPS = ("backup list", "backup verify", "backup diff", "backup prune", "backup restore")
-NOT_OF_A_STORE = ("schema", "flush-bench", "put", "diff", "serve", "replicate serve", "replicate pull", *OF_BACKUPS)
+NOT_OF_A_STORE = (
+    "schema",
+    "flush-bench",
+    "put",
+    "diff",
+    "replay",
+    "serve",
+    "replicate serve",
+    "replicate pull",
+    *OF_BACKUPS,
+)
 
 
 @pytest.fixture(scope="module")

@@ -32,6 +32,8 @@ PASSES = {
     "query/spark/class_archive.py": "Java's own archive, in the user's cache",
     "engine/serving/place.py": "a socket is no file of the store",
     "files/rocksdb_copy.py": "a scratch folder outside of the store; RocksDB itself reads the table files",
+    "verbs/replay/copies.py": "what waits for other messages, beyond what memory holds",
+    "verbs/replay/ledger.py": "a ledger is in a folder of the user's",
     "kernels/shipped.py": "compiled kernels that a package brings to a Spark executor",
 }
 MODULES = {"shutil", "tempfile", "mmap", "glob"}

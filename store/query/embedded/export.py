@@ -61,6 +61,12 @@ def export_lines(engine: Engine, export: Export, *, on_progress: OnProgress | No
         yield from map(require_to_line(export), batch.column(0).to_pylist())
 
 
+def read_records(engine: Engine, where: str | None, *, on_progress: OnProgress | None = None) -> Iterator[bytes]:
+    """Yield the records of messages that satisfy a condition, in log order; batches stay whole."""
+    for batch in engine.ask_duckdb(_query(engine, Export("jsonl", where)), on_progress):
+        yield from batch.column(0).to_pylist()
+
+
 def _query(engine: Engine, export: Export) -> str:
     """The columns of the files, and behind them those that are partitioned by."""
     written = [_written(export.kind, name, kind) for name, kind in _columns(engine, export).items()]

@@ -1,6 +1,6 @@
 """Takes another store's messages for `put --input`: their destination, form and store time.
 
---as-new      as a producer would send them (the default), each message once (copies.py): a message that waits in the
+--as-new      as a producer would send them (the default), each message once (CopyFilter): a message that waits in the
               schedule topic goes to its real topic, from where the store delays it again
 --as-stored   as they were stored, in the topic and queue they were in; nothing is delayed again
 """
@@ -34,7 +34,7 @@ QueueMap = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class PutForm:
     """Changes messages on their way into a store. A queue is mapped by its topic's old name."""
 
     as_stored: bool
@@ -51,9 +51,9 @@ class Replay:
         topic_map: Sequence[str] | None,
         queue_map: Sequence[str] | None,
         store_host: Host | None = None,
-    ) -> Replay:
+    ) -> PutForm:
         """As the options say; a usage error where a map is none."""
-        topics = dict(_pair(text, "--topic-map") for text in topic_map or ())
+        topics = dict(pair_of(text, "--topic-map") for text in topic_map or ())
         queues = dict(_queue(text) for text in queue_map or ())
         return cls(as_stored, keep_times, topics, queues, store_host)
 
@@ -65,7 +65,7 @@ class Replay:
     def place(self, message: Message) -> Message:
         """The message where it is to go."""
         if not self.as_stored:
-            from rmqctl.copies import at_real_place
+            from store.verbs import at_real_place
 
             message = at_real_place(message)
             if self.store_host is not None:
@@ -88,7 +88,8 @@ class Replay:
         return opened.put_replayed(message, as_stored=self.as_stored, store_timestamp_ms=time)
 
 
-def _pair(text: str, option: str) -> tuple[str, str]:
+def pair_of(text: str, option: str) -> tuple[str, str]:
+    """The two names of OLD=NEW; a usage error for another text."""
     old, equals, new = text.partition("=")
     if not (old and equals and new):
         raise typer.BadParameter(f"{text!r} is not OLD=NEW", param_hint=option)
@@ -98,7 +99,7 @@ def _pair(text: str, option: str) -> tuple[str, str]:
 def _queue(text: str) -> tuple[tuple[str | None, int], int]:
     from store.layout import parse_whole_number
 
-    old, new = _pair(text, "--queue-map")
+    old, new = pair_of(text, "--queue-map")
     topic, colon, number = old.rpartition(":")
     numbers = parse_whole_number(number), parse_whole_number(new)
     if numbers[0] is None or numbers[1] is None:

@@ -1,0 +1,7 @@
+"""Speak the remoting protocol of name servers and brokers, as a client."""
+
+from __future__ import annotations
+
+from store.public_names import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__, __spec__)

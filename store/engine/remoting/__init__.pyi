@@ -1,0 +1,1 @@
+from store.engine.remoting.cluster import Cluster as Cluster

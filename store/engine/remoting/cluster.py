@@ -1,0 +1,219 @@
+"""Cluster: a live cluster as the target of a replay.
+
+    places, refusal   what the target would not take, before anything is sent
+    send              many messages at once; an answer each
+    find              what is in doubt, by UNIQ_KEY and ORIGIN; certain only after the broker did all that it had got
+
+A message with a time to come gets it as TIMER_DELIVER_MS where the broker has timers (5.x), else the first delay level
+that is not over earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from store.engine.ha.link import Address
+from store.engine.remoting.answers import answer_of
+from store.engine.remoting.connection import TIMEOUT_S, Connection
+from store.engine.remoting.routes import Routes
+from store.engine.remoting.settling import Settling
+from store.errors import BadRequest, LinkLost
+from store.formats.message import StoredMessage, decode_record
+from store.formats.properties import DELAY, MAX_PROPERTIES_SIZE, encode_properties
+from store.formats.remoting import (
+    GET_BROKER_CONFIG,
+    QUERY_MESSAGE,
+    QUERY_NOT_FOUND,
+    SEND_MESSAGE_V2,
+    SEND_V2_NAMES,
+    SUCCESS,
+    UNIQUE_KEY_QUERY,
+    Frame,
+)
+from store.formats.timer import TIMERS_ON
+from store.formats.topics import SCHEDULE_TOPIC, TIMER_TOPIC, topic_fault
+from store.setting_values import parse_delay_levels
+from store.verbs.replay.sending import ORIGIN, Sending
+from store.verbs.replay.target import Answer, Doubt, Outcome, Place
+
+GROUP = "rmqctl_replay"
+MAX_MESSAGE_SIZE = 4 << 20
+"""maxMessageSize of a broker that does not show its settings."""
+DAY_MS = 86_400_000
+_ORIGIN_SIZE = len(ORIGIN) + 75
+"""Of the property with an IPv6 message id, and its separators."""
+_MOST_FOUND = 32
+_DELIVER_MS = "TIMER_DELIVER_MS"
+
+
+class Cluster:
+    """A live cluster, by the first of `addresses` (HOST:PORT;…) that answers; LinkLost without one."""
+
+    def __init__(self, addresses: str, clock: Callable[[], int], timeout_s: float = TIMEOUT_S) -> None:
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._connections: dict[Address, Connection] = {}
+        self._settings: dict[str, Mapping[str, str]] = {}
+        self.routes = self._reach([Address.parse(text.strip()) for text in addresses.split(";")])
+        self._brokers_of: dict[str, set[str]] = {}
+
+    def close(self) -> None:
+        """End all connections."""
+        while self._connections:
+            self._connections.popitem()[1].close()
+
+    def places(self, topic: str) -> Sequence[Place]:
+        """The queues that take messages of a topic; BadRequest gives the reason for none."""
+        if fault := topic_fault(topic):
+            raise BadRequest(f"the topic {topic} {fault}")
+        places = self.routes.places(topic)
+        self._brokers_of[topic] = {place.broker for place in places}
+        return places
+
+    def refusal(self, sending: Sending) -> str:
+        """Why a broker will refuse a message, empty where it takes it."""
+        limits = [self.settings(broker).get("maxMessageSize", "") for broker in self._brokers_of[sending.topic]]
+        most = min((int(limit) for limit in limits if limit.isdigit()), default=MAX_MESSAGE_SIZE)
+        if len(sending.body) > most:
+            return f"the body is larger than maxMessageSize, {most} bytes"
+        if len(encode_properties(sending.properties)) + _ORIGIN_SIZE > MAX_PROPERTIES_SIZE:
+            return f"the properties and {ORIGIN} have more than {MAX_PROPERTIES_SIZE} bytes"
+        return ""
+
+    def settings(self, broker: str) -> Mapping[str, str]:
+        """All settings of a broker; empty where it does not show them."""
+        if broker not in self._settings:
+            answer = self._connection(self.routes.master(broker)).ask(GET_BROKER_CONFIG)
+            lines = answer.body.decode("utf-8", "replace").splitlines() if answer.code == SUCCESS else ()
+            self._settings[broker] = dict(line.split("=", 1) for line in lines if "=" in line)
+        return self._settings[broker]
+
+    def send(self, batch: Sequence[tuple[Sending, Place]], origins: Sequence[str]) -> Sequence[Answer]:
+        """Send all, and wait for the answers; `origins` are the values of the property ORIGIN."""
+        by_broker: dict[str, list[int]] = {}
+        for number, (_, place) in enumerate(batch):
+            by_broker.setdefault(place.broker, []).append(number)
+        found: dict[int, Answer] = {}
+        waiting: list[tuple[Connection, list[Frame], list[int], int]] = []
+        for broker, numbers in by_broker.items():
+            try:
+                connection = self._connection(self.routes.master(broker))
+                fields = [self._fields(*batch[number], origins[number]) for number in numbers]
+            except (LinkLost, BadRequest) as error:
+                found |= {number: Answer(Outcome.AGAIN, error.reason) for number in numbers}
+                continue
+            bodies = [batch[number][0].body for number in numbers]
+            requests = [connection.request(SEND_MESSAGE_V2, *both) for both in zip(fields, bodies, strict=True)]
+            waiting.append((connection, requests, numbers, connection.write(requests)))
+        for connection, requests, numbers, written in waiting:
+            problems: list[str] = []
+            answers = connection.read(requests[:written], problems)
+            reason = problems[0] if problems else "the connection was lost"
+            for turn, (number, request) in enumerate(zip(numbers, requests, strict=True)):
+                answer = answer_of(answers.get(request.opaque), reason)
+                found[number] = answer if turn < written else Answer(Outcome.AGAIN, reason)
+        return [found[number] for number in range(len(batch))]
+
+    def find(self, doubts: Sequence[Doubt], ledger_id: str) -> Sequence[Answer]:
+        """Ask for messages that may be there; an Answer each, DOUBT where the broker cannot say."""
+        settlings: dict[str, Settling | str] = {}
+        answers = []
+        for doubt in doubts:
+            newest_ms = max(one.sent_ms for one in doubts if one.broker == doubt.broker)
+            try:
+                if doubt.broker not in settlings:
+                    settlings[doubt.broker] = self._settling(doubt.broker, newest_ms)
+                record = self._look_up(doubt, f"{doubt.origin}/{ledger_id}")
+                settled = settlings[doubt.broker]
+                unknown = settled if isinstance(settled, str) else settled.unknown(doubt.sent_ms)
+            except (LinkLost, BadRequest) as error:
+                record, unknown = None, error.reason
+            if record is not None:
+                answers.append(Answer(Outcome.ACKNOWLEDGED, "found", record.msg_id, record.queue_offset))
+            else:
+                answers.append(Answer(Outcome.DOUBT if unknown else Outcome.AGAIN, unknown or "it is not there"))
+        return answers
+
+    def _settling(self, broker: str, newest_ms: int) -> Settling | str:
+        """Wait until the broker has done all it received; return the reason if that stays unknown."""
+        indexes = self.settings(broker).get("messageIndexEnable")
+        if indexes != "true":
+            return f"the broker has no index: messageIndexEnable is {indexes or 'not shown'}"
+        return Settling.wait(self._connection(self.routes.master(broker)), newest_ms, self._clock)
+
+    def _look_up(self, doubt: Doubt, origin: str) -> StoredMessage | None:
+        connection = self._connection(self.routes.master(doubt.broker))
+        for topic in (doubt.topic, SCHEDULE_TOPIC, TIMER_TOPIC):
+            fields = {
+                "topic": topic,
+                "key": doubt.uniq_key,
+                "maxNum": str(_MOST_FOUND),
+                "beginTimestamp": str(doubt.sent_ms - DAY_MS),
+                "endTimestamp": str(doubt.sent_ms + DAY_MS),
+                "indexType": "U",
+                UNIQUE_KEY_QUERY: "true",
+            }
+            answer = connection.ask(QUERY_MESSAGE, fields)
+            if answer.code not in (SUCCESS, QUERY_NOT_FOUND):
+                raise BadRequest(f"the broker does not search: code {answer.code}: {answer.remark[:200]}")
+            for record in _records(answer.body):
+                if record.properties.get(ORIGIN) == origin:
+                    return record
+        return None
+
+    def _fields(self, one: Sending, place: Place, origin: str) -> dict[str, str]:
+        properties = {**one.properties, **self._delay(one, place.broker), ORIGIN: origin}
+        # A default topic that does not exist: no broker makes the topic anew where it is deleted meanwhile.
+        values: dict[str, object] = {
+            "producerGroup": GROUP,
+            "topic": one.topic,
+            "defaultTopic": one.topic,
+            "defaultTopicQueueNums": 4,
+            "queueId": place.queue_id,
+            "sysFlag": one.sys_flag,
+            "bornTimestamp": one.born_timestamp_ms,
+            "flag": one.flag,
+            "properties": encode_properties(properties).decode("utf-8", "surrogatepass"),
+            "reconsumeTimes": one.reconsume_times,
+            "unitMode": "false",
+            "batch": "false",
+        }
+        return {SEND_V2_NAMES[name]: str(value) for name, value in values.items()}
+
+    def _delay(self, one: Sending, broker: str) -> dict[str, str]:
+        """The properties that make the broker wait for the rest of a delay."""
+        rest_ms = one.deliver_ms - self._clock()
+        if rest_ms <= 0:
+            return {}
+        settings = self.settings(broker)
+        if settings.get(TIMERS_ON) == "true":
+            return {_DELIVER_MS: str(one.deliver_ms)}
+        levels = parse_delay_levels(settings.get("messageDelayLevel", ""))
+        longer = [level for level, delay_ms in enumerate(levels, 1) if delay_ms >= rest_ms]
+        return {DELAY: str(longer[0] if longer else len(levels))}
+
+    def _reach(self, addresses: Sequence[Address]) -> Routes:
+        problems = []
+        for address in addresses:
+            try:
+                return Routes(address, self._connection)
+            except LinkLost as error:
+                problems.append(error)
+        raise problems[0]
+
+    def _connection(self, address: Address) -> Connection:
+        if address in self._connections and self._connections[address].is_over:
+            self._connections.pop(address).close()
+        if address not in self._connections:
+            self._connections[address] = Connection(address, self._timeout_s)
+        return self._connections[address]
+
+
+def _records(body: bytes) -> list[StoredMessage]:
+    """The records of an answer, one behind the other."""
+    records, at = [], 0
+    while at < len(body):
+        size = int.from_bytes(body[at : at + 4], "big")
+        records.append(decode_record(body[at : at + size], position=at))
+        at += size
+    return records

@@ -1,0 +1,1 @@
+"""Replay stored messages into a live cluster, as new messages."""

@@ -1,0 +1,129 @@
+"""Choose the messages that are put or sent again, so that each comes once.
+
+A store holds more records than its producers sent. What a broker wrote by itself is left out and counted:
+
+    half        half messages: one that was committed has a record of its own in its topic
+    op          the marks of ended transactions
+    discarded   half messages that were checked too often
+    delayed     a message that waits for its time, where its delivered copy is there
+    retried     copies for consumers that failed (%RETRY%, %DLQ%), where the message itself is there
+
+A message and its copies have one identity: the unique key of its producer, else what the producer said of it. The copy
+may come later, so those that wait are given last, where no other has their identity.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import tempfile
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import IO
+
+from store.formats.message import TRANSACTION_MASK, Message
+from store.formats.properties import (
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    UNIQ_KEY,
+    decode_properties,
+    encode_properties,
+)
+from store.formats.topics import (
+    DISCARD_TOPIC,
+    DLQ_PREFIX,
+    HALF_TOPICS,
+    OP_TOPICS,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+)
+from store.layout import parse_whole_number
+
+HALVES = dict.fromkeys(HALF_TOPICS, "half") | {DISCARD_TOPIC: "discarded"}
+OPS = dict.fromkeys(OP_TOPICS, "op")
+OF_A_COPY = (
+    "DELAY", "REAL_TOPIC", "REAL_QID", "TRAN_MSG", "TRANSACTION_CHECK_TIMES", "TIMER_DELAY_SEC", "TIMER_DELAY_MS",
+    "TIMER_DELIVER_MS", "TIMER_OUT_MS", "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES",
+)  # fmt: skip
+"""Properties that a broker gave to a delivered or committed message, and the delay that is over."""
+_IN_MEMORY = 32 << 20
+_SIZE = struct.Struct(">I")
+
+
+class CopyFilter:
+    """Tells a message from a broker's copies of it. With `halves`, half messages wait for their end."""
+
+    def __init__(self, *, halves: bool = False) -> None:
+        self.left_out: Counter[str] = Counter()
+        self._never = OPS if halves else HALVES | OPS
+        self._seen = array("Q")
+        self._waiting: list[tuple[int, str]] = []
+        self._data: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 # lives as long as the filter
+
+    def choose(self, message: Message, data: bytes) -> Message | None:
+        """The message as its producer sent it; None where it is left out, or its `data` waits for the others."""
+        if (kind := self._never.get(message.topic)) is not None:
+            self.left_out[kind] += 1
+            return None
+        properties = decode_properties(message.properties)
+        identity = int.from_bytes(identity_of(message, properties)[:8], "big")
+        if (kind := waits_as(message.topic)) is not None:
+            is_retry = properties.get(REAL_TOPIC, "").startswith((RETRY_PREFIX, DLQ_PREFIX))
+            self._waiting.append((identity, "retried" if kind == "delayed" and is_retry else kind))
+            self._data.write(_SIZE.pack(len(data)) + data)
+            return None
+        self._seen.append(identity)
+        return as_produced(message, properties)
+
+    def waiting(self) -> Iterator[bytes]:
+        """The data of waiting messages that no other has."""
+        there = {identity for identity, _ in self._waiting}.intersection(self._seen)
+        self._data.seek(0)
+        for identity, kind in self._waiting:
+            data = self._data.read(*_SIZE.unpack(self._data.read(_SIZE.size)))
+            if identity in there:
+                self.left_out[kind] += 1
+            else:
+                there.add(identity)
+                yield data
+
+
+def waits_as(topic: str) -> str | None:
+    """The kind of a record that is a copy of another, or will have one; None for a message itself."""
+    if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        return "retried"
+    return "delayed" if topic in (SCHEDULE_TOPIC, TIMER_TOPIC) else HALVES.get(topic)
+
+
+def as_produced(message: Message, properties: dict[str, str]) -> Message:
+    """A delivered or committed message without the marks of the broker."""
+    if REAL_TOPIC not in properties:
+        return message
+    kept = {name: value for name, value in properties.items() if name not in OF_A_COPY}
+    sys_flag = message.sys_flag & ~TRANSACTION_MASK
+    return replace(message, properties=encode_properties(kept), sys_flag=sys_flag, prepared_transaction_offset=0)
+
+
+def identity_of(message: Message, properties: dict[str, str]) -> bytes:
+    """16 bytes that a message and its copies share."""
+    if said := properties.get(UNIQ_KEY):
+        return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    topic = properties.get("RETRY_TOPIC") or properties.get(REAL_TOPIC) or message.topic
+    born = f"{topic}\0{message.born_timestamp_ms}\0{message.born_host.port}\0{message.flag}\0"
+    found = hashlib.blake2b(born.encode("utf-8", "surrogatepass") + message.born_host.address, digest_size=16)
+    found.update(message.body)
+    return found.digest()
+
+
+def at_real_place(message: Message) -> Message:
+    """A message that waits in a topic of the broker's own, as its producer sent it."""
+    if message.topic not in (SCHEDULE_TOPIC, *HALVES):
+        return message
+    found = decode_properties(message.properties)
+    topic, queue_id = found.pop(REAL_TOPIC, ""), parse_whole_number(found.pop(REAL_QUEUE_ID, ""))
+    if not topic or queue_id is None:
+        return message
+    return replace(message, topic=topic, queue_id=queue_id, properties=encode_properties(found))

@@ -1,0 +1,219 @@
+"""The client against a fake broker: routes, what is refused ahead, delays, lost answers, and what is in doubt."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from store.engine.remoting import settling
+from store.engine.remoting.cluster import Cluster
+from store.errors import BadRequest, LinkLost, StoreError
+from store.formats.properties import encode_properties
+from store.verbs.replay.sending import Sending
+from store.verbs.replay.target import Answer, Doubt, Outcome, Place
+from tests.support.fake_broker import NAME, Behaviour, FakeBroker, Taken
+from tests.support.refstore import free_port
+
+NOW_MS = 1_800_000_000_000
+PLACE = Place(NAME, 1)
+
+
+def message(key: str = "K", body: bytes = b"hello", **fields: Any) -> Sending:
+    properties = {"UNIQ_KEY": key, "TAGS": "a", **fields.pop("properties", {})}
+    values = {"flag": 7, "sys_flag": 2, "born_timestamp_ms": 5, "reconsume_times": 3} | fields
+    return Sending(key.encode(), f"origin-{key}", key, "Orders", ("Orders", 1), body, properties, **values)
+
+
+def cluster(broker: FakeBroker, timeout_s: float = 5.0) -> Any:
+    return closing(Cluster(broker.address, lambda: NOW_MS, timeout_s))
+
+
+@pytest.mark.parametrize("is_name_server", [True, False])
+def test_a_topic_has_the_queues_that_a_name_server_or_a_broker_says(is_name_server: bool) -> None:
+    topics = {"Orders": 2, "Closed": 2}
+    with FakeBroker(topics, {"Closed": 4}, is_name_server=is_name_server) as broker, cluster(broker) as target:
+        name = NAME if is_name_server else broker.address
+        assert target.places("Orders") == [Place(name, 0), Place(name, 1)]
+        for topic, reason in {
+            "Nope": "there is no topic Nope",
+            "Closed": "the topic Closed takes no messages: its permission is not to write",
+            "SCHEDULE_TOPIC_XXXX": "the topic SCHEDULE_TOPIC_XXXX is the broker's own",
+            "a b": "the topic a b has characters other than ASCII letters, digits and % | _ -",
+        }.items():
+            with pytest.raises(BadRequest) as refused:
+                target.places(topic)
+            assert refused.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("setting", "size", "limit"), [("100", 100, 0), ("100", 101, 100), ("", 4 << 20, 0), ("", (4 << 20) + 1, 4 << 20)]
+)
+def test_a_body_is_as_large_as_the_broker_takes(setting: str, size: int, limit: int) -> None:
+    settings = {"maxMessageSize": setting} if setting else {}
+    with FakeBroker({"Orders": 1}, settings=settings) as broker, cluster(broker) as target:
+        target.places("Orders")
+        reason = f"the body is larger than maxMessageSize, {limit} bytes" if limit else ""
+        assert target.refusal(message(body=bytes(size))) == reason
+
+
+def test_properties_leave_room_for_the_origin() -> None:
+    with FakeBroker({"Orders": 1}) as broker, cluster(broker) as target:
+        target.places("Orders")
+        rest = 32_767 - 88 - len(encode_properties({"UNIQ_KEY": "K", "TAGS": "a", "x": ""}))
+        assert target.refusal(message(properties={"x": "y" * rest})) == ""
+        refused = target.refusal(message(properties={"x": "y" * (rest + 1)}))
+        assert refused == "the properties and RMQCTL_ORIGIN have more than 32767 bytes"
+
+
+def test_a_message_is_sent_with_all_that_it_had() -> None:
+    with FakeBroker({"Orders": 4}) as broker, cluster(broker) as target:
+        (answer,) = target.send([(message(), PLACE)], ["origin-K/1"])
+        (taken,) = broker.taken
+    fields = {name: value for name, value in taken.fields.items() if name != "i"}
+    assert fields == {
+        "a": "rmqctl_replay", "b": "Orders", "c": "Orders", "d": "4", "e": "1", "f": "2", "g": "5", "h": "7", "j": "3",
+        "k": "false", "m": "false",
+    }  # fmt: skip
+    assert taken.properties == {"UNIQ_KEY": "K", "TAGS": "a", "RMQCTL_ORIGIN": "origin-K/1"}
+    assert (taken.body, answer.outcome, answer.queue_offset) == (b"hello", Outcome.ACKNOWLEDGED, 0)
+
+
+@pytest.mark.parametrize(
+    ("rest_ms", "timers", "wanted"),
+    [
+        (0, False, {}),
+        (1, False, {"DELAY": "1"}),
+        (1_000, False, {"DELAY": "1"}),
+        (1_001, False, {"DELAY": "2"}),
+        (7_200_000, False, {"DELAY": "18"}),
+        (7_200_001, False, {"DELAY": "18"}),
+        (0, True, {}),
+        (1, True, {"TIMER_DELIVER_MS": str(NOW_MS + 1)}),
+    ],
+)
+def test_the_rest_of_a_delay_is_kept(rest_ms: int, timers: bool, wanted: dict[str, str]) -> None:
+    with FakeBroker({"Orders": 4}) as broker, cluster(broker) as target:
+        broker.settings["timerWheelEnable"] = str(timers).lower()
+        target.send([(message(deliver_ms=NOW_MS + rest_ms), PLACE)], ["o"])
+        found = broker.taken[0].properties
+    assert {name: found[name] for name in ("DELAY", "TIMER_DELIVER_MS") if name in found} == wanted
+
+
+LOST = {
+    # What the broker does with the second of three messages; the outcomes, and whether it has the second one.
+    "a busy broker": ((2, "[TIMEOUT_CLEAN_QUEUE]"), ["acknowledged", "again", "acknowledged"], False),
+    "a refusal": (13, ["acknowledged", "refused", "acknowledged"], False),
+    "a late slave": (12, ["acknowledged", "acknowledged", "acknowledged"], True),
+    "no answer": ("silent", ["acknowledged", "doubt", "acknowledged"], True),
+    "neither": ("lost", ["acknowledged", "doubt", "acknowledged"], False),
+    "the connection closed": ("close", ["acknowledged", "doubt", "doubt"], True),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_each_answer_is_of_its_message(name: str) -> None:
+    told, outcomes, has = LOST[name]
+
+    def behave(message: Taken, tries: int) -> Behaviour:
+        return told if message.uniq_key == "1" else None
+
+    with FakeBroker({"Orders": 4}, behave=behave) as broker, cluster(broker, 0.5) as target:
+        batch = [(message(str(number)), PLACE) for number in range(3)]
+        answers = target.send(batch, ["o"] * 3)
+        assert [answer.outcome for answer in answers] == outcomes
+        assert ("1" in broker.keys) == has
+        # The client is of use afterwards.
+        assert target.send([(message("4"), PLACE)], ["o"])[0].outcome is Outcome.ACKNOWLEDGED
+
+
+def test_a_broker_that_is_down_is_tried_again() -> None:
+    with FakeBroker({"Orders": 4}) as broker, cluster(broker) as target:
+        target.places("Orders")
+        broker.__exit__()
+        target.close()
+        assert [one.outcome for one in target.send([(message(), PLACE)], ["o"])] == [Outcome.AGAIN]
+        broker.__enter__()
+
+
+def test_a_connection_that_the_broker_closed_while_it_was_idle_is_made_anew() -> None:
+    with (
+        FakeBroker({"Orders": 4}, behave=lambda _, tries: "close" if tries == 1 else None) as broker,
+        cluster(broker) as target,
+    ):
+        outcomes = [target.send([(message(), PLACE)], ["o"])[0].outcome for _ in range(2)]
+    assert outcomes == [Outcome.DOUBT, Outcome.ACKNOWLEDGED]
+
+
+def doubt(key: str = "K", sent_ms: int = NOW_MS - 60_000, broker: str = NAME) -> Doubt:
+    return Doubt(key.encode(), key, "Orders", f"origin-{key}", broker, sent_ms)
+
+
+def test_what_is_in_doubt_is_found_by_its_key_and_origin() -> None:
+    with FakeBroker({"Orders": 4}) as broker, cluster(broker) as target:
+        target.send([(message("1"), PLACE), (message("2"), PLACE)], ["origin-1/L", "origin-2/OTHER"])
+        found = target.find([doubt("1"), doubt("2"), doubt("3")], "L")
+    assert [(one.outcome, one.reason) for one in found] == [
+        (Outcome.ACKNOWLEDGED, "found"),
+        (Outcome.AGAIN, "it is not there"),
+        (Outcome.AGAIN, "it is not there"),
+    ]
+
+
+def no_index(broker: FakeBroker) -> None:
+    broker.settings["messageIndexEnable"] = "false"
+
+
+def no_settings(broker: FakeBroker) -> None:
+    broker.settings.clear()
+
+
+def expired(broker: FakeBroker) -> None:
+    broker.earliest_ms = NOW_MS
+
+
+UNKNOWN = {
+    "a broker without an index": (no_index, doubt(), "the broker has no index: messageIndexEnable is false"),
+    "a broker without a word": (no_settings, doubt(), "the broker has no index: messageIndexEnable is not shown"),
+    "a broker that deleted that time": (expired, doubt(), "the broker has deleted messages of that time"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_message_that_is_not_found_stays_in_doubt_with(name: str) -> None:
+    change, asked, reason = UNKNOWN[name]
+    with FakeBroker({"Orders": 4}) as broker, cluster(broker) as target:
+        change(broker)
+        assert target.find([asked], "L") == [Answer(Outcome.DOUBT, reason)]
+
+
+def test_a_message_of_a_broker_that_is_gone_stays_in_doubt() -> None:
+    with FakeBroker({"Orders": 4}) as broker, cluster(broker) as target:
+        (answer,) = target.find([doubt(broker="broker-b")], "L")
+        assert answer == Answer(Outcome.DOUBT, f"no master of broker-b is up, says {broker.address}")
+
+
+def test_the_broker_gets_time_for_what_it_had_got(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(settling.time, "sleep", slept.append)
+    with FakeBroker({"Orders": 4}) as broker, closing(Cluster(broker.address, lambda: NOW_MS + 100)) as target:
+        target.find([doubt(sent_ms=NOW_MS)], "L")
+    assert slept == [settling.LEAST_S - 0.1]
+
+
+def test_the_first_address_that_answers_is_taken() -> None:
+    with FakeBroker({"Orders": 4}) as broker:
+        target = Cluster(f"127.0.0.1:{free_port()}; {broker.address}", lambda: NOW_MS)
+        assert len(target.places("Orders")) == 4
+        target.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "error", "text"),
+    [("PORT", LinkLost, "connection refused"), ("nohost", BadRequest, "an address is HOST:PORT, not 'nohost'")],
+)
+def test_a_wrong_address_is_an_error(address: str, error: type[StoreError], text: str) -> None:
+    with pytest.raises(error, match=text):
+        Cluster(address.replace("PORT", f"127.0.0.1:{free_port()}"), lambda: int(time.time() * 1000))
