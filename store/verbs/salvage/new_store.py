@@ -11,7 +11,8 @@
     6. the broker's tables: copied before the queues are built, fitted to them afterwards
     7. all of it, built in .rmqctl/staging/, gets its place; the log comes last, and without one there is no store
 
-Queues that begin later than at 0 need none: a broker's queue begins with pre-blank units then.
+Queues that begin later than at 0 need none: a broker's queue begins with pre-blank units then, and a compacted log at
+its second segment, so that they count as expired.
 """
 
 from __future__ import annotations
@@ -114,9 +115,10 @@ def _write(
 ) -> NewStore:
     report, root = NewStore(), layout.root
     planned = plan_placeholders(salvage(), in_batches=tables.are_queues_simple) if keep_offsets else None
-    writer = _StoreWriter(
-        LogWriter(layout.commitlog, config.mapped_file_size_commit_log, fs), planned, tables.are_queues_simple
-    )
+    segment_size = config.mapped_file_size_commit_log
+    # Pre-blank units have log offset 0. Where the log begins there a broker serves them, and skips their file.
+    start = 0 if keep_offsets else segment_size
+    writer = _StoreWriter(LogWriter(layout.commitlog, segment_size, fs, start), planned, tables.are_queues_simple)
     for run in salvage():
         if run.grade is Grade.CERTAIN:
             writer.add(run, report)

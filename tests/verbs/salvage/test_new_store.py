@@ -184,6 +184,27 @@ def test_the_next_message_of_a_queue_without_messages_follows_the_last_one(keep_
         assert store.put(Message("Old", b"next")).queue_offset == 30
 
 
+@pytest.mark.parametrize("keep_offsets", [False, True])
+def test_a_queue_whose_beginning_has_expired_is_read_from_its_first_message_on(
+    keep_offsets: bool, tmp_path: Path
+) -> None:
+    source = expired_store(tmp_path / "store")
+    salvaged(source, tmp_path / "new", keep_offsets=keep_offsets)
+    for queue_id in range(3):
+        first = min(number for topic, queue, number in queue_bodies(source) if (topic, queue) == ("T", queue_id))
+        with open_store(tmp_path / "new") as store:
+            found = store.get("T", queue_id, store.min_offset("T", queue_id))
+        assert (found.min_offset, found.messages[0].queue_offset, found.status.name) == (first, first, "FOUND")
+
+
+@pytest.mark.parametrize(("keep_offsets", "begins"), [(False, SEGMENT), (True, 0)])
+def test_a_compacted_log_begins_at_its_second_segment_above_the_log_offset_of_pre_blank_units(
+    keep_offsets: bool, begins: int, tmp_path: Path
+) -> None:
+    salvaged(make_store(tmp_path / "store", 30), tmp_path / "new", keep_offsets=keep_offsets)
+    assert min(int(path.name) for path in (tmp_path / "new/commitlog").iterdir()) == begins
+
+
 @pytest.mark.leaves_damage
 @pytest.mark.parametrize("keep_offsets", [False, True])
 @pytest.mark.parametrize("byte", range(8))
