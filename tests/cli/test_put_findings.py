@@ -60,7 +60,7 @@ BROKERS_OWN = (
     "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
 )  # fmt: skip
 """TopicValidator's NOT_ALLOWED_SEND_TOPIC_SET (5.5.0)."""
-LEFT_OUT = BROKERS_OWN[1:4]
+LEFT_OUT = BROKERS_OWN[1:4] + BROKERS_OWN[6:]
 """A put of lines puts a transaction's message alone, and none of its traces."""
 
 
