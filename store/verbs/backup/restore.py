@@ -42,7 +42,7 @@ from store.verbs.backup.verify import OTHER_BYTES
 from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.scope import RebuildScope
 from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
-from store.verbs.salvage.log_writer import LogWriter
+from store.verbs.salvage.log_writer import LogWriter, moved_start
 from store.verbs.salvage.new_store import publish_store
 
 
@@ -129,7 +129,8 @@ class _Restore:
         if rebuilt.log_end < end.log_offset:
             findings.append(f"the log is damaged, and ends there: {rebuilt.stopped_by}")
             end = self._cut_log(rebuilt.log_end, end.log_offset)
-        start = 0 if selection.topics else self._manifest.log_start
+        moved = moved_start(config.mapped_file_size_commit_log)
+        start = moved if selection.topics else self._manifest.log_start
         # Of some topics the log has a placeholder for each such queue.
         expired = {} if selection.topics else write_expired(ends, staged, config, (start, moment), fs)
         page = CheckpointPage(physic_ms=end.last_ms, logics_ms=end.last_ms)
@@ -142,8 +143,9 @@ class _Restore:
         return RestoreReport(start, end.log_offset, rebuilt.record_count, end.last_ms, *counts)
 
     def _select(self, log_end: int, ends: list[BackedEnd]) -> SelectedLog:
-        start = 0 if self._selection.topics else log_end
-        writer = LogWriter(self._staged.commitlog, self._config.mapped_file_size_commit_log, self._fs, start)
+        size = self._config.mapped_file_size_commit_log
+        start = moved_start(size) if self._selection.topics else log_end
+        writer = LogWriter(self._staged.commitlog, size, self._fs, start)
         runs = runs_until(self._files, self._manifest, log_end)
         return write_selected(runs, writer, self._selection, ends, log_end)
 

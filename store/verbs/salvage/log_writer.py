@@ -73,6 +73,15 @@ class Moves:
             record[at : at + 8] = found.to_bytes(8, "big", signed=True)
 
 
+def moved_start(segment_size: int) -> int:
+    """Return the start of a log whose records move: its second segment.
+
+    Queues that begin late have pre-blank units, with log offset 0. Where the log begins there, a broker serves them,
+    finds no record of their size, and skips their file (DefaultMessageStore.getMessage, 4.9.8 and 5.5.0).
+    """
+    return segment_size
+
+
 class LogWriter:
     """Write segments of `segment_size` bytes, from `start` on; `position` is the log's end so far."""
 

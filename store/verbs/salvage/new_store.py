@@ -40,7 +40,7 @@ from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.scope import RebuildScope
 from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
 from store.verbs.salvage.grade import Grade, SalvagedRun
-from store.verbs.salvage.log_writer import SMALLEST_FILLER, LogWriter, Moves
+from store.verbs.salvage.log_writer import SMALLEST_FILLER, LogWriter, Moves, moved_start
 from store.verbs.salvage.placeholder import Placeholder, encode_placeholder
 from store.verbs.salvage.queue_gaps import QueueGaps, plan_placeholders
 
@@ -116,8 +116,7 @@ def _write(
     report, root = NewStore(), layout.root
     planned = plan_placeholders(salvage(), in_batches=tables.are_queues_simple) if keep_offsets else None
     segment_size = config.mapped_file_size_commit_log
-    # Pre-blank units have log offset 0. Where the log begins there a broker serves them, and skips their file.
-    start = 0 if keep_offsets else segment_size
+    start = 0 if keep_offsets else moved_start(segment_size)
     writer = _StoreWriter(LogWriter(layout.commitlog, segment_size, fs, start), planned, tables.are_queues_simple)
     for run in salvage():
         if run.grade is Grade.CERTAIN:

@@ -46,10 +46,20 @@ def placeholders(root: Path) -> dict[tuple[str, int], list[int]]:
 def test_records_of_a_topic_come_alone_at_their_queue_offsets(backups: Path, tmp_path: Path) -> None:
     report = restore(backups, tmp_path / "new", topics=["Other"])
     whole = messages_of(f"backup:{backups}")
-    assert (report.log_start, report.record_count, report.findings) == (0, 30, [])
+    assert (report.log_start, report.record_count, report.findings) == (SMALL["mappedFileSizeCommitLog"], 30, [])
     assert messages_of(tmp_path / "new") == {place: body for place, body in whole.items() if place[0] == "Other"}
     assert findings_of(tmp_path / "new") == []
     assert next_offsets(tmp_path / "new") == {("Other", 0): 15, ("Other", 1): 15}
+
+
+def test_a_queue_whose_beginning_has_expired_is_read_from_its_first_message_on(tmp_path: Path) -> None:
+    source = expired_store(tmp_path / "store")
+    back_up(source, tmp_path / "backups")
+    restore(tmp_path / "backups", tmp_path / "new", topics=["T"])
+    first = min(number for topic, queue_id, number in messages_of(source) if (topic, queue_id) == ("T", 1))
+    with open_store(tmp_path / "new") as store:
+        found = store.get("T", 1, store.min_offset("T", 1))
+    assert (found.min_offset, found.messages[0].queue_offset) == (first, first)
 
 
 @pytest.mark.parametrize("topics", [(), ("T",)])
