@@ -24,6 +24,7 @@ TRANSACTIONS = {"none": 0x0, "prepared": 0x4, "commit": 0x8, "rollback": 0xC}
 _TRANSACTION_MASK = 0xC
 _GIVEN_BY_THE_STORE = {
     "queue_offset", "log_offset", "size", "msg_id", "store_timestamp_ms", "body_crc", "crc_ok", "status", "schema",
+    "outer_queue_offset",
 }  # fmt: skip
 _KNOWN = _GIVEN_BY_THE_STORE | {
     "topic", "queue_id", "uniq_key", "keys", "tags", "flag", "sys_flag", "born_timestamp_ms", "born_host", "store_host",

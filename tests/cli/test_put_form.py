@@ -15,7 +15,7 @@ from rmqctl.exit_codes import OK, USAGE
 from store import Message, open_store
 from tests.bench.round_trip import digest, messages
 from tests.cli.running import rmqctl
-from tests.support.five_stores import copy_of_five
+from tests.support.five_stores import copy_of_five, five
 from tests.support.golden import golden, stored_properties
 from tests.support.random_damage import records
 
@@ -47,6 +47,13 @@ def test_what_was_stored_comes_back_as_it_was(name: str, tmp_path: Path) -> None
     rows = exported(golden(name).store, "--where", "length(topic) < 128")
     found = replayed(rows, tmp_path / "store", "--as-stored")
     assert [without(row, *OF_THE_PLACE) for row in found] == [without(row, *OF_THE_PLACE) for row in rows]
+
+
+def test_messages_inside_records_of_several_come_back_from_get(tmp_path: Path) -> None:
+    rows = rmqctl("-f", "jsonl", "get", "BatchA", "--limit", 1000, store=five("bcq") / "store").rows
+    assert sum("outer_queue_offset" in row for row in rows) > 100
+    found = replayed(rows, tmp_path / "store")
+    assert [row["uniq_key"] for row in found] == [row["uniq_key"] for row in rows]
 
 
 def test_store_times_are_kept_when_that_is_asked_for(tmp_path: Path) -> None:
