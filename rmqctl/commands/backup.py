@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -143,7 +142,7 @@ def run_verify(ctx: typer.Context, source: From) -> Result:
         findings = [] if faults else check_backup(files, checked)
     if faults:
         session.note("note: the log is not checked, as files are damaged")
-    rows = [asdict(one) for one in faults]
+    rows = [{"backup_id": one.backup_id, "file": one.file, "reason": one.fault} for one in faults]
     found = [
         {"kind": one.kind, "file": one.file, "offset": one.offset, "count": one.count, "detail": one.detail}
         for one in findings
@@ -158,7 +157,7 @@ def run_verify(ctx: typer.Context, source: From) -> Result:
     wrong = bool(faults or findings or session.met_findings)
     verdict = f"{count(len(manifests), 'backup')}: {count(len(faults), 'damaged file')}"
     verdict += "" if faults else f", {count(len(findings), 'finding')} in the log of {checked.id}"
-    tables = [Table("faults", rows), Table("findings", found)]
+    tables = [Table("damaged_files", rows), Table("findings", found)]
     return Result("backup verify", facts, tables, FINDINGS if wrong else OK, verdict)
 
 

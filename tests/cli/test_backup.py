@@ -84,6 +84,14 @@ def test_a_damaged_backup_is_verified_with_a_finding_and_refused_by_restore(fold
     assert not (tmp_path / "new").exists()
 
 
+def test_the_document_of_a_verification_lists_each_damaged_file(folder: Path) -> None:
+    damaged = next((folder / "log").glob(f"{0:020d}.*"))
+    damaged.unlink()
+    run = rmqctl("-f", "json", "backup", "verify", folder)
+    rows = [{"backup_id": one, "file": f"log/{damaged.name}", "reason": "it is missing"} for one in ids(folder)]
+    assert (run.code, run.json["damaged_files"], run.json["fault_count"]) == (FINDINGS, rows, len(rows))
+
+
 def test_a_backup_of_a_damaged_log_says_what_salvages_it(tmp_path: Path) -> None:
     folder, new = tmp_path / "backups", tmp_path / "new"
     assert rmqctl("backup", "create", folder, store=golden("corrupt-mid").store).code == OK
