@@ -7,8 +7,8 @@
     no queue file there OFFSET_FOUND_NULL       next: start of the following queue file
     else                walk the units of this one queue file: FOUND, NO_MATCHED_MESSAGE or MESSAGE_WAS_REMOVING
 
-A call ends with its queue file, or when it has enough: messages, bytes, or units looked at. Messages that lie more than
-accessMessageInMemoryMaxRatio of the machine's memory past the log's end count as on disk and have lower limits.
+A call ends with its queue file, or when it has enough: messages, bytes, or units looked at. Messages further
+before the log's end than accessMessageInMemoryMaxRatio of the machine's memory count as on disk, with lower limits.
 
 Source: DefaultMessageStore.getMessage, isTheBatchFull (4.9.8).
 """

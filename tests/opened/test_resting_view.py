@@ -32,7 +32,7 @@ def clear_units(root: Path, queue_id: int, first: int = 0) -> None:
 
 
 def _cut_last_units(root: Path) -> None:
-    """As dispatch leaves queues incomplete a crash."""
+    """Leave the queues as dispatch does at a crash."""
     _cut_checkpoint(root)
     for queue_id in (27, 28, 29):
         clear_units(root, queue_id, 1)
@@ -61,7 +61,7 @@ STATES: dict[str, Callable[[Path], object]] = {
     "all queues lost": lambda root: shutil.rmtree(root / "consumequeue"),
     "a queue without units": lambda root: clear_units(root, 3),
     "an empty queue beside them": _add_empty_queue,
-    "queues incomplete the log": _cut_last_units,
+    "queues behind the log": _cut_last_units,
     "queues ahead of the log": _cut_log,
 }
 

@@ -1,7 +1,7 @@
 """The cleaning of a store that is written to, as a broker's services do it.
 
     CleanCommitLogService       looks at hour and space, sets and clears DISK_FULL, deletes expired segments
-    CorrectLogicOffsetService   5.x: moves the start of batch queues incomplete expired units
+    CorrectLogicOffsetService   5.x: moves the start of batch queues past expired entries
     CleanConsumeQueueService    deletes queue, extension and index files before the log's start, once the log's start
                                 has moved
 

@@ -1,6 +1,6 @@
 """Timetable: the timed tasks of a live store, in one thread, by a clock that a test may move.
 
-A task first runs `first_ms` after the start, then every `period_ms` past the end of its last run. A task that fails
+A task first runs `first_ms` after the start, then every `period_ms` after the end of its last run. A task that fails
 runs again at its next time; its error is a finding. Where too many files are open, it runs again at once.
 
 Source: DefaultMessageStore.addScheduleTask (4.9.8).

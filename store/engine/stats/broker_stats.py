@@ -133,7 +133,7 @@ class BrokerStatsManager:
             self._add("GROUP_GET_LATENCY", f"{queue_id}@{topic}@{group}", elapsed_ms)
 
     def note_fall_behind(self, group: str, topic: str, queue_id: int, *, behind_bytes: int, behind_ms: int) -> None:
-        """Keep how far a group is past the log's end."""
+        """Keep how far a group is behind the log's end."""
         key = f"{queue_id}@{topic}@{group}"
         with self._lock:
             self._moments["GROUP_GET_FALL_SIZE", key] = behind_bytes

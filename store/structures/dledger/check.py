@@ -136,7 +136,7 @@ class _Check:
         rows = np.flatnonzero(wrong)
         if len(rows):
             entry, place = int(headers["index"][rows[0]]), int(places[rows[0]]) - HEADER_SIZE
-            detail = f"the queue entry of log entry {entry} contradicts the log entry at log offset {place} says"
+            detail = f"the queue entry of log entry {entry} contradicts the record at log offset {place}"
             yield Finding(DLEDGER_INDEX, self._index_name(), entry, count=len(rows), detail=detail)
 
     def pass_newer(self) -> None:
