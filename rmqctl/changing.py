@@ -11,7 +11,8 @@ On a terminal the plan is shown and asked for. Elsewhere a change without --yes 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,10 +24,10 @@ from rmqctl.exit_codes import DECLINED, FINDINGS, OK
 from rmqctl.hints import describe
 from rmqctl.output import Format, render
 from rmqctl.result import Result, Table
-from rmqctl.show import count
+from rmqctl.show import count, show_bytes
 
 if TYPE_CHECKING:
-    from store import Change, PlanReport
+    from store import Change, PlannedAction, PlanReport
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Apply the plan without asking.")]
@@ -41,6 +42,9 @@ NoQuarantine = Annotated[
 ForceEmptyLog = Annotated[
     bool, typer.Option("--force-empty-log", help="Continue although the commit log is empty and queues are not.")
 ]
+
+SHOWN_STEPS = 10
+"""Plans of more steps begin with their totals: a screen shows few of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +104,26 @@ def _plan_result(command: str, change: Change[PlanReport], consent: ChangeOption
     found = asdict(change.report)
     tables = [Table(name, value) for name, value in found.items() if _is_table(value)]
     facts = {name: value for name, value in found.items() if not _is_table(value)}
-    tables.insert(0, Table("actions", change.rows(), ("action", "file", "size_bytes", "reason")))
+    rows = change.rows()
+    tables.insert(0, Table("actions", rows, ("action", "file", "size_bytes", "reason")))
     is_lossy = bool(change.lost) and not consent.keep
-    steps = f"would change the store in {count(len(change.actions), 'step')}{_losses(change)}"
+    steps = f"would change the store in {count(len(rows), 'step')}{totals_of(rows)}{_losses(change)}"
     verdict = "nothing to change" if change.is_empty else steps
     has_findings = is_lossy or bool(change.notes or change.damaged or change.foreign)
     code = FINDINGS if has_findings else OK
     return Result(command, {"applied": False, **facts}, tables, code, verdict, is_plan=True)
+
+
+def totals_of(rows: Sequence[PlannedAction]) -> str:
+    """Give the files and bytes of each kind of step, where a screen has no room for all of them."""
+    if len(rows) <= SHOWN_STEPS:
+        return ""
+    files, sizes = Counter[str](), Counter[str]()
+    for row in rows:
+        files[row["action"]] += 1
+        sizes[row["action"]] += row["size_bytes"]
+    parts = [f"{action} {count(files[action], 'file')}, {show_bytes(sizes[action])}" for action in files]
+    return f" ({'; '.join(parts)})"
 
 
 def _losses(change: Change[PlanReport]) -> str:

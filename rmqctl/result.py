@@ -34,12 +34,14 @@ class Table:
     rows     read once, so that a command may yield them as it goes
     columns  what people see, perhaps known only after the rows were read; None for every key of the first row
     blocks   the rows for programs, where a command has them as columns
+    is_detail  left out on a terminal without --wide
     """
 
     name: str
     rows: Iterable[Row]
     columns: Sequence[str] | Callable[[], Sequence[str]] | None = None
     blocks: Iterable[Row | RowBlock] | None = None
+    is_detail: bool = False
 
     def read_columns(self) -> Sequence[str]:
         return self.columns() if callable(self.columns) else self.columns or ()

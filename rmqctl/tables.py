@@ -229,7 +229,8 @@ def _fitted_blocks(result: Result, look: Look) -> list[Block]:
 
     Titles only for several tables. All rows are read here.
     """
-    tables = [_table_block(table, look.times, len(result.tables) > 1) for table in result.tables]
+    shown = [table for table in result.tables if look.width is None or not table.is_detail]
+    tables = [_table_block(table, look.times, len(shown) > 1) for table in shown]
     # Only of the main list is it worth a line that it is empty.
     tables = [block for number, block in enumerate(tables) if block.rows or not number]
     is_cut = result.is_plan and look.height is not None and look.width is not None
@@ -238,6 +239,8 @@ def _fitted_blocks(result: Result, look: Look) -> list[Block]:
             _shorten(block, len(block.rows) - (look.height or 0))
         if block.rows:
             _fit(block, look.width, 2)
+    if tables and len(shown) < len(result.tables):
+        tables[-1].dropped += [table.name for table in result.tables if table.is_detail]
     facts = _facts_block(result, look, result.main_facts)
     blocks = [*tables, *facts] if result.is_plan else [*facts, *tables]
     if not is_cut:

@@ -122,14 +122,15 @@ def _result(
         Table("messages", rows, COLUMNS),
         Table("places", places, ("log_offset", "place", "state", "file", "position")),
         Table("groups", groups),
-        Table("life", stages, LIFE_COLUMNS),
-        Table("searched", searched),
+        Table("life", stages, LIFE_COLUMNS, is_detail=len(stages) == len(lives)),
+        Table("searched", searched, is_detail=True),
     ]
     if not session.format.is_for_programs:
         tables = [tables[0], *(table for table in tables[1:] if table.rows)]
     verdict = f"{count(len(rows), 'message')} found as {found.searched_as}" if rows else "nothing found"
     verdict += f"; {count(wrong, 'place')} damaged" if wrong else ""
-    return Result("find", facts, tables, OK if rows and not wrong else FINDINGS, verdict)
+    code = OK if rows and not wrong else FINDINGS
+    return Result("find", facts, tables, code, verdict, main_facts=("wrong_place_count",))
 
 
 def _place_row(place: Place) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def test_text_is_cut_at_blanks_slashes_and_commas_and_torn_only_where_it_must(
         ("x", "x" * 7, False, 7, 7),
         ("x", "x" * 8, False, 8, 8),
         ("x", "x" * 9, False, 8, 8),
-        ("file", "x" * 30, False, 21, 21),
+        ("file", "x" * 31, False, 30, 30),
         ("topic", "x" * 30, False, 19, 19),
         ("group", "x" * 40, False, 30, 30),
         ("name", "x" * 40, False, 30, 30),
