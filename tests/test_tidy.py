@@ -38,6 +38,10 @@ def test_every_room_of_the_engine_has_a_mirror_among_the_tests() -> None:
     assert rooms - tested == set()
 
 
+def test_the_readme_has_300_lines_at_most() -> None:
+    assert len(tidy.README.read_text(encoding="utf-8").splitlines()) <= 300
+
+
 def test_every_place_that_the_readme_says_to_change_is_there() -> None:
     table = tidy.README.read_text(encoding="utf-8").split("| change | open |\n")[1].split("\n\n")[0]
     rows = table.splitlines()[1:]
