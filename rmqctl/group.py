@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from rmqctl.commands import ALIASES, COMMANDS, FOREIGN, GROUPS, PANELS, CommandPlace
 from rmqctl.contradictions import refuse_contradictions
+from rmqctl.deprecated import warn_of, warn_of_deprecated
 
 if TYPE_CHECKING:
     # Typer brings its own copy of Click.
@@ -90,6 +91,7 @@ class Command(_TakesGlobals, TyperCommand):
 
     def invoke(self, ctx: Context) -> object:
         refuse_contradictions(ctx)
+        warn_of_deprecated(ctx)
         self.take_globals(ctx)
         ctx.obj.start_log()
         ctx.obj.take_pace()
@@ -156,7 +158,9 @@ class RootGroup(CommandGroup):
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, ClickCommand | None, list[str]]:
-        args = next((known.split() + args[n:] for n in (2, 1) if (known := ALIASES.get(" ".join(args[:n])))), args)
+        if alias := next((words for n in (2, 1) if (words := " ".join(args[:n])) in ALIASES), ""):
+            warn_of(ctx, f"alias {alias}", alias)
+            args = ALIASES[alias].split() + args[len(alias.split()) :]
         if args[0] not in self.commands and args[0].lower() in FOREIGN:
             commands = " or ".join(f"`rmqctl {words}`" for words in FOREIGN[args[0].lower()])
             ctx.fail(f"{args[0]} is a word of another tool; here {commands} does it")

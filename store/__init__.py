@@ -31,6 +31,6 @@ from __future__ import annotations
 
 from store.public_names import public_names
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __getattr__, __dir__, __all__ = public_names(__name__, __spec__)
 __all__ += ["__version__"]
