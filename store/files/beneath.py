@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -61,15 +60,35 @@ def open_file(path: Path, flags: int) -> Descriptor:
     return descriptor
 
 
+def open_unnamed(folder: Path, flags: int) -> int:
+    """Opens a new file without a name in the folder (O_TMPFILE)."""
+    if not _is_guarded(folder):
+        return open_number(folder, flags)
+    with _opened(folder) as number:
+        return open_number(".", flags, number)
+
+
 def make_folders(path: Path) -> list[Path]:
     """Creates a folder and its parents; gives those that were not there, outermost first."""
-    missing = list(itertools.takewhile(lambda folder: not folder.exists(), (path, *path.parents)))
-    for folder in reversed(missing):
-        with parent_of(folder) as (parent, name), contextlib.suppress(FileExistsError):
-            os.mkdir(name, dir_fd=parent)
+    made = []
+    try:
+        _make_folder(path)
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        made = [*make_folders(path.parent), path]
+        with contextlib.suppress(FileExistsError):
+            _make_folder(path)
+    else:
+        return [path]
     with opened_folder(path):
         # Whatever has the name is a folder, and below the own folder no link leads to it.
-        return missing[::-1]
+        return made
+
+
+def _make_folder(path: Path) -> None:
+    with parent_of(path) as (parent, name):
+        os.mkdir(name, dir_fd=parent)
 
 
 def _is_guarded(path: Path) -> bool:

@@ -33,14 +33,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from store.errors import ForeignFile, StoreIOError
 from store.files import lost_pages, mapping
-from store.files.beneath import open_file, opened_folder, parent_of
+from store.files.beneath import open_file, open_unnamed, parent_of
 from store.files.descriptor import (
     COPY_CHUNK_SIZE,
     MOVE_IT_OUT,
     Descriptor,
     Entry,
     copy_some,
-    open_number,
     os_errors,
 )
 from store.files.file_tree import FileTree
@@ -99,9 +98,9 @@ class Filesystem(FileTree):
         """Creates a file without a name, to be published as `path`; None where that is not offered."""
         if not _O_TMPFILE:
             return None
-        with os_errors(path, "create the file"), opened_folder(path.parent) as folder:
+        with os_errors(path, "create the file"):
             try:
-                return Descriptor(open_number(".", os.O_RDWR | _O_TMPFILE, folder), path)
+                return Descriptor(open_unnamed(path.parent, os.O_RDWR | _O_TMPFILE), path)
             except OSError as error:
                 if error.errno in _NO_UNNAMED_FILES:
                     return None

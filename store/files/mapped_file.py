@@ -219,9 +219,13 @@ class MappedFile(MappedBytes):
 
     # Making durable.
 
+    def waits_for_flush(self, least_pages: int) -> bool:
+        """Tell whether at least `least_pages` pages are waiting (0: any byte)."""
+        return not self._is_closed and self._has_pages(least_pages, self.flushed, self.readable_position)
+
     def flush(self, least_pages: int) -> int:
         """Flushes if at least `least_pages` pages are waiting (0: any byte); gives the flushed position."""
-        if self._is_closed or not self._has_pages(least_pages, self.flushed, self.readable_position):
+        if not self.waits_for_flush(least_pages):
             return self.flushed
         position = self.readable_position
         try:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from store.broker_line import LINE_4_9, BrokerLine
 from store.errors import DamagedFile, ForeignFile, StoreError, WrongFileSize, is_passing
+from store.files.durable import UnsyncedFolders
 from store.files.filesystem import MOVE_IT_OUT, Entry, Filesystem
 from store.files.mapped_file import MappedFile
 from store.files.segment_folders import SegmentFolders
@@ -48,6 +49,7 @@ class MappedFileQueue:
 
     keeps_descriptors  for the queue that is flushed all the time; the others open a file for each flush
     folders            for a log over several folders; `folder` is then the first of them
+    unsynced           the new folders of many queues, each made durable once for all of them
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class MappedFileQueue:
         allocate: Allocator | None = None,
         keeps_descriptors: bool = False,
         folders: SegmentFolders | None = None,
+        unsynced: UnsyncedFolders | None = None,
     ) -> None:
         self.folder = folder
         self.folders = folders or SegmentFolders((folder,), file_size=file_size)
@@ -77,7 +80,7 @@ class MappedFileQueue:
         self._writable = writable
         self._allocate = allocate
         self._keeps_descriptors = keeps_descriptors
-        self._unsynced: list[Path] = []
+        self._unsynced = unsynced if unsynced is not None else UnsyncedFolders()
         self._change_lock = threading.Lock()
         self._flush_lock = threading.Lock()
         self._flush_failure: StoreError | None = None
@@ -220,7 +223,7 @@ class MappedFileQueue:
     def _create(self, file_start: int) -> MappedFile:
         folder = self.folders.folder_of(file_start)
         if not self.files or len(self.folders.all) > 1:
-            self._unsynced += [made.parent for made in self._fs.make_folder(folder)]
+            self._unsynced.add(made.parent for made in self._fs.make_folder(folder))
         if self._allocate is not None:
             next_folder = self.folders.folder_of(file_start + self.file_size)
             return self._allocate.take(folder, file_start, self.file_size, next_folder)
@@ -245,6 +248,11 @@ class MappedFileQueue:
         with self._flush_lock:
             return self._flush_count
 
+    def waits_for_flush(self, least_pages: int) -> bool:
+        """Tell whether `flush` has something to do, or a failure to raise."""
+        file = self._file_at_or_after(self.flushed_where)
+        return self._flush_failure is not None or (file is not None and file.waits_for_flush(least_pages))
+
     def flush(self, least_pages: int) -> bool:
         """Flushes the one file that holds `flushed_where`; True when nothing moved.
 
@@ -254,8 +262,9 @@ class MappedFileQueue:
             if file is None:
                 return True
             store_timestamp_ms = file.store_timestamp_ms
+            # First, so that a file waits for its flush as long as one of its folders does.
+            self._unsynced.sync(self._fs)
             where = file.file_start + file.flush(least_pages)
-            self._sync_folders()
             unmoved = where == self.flushed_where
             self.flushed_where = where
             self._flush_count += not unmoved
@@ -270,7 +279,7 @@ class MappedFileQueue:
         with self._flushing():
             file = self._file_at_or_after(self.flushed_where)
             descriptor = file.steady_descriptor if file is not None else None
-            if file is None or descriptor is None or self._unsynced:
+            if file is None or descriptor is None or self._unsynced.are_left:
                 return False
             covered_ms, file_end = file.store_timestamp_ms, file.file_start + self.file_size
             opened, syncs, where = self._fs.sync_for_groups(
@@ -299,12 +308,6 @@ class MappedFileQueue:
                 if not is_passing(error):
                     self._flush_failure = error
                 raise
-
-    def _sync_folders(self) -> None:
-        """Makes the names of new folders durable: a file is lost with the folder that it is in."""
-        while self._unsynced:
-            self._fs.fsync_folder(self._unsynced[0])
-            del self._unsynced[0]
 
     def commit(self, least_pages: int) -> bool:
         """Copies from the lent buffer into the file that holds `committed_where`; True when nothing moved."""

@@ -1,13 +1,14 @@
-"""Many files made durable: each one once, whatever their number, and the first failure is told."""
+"""Many files and folders made durable: each one once, whatever their number, and the first failure is told."""
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from store.errors import StoreIOError
-from store.files.durable import FEW, do_for_each, sync_files, sync_folders
+from store.files.durable import FEW, THREADS, UnsyncedFolders, do_for_each, sync_files, sync_folders
 from store.files.filesystem import Filesystem
 
 COUNTS = [0, 1, FEW, FEW + 1, 3 * FEW]
@@ -36,6 +37,19 @@ def test_the_error_of_the_first_that_fails_is_raised(count: int) -> None:
         do_for_each(fail, range(count))
 
 
+def test_of_several_that_fail_the_first_counts_and_no_more_are_begun() -> None:
+    all_begun, begun = threading.Barrier(THREADS), list[int]()
+
+    def fail(number: int) -> None:
+        begun.append(number)
+        all_begun.wait(60)
+        raise OSError(f"item {number}")
+
+    with pytest.raises(OSError, match=r"item 0$"):
+        do_for_each(fail, range(3 * FEW))
+    assert sorted(begun) == list(range(THREADS))
+
+
 @pytest.mark.parametrize("count", [2, FEW + 2])
 def test_a_file_or_folder_that_is_not_there_is_named(count: int, tmp_path: Path) -> None:
     paths = [tmp_path / str(number) for number in range(count)]
@@ -45,3 +59,72 @@ def test_a_file_or_folder_that_is_not_there_is_named(count: int, tmp_path: Path)
         sync_files(paths, Filesystem())
     with pytest.raises(StoreIOError):
         sync_folders([tmp_path] * count + [paths[-1]], Filesystem())
+
+
+class Folders(Filesystem):
+    """Notes the folders that are made durable; `meanwhile` is called before each."""
+
+    def __init__(self) -> None:
+        self.synced: list[str] = []
+        self.meanwhile = lambda: None
+
+    def fsync_folder(self, folder: Path) -> None:
+        self.meanwhile()
+        self.synced.append(folder.name)
+
+
+def test_a_folder_with_many_new_names_is_made_durable_once() -> None:
+    fs, folders = Folders(), UnsyncedFolders()
+    for name in "abab":
+        folders.add([Path(name), Path("root")])
+    for _ in range(2):
+        folders.sync(fs)
+        assert (fs.synced, folders.are_left) == (["a", "b", "root"], False)
+
+
+def test_a_name_that_comes_while_its_folder_is_made_durable_waits_for_the_next_time() -> None:
+    fs, folders = Folders(), UnsyncedFolders()
+    folders.add([Path("a")])
+    fs.meanwhile = lambda: folders.add([Path("a")])
+    folders.sync(fs)
+    fs.meanwhile = lambda: None
+    assert folders.are_left
+    folders.sync(fs)
+    assert (fs.synced, folders.are_left) == (["a", "a"], False)
+
+
+def test_folders_that_could_not_be_made_durable_are_tried_again() -> None:
+    fs, folders = Folders(), UnsyncedFolders()
+    folders.add([Path("a"), Path("b")])
+
+    def fail() -> None:
+        raise StoreIOError("the device is gone")
+
+    fs.meanwhile = fail
+    with pytest.raises(StoreIOError, match="the device is gone"):
+        folders.sync(fs)
+    fs.meanwhile = lambda: None
+    folders.sync(fs)
+    assert fs.synced == ["a", "b"]
+
+
+def test_who_comes_second_waits_until_the_first_has_made_the_folders_durable() -> None:
+    fs, folders, is_begun, may_end = Folders(), UnsyncedFolders(), threading.Event(), threading.Event()
+    folders.add([Path("a")])
+
+    def wait() -> None:
+        is_begun.set()
+        may_end.wait(60)
+
+    fs.meanwhile = wait
+    first = threading.Thread(target=folders.sync, args=(fs,))
+    first.start()
+    is_begun.wait(60)
+    found = list[list[str]]()
+    second = threading.Thread(target=lambda: (folders.sync(fs), found.append(list(fs.synced))))
+    second.start()
+    second.join(0.05)
+    may_end.set()
+    first.join()
+    second.join()
+    assert found == [["a"]]

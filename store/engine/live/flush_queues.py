@@ -18,6 +18,7 @@ from store.config import StoreConfig
 from store.engine.live.service import ServiceThread, monotonic_ms
 from store.opened.checkpoint import StoreCheckpoint
 from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.structures.consumequeue.flush import flush_queues
 
 LAST_FLUSH_TRIES = 3
 
@@ -51,9 +52,6 @@ class FlushConsumeQueueService(ServiceThread):
         self._flush_all(0, tries=LAST_FLUSH_TRIES)
 
     def _flush_all(self, least_pages: int, tries: int) -> None:
-        for queue in self._queues():
-            for _ in range(tries):
-                if queue.flush(least_pages):
-                    break
+        flush_queues(self._queues(), least_pages, tries)
         if least_pages == 0:
             self._checkpoint.flush()

@@ -31,6 +31,7 @@ from store.errors import StoreClosed, StoreError
 from store.files.allocate import AllocateMappedFileService
 from store.files.lock import StoreLock
 from store.opened.opened_store import OpenedStore
+from store.structures.consumequeue.flush import flush_queues
 
 
 class StoreServices:
@@ -221,9 +222,7 @@ class StoreServices:
 
     def _flush_everything(self) -> None:
         opened = self._opened
-        for queue in opened.queues.awake():
-            while not queue.flush(0):
-                pass
+        flush_queues(opened.queues.awake())
         while not opened.log.segments.flush(0):
             pass
         opened.index.flush()

@@ -128,8 +128,7 @@ class ConsumeQueue:
         if not files:
             return self.max_physic_offset
         self.had_units = True
-        ext_end = 1
-        end = 0
+        ext_end, end = 1, 0
         for file in files[max(0, len(files) - RECOVER_FILES) :]:
             units = unit_array(file)
             count = written_count(units)
@@ -309,9 +308,7 @@ class ConsumeQueue:
     def read_range(self, queue_offset: int) -> memoryview | None:
         """The written units from `queue_offset` to its file's end, 20 bytes each; None when there are none."""
         address = queue_offset * UNIT_SIZE
-        if address < self._min_address:
-            return None
-        file = self.files.find_by_offset(address)
+        file = self.files.find_by_offset(address) if address >= self._min_address else None
         if file is None:
             return None
         position = address - file.file_start
@@ -375,6 +372,9 @@ class ConsumeQueue:
         return nearest_by_time(self, time_ms, store_time, min_log_offset)
 
     # Keeping.
+
+    def waits_for_flush(self, least_pages: int) -> bool:
+        return any(files.waits_for_flush(least_pages) for files in self._file_sets)
 
     def flush(self, least_pages: int) -> bool:
         """Makes units durable; True when nothing moved."""

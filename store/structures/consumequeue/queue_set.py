@@ -19,6 +19,7 @@ from typing import NamedTuple
 from store.broker_line import LINE_4_9, BrokerLine
 from store.config import StoreConfig
 from store.errors import ForeignFile, StoreError, StoreIOError, WrongFileSize
+from store.files.durable import UnsyncedFolders
 from store.files.filesystem import MOVE_IT_OUT, Entry, Filesystem
 from store.files.mapped_file_queue import MappedFileQueue
 from store.files.overlay import Overlay, OverlayFileQueue, StagedFile
@@ -88,6 +89,7 @@ class QueueSet:
         self._resting: dict[QueueKey, RestingQueue] = {}
         self._wake_lock = threading.RLock()
         self._staged_numbers = itertools.count(1)
+        self._unsynced_folders = UnsyncedFolders()
         self._line = LINE_4_9
         self._refuse: Refuse | None = None
         self._is_recovered = False
@@ -388,7 +390,9 @@ class QueueSet:
 
     def _files(self, folder: Path, file_size: int) -> MappedFileQueue:
         if self._overlay is None:
-            return MappedFileQueue(folder, file_size, self._fs, writable=self._writable)
+            return MappedFileQueue(
+                folder, file_size, self._fs, writable=self._writable, unsynced=self._unsynced_folders
+            )
         # In one folder: making and removing one for each queue takes longer than the files.
         staged, prefix = self._overlay.folder / "consumequeue", f"{next(self._staged_numbers)}-"
         return OverlayFileQueue(folder, file_size, self._fs, self._overlay, staged, prefix=prefix)

@@ -9,7 +9,6 @@ from typing import Protocol
 
 from store.config import StoreConfig
 from store.dispatch.fan_out import FanOut, Handler
-from store.files.durable import do_for_each
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.files.stored_segment import StoredSegment
@@ -19,8 +18,8 @@ from store.opened.detect import find_other_queues
 from store.reading.filter.subscription import make_bit_maps
 from store.structures.commitlog.end import find_end
 from store.structures.commitlog.scan import VERIFYING, ScanRules
-from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.structures.consumequeue.flush import flush_queues
 from store.structures.consumequeue.queue_set import NO_OTHERS
 from store.structures.index.index_service import IndexService
 from store.structures.registry import names_of, rooms_with
@@ -77,7 +76,7 @@ def rebuild_locally(
             on_progress(run.end - start, stop - start)
 
         end = find_end(segments, start, replace(rules, by_place=True), on_run)
-    do_for_each(_flush_whole, list(queues))
+    flush_queues(queues)
     index.flush()
     queues.close()
     index.close()
@@ -96,9 +95,3 @@ def _database(
     rooms = rooms_with(names_of(source, fs), "build", "builder", in_database=config.queues_in_database)
     built = (room.builder(source, staging, config, scope, fs) for room in rooms)
     return next((one for one in built if one is not None), None)
-
-
-def _flush_whole(queue: ConsumeQueue) -> None:
-    """Makes all files of a queue durable; a flush is of one."""
-    while not queue.flush(0):
-        pass

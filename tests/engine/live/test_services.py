@@ -33,6 +33,9 @@ class Queue:
         self.rounds = rounds
         self.asked: list[int] = []
 
+    def waits_for_flush(self, least_pages: int) -> bool:
+        return True
+
     def flush(self, least_pages: int) -> bool:
         self.asked.append(least_pages)
         self.rounds -= 1
