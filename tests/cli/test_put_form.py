@@ -20,6 +20,9 @@ from tests.support.golden import golden, stored_properties
 from tests.support.random_damage import records
 
 # The size, because a property string may end with a separator or without.
+SHORT = {"mappedFileSizeCommitLog": "1048576"}
+SHORT_LOG = ("--set", "mappedFileSizeCommitLog=1048576")
+"""A commit log whose segments do not take a second to look through."""
 OF_THE_PLACE = ("log_offset", "msg_id", "store_timestamp_ms", "size")
 
 
@@ -32,7 +35,7 @@ def exported(store: Path, *words: object) -> list[dict[str, Any]]:
 def replayed(rows: list[dict[str, Any]], store: Path, *words: object) -> list[dict[str, Any]]:
     """The messages of a new store after `rows` were put there."""
     lines = "".join(json.dumps(row) + "\n" for row in rows)
-    run = rmqctl("put", "--from", "-", *words, store=store, stdin=lines.encode())
+    run = rmqctl(*SHORT_LOG, "put", "--from", "-", *words, store=store, stdin=lines.encode())
     assert run.code == OK, run.err
     return exported(store)
 
@@ -70,7 +73,7 @@ def test_store_times_before_1970_and_at_the_ends_of_a_long_are_kept(tmp_path: Pa
     found = replayed(rows, tmp_path / "first", "--keep-times")
     assert [row["store_timestamp_ms"] for row in found] == times
     assert replayed(found, tmp_path / "second", "--as-stored", "--keep-times") == found
-    with open_store(tmp_path / "second", read_only=False) as store:
+    with open_store(tmp_path / "second", read_only=False, settings=SHORT) as store:
         assert store.put(Message.of("T", "a put after them")).is_ok
 
 
@@ -110,7 +113,7 @@ def test_topics_and_queues_are_mapped(tmp_path: Path) -> None:
 def test_a_map_that_is_none_is_refused_before_the_store_is_created(
     tmp_path: Path, words: tuple[str, ...], word: str
 ) -> None:
-    run = rmqctl("put", "--from", "-", *words, store=tmp_path / "store")
+    run = rmqctl(*SHORT_LOG, "put", "--from", "-", *words, store=tmp_path / "store")
     assert (run.code, word in run.err) == (USAGE, True)
     assert not (tmp_path / "store").exists()
 
@@ -135,7 +138,7 @@ def test_only_lines_go_to_stdout() -> None:
 
 @pytest.mark.slow
 def test_messages_of_random_bytes_come_back_byte_for_byte(tmp_path: Path) -> None:
-    with open_store(tmp_path / "before", read_only=False) as store:
+    with open_store(tmp_path / "before", read_only=False, settings=SHORT) as store:
         assert {store.put(message).status.value for message in messages(300, seed=1)} == {"PUT_OK"}
     replayed(exported(tmp_path / "before"), tmp_path / "after", "--as-stored")
     assert digest(tmp_path / "after") == digest(tmp_path / "before")
@@ -144,7 +147,7 @@ def test_messages_of_random_bytes_come_back_byte_for_byte(tmp_path: Path) -> Non
 def test_bodies_that_were_damaged_are_named_when_they_are_put(tmp_path: Path) -> None:
     lines = [json.dumps({"topic": "T", "body_text": "b", "crc_ok": is_sound}) for is_sound in (True, False, False)]
     (tmp_path / "lines").write_text("\n".join(lines))
-    run = rmqctl("put", "--from", tmp_path / "lines", store=tmp_path / "store")
+    run = rmqctl(*SHORT_LOG, "put", "--from", tmp_path / "lines", store=tmp_path / "store")
     assert (run.code, "2 lines of --input with crc_ok false" in run.err) == (OK, True), run.err
 
 
@@ -215,14 +218,14 @@ def test_as_stored_leaves_nothing_out(tmp_path: Path) -> None:
 
 def test_a_bad_line_ends_a_replay_behind_the_messages_that_waited(tmp_path: Path) -> None:
     text = line("SCHEDULE_TOPIC_XXXX", "a", properties=WAITING) + "no json\n"
-    run = rmqctl("put", "--from", "-", store=tmp_path / "store", stdin=text.encode())
+    run = rmqctl(*SHORT_LOG, "put", "--from", "-", store=tmp_path / "store", stdin=text.encode())
     assert (run.code, "line 2" in run.err) == (USAGE, True)
     assert len(exported(tmp_path / "store")) == 1
 
 
 def test_a_topic_that_is_too_long_for_4_says_which_line_takes_it(tmp_path: Path) -> None:
     text = line("t" * 200, "a")
-    run = rmqctl("put", "--from", "-", "--as-stored", store=tmp_path / "old", stdin=text.encode())
+    run = rmqctl(*SHORT_LOG, "put", "--from", "-", "--as-stored", store=tmp_path / "old", stdin=text.encode())
     assert (run.code, "--compat 5.3" in run.err) == (1, True)
     counted(tmp_path / "new", text, "--as-stored", "--compat", "5.3")
     assert [row["topic"] for row in exported(tmp_path / "new")] == ["t" * 200]
@@ -336,13 +339,13 @@ def test_an_export_in_folders_comes_back_with_the_columns_that_name_them(
 )
 def test_a_file_that_is_no_export_is_wrong_usage(name: str, content: bytes, says: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
-    run = rmqctl("put", "--from", tmp_path / name, store=tmp_path / "store")
+    run = rmqctl(*SHORT_LOG, "put", "--from", tmp_path / name, store=tmp_path / "store")
     assert (run.code, says in run.err, run.err.count("\n")) == (USAGE, True, 1), run.err
 
 
 def test_an_export_without_bodies_is_not_put_as_messages_without_one(with_bad_bodies: Path, tmp_path: Path) -> None:
     rmqctl("export", "--to", tmp_path / "out", "--no-body", store=with_bad_bodies)
-    run = rmqctl("put", "--from", tmp_path / "out", store=tmp_path / "new")
+    run = rmqctl(*SHORT_LOG, "put", "--from", tmp_path / "out", store=tmp_path / "new")
     assert (run.code, "row 1: no column body, which export writes without --no-body" in run.err) == (
         USAGE,
         True,
@@ -351,7 +354,7 @@ def test_an_export_without_bodies_is_not_put_as_messages_without_one(with_bad_bo
 
 def test_a_folder_without_an_export_is_refused_before_the_store_is_created(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    run = rmqctl("put", "--from", tmp_path / "out", store=tmp_path / "new")
+    run = rmqctl(*SHORT_LOG, "put", "--from", tmp_path / "out", store=tmp_path / "new")
     assert (run.code, "ends with .parquet, .csv, .jsonl" in run.err, (tmp_path / "new").exists()) == (
         USAGE,
         True,
@@ -366,7 +369,7 @@ def test_a_time_that_no_table_holds_is_null_in_one_and_refused_when_it_is_put(bo
     is_held = abs(born_ms) < (1 << 63) // 1000
     run = rmqctl("export", "--to", tmp_path / "out", store=tmp_path / "old")
     assert run.code == OK, run.err
-    run = rmqctl("put", "--from", tmp_path / "out", "--as-stored", store=tmp_path / "new")
+    run = rmqctl(*SHORT_LOG, "put", "--from", tmp_path / "out", "--as-stored", store=tmp_path / "new")
     assert (run.code, "no born_timestamp" in run.err) == ((OK, False) if is_held else (USAGE, True))
     if is_held:
         assert [row["born_timestamp_ms"] for row in exported(tmp_path / "new")] == [born_ms]

@@ -172,7 +172,10 @@ def test_a_run_that_is_killed_goes_on(number: signal.Signals, store: Path, broke
     assert sorted(broker.keys) == CHOSEN[""]
 
 
-def test_a_target_that_takes_no_more_stops_the_run(store: Path, broker: FakeBroker, tmp_path: Path) -> None:
+def test_a_target_that_takes_no_more_stops_the_run(
+    store: Path, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("store.verbs.replay.replay.PAUSES_S", (0.0, 0.01))
     broker.behave = lambda message, tries: (14, "service not available now, maybe disk full") if tries else None
     run = rmqctl("replay", store, "--to", broker.address, "--ledger", tmp_path / "one", "--id", "U01")
     assert run.out.startswith("stopped: code 14: service not available now, maybe disk full; 0 messages sent")

@@ -10,6 +10,7 @@ import pytest
 from rmqctl.exit_codes import USAGE
 from store import Message, open_store
 from tests.cli.running import rmqctl
+from tests.support.stores import SMALL
 
 TIMES = (1_000, 2_000, 2_001, 3_000)
 
@@ -18,7 +19,7 @@ TIMES = (1_000, 2_000, 2_001, 3_000)
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a store with a message at each of TIMES."""
     root = tmp_path_factory.mktemp("times")
-    with open_store(root, read_only=False) as store:
+    with open_store(root, read_only=False, settings=SMALL) as store:
         for time_ms in TIMES:
             store.put_replayed(Message.of("T", str(time_ms)), as_stored=True, store_timestamp_ms=time_ms)
     return root

@@ -50,6 +50,8 @@ def proxy_before_the_bucket() -> Iterator[Proxy]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+        """A body behind its head would wait 40 ms for the client's acknowledgement of the head."""
 
         def log_message(self, *_: object) -> None:
             pass

@@ -36,6 +36,12 @@ UNSEEN = {
 """Where fields begin that no CRC covers."""
 
 
+@pytest.fixture(autouse=True)
+def prompt_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask a slave every 20 ms whether it is to stop, not every 500."""
+    monkeypatch.setattr("store.engine.ha.receive._POLL_S", 0.02)
+
+
 class Torn(NamedTuple):
     """A master's store, the end of its log, and a record of it whose body size begins where a sector does."""
 

@@ -14,6 +14,7 @@ import pytest
 from store import Message, open_store
 from store.query.embedded import export as module
 from tests.cli.running import rmqctl
+from tests.support.stores import SMALL
 
 TOPICS = ("A", "%RETRY%g", "B=b")
 
@@ -21,7 +22,7 @@ TOPICS = ("A", "%RETRY%g", "B=b")
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("export") / "s"
-    with open_store(root, read_only=False, clock=lambda: 86_400_000 + 7) as opened:
+    with open_store(root, read_only=False, settings=SMALL, clock=lambda: 86_400_000 + 7) as opened:
         for number in range(12):
             tags = None if number % 2 else "t,1"
             opened.put(Message.of(TOPICS[number % 3], b"-%d" % number, tags=tags, keys=["k"], queue_id=number % 2))

@@ -192,7 +192,7 @@ def test_googles_storage_is_not_tried_for_a_quarter_of_an_hour(monkeypatch: pyte
     from store.files import places
 
     monkeypatch.setattr(places, "GS_LIMIT_S", 1)
-    place = places.connect("gs://anonymous@bucket/store", Filesystem())
+    place = places.connect_folder("gs://anonymous@bucket/store", Filesystem())
     assert isinstance(place, places.RemotePlace)
     assert isinstance(place._fs, GcsFileSystem)
     with pytest.raises(StoreIOError, match="gs://anonymous@bucket/store"):
