@@ -139,7 +139,13 @@ TESTS = {
     ),
     "store/structures/extension": ("tests/verbs/test_dump.py",),
     "store/structures/queuedb": ("tests/structures/queuedb", "tests/structures/test_rocksdb_keys.py"),
-    "store/structures/timer": ("tests/structures/timer", "tests/structures/test_timer_files.py"),
+    "store/structures/timer": (
+        "tests/structures/timer",
+        "tests/structures/test_timer_files.py",
+        "tests/structures/test_foretold.py",
+        "tests/verbs/test_dump.py",
+        "tests/verbs/test_upgrade.py",
+    ),
     "store/files": (
         "tests/files",
         "tests/verbs/backup/test_verify.py",

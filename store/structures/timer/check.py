@@ -24,7 +24,7 @@ from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.sets import is_in
 from store.formats.topics import TIMER_TOPIC
-from store.formats.wording import amount
+from store.formats.wording import amount, amount_is
 from store.layout import StoreLayout
 from store.structures.checked import CheckedStore
 from store.structures.findings import TIMER_STATE, Finding, group_findings
@@ -190,15 +190,17 @@ class _Check:
         is_written = file.mtime_ms >= self.timer.units["write_time_ms"].max(initial=0)
         latest_ms = file.mtime_ms + _HOUR_MS if is_written else _LAST_MS
         for name, time_ms in (("read", checkpoint.read_time_ms), ("version", checkpoint.version_timestamp_ms)):
-            if not 0 <= time_ms <= latest_ms:
+            if time_ms < 0:
+                yield f"{name} time {time_ms}: a negative number"
+            if time_ms > latest_ms:
                 yield f"{name} time {time_ms} is later than the file's own, {file.mtime_ms}"
         if checkpoint.state_version < 0 or checkpoint.version_counter < 0:
             yield f"version {checkpoint.state_version}, counter {checkpoint.version_counter}: a negative number"
         taken, by_master = checkpoint.queue_offset, checkpoint.master_queue_offset
         on_wheel = self._queue_end_of_units()
         if taken < on_wheel and not self._is_killed:
-            again = amount(on_wheel - taken, "message")
-            yield f"queue offset {taken}, and the log's last entry is of {on_wheel - 1}: {again} are processed again"
+            again = amount_is(on_wheel - taken, "message")
+            yield f"queue offset {taken}, and the log's last entry is of {on_wheel - 1}: {again} processed again"
         if by_master < taken:
             again = amount(taken - by_master, "message")
             yield f"the master's queue offset {by_master} is below {taken}: a start takes up {again} once more"

@@ -1,0 +1,363 @@
+"""Findings on the timer's files: three messages in two slots, and each value that no broker writes."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from store import Message
+from store.config import StoreConfig
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
+from store.formats.java import string_hash
+from store.formats.message import encode_record
+from store.formats.queue_unit import UNIT
+from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC, TIMER_CHECK
+from store.formats.topics import TIMER_TOPIC
+from store.layout import StoreLayout
+from store.structures.timer.check import _Check
+from store.structures.timer.files import SLOT_COUNT, SLOT_DTYPE, UNIT_DTYPE, WHEEL_SIZE, read_timer_files
+
+SECOND = 1406 * SLOT_COUNT
+"""The time of slot 0; the wheel is cut to four slots."""
+MS = SECOND * 1000
+HOUR_MS = 3_600_000
+WRITTEN_S = SECOND + 100
+WHEEL = [(SECOND, 0, 104, 2, 0), (SECOND + 1, 52, 52, 1, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0, 0)]
+SLOTS = (0, 1, 0)
+PREVIOUS = (-1, -1, 0)
+LOG = "timerlog/00000000000000000000"
+QUEUE = f"consumequeue/{TIMER_TOPIC}/0/00000000000000000000"
+CHECK, METRICS, SEGMENT = "config/timercheck", "config/timermetrics", "commitlog/00000000000000000000"
+COUNTS = {"dataVersion": {"counter": 1, "stateVersion": 2, "timestamp": 3}, "timingCount": {}}
+
+
+def record(row: int, log_offset: int) -> bytes:
+    due = {"TIMER_OUT_MS": str(MS + SLOTS[row] * 1000)}
+    message = Message.of(TIMER_TOPIC, b"x", properties={"REAL_TOPIC": "T", **due})
+    return encode_record(message, topic=TIMER_TOPIC.encode(), sys_flag=0, queue_offset=row, log_offset=log_offset,
+                         store_timestamp_ms=1)  # fmt: skip
+
+
+SIZE = len(record(0, 0))
+
+
+def found(root: Path, **changed: Any) -> list[str]:
+    """The findings with some values changed: slots and units by number and field, values of timercheck by number.
+
+    A row is the kind, the file, the place, the count and the detail.
+    """
+    write_files(root, **changed)
+    timer = read_timer_files(StoreLayout(root), Filesystem(), StoreConfig())
+    wheel = np.array(WHEEL, SLOT_DTYPE)
+    for number, name, value in changed.get("slots", ()):
+        wheel[name][number] = value
+    given = replace(timer, wheel=wheel, wheel_size=changed.get("wheel_size", WHEEL_SIZE))
+    rows = _Check(StoreReader(str(root)), given).run()
+    return [f"{one.kind} {one.file.removeprefix(f'{root}/')} {one.offset} {one.count} {one.detail}" for one in rows]
+
+
+def write_files(root: Path, **changed: Any) -> None:
+    units = np.zeros(3, UNIT_DTYPE)
+    for row in range(3):
+        due_ms = MS + 1000 * SLOTS[row]
+        units[row] = (52, PREVIOUS[row], 1, due_ms - 5000, 5000, row * SIZE, SIZE, string_hash("T"), 0)
+    for row, name, value in changed.get("units", ()):
+        units[name][row] = value
+    check = [MS, 156, 3, 3, 0, 0, 0]
+    for number, value in changed.get("check", ()):
+        check[number] = value
+    files = {
+        LOG: (units.tobytes() + changed.get("rest", bytes(52 + 16))),
+        QUEUE: b"".join(UNIT.pack(row * SIZE, SIZE, 0) for row in range(3)) + bytes(40),
+        CHECK: TIMER_CHECK.pack(*check).ljust(4096, b"\0"),
+        METRICS: json.dumps(COUNTS).encode(),
+        SEGMENT: b"".join(record(row, row * SIZE) for row in range(3)) + bytes(100),
+    }
+    files |= changed.get("files", {})
+    for name, data in files.items():
+        if data is not None:
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+            os.utime(path, (WRITTEN_S, WRITTEN_S))
+    for name, position, data in changed.get("bytes", ()):
+        path = root / name
+        path.write_bytes(path.read_bytes()[:position] + data + path.read_bytes()[position + len(data) :])
+        os.utime(path, (WRITTEN_S, WRITTEN_S))
+
+
+def test_a_sound_timer_has_no_findings(tmp_path: Path) -> None:
+    assert found(tmp_path) == []
+
+
+CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "a time of the next slot": (
+        {"slots": [(1, "time", SECOND + 2)]},
+        [
+            "timer-wheel timerwheel 1 1 a time that belongs into another slot",
+            "timer-wheel timerwheel 1 1 its last entry, at 52, is not of this slot",
+            ("timer-log timerlog 52 1 the slot of 1700697601000 does not lead to it: its message is never delivered"),
+        ],
+    ),
+    "two magics": (
+        {"slots": [(0, "magic", 1), (1, "magic", -1)]},
+        ["timer-wheel timerwheel 0 2 a magic that is not 0"],
+    ),
+    "positions in slots that were never used": (
+        {"slots": [(2, "first", 1), (3, "last", 1)]},
+        ["timer-wheel timerwheel 2 2 positions without a time"],
+    ),
+    "a first position of 0 without a time": ({"slots": [(2, "first", 0), (3, "last", 0)]}, []),
+    "a count without a time": ({"slots": [(2, "num", -1)]}, ["timer-wheel timerwheel 2 1 positions without a time"]),
+    "a magic without a time": ({"slots": [(3, "magic", 1)]}, ["timer-wheel timerwheel 3 1 positions without a time"]),
+    "a fired slot whose last entry is another's": (
+        {"slots": [(0, "last", 52)], "check": [(0, MS + 1000)]},
+        ["timer-wheel timerwheel 0 1 its last entry, at 52, is not of this slot"],
+    ),
+    "two fired slots that lead to no entry": (
+        {"slots": [(0, "last", 1), (1, "last", 157)], "check": [(0, MS + 2000)]},
+        ["timer-wheel timerwheel 0 2 its last entry, at 1, is not of this slot"],
+    ),
+    "a fired slot that leads before the log": ({"slots": [(0, "last", -1)], "check": [(0, MS + 1000)]}, []),
+    "a fired slot that leads to the log's start": (
+        {"slots": [(1, "last", 0)], "check": [(0, MS + 2000)]},
+        ["timer-wheel timerwheel 1 1 its last entry, at 0, is not of this slot"],
+    ),
+    "a live slot whose last entry is another's": (
+        {"slots": [(0, "last", 52)]},
+        [
+            "timer-wheel timerwheel 0 1 its last entry, at 52, is not of this slot",
+            ("timer-log timerlog 104 1 the slot of 1700697600000 does not lead to it: its message is never delivered"),
+        ],
+    ),
+    "a live slot with a later first": (
+        {"slots": [(0, "first", 52)]},
+        ["timer-wheel timerwheel 0 1 the entries from 104 back end at 0, and not at 52"],
+    ),
+    "a live slot with one message more": (
+        {"slots": [(1, "num", 2)]},
+        ["timer-wheel timerwheel 1 1 counts 2 messages, it has 1"],
+    ),
+    "a live slot with one message less": (
+        {"slots": [(0, "num", 1)]},
+        ["timer-wheel timerwheel 0 1 counts 1 message, it has 2"],
+    ),
+    "a first entry with one before": (
+        {"units": [(1, "previous", 5)]},
+        [
+            "timer-wheel timerwheel 1 1 its first entry points to a previous one",
+            "timer-log timerlog 52 1 points to the entry at 5 as the previous one, which is at -1",
+        ],
+    ),
+    "an earlier one of another slot": (
+        {"units": [(2, "previous", 52)]},
+        [
+            "timer-wheel timerwheel 0 1 the entries from 104 back end at 104, and not at 0",
+            "timer-wheel timerwheel 0 1 counts 2 messages, it has 1",
+            "timer-log timerlog 104 1 points to the entry at 52 as the previous one, which is at 0",
+        ],
+    ),
+    "a slot that begins anew before the read time": ({"units": [(2, "previous", -1)], "check": [(0, MS + 1000)]}, []),
+    "a slot that begins anew at the read time": (
+        {"units": [(2, "previous", -1)]},
+        [
+            "timer-wheel timerwheel 0 1 the entries from 104 back end at 104, and not at 0",
+            "timer-wheel timerwheel 0 1 counts 2 messages, it has 1",
+            "timer-log timerlog 104 1 points to the entry at -1 as the previous one, which is at 0",
+        ],
+    ),
+    "magics that no broker writes": (
+        {"units": [(0, "magic", 0), (1, "magic", 8)]},
+        ["timer-log timerlog 0 2 a magic that no broker writes"],
+    ),
+    "the greatest magic": (
+        {"units": [(1, "magic", 7)]},
+        [
+            "timer-wheel timerwheel 1 1 counts 1 message, it has -1",
+            "timer-log timerlog 52 1 its magic and its record's properties disagree whether it is a delete",
+        ],
+    ),
+    "reserved bytes": (
+        {"units": [(1, "reserved", 1), (2, "reserved", -1)]},
+        ["timer-log timerlog 52 2 reserved bytes that are not 0"],
+    ),
+    "a millisecond beside a slot": (
+        {"units": [(1, "delay_ms", 5001)]},
+        [
+            "timer-wheel timerwheel 1 1 its last entry, at 52, is not of this slot",
+            "timer-log timerlog 52 1 write time and delay are the time of no slot",
+            ("timer-log timerlog 52 1 the slot of 1700697601001 does not lead to it: its message is never delivered"),
+        ],
+    ),
+    "another topic's hash": (
+        {"units": [(2, "topic_hash", 1)]},
+        ["timer-log timerlog 104 1 its topic hash is not that of T"],
+    ),
+    "another record size": (
+        {"units": [(1, "record_size", SIZE + 1)]},
+        ["timer-stale timerlog 52 1 no record of 151 bytes is at log offset 150"],
+    ),
+    "a record a byte behind": (
+        {"units": [(1, "log_offset", SIZE + 1)]},
+        ["timer-stale timerlog 52 1 no record of 150 bytes is at log offset 151"],
+    ),
+    "a record at the log's end": (
+        {"units": [(2, "log_offset", 3 * SIZE + 100)]},
+        ["timer-stale timerlog 104 1 no record of 150 bytes is at log offset 550"],
+    ),
+    "a record behind the log's end": (
+        {"units": [(1, "log_offset", 1 << 40), (2, "log_offset", 1 << 41)]},
+        ["timer-stale timerlog 52 2 no record of 150 bytes is at log offset 1099511627776"],
+    ),
+    "a record that expired": ({"units": [(0, "log_offset", -1)]}, []),
+    "a checkpoint of another length": (
+        {"files": {CHECK: TIMER_CHECK.pack(MS, 156, 3, 3, 0, 0, 0).ljust(4097, b"\0")}},
+        ["timer-state config/timercheck 0 1 4097 bytes, of which a broker writes 56 and 4040 zeros"],
+    ),
+    "a byte behind the checkpoint": (
+        {"bytes": [(CHECK, 56, b"\1")]},
+        ["timer-state config/timercheck 0 1 4096 bytes, of which a broker writes 56 and 4040 zeros"],
+    ),
+    "the checkpoint's last byte": (
+        {"bytes": [(CHECK, 4095, b"\1")]},
+        ["timer-state config/timercheck 0 1 4096 bytes, of which a broker writes 56 and 4040 zeros"],
+    ),
+    "a checkpoint that is too short": (
+        {"files": {CHECK: bytes(55)}},
+        [
+            (
+                "timer-files config/timercheck 0 1 config/timercheck is missing or too short: what was due in "
+                "the last 7 days is delivered again; all 3 messages of the timer queue are processed again"
+            )
+        ],
+    ),
+    "no read time": (
+        {"check": [(0, 0)]},
+        [
+            (
+                "timer-files config/timercheck 0 1 config/timercheck has no read time: what was due in the "
+                "last 7 days is delivered again; all 3 messages of the timer queue are processed again"
+            )
+        ],
+    ),
+    "no read time and no queue": (
+        {"check": [(0, 0)], "files": {QUEUE: None}},
+        [
+            (
+                "timer-files config/timercheck 0 1 config/timercheck has no read time: what was due in the "
+                "last 7 days is delivered again"
+            ),
+            "timer-state config/timercheck 0 1 no read time",
+        ],
+    ),
+    "a read time of no slot": (
+        {"check": [(0, MS + 1)]},
+        ["timer-state config/timercheck 0 1 read time 1700697600001 is the time of no slot"],
+    ),
+    "a read time an hour behind its file's": ({"check": [(0, WRITTEN_S * 1000 + HOUR_MS)]}, []),
+    "a read time later than its file's": (
+        {"check": [(0, WRITTEN_S * 1000 + HOUR_MS + 1000)]},
+        [("timer-state config/timercheck 0 1 read time 1700701301000 is later than the file's own, 1700697700000")],
+    ),
+    "a version of before 1970": (
+        {"check": [(5, -1)]},
+        ["timer-state config/timercheck 0 1 version time -1: a negative number"],
+    ),
+    "a version later than its file's": (
+        {"check": [(5, WRITTEN_S * 1000 + HOUR_MS + 1)]},
+        [("timer-state config/timercheck 0 1 version time 1700701300001 is later than the file's own, 1700697700000")],
+    ),
+    "a negative state": (
+        {"check": [(4, -1)]},
+        ["timer-state config/timercheck 0 1 version -1, counter 0: a negative number"],
+    ),
+    "a negative counter": (
+        {"check": [(6, -1)]},
+        ["timer-state config/timercheck 0 1 version 0, counter -1: a negative number"],
+    ),
+    "a queue offset before the last entry": (
+        {"check": [(2, 2), (3, 2)]},
+        [
+            (
+                "timer-state config/timercheck 0 1 queue offset 2, and the log's last entry is of 2: 1 message "
+                "is processed again"
+            )
+        ],
+    ),
+    "the same after a kill": ({"check": [(2, 2), (3, 2)], "files": {"abort": b""}}, []),
+    "a queue offset behind the queue": (
+        {"check": [(2, 5), (3, 5)]},
+        ["timer-stale config/timercheck 0 2 read the timer queue up to 5, which ends at 3"],
+    ),
+    "a master's offset below": (
+        {"check": [(3, 2)]},
+        [
+            (
+                "timer-state config/timercheck 0 1 the master's queue offset 2 is below 3: a start takes up 1 "
+                "message once more"
+            )
+        ],
+    ),
+    "a master's offset above": ({"check": [(3, 4)]}, []),
+    "flushed a byte less": (
+        {"check": [(1, 155)]},
+        ["timer-state config/timercheck 0 1 flushed up to 155, the log ends at 156"],
+    ),
+    "flushed a byte less before a kill": ({"check": [(1, 155)], "files": {"abort": b""}}, []),
+    "flushed a byte more": (
+        {"check": [(1, 157)]},
+        ["timer-state config/timercheck 0 1 flushed up to 157, the log ends at 156"],
+    ),
+    "flushed before the start": (
+        {"check": [(1, -1)], "files": {"abort": b""}},
+        ["timer-state config/timercheck 0 1 flushed up to -1, the log ends at 156"],
+    ),
+    "no counts": (
+        {"files": {METRICS: None}},
+        ["timer-state config/timermetrics 0 1 missing: pending messages are counted from 0"],
+    ),
+    "no counts after a kill": ({"files": {METRICS: None, "abort": b""}}, []),
+    "no table of counts": ({"files": {METRICS: b"{}"}}, ["timer-state config/timermetrics 0 1 no table of counts"]),
+    "no queue": ({"files": {QUEUE: None}}, []),
+    "an empty queue": (
+        {"files": {QUEUE: bytes(60)}},
+        ["timer-stale config/timercheck 0 3 read the timer queue up to 3, which ends at 0"],
+    ),
+    "an empty unit between": ({"bytes": [(QUEUE, 20, bytes(20))]}, []),
+    "a full file without a blank": (
+        {"rest": b"\1" * 16},
+        ["timer-log timerlog 156 1 no blank after the last entry of a file: a start ends here"],
+    ),
+    "a full last file": ({"rest": bytes(16)}, []),
+    "a full file with its blank": ({"rest": TIMER_BLANK.pack(16, 0, TIMER_BLANK_MAGIC)}, []),
+    "a blank of another size": (
+        {"rest": TIMER_BLANK.pack(17, 0, TIMER_BLANK_MAGIC)},
+        ["timer-log timerlog 156 1 no blank after the last entry of a file: a start ends here"],
+    ),
+    "bytes behind the last entry": (
+        {"rest": bytes(51) + b"\1" + bytes(16)},
+        ["timer-log timerlog 156 1 no entry, and room for 1 unit up to the file's end: a start ends here"],
+    ),
+    "no log": (
+        {"files": {LOG: None}},
+        ["timer-files timerlog 0 2 timerlog is missing: the messages of 2 slots are lost"],
+    ),
+    "no wheel": ({"wheel_size": 0}, []),
+    "a wheel that is too short": (
+        {"wheel_size": WHEEL_SIZE - 1},
+        ["timer-files timerwheel 0 1 38707199 bytes instead of 38707200: no broker starts with it"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_value_that_no_broker_writes_is_a_finding(name: str, tmp_path: Path) -> None:
+    changed, rows = CASES[name]
+    assert found(tmp_path, **changed) == rows
