@@ -257,3 +257,43 @@ VERSION = {"counter": 1, "stateVersion": 2, "timestamp": 3}
 )
 def test_metrics_are_numbers_by_topic(document: object, fault: str) -> None:
     assert metrics_fault(json.dumps(document).encode()) == fault
+
+
+def wheel_file(path: Path, last: int | None) -> None:
+    if last is not None:
+        path.write_bytes(slots_of((0, 0, 0, 0), (SECOND, 0, last, 1)).tobytes())
+
+
+@pytest.mark.parametrize(
+    ("wheel", "snapshots", "flush", "read"),
+    [
+        (104, {}, None, "timerwheel"),
+        (None, {}, None, "timerwheel"),
+        (None, {}, True, "timerwheel"),
+        (104, {52: 52}, None, "timerwheel"),
+        (104, {104: 104}, None, "timerwheel"),
+        (104, {105: 105}, None, "timerwheel.105"),
+        (104, {52: 52}, True, "timerwheel.52"),
+        (104, {105: 105}, False, "timerwheel"),
+        (None, {52: 52}, None, "timerwheel.52"),
+        (0, {1000: 1}, None, "timerwheel.1000"),
+        (0, {999: 200, 1000: 100}, None, "timerwheel.1000"),
+        (150, {999: 200, 1000: 100}, None, "timerwheel"),
+    ],
+)
+def test_the_wheel_is_the_snapshot_or_the_one_that_leads_farther(
+    wheel: int | None, snapshots: dict[int, int], flush: bool | None, read: str, tmp_path: Path
+) -> None:
+    wheel_file(tmp_path / "timerwheel", wheel)
+    for number, last in snapshots.items():
+        wheel_file(tmp_path / f"timerwheel.{number}", last)
+    config = replace(StoreConfig(), timer_wheel_snapshot_flush=flush)
+    found = read_timer_files(StoreLayout(tmp_path), Filesystem(), config)
+    assert (found.wheel_name, found.wheel_size) == (read, 64 if (tmp_path / read).exists() else 0)
+
+
+def test_each_part_alone_says_that_the_timer_was_used() -> None:
+    assert not NO_FILES.is_used
+    for part in ({"wheel": WHEEL}, {"checkpoint": TimerCheckpoint()}, {"log_files": {Path("0"): 1}}):
+        assert replace(NO_FILES, **part).is_used
+    assert (NO_FILES.used_slots.tolist(), NO_FILES.live_slots.tolist(), NO_FILES.wheel_size) == ([], [], 0)

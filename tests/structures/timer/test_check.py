@@ -2,100 +2,36 @@
 
 from __future__ import annotations
 
-import json
-import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from store import Message
-from store.config import StoreConfig
-from store.files.filesystem import Filesystem
-from store.files.store_reader import StoreReader
-from store.formats.java import string_hash
-from store.formats.message import encode_record
-from store.formats.queue_unit import UNIT
 from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC, TIMER_CHECK
-from store.formats.topics import TIMER_TOPIC
-from store.layout import StoreLayout
-from store.structures.timer.check import _Check
-from store.structures.timer.files import SLOT_COUNT, SLOT_DTYPE, UNIT_DTYPE, WHEEL_SIZE, read_timer_files
+from store.structures.timer.files import WHEEL_SIZE
+from tests.structures.timer.small_timer import (
+    CHECK,
+    HOUR_MS,
+    LOG,
+    METRICS,
+    MS,
+    QUEUE,
+    SECOND,
+    SEGMENT,
+    SIZE,
+    WRITTEN_S,
+    found,
+)
 
-SECOND = 1406 * SLOT_COUNT
-"""The time of slot 0; the wheel is cut to four slots."""
-MS = SECOND * 1000
-HOUR_MS = 3_600_000
-WRITTEN_S = SECOND + 100
-WHEEL = [(SECOND, 0, 104, 2, 0), (SECOND + 1, 52, 52, 1, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0, 0)]
-SLOTS = (0, 1, 0)
-PREVIOUS = (-1, -1, 0)
-LOG = "timerlog/00000000000000000000"
-QUEUE = f"consumequeue/{TIMER_TOPIC}/0/00000000000000000000"
-CHECK, METRICS, SEGMENT = "config/timercheck", "config/timermetrics", "commitlog/00000000000000000000"
-COUNTS = {"dataVersion": {"counter": 1, "stateVersion": 2, "timestamp": 3}, "timingCount": {}}
-
-
-def record(row: int, log_offset: int) -> bytes:
-    due = {"TIMER_OUT_MS": str(MS + SLOTS[row] * 1000)}
-    message = Message.of(TIMER_TOPIC, b"x", properties={"REAL_TOPIC": "T", **due})
-    return encode_record(message, topic=TIMER_TOPIC.encode(), sys_flag=0, queue_offset=row, log_offset=log_offset,
-                         store_timestamp_ms=1)  # fmt: skip
-
-
-SIZE = len(record(0, 0))
-
-
-def found(root: Path, **changed: Any) -> list[str]:
-    """The findings with some values changed: slots and units by number and field, values of timercheck by number.
-
-    A row is the kind, the file, the place, the count and the detail.
-    """
-    write_files(root, **changed)
-    timer = read_timer_files(StoreLayout(root), Filesystem(), StoreConfig())
-    wheel = np.array(WHEEL, SLOT_DTYPE)
-    for number, name, value in changed.get("slots", ()):
-        wheel[name][number] = value
-    given = replace(timer, wheel=wheel, wheel_size=changed.get("wheel_size", WHEEL_SIZE))
-    rows = _Check(StoreReader(str(root)), given).run()
-    return [f"{one.kind} {one.file.removeprefix(f'{root}/')} {one.offset} {one.count} {one.detail}" for one in rows]
-
-
-def write_files(root: Path, **changed: Any) -> None:
-    units = np.zeros(3, UNIT_DTYPE)
-    for row in range(3):
-        due_ms = MS + 1000 * SLOTS[row]
-        units[row] = (52, PREVIOUS[row], 1, due_ms - 5000, 5000, row * SIZE, SIZE, string_hash("T"), 0)
-    for row, name, value in changed.get("units", ()):
-        units[name][row] = value
-    check = [MS, 156, 3, 3, 0, 0, 0]
-    for number, value in changed.get("check", ()):
-        check[number] = value
-    files = {
-        LOG: (units.tobytes() + changed.get("rest", bytes(52 + 16))),
-        QUEUE: b"".join(UNIT.pack(row * SIZE, SIZE, 0) for row in range(3)) + bytes(40),
-        CHECK: TIMER_CHECK.pack(*check).ljust(4096, b"\0"),
-        METRICS: json.dumps(COUNTS).encode(),
-        SEGMENT: b"".join(record(row, row * SIZE) for row in range(3)) + bytes(100),
-    }
-    files |= changed.get("files", {})
-    for name, data in files.items():
-        if data is not None:
-            path = root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-            os.utime(path, (WRITTEN_S, WRITTEN_S))
-    for name, position, data in changed.get("bytes", ()):
-        path = root / name
-        path.write_bytes(path.read_bytes()[:position] + data + path.read_bytes()[position + len(data) :])
-        os.utime(path, (WRITTEN_S, WRITTEN_S))
-
-
-def test_a_sound_timer_has_no_findings(tmp_path: Path) -> None:
-    assert found(tmp_path) == []
-
+BLANK = TIMER_BLANK.pack(16, 0, TIMER_BLANK_MAGIC)
+LATER_UNIT = 2, "previous", 224
+LATER: dict[str, Any] = {
+    "log": "timerlog/00000000000000000224",
+    "units": [LATER_UNIT],
+    "slots": [(0, "first", 224), (0, "last", 328), (1, "first", 276), (1, "last", 276)],
+    "check": [(1, 380)],
+}
+"""The same in the log's second file, where the first was removed."""
 
 CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a time of the next slot": (
@@ -233,8 +169,9 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"files": {CHECK: bytes(55)}},
         [
             (
-                "timer-files config/timercheck 0 1 config/timercheck is missing or too short: what was due in "
-                "the last 7 days is delivered again; all 3 messages of the timer queue are processed again"
+                "timer-files config/timercheck 0 1 config/timercheck is missing or too short: what "
+                "was due in the last 7 days is delivered again; all 3 messages of the timer queue "
+                "are processed again"
             )
         ],
     ),
@@ -242,8 +179,9 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"check": [(0, 0)]},
         [
             (
-                "timer-files config/timercheck 0 1 config/timercheck has no read time: what was due in the "
-                "last 7 days is delivered again; all 3 messages of the timer queue are processed again"
+                "timer-files config/timercheck 0 1 config/timercheck has no read time: what was due "
+                "in the last 7 days is delivered again; all 3 messages of the timer queue are "
+                "processed again"
             )
         ],
     ),
@@ -251,8 +189,8 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"check": [(0, 0)], "files": {QUEUE: None}},
         [
             (
-                "timer-files config/timercheck 0 1 config/timercheck has no read time: what was due in the "
-                "last 7 days is delivered again"
+                "timer-files config/timercheck 0 1 config/timercheck has no read time: what was due "
+                "in the last 7 days is delivered again"
             ),
             "timer-state config/timercheck 0 1 no read time",
         ],
@@ -286,8 +224,8 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"check": [(2, 2), (3, 2)]},
         [
             (
-                "timer-state config/timercheck 0 1 queue offset 2, and the log's last entry is of 2: 1 message "
-                "is processed again"
+                "timer-state config/timercheck 0 1 queue offset 2, and the log's last entry is of 2: "
+                "1 message is processed again"
             )
         ],
     ),
@@ -300,8 +238,8 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"check": [(3, 2)]},
         [
             (
-                "timer-state config/timercheck 0 1 the master's queue offset 2 is below 3: a start takes up 1 "
-                "message once more"
+                "timer-state config/timercheck 0 1 the master's queue offset 2 is below 3: a start "
+                "takes up 1 message once more"
             )
         ],
     ),
@@ -331,12 +269,71 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["timer-stale config/timercheck 0 3 read the timer queue up to 3, which ends at 0"],
     ),
     "an empty unit between": ({"bytes": [(QUEUE, 20, bytes(20))]}, []),
+    "a fault of an entry and another of its record": (
+        {"units": [(0, "record_size", 1), (2, "reserved", 1)]},
+        [
+            "timer-log timerlog 104 1 reserved bytes that are not 0",
+            "timer-stale timerlog 0 1 no record of 1 bytes is at log offset 0",
+        ],
+    ),
+    "a record a byte behind the last one": (
+        {"units": [(2, "log_offset", 2 * SIZE + 1)]},
+        ["timer-stale timerlog 104 1 no record of 150 bytes is at log offset 301"],
+    ),
+    "no commit log": (
+        {"files": {SEGMENT: None}},
+        ["timer-stale timerlog 0 3 no record of 150 bytes is at log offset 0"],
+    ),
+    "a gap between log files": (
+        {"files": {"timerlog/00000000000000000173": bytes(172)}, "rest": BLANK},
+        [
+            "timer-log timerlog 172 1 no file up to 173",
+            "timer-state config/timercheck 0 1 flushed up to 156, the log ends at 173",
+        ],
+    ),
+    "no gap between log files": (
+        {"files": {"timerlog/00000000000000000172": bytes(172)}, "rest": BLANK},
+        ["timer-state config/timercheck 0 1 flushed up to 156, the log ends at 172"],
+    ),
+    "a file behind one that is not full": (
+        {"files": {"timerlog/00000000000000000224": bytes(224)}},
+        [
+            "timer-log timerlog 156 1 no entry, and room for 1 unit up to the file's end: a start ends here",
+            "timer-state config/timercheck 0 1 flushed up to 156, the log ends at 224",
+        ],
+    ),
+    "a log that begins behind 0": (
+        LATER,
+        ["timer-log timerlog 0 1 it begins at 224, and the commit log has lost nothing"],
+    ),
+    "an earlier one at the removed log's start": (
+        {**LATER, "units": [LATER_UNIT, (1, "previous", 0)]},
+        [
+            "timer-wheel timerwheel 1 1 its first entry points to a previous one",
+            "timer-log timerlog 0 1 it begins at 224, and the commit log has lost nothing",
+        ],
+    ),
+    "an earlier one at the removed log's end": (
+        {**LATER, "units": [LATER_UNIT, (1, "previous", 223)]},
+        [
+            "timer-wheel timerwheel 1 1 its first entry points to a previous one",
+            "timer-log timerlog 0 1 it begins at 224, and the commit log has lost nothing",
+        ],
+    ),
+    "an earlier one at the log's start": (
+        {**LATER, "units": [LATER_UNIT, (1, "previous", 224)]},
+        [
+            "timer-wheel timerwheel 1 1 its first entry points to a previous one",
+            "timer-log timerlog 0 1 it begins at 224, and the commit log has lost nothing",
+            "timer-log timerlog 276 1 points to the entry at 224 as the previous one, which is at -1",
+        ],
+    ),
     "a full file without a blank": (
         {"rest": b"\1" * 16},
         ["timer-log timerlog 156 1 no blank after the last entry of a file: a start ends here"],
     ),
     "a full last file": ({"rest": bytes(16)}, []),
-    "a full file with its blank": ({"rest": TIMER_BLANK.pack(16, 0, TIMER_BLANK_MAGIC)}, []),
+    "a full file with its blank": ({"rest": BLANK}, []),
     "a blank of another size": (
         {"rest": TIMER_BLANK.pack(17, 0, TIMER_BLANK_MAGIC)},
         ["timer-log timerlog 156 1 no blank after the last entry of a file: a start ends here"],
@@ -355,6 +352,10 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["timer-files timerwheel 0 1 38707199 bytes instead of 38707200: no broker starts with it"],
     ),
 }
+
+
+def test_a_sound_timer_has_no_findings(tmp_path: Path) -> None:
+    assert found(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", CASES)
