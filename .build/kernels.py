@@ -6,7 +6,8 @@
 Steps:
   1. merge: the kernels' modules as one Cython source, so that the C compiler can inline calls between them
   2. Cython makes C of it
-  3. the first compiler that gives a module which can be imported: $CC, the one Python was built with, cc, zig
+  3. the first compiler that gives a module which can be imported: $CC, the one Python was built with, cc, zig; with
+     RMQCTL_PROCESSOR=x86_64 or aarch64 zig alone, for that processor and the C library of manylinux_2_17
 
 The source is merged as syntax trees. Imports go, names of constants become their values, `@cfunc` becomes Cython's
 decorators, `@kernel` a C function and one of Python that calls it without the GIL, and types become those of C. So
@@ -21,6 +22,8 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -37,7 +40,11 @@ MODULES = ("properties", "hashing", "scan", "verify", "dispatch", "index", "requ
 NATIVE = ("native", "lost_pages", "commit_groups")
 """Written in Cython and C; modules of these names are for kernels that run uncompiled."""
 MODULE_NAME = "store.kernels.compiled"
-FILE_NAME = f"compiled{sysconfig.get_config_var('EXT_SUFFIX')}"
+PROCESSOR = os.environ.get("RMQCTL_PROCESSOR", "")
+HOST = platform.machine()
+FILE_NAME = f"compiled{sysconfig.get_config_var('EXT_SUFFIX')}".replace(HOST, PROCESSOR or HOST)
+OLDEST_GLIBC = 17
+"""The minor version of the C library that wheels for other machines are made for."""
 NO_EXTENSIONS = "RMQCTL_NO_EXTENSIONS"
 REQUIREMENTS = ["cython>=3.1,<4"]
 ZIG_REQUIREMENT = "ziglang>=0.13"
@@ -87,6 +94,13 @@ def requirements() -> list[str]:
     if not is_wanted():
         return []
     return [*REQUIREMENTS, *([] if _machine_compilers() else [ZIG_REQUIREMENT])]
+
+
+def system_tag(module: Path, tag: str) -> str:
+    """A wheel's tag with the oldest C library that has all that the module needs, in the place of this machine."""
+    versions = [int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", module.read_bytes())]
+    system = f"manylinux_2_{max(OLDEST_GLIBC, *versions)}_{PROCESSOR or HOST}" if versions else ""
+    return re.sub(r"linux_\w+$", system, tag) if system else tag
 
 
 def is_current(module: Path) -> bool:
@@ -270,7 +284,7 @@ def _compile(source: Path, target: Path) -> None:
     for compiler in (*_machine_compilers(), *_zig()):
         made = source.with_name(FILE_NAME)
         done = _run([*compiler, *_flags(), str(source), "-o", str(made)])
-        if done.returncode == 0:
+        if done.returncode == 0 and PROCESSOR in ("", HOST):
             done = _try_import(made)
         if done.returncode == 0:
             shutil.copyfile(made, target)
@@ -287,6 +301,8 @@ def _flags() -> list[str]:
 
 
 def _machine_compilers() -> list[list[str]]:
+    if PROCESSOR:
+        return []
     told = [os.environ.get("CC"), sysconfig.get_config_var("CC"), "cc", "gcc", "clang"]
     commands = [shlex.split(command) for command in dict.fromkeys(filter(None, told))]
     return [command for command in commands if command and shutil.which(command[0])]
@@ -295,7 +311,8 @@ def _machine_compilers() -> list[list[str]]:
 def _zig() -> list[list[str]]:
     if importlib.util.find_spec("ziglang") is None:
         return []
-    return [[sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]]
+    target = ["-target", f"{PROCESSOR}-linux-gnu.2.{OLDEST_GLIBC}"] if PROCESSOR else []
+    return [[sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline", *target]]
 
 
 def _try_import(module: Path) -> subprocess.CompletedProcess[str]:

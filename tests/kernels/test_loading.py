@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -50,16 +52,41 @@ def test_sources_need_no_cython_and_no_numpy() -> None:
     assert run(code, RMQCTL_NO_EXTENSIONS="1") == "[]"
 
 
-@pytest.mark.skipif(os.environ.get("RMQCTL_NO_EXTENSIONS", "0") not in ("", "0"), reason="RMQCTL_NO_EXTENSIONS is set")
-def test_the_compiled_module_is_made_of_these_sources() -> None:
-    from store.kernels import compiled  # type: ignore[attr-defined]
-
+def build_module() -> Any:
     spec = importlib.util.spec_from_file_location("build_kernels", ROOT / ".build" / "kernels.py")
     assert spec is not None
     assert spec.loader is not None
     build = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(build)
-    assert build.digest() == compiled.SOURCES, "run python .build/kernels.py"
+    return build
+
+
+@pytest.mark.skipif(os.environ.get("RMQCTL_NO_EXTENSIONS", "0") not in ("", "0"), reason="RMQCTL_NO_EXTENSIONS is set")
+def test_the_compiled_module_is_made_of_these_sources() -> None:
+    from store.kernels import compiled  # type: ignore[attr-defined]
+
+    assert build_module().digest() == compiled.SOURCES, "run python .build/kernels.py"
+
+
+@pytest.mark.parametrize(
+    ("module", "processor", "tag"),
+    [
+        (b"\0libc.so.6\0GLIBC_2.2.5\0GLIBC_2.14\0", "x86_64", "cp311-cp311-manylinux_2_17_x86_64"),
+        (b"\0libc.so.6\0GLIBC_2.17\0", "x86_64", "cp311-cp311-manylinux_2_17_x86_64"),
+        (b"\0libc.so.6\0GLIBC_2.33\0GLIBC_2.4\0", "x86_64", "cp311-cp311-manylinux_2_33_x86_64"),
+        (b"\0libc.so.6\0GLIBC_2.17\0", "aarch64", "cp311-cp311-manylinux_2_17_aarch64"),
+        (b"\0libc.musl-x86_64.so.1\0", "x86_64", "cp311-cp311-linux_x86_64"),
+    ],
+)
+def test_a_wheel_has_the_tag_of_the_oldest_c_library_that_its_kernels_run_with(
+    module: bytes, processor: str, tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "compiled.so").write_bytes(module)
+    monkeypatch.setenv("RMQCTL_PROCESSOR", processor)
+    build = build_module()
+    assert build.system_tag(tmp_path / "compiled.so", "cp311-cp311-linux_x86_64") == tag
+    suffix = sysconfig.get_config_var("EXT_SUFFIX").replace(platform.machine(), processor)
+    assert f"compiled{suffix}" == build.FILE_NAME
 
 
 @needs_compiled
