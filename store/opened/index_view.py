@@ -92,7 +92,7 @@ class IndexView(IndexService):
         self._segments, self._log, self._rules = segments, log, rules
         if verify:
             self.files = [file for file in self.files if self._is_whole(file)]
-        self.files = [file for file in self.files if self._has_readable_end(file)]
+        self.files = [file for file in self.files if self._has_readable_ends(file)]
         self._order, self._parts = list(self._covering()) if indexed else [*self.files], None
 
     def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryOffsets:
@@ -143,7 +143,7 @@ class IndexView(IndexService):
             yield part
             return
         (start, stop), known = part.stretch, part.known
-        first, last = max(start + bool(known), indexed.first), min(stop, indexed.last)
+        first, last = max(start + bool(known), indexed.first), min(stop - 1, indexed.last)
         if first > last:
             yield part
             return
@@ -151,8 +151,8 @@ class IndexView(IndexService):
             yield _Uncovered(Stretch(start, first), known)
         self._note(f"keys of log offsets {first} to {last} are looked up in {indexed.path.name}")
         yield indexed.within(first, last)
-        if last < stop:
-            yield _Uncovered(Stretch(last, stop), _ALL)
+        if last < stop - 1:
+            yield _Uncovered(Stretch(last, stop), _ALL, part.later)
 
     def _covering(self) -> Iterator[IndexFile | _Uncovered]:
         """The files, oldest first, and between them the stretches of the log that they do not cover."""
@@ -161,15 +161,17 @@ class IndexView(IndexService):
             header = file.header
             if header.index_count > 1:
                 if header.begin_log_offset > at:
-                    yield _Uncovered(Stretch(at, header.begin_log_offset), known)
+                    # The file may begin within a record, whose first keys are in the one before.
+                    yield _Uncovered(Stretch(at, header.begin_log_offset + 1), known, _entries_of_first_record(file))
                 if header.end_log_offset >= at:
                     at, known = header.end_log_offset, _entries_of_last_record(file)
             yield file
         if at < self._log.stop:
             yield _Uncovered(Stretch(at, self._log.stop), known)
 
-    def _has_readable_end(self, file: IndexFile) -> bool:
+    def _has_readable_ends(self, file: IndexFile) -> bool:
         try:
+            _entries_of_first_record(file)
             _entries_of_last_record(file)
             if not file.lacks_newest:
                 return True
@@ -204,7 +206,9 @@ class IndexView(IndexService):
                     # Keys of the record in which the file before ends.
                     at_start = run.columns.log_offset[keys.records] == part.stretch.start
                     known = min(known, int(np.count_nonzero(at_start)))
-                hashes, records, known = keys.hashes[known:], keys.records[known:], 0
+                at_end = run.columns.log_offset[keys.records] == part.stretch.stop - 1
+                stop = len(keys.hashes) - min(part.later, int(np.count_nonzero(at_end)))
+                hashes, records, known = keys.hashes[known:stop], keys.records[known:stop], 0
                 for first in _cuts(count, len(hashes), capacity):
                     until = min(len(hashes), first + capacity - (count + first) % capacity)
                     if (count + first) % capacity == 0:
@@ -218,10 +222,15 @@ class IndexView(IndexService):
 
 @dataclass(frozen=True, slots=True)
 class _Uncovered:
-    """A stretch of log without an index file; `known` keys of its first record are in the file before."""
+    """A stretch of log without an index file.
+
+    known  as many keys of the record at its start are in the file before
+    later  as many keys of the record at its last offset are in the file behind
+    """
 
     stretch: Stretch
     known: int
+    later: int = 0
 
 
 @dataclass(slots=True)
@@ -283,6 +292,15 @@ def is_whole(file: IndexFile) -> bool:
     ends = (offsets[0], offsets[-1]) == (header.begin_log_offset, header.end_log_offset)
     is_ordered = bool((np.diff(offsets) >= 0).all()) and bool((entries["key_hash"] >= 0).all())
     return bool(ends) and is_ordered and bool((entries["previous"] < np.arange(1, count)).all())
+
+
+def _entries_of_first_record(file: IndexFile) -> int:
+    """How many of the oldest entries belong to the file's first record."""
+    count = min(max(1, file.header.index_count), file.entry_count, _KEPT_PIECES)
+    file.require(file.position_of(1), file.position_of(count) - file.position_of(1))
+    entries = entries_of(file.buffer, file.slot_count, count)[1:]
+    other = np.flatnonzero(entries["log_offset"] != file.header.begin_log_offset)
+    return int(other[0]) if len(other) else len(entries)
 
 
 def _entries_of_last_record(file: IndexFile) -> int:
