@@ -288,6 +288,8 @@ def run_restore(
             clock=session.environment.clock_ms,
             on_progress=bar.update,
         )
+    for remark in made.remarks:
+        session.note(remark)
     for finding in made.findings:
         session.warn(finding)
     facts = {"backup_id": manifest.id, "target": str(to), **_restored_facts(made)}

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from store.broker_line import LINE_4_9, broker_line
@@ -43,12 +43,12 @@ from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.scope import RebuildScope
 from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
 from store.verbs.salvage.log_writer import LogWriter, moved_start
-from store.verbs.salvage.new_store import publish_store
+from store.verbs.salvage.new_store import IN_QUEUE_FILES, describe_queue_files, publish_store
 
 
 @dataclass(slots=True)
 class RestoreReport:
-    """Describe the new store; `findings` are sentences for people."""
+    """Describe the new store; `findings` and `remarks` are sentences for people."""
 
     log_start: int
     log_end: int
@@ -58,6 +58,7 @@ class RestoreReport:
     tables: list[BroughtFile]
     findings: list[str]
     bumped_queue_count: int = 0
+    remarks: list[str] = field(default_factory=list)
 
 
 def restore_backup(
@@ -85,8 +86,10 @@ def restore_backup(
         for folder in fs.make_folder(root):
             fs.fsync_folder(folder.parent)
         staged = StoreLayout(staging_folder(root, "restore"))
-        config = StoreConfig().with_settings({**manifest.settings, **(settings or {}), "storeType": "default"})
+        told = StoreConfig().with_settings({**manifest.settings, **(settings or {})})
+        config = told.with_settings(IN_QUEUE_FILES)
         report = _Restore(files, manifest, staged, config, fs, selection, on_progress).run(end, clock)
+        report.remarks += describe_queue_files(told)
         publish_store(staged, root, fs)
         return report
     except BaseException:
@@ -119,7 +122,7 @@ class _Restore:
         if not selection.is_all:
             selected = self._select(moment, ends)
             end = MomentEnd(selected.log_end, selected.last_ms or end.last_ms)
-        config = config.with_settings({**settings_of(ends, staged, fs), "storeType": "default"})
+        config = config.with_settings({**settings_of(ends, staged, fs), **IN_QUEUE_FILES})
         if line is not LINE_4_9:
             # A 5.x broker leaves this file at every start; without it the store would be read as one of 4.9.
             fs.create_file(staged.root / "abort.bak", 0)

@@ -44,10 +44,13 @@ from store.verbs.salvage.log_writer import SMALLEST_FILLER, LogWriter, Moves, mo
 from store.verbs.salvage.placeholder import Placeholder, encode_placeholder
 from store.verbs.salvage.queue_gaps import QueueGaps, plan_placeholders
 
+IN_QUEUE_FILES = MappingProxyType({"storeType": "default"})
+"""New stores have queue files: they need no database, and a broker reads them without a setting."""
+
 
 @dataclass(slots=True)
 class NewStore:
-    """Count the records written."""
+    """Count the records written; `remarks` are sentences for people."""
 
     record_count: int = 0
     placeholder_count: int = 0
@@ -56,6 +59,7 @@ class NewStore:
     log_end: int = 0
     brought: list[BroughtFile] = field(default_factory=list)
     moved: Moves = field(default_factory=Moves)
+    remarks: list[str] = field(default_factory=list)
 
     def moves(self) -> Iterator[tuple[int, int]]:
         """(old, new) log offset of every record."""
@@ -130,8 +134,8 @@ def _write(
         # A 5.x broker leaves this file at every start; without a trace of 5.x the store would be read as one of 4.9.
         fs.create_file(root / "abort.bak", 0)
     tables.copy()
-    # Queue files need no database, and a broker reads them without a setting.
-    config = config.with_settings({"storeType": "default"})
+    report.remarks += describe_queue_files(config)
+    config = config.with_settings(IN_QUEUE_FILES)
     scope = RebuildScope(index=config.writes_index_files)
     rebuild_locally(StoreReader(str(root), fs), root, config, scope, clock=clock, fs=fs)
     page = CheckpointPage(physic_ms=writer.last_ms, logics_ms=writer.last_ms)
@@ -139,6 +143,13 @@ def _write(
     tables.fit(clock())
     report.brought = tables.rows
     return report
+
+
+def describe_queue_files(config: StoreConfig) -> list[str]:
+    """Say that a new store wants another setting than the old one, whose queues were in a database."""
+    if not config.queues_in_database:
+        return []
+    return ["the new store has queue files: start its broker with storeType=default"]
 
 
 def publish_store(staged: StoreLayout, root: Path, fs: Filesystem) -> None:

@@ -69,7 +69,7 @@ class SalvageReport:
     units_before      queue units that name records in front of it
     new_store         what was written, where the target is a store
     unknown_ends      queues whose next queue offset the new store takes from its records alone
-    remarks           delays of the new store that no setting gives, as sentences for people
+    remarks           delays of the new store that no setting gives, and a setting that it wants, for people
     """
 
     saved: int = 0
@@ -214,6 +214,7 @@ def _write_store(
         walk, to, config, fs, keep_offsets=keep_offsets, clock=clock, next_offsets=ends, source=layout
     )
     report.new_store, report.saved = made, made.record_count
+    report.remarks += made.remarks
     if layout is not None and not gives_delays:
         here = Filesystem()
         report.remarks += describe_assumed_delays(layout, config, fs, stored_levels(make_layout(to, {}, here), here))

@@ -139,3 +139,17 @@ def test_a_sound_store_with_structures_of_5_3_is_saved_whole(name: str, placehol
     assert (run.code, [row["grade"] for row in run.json["grades"]]) == (0, ["certain"])
     assert run.json["placeholder_records"] == placeholders
     assert rmqctl("check", store=tmp_path / "new").code == 0
+
+
+WITH_FILES = "the new store has queue files: start its broker with storeType=default"
+
+
+@pytest.mark.parametrize(("name", "noted"), [("rocksdb", True), ("lmq", False)])
+def test_a_new_store_of_one_with_queues_in_a_database_says_which_setting_it_wants(
+    name: str, noted: bool, tmp_path: Path
+) -> None:
+    store = five(name) / "store"
+    saved = rmqctl("salvage", "--to", tmp_path / "saved", store=store)
+    rmqctl("backup", "create", tmp_path / "backup", store=store)
+    restored = rmqctl("backup", "restore", tmp_path / "backup", "--to", tmp_path / "restored")
+    assert [WITH_FILES in run.err.splitlines() for run in (saved, restored)] == [noted, noted]
