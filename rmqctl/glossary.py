@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 TERMS = {
@@ -51,6 +52,13 @@ TERMS = {
     "unique key": "The id that a client gives a message (UNIQ_KEY); the message id names broker and log offset.",
 }
 """Each term with its meaning, in the words that messages and pages use."""
+
+
+def terms_in(text: str) -> list[str]:
+    """Give the terms that a text uses, in the order of the glossary; a term may be a plural there."""
+    words = " ".join(text.split())
+    terms = (term for part in TERMS for term in part.split(", "))
+    return [term for term in terms if re.search(rf"\b{re.escape(term)}s?\b|\b{re.escape(term[:-1])}ies\b", words)]
 
 
 def glossary_lines(width: int = 80) -> Iterator[str]:

@@ -19,7 +19,7 @@ import typer
 from rmqctl import exit_codes
 from rmqctl.app import app
 from rmqctl.commands import COMMANDS, PANELS, CommandPlace
-from rmqctl.glossary import TERMS
+from rmqctl.glossary import TERMS, terms_in
 from rmqctl.markdown_pages import markdown_pages
 from rmqctl.store_manpage import roff, store_page
 from store import __version__
@@ -116,9 +116,8 @@ def _command_page(place: CommandPlace, command: Any) -> str:
         *_sections(place.sections()),
         *_files(FILES if (files := place.files()) is None else files),
         *_examples(command),
-        *_see_also(place),
     ]
-    return _join(lines)
+    return _join([*lines, *_see_also(place, terms_in(" ".join(lines)))])
 
 
 def _sections(sections: Mapping[str, Callable[[], Iterable[tuple[str, str]]]]) -> Iterator[str]:
@@ -132,10 +131,12 @@ def _page_name(path: str) -> str:
     return f"rmqctl-{path.replace(' ', '-')}"
 
 
-def _see_also(place: CommandPlace) -> list[str]:
+def _see_also(place: CommandPlace, terms: Sequence[str]) -> list[str]:
     others = place.see_also()
     pages = ["rmqctl (1)", *(f"{roff(_page_name(other))} (1)" for other in sorted(others)), "rmqstore (5)"]
-    return [".SH SEE ALSO", ",\n".join(f".BR {page}" for page in pages)]
+    lines = [".SH SEE ALSO", ",\n".join(f".BR {page}" for page in pages)]
+    explained = f".PP\n.BR rmqctl-glossary (7)\nexplains: {roff(', '.join(terms))}."
+    return [*lines, explained] if terms else lines
 
 
 FILES = ("commitlog", "consumequeue", "index", "checkpoint", "abort", "lock", ".rmqctl")

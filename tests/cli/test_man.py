@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmqctl.commands import COMMANDS
+from rmqctl.glossary import terms_in
 from rmqctl.manpages import pages
 
 MAN = Path(__file__).resolve().parents[2] / "man"
@@ -47,3 +48,21 @@ def test_the_format_page_names_the_magics_and_sizes() -> None:
     text = PAGES["man5/rmqstore.5"]
     for fact in ("0xDAA320A7", "0xDAA320AB", "0xCBD43194", "91 bytes", "4096 bytes"):
         assert fact in text
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("the log's\nend; a log\nend", ["log end", "log"]),
+        ("entries of queues", ["queue", "entry"]),
+        ("catalogs, queued", []),
+        ("LMQs", ["LMQ"]),
+    ],
+)
+def test_a_page_names_the_terms_of_the_glossary_that_it_uses(text: str, terms: list[str]) -> None:
+    assert terms_in(text) == terms
+
+
+def test_a_command_page_ends_with_the_terms_that_it_uses() -> None:
+    page = (MAN / "man1/rmqctl-usage.1").read_text()
+    assert page.splitlines()[-3:] == [".PP", ".BR rmqctl-glossary (7)", "explains: queue, log, commit log, segment."]
