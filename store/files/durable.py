@@ -5,9 +5,8 @@ On ext4, 2,000 new files take 0.70 ms each one after another and 0.07 ms from ei
 
 from __future__ import annotations
 
-import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -61,36 +60,3 @@ def do_for_each(work: Callable[[Item], object], items: Sequence[Item]) -> None:
 
 def _pass_over(items: Iterator[object]) -> None:
     deque(items, maxlen=0)
-
-
-class UnsyncedFolders:
-    """Folders with names that are not durable yet: a file is lost with the folder that it is in.
-
-    Many file queues may share one, so that a folder with many new names is made durable once.
-    """
-
-    def __init__(self) -> None:
-        self._folders: set[Path] = set()
-        self._change_lock = threading.Lock()
-        self._sync_lock = threading.Lock()
-
-    @property
-    def are_left(self) -> bool:
-        """Whether a folder waits for its sync."""
-        return bool(self._folders)
-
-    def add(self, folders: Iterable[Path]) -> None:
-        """Notes folders that have new names."""
-        with self._change_lock:
-            self._folders.update(folders)
-
-    def sync(self, fs: Filesystem) -> None:
-        """Makes the names durable; waits for another thread that is at it."""
-        with self._sync_lock:
-            with self._change_lock:
-                taken, self._folders = self._folders, set()
-            try:
-                sync_folders(sorted(taken), fs)
-            except BaseException:
-                self.add(taken)
-                raise

@@ -28,10 +28,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from store.broker_line import LINE_4_9, BrokerLine
 from store.errors import DamagedFile, ForeignFile, StoreError, WrongFileSize, is_passing
-from store.files.durable import UnsyncedFolders
 from store.files.filesystem import MOVE_IT_OUT, Entry, Filesystem
 from store.files.mapped_file import MappedFile
-from store.files.segment_folders import SegmentFolders
+from store.files.segment_folders import SegmentFolders, UnsyncedFolders
 from store.layout import parse_segment_name, segment_name
 
 if TYPE_CHECKING:

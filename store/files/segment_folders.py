@@ -17,7 +17,8 @@ Source: MultiPathMappedFileQueue, 4.9.8; DLedgerConfig (dledger 0.3.1.2).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -97,3 +98,38 @@ class SegmentFolders:
         if not usable:
             raise StoreIOError("every folder of storePathCommitLog is read-only", file=self.all[0])
         return Path(usable[file_start // self._file_size % len(usable)])
+
+
+class UnsyncedFolders:
+    """Folders with names that are not durable yet: a file is lost with the folder that it is in.
+
+    Many file queues may share one, so that a folder with many new names is made durable once.
+    """
+
+    def __init__(self) -> None:
+        self._folders: set[Path] = set()
+        self._change_lock = threading.Lock()
+        self._sync_lock = threading.Lock()
+
+    @property
+    def are_left(self) -> bool:
+        """Whether a folder waits for its sync."""
+        return bool(self._folders)
+
+    def add(self, folders: Iterable[Path]) -> None:
+        """Notes folders that have new names."""
+        with self._change_lock:
+            self._folders.update(folders)
+
+    def sync(self, fs: Filesystem) -> None:
+        """Makes the names durable; waits for another thread that is at it."""
+        from store.files.durable import sync_folders
+
+        with self._sync_lock:
+            with self._change_lock:
+                taken, self._folders = self._folders, set()
+            try:
+                sync_folders(sorted(taken), fs)
+            except BaseException:
+                self.add(taken)
+                raise

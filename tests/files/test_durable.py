@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from store.errors import StoreIOError
-from store.files.durable import FEW, THREADS, UnsyncedFolders, do_for_each, sync_files, sync_folders
+from store.files.durable import FEW, THREADS, do_for_each, sync_files, sync_folders
 from store.files.filesystem import Filesystem
+from store.files.segment_folders import UnsyncedFolders
 
 COUNTS = [0, 1, FEW, FEW + 1, 3 * FEW]
 

@@ -19,10 +19,10 @@ from typing import NamedTuple
 from store.broker_line import LINE_4_9, BrokerLine
 from store.config import StoreConfig
 from store.errors import ForeignFile, StoreError, StoreIOError, WrongFileSize
-from store.files.durable import UnsyncedFolders
 from store.files.filesystem import MOVE_IT_OUT, Entry, Filesystem
 from store.files.mapped_file_queue import MappedFileQueue
 from store.files.overlay import Overlay, OverlayFileQueue, StagedFile
+from store.files.segment_folders import UnsyncedFolders
 from store.layout import StoreLayout, parse_queue_id
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt
