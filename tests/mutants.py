@@ -62,6 +62,8 @@ FLOORS = ("store/structures/", "store/verbs/", "store/engine/", "store/query/")
 """Folders of rooms."""
 AT_RANDOM = ("test_crash.py", "test_mutated_stores.py", "test_power_cuts.py", "test_soak.py", "test_stateful.py")
 """Tests that are left out: a change that they alone see, by chance, wants a test of its own."""
+OF_IMPORTS = ("tests/cli/test_man.py",)
+"""Tests that hold what an import makes: the options of all commands, their ranges and defaults."""
 PRELOADED = ("numpy", "hypothesis", "pyarrow", "typer", "jsonschema")
 """Imported once, before the forks: nothing of the project is among them."""
 
@@ -390,11 +392,13 @@ class Sample:
         """
         path = str(ROOT / mutant.file)
         source = (ROOT / mutant.file).read_text(encoding="utf-8")
-        rank = self._rank_of_file if self._at_import(mutant) else self._rank
+        at_import = self._at_import(mutant)
+        rank = self._rank_of_file if at_import else self._rank
         ranked = {name: (rank(mutant, test.lines), test.seconds) for name, test in self._known.tests.items()}
         tests = sorted((name for name in ranked if ranked[name][0] < FAR), key=ranked.__getitem__)
-        stem = f"test_{Path(path).stem}.py"
-        named, others = ([(test, ranked[test][1]) for test in tests if (stem in test) == has] for has in (True, False))
+        first = (f"test_{Path(path).stem}.py", *(OF_IMPORTS if at_import else ()))
+        is_named = {test: any(name in test for name in first) for test in tests}
+        named, others = ([(one, ranked[one][1]) for one in tests if is_named[one] == has] for has in (True, False))
         original = partial(compile, source, path, "exec", dont_inherit=True)
         return Change(partial(code_of, mutant, source, path), original, self._first_of(named) | self._first_of(others))
 

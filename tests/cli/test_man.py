@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from rmqctl.app import app
 from rmqctl.commands import COMMANDS
 from rmqctl.glossary import terms_in
 from rmqctl.manpages import pages
@@ -66,3 +69,21 @@ def test_a_page_names_the_terms_of_the_glossary_that_it_uses(text: str, terms: l
 def test_a_command_page_ends_with_the_terms_that_it_uses() -> None:
     page = (MAN / "man1/rmqctl-usage.1").read_text()
     assert page.splitlines()[-3:] == [".PP", ".BR rmqctl-glossary (7)", "explains: queue, log, commit log, segment."]
+
+
+def test_a_flag_that_has_no_other_side_is_off_by_default() -> None:
+    found = {
+        (command.path, option.name): option.default
+        for command in COMMANDS
+        for option in _command(command.path).params
+        if option.param_type_name == "option" and option.is_flag and not option.secondary_opts
+    }
+    assert len(found) > 100
+    assert {name: default for name, default in found.items() if default not in (False, None)} == {}
+
+
+def _command(path: str) -> Any:
+    found: Any = get_command(app)
+    for word in path.split():
+        found = found.commands[word]
+    return found
