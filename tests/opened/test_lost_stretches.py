@@ -1,0 +1,94 @@
+"""Stretches of log in which a queue may lack entries, and the repair that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE
+from store.opened.missing import Repair, Stretch, lost_stretches
+from store.structures.consumequeue.consume_queue import ConsumeQueue
+from tests.support.small_log import UNITS_PER_FILE, SmallLog, open_queues, reopened_queues
+
+FILE_SIZE = UNITS_PER_FILE * UNIT_SIZE
+
+
+def queue_of(root: Path, count: int, lost: Sequence[int]) -> tuple[SmallLog, ConsumeQueue]:
+    """A queue of `count` messages, every second record of the log, without some of its files."""
+    log, queues = SmallLog(), open_queues(root)
+    for _ in range(count):
+        log.put("T")
+        log.put("other")
+    log.dispatch_to(queues)
+    queues.close()
+    for number in lost:
+        (root / f"consumequeue/T/0/{number * FILE_SIZE:020d}").unlink()
+    queue = reopened_queues(root).find("T", 0)
+    assert queue is not None
+    return log, queue
+
+
+# Messages, lost files: the messages at which each stretch starts and stops; None for an end of the log. A stretch
+# starts behind the record of the entry before.
+STRETCHES = [
+    (1, [], []),
+    (9, [], []),
+    (10, [], [(9, None)]),
+    (11, [], []),
+    (20, [], [(19, None)]),
+    (25, [], []),
+    (25, [0], [(None, 10)]),
+    (25, [1], [(9, 20)]),
+    (25, [2], [(19, None)]),
+    (25, [0, 1], [(None, 20)]),
+    (35, [0, 2], [(None, 10), (19, 30)]),
+    (35, [1, 2], [(9, 30)]),
+    (30, [1], [(9, 20), (29, None)]),
+    (35, [0, 1, 3], [(None, 20), (29, None)]),
+]
+
+
+@pytest.mark.parametrize(("count", "lost", "stretches"), STRETCHES)
+def test_a_stretch_lies_between_the_entries_on_both_sides_of_a_lost_file(
+    count: int, lost: list[int], stretches: list[tuple[int | None, int | None]], tmp_path: Path
+) -> None:
+    log, queue = queue_of(tmp_path, count, lost)
+    units = log.units[::2]
+    ends = [unit.log_offset + unit.size for unit in units]
+    expected = [
+        Stretch(0 if start is None else ends[start], log.end if stop is None else units[stop].log_offset)
+        for start, stop in stretches
+    ]
+    assert lost_stretches(queue, Stretch(0, log.end)) == expected
+    # A log that begins later has lost what is before.
+    later = units[15].log_offset if count > 15 else 0
+    assert lost_stretches(queue, Stretch(later, log.end)) == [
+        Stretch(later if start is None else stretch.start, stretch.stop)
+        for stretch, (start, _) in zip(expected, stretches, strict=True)
+        if stretch.stop > (later if start is None else stretch.start)
+    ]
+    repair = Repair.of(queue, Stretch(0, log.end), trusted=0)
+    at_end = bool(expected) and expected[-1].stop == log.end
+    tail = expected[-1].start if at_end else queue.max_physic_offset
+    assert (repair.stretches, repair.tail) == (expected[:-1] if at_end else expected, tail)
+    assert repair.start == min([one.start for one in expected] + ([] if at_end else [tail]))
+
+
+def test_a_queue_without_entries_may_lack_all_of_the_log(tmp_path: Path) -> None:
+    log, _ = queue_of(tmp_path, 5, [])
+    path = tmp_path / f"consumequeue/T/0/{0:020d}"
+    path.write_bytes(PRE_BLANK.encode() * 10)
+    empty = reopened_queues(tmp_path).find("T", 0)
+    assert empty is not None
+    assert lost_stretches(empty, Stretch(0, log.end)) == [Stretch(0, log.end)]
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_dispatch_that_came_to_the_end_leaves_no_tail(beyond: int, tmp_path: Path) -> None:
+    log, queue = queue_of(tmp_path, 5, [])
+    repair = Repair.of(queue, Stretch(0, log.end), trusted=log.end + beyond)
+    assert repair.tail == (log.end - 1 if beyond < 0 else None)
+    assert repair.start == repair.tail
+    assert repair.first_queue_offset == 0
