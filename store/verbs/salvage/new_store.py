@@ -11,8 +11,9 @@
     6. the broker's tables: copied before the queues are built, fitted to them afterwards
     7. all of it, built in .rmqctl/staging/, gets its place; the log comes last, and without one there is no store
 
-Queues that begin later than at 0 need none: a broker's queue begins with pre-blank units then, and a compacted log at
-its second segment, so that they count as expired.
+Other queues that begin later than at 0 need none: a broker's queue begins with pre-blank units then. They count as
+expired, because a compacted log begins at its second segment, and one that keeps log offsets where it did. Of one that
+begins at 0 the lost first records get placeholders too, and the placeholder of step 3 is in the second segment.
 """
 
 from __future__ import annotations
@@ -118,10 +119,11 @@ def _write(
     tables: ConfigTables,
 ) -> NewStore:
     report, root = NewStore(), layout.root
-    planned = plan_placeholders(salvage(), in_batches=tables.are_queues_simple) if keep_offsets else None
     segment_size = config.mapped_file_size_commit_log
+    simple = tables.are_queues_simple
+    planned = plan_placeholders(salvage(), segment_size, in_batches=simple) if keep_offsets else None
     start = 0 if keep_offsets else moved_start(segment_size)
-    writer = _StoreWriter(LogWriter(layout.commitlog, segment_size, fs, start), planned, tables.are_queues_simple)
+    writer = _StoreWriter(LogWriter(layout.commitlog, segment_size, fs, start), planned, simple)
     for run in salvage():
         if run.grade is Grade.CERTAIN:
             writer.add(run, report)
@@ -203,6 +205,8 @@ class _StoreWriter:
         met = set(self._gaps.table.names)
         for (topic, queue_id), next_offset in next_offsets.items():
             if next_offset > 0 and met and (topic, queue_id) not in met:
+                if self._planned is not None and next_offset > 1:
+                    self.log.skip_to(moved_start(self.log.segment_size), self.last_ms)
                 self._place((topic.encode(), queue_id, next_offset - 1), self.last_ms, report)
 
     def _append(self, part: SalvagedRun, report: NewStore) -> None:
@@ -223,7 +227,7 @@ class _StoreWriter:
         """Placeholders, a filler or blanks up to the run's log offset."""
         log_offset, time_ms = int(part.log_offsets[0]), int(part.run.columns.store_timestamp_ms[0])
         if self._end < 0:
-            self.log.position = log_offset - log_offset % self.log.segment_size
+            self._end = self.log.position = log_offset - log_offset % self.log.segment_size
         placeholders = planned.get(self._end, [])
         left = log_offset - self.log.position - sum(len(encode_placeholder(one, 0, 0)) for one in placeholders)
         for number, placeholder in enumerate(placeholders, start=1):

@@ -1,10 +1,14 @@
 """Find gaps between salvaged records, for a new store that keeps log offsets.
 
     gap      bytes of the log between two records that follow each other
-    missing  queue offsets that no record of a queue has, between two records of that queue
+    missing  queue offsets that no record of a queue has, between two records of that queue, or in front of its first
+             one where the log begins at 0
 
 The record of a missing queue offset was in one of the gaps between those two records. Each gets the first of them that
 has room for its placeholder.
+
+A log that begins at 0 has lost nothing to time, so a queue of it begins at 0 too, as far as the gaps have room. Without
+placeholders it would begin with pre-blank units of log offset 0, and a broker would serve them (see `moved_start`).
 """
 
 from __future__ import annotations
@@ -42,10 +46,12 @@ class QueueGaps:
     """Finds the missing queue offsets of runs in log order.
 
     in_batches  False leaves out queues whose records hold several messages (5.x), each with an offset of its own
+    from_zero   whether queue offsets in front of a queue's first record are missing too
     """
 
-    def __init__(self, *, in_batches: bool = True) -> None:
+    def __init__(self, *, in_batches: bool = True, from_zero: bool = False) -> None:
         self._in_batches = in_batches
+        self._first = 0 if from_zero else NO_QUEUE_OFFSET
         self.table = QueueTable()
         self._next: Int64Array = np.empty(0, np.int64)
         self._ends: dict[int, int] = {}
@@ -55,7 +61,7 @@ class QueueGaps:
         """Split a run where queue offsets are missing, and name them behind each piece."""
         run, first = salvaged.run, 0
         slots = self.table.assign(run.buffer, run.array, run.count)
-        new = np.full(len(self.table) - len(self._next), NO_QUEUE_OFFSET, np.int64)
+        new = np.full(len(self.table) - len(self._next), self._first, np.int64)
         self._next = np.concatenate([self._next, new])
         log_offsets = salvaged.log_offsets
         if not self._in_batches:
@@ -76,14 +82,16 @@ class QueueGaps:
         self._next[slot] = offset
         if slot in self._batched:
             return None
-        after, before = self._ends[slot], int(salvaged.log_offsets[row])
+        after, before = self._ends.get(slot, 0), int(salvaged.log_offsets[row])
         if offset - wanted > (before - after) // RECORD_MIN_SIZE:
             # More than the log between the two records can have held: the queue offset is damaged.
             return None
         return Missing(*self.table.queues[slot], wanted, max(wanted, offset), after, before)
 
 
-def plan_placeholders(runs: Iterable[SalvagedRun], *, in_batches: bool) -> dict[int, list[Placeholder]]:
+def plan_placeholders(
+    runs: Iterable[SalvagedRun], segment_size: int, *, in_batches: bool
+) -> dict[int, list[Placeholder]]:
     """Assign placeholders to gaps, keyed by the log offset of each gap.
 
     BadRequest where the gaps have no room for one.
@@ -94,13 +102,19 @@ def plan_placeholders(runs: Iterable[SalvagedRun], *, in_batches: bool) -> dict[
     for run in runs:
         if run.grade is not Grade.CERTAIN:
             continue
-        if 0 <= end < int(run.log_offsets[0]):
-            gaps.append((end, int(run.log_offsets[0])))
+        start = int(run.log_offsets[0])
+        if end < 0 and start < segment_size:
+            finder, end = QueueGaps(in_batches=in_batches, from_zero=True), 0
+        if 0 <= end < start:
+            gaps.append((end, start))
         end = run.run.end
         missing += [one for _, one in finder.split(run) if one is not None]
     planned: dict[int, list[Placeholder]] = {}
     starts, used = [start for start, _ in gaps], [0] * len(gaps)
     for one in missing:
+        if one.first == 0 and one.stop > _room(gaps, one.before) // RECORD_MIN_SIZE:
+            # The queue began late in its own store too.
+            continue
         size = len(encode_placeholder((one.topic, one.queue_id, one.first), 0, 0))
         for queue_offset in range(one.first, one.stop):
             number = bisect_left(starts, one.after)
@@ -115,3 +129,8 @@ def plan_placeholders(runs: Iterable[SalvagedRun], *, in_batches: bool) -> dict[
             used[number] += size
             planned.setdefault(starts[number], []).append((one.topic, one.queue_id, queue_offset))
     return planned
+
+
+def _room(gaps: Iterable[tuple[int, int]], stop: int) -> int:
+    """Return the bytes of the gaps in front of a log offset."""
+    return sum(end - start for start, end in gaps if end <= stop)

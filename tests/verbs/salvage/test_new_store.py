@@ -197,6 +197,45 @@ def test_a_queue_whose_beginning_has_expired_is_read_from_its_first_message_on(
         assert (found.min_offset, found.messages[0].queue_offset, found.status.name) == (first, first, "FOUND")
 
 
+def without_records_of(queue_id: int, count: int, root: Path) -> Path:
+    """A store whose first `count` records of queue T/`queue_id` are zeros."""
+    source = make_store(root, 60)
+    records = {at: data for at, (_, data) in sorted(records_of(source).items())}
+    with (source / "commitlog" / f"{0:020d}").open("r+b") as segment:
+        for at in [at for at, data in records.items() if decode_record(data).queue_id == queue_id][:count]:
+            segment.seek(at)
+            segment.write(bytes(len(records[at])))
+    return source
+
+
+@pytest.mark.leaves_damage
+def test_a_queue_that_lost_all_its_messages_goes_on_where_a_reader_from_0_finds_it(tmp_path: Path) -> None:
+    source = without_records_of(1, 60, tmp_path / "store")
+    assert salvaged(source, tmp_path / "new", keep_offsets=True).placeholder_count == 1
+    with open_store(tmp_path / "new", read_only=False) as store:
+        put = store.put(Message("T", b"next", queue_id=1))
+        store.catch_up()
+        start, bodies = 0, []
+        for _ in range(9):
+            found = store.get("T", 1, start)
+            bodies += [one.body for one in found.messages]
+            start = found.next_offset
+    assert (bodies, put.queue_offset) == ([b"\0", b"next"], 20)
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize("lost", [1, 2])
+def test_no_queue_of_a_log_that_begins_at_0_begins_with_pre_blank_units(lost: int, tmp_path: Path) -> None:
+    source = without_records_of(1, lost, tmp_path / "store")
+    made = salvaged(source, tmp_path / "new", keep_offsets=True)
+    assert (made.record_count, made.placeholder_count) == (60 - lost, lost)
+    with open_store(tmp_path / "new") as store:
+        assert {queue.min_offset for queue in store.queues()} == {0}
+        assert [one.properties.get("RMQCTL_LOST") for one in store.messages("T", 1)][: lost + 1] == ["true"] * lost + [
+            None
+        ]
+
+
 @pytest.mark.parametrize(("keep_offsets", "begins"), [(False, SEGMENT), (True, 0)])
 def test_a_compacted_log_begins_at_its_second_segment_above_the_log_offset_of_pre_blank_units(
     keep_offsets: bool, begins: int, tmp_path: Path

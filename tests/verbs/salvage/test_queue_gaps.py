@@ -63,9 +63,9 @@ def test_each_missing_queue_offset_gets_a_gap_with_room_or_all_is_refused(
     runs = runs_of(tmp_path, (0, [0, 1]), (BEHIND_TWO + room, [2 + missing]))
     if planned is None:
         with pytest.raises(BadRequest, match=f"no room in the log for a placeholder of queue offset {1 + missing}"):
-            plan_placeholders(runs, in_batches=False)
+            plan_placeholders(runs, SIZE, in_batches=False)
     else:
-        found = plan_placeholders(runs, in_batches=False)
+        found = plan_placeholders(runs, SIZE, in_batches=False)
         assert found == ({BEHIND_TWO: [(b"T", 0, one) for one in planned]} if planned else {})
 
 
@@ -80,7 +80,29 @@ def test_queue_offsets_of_records_of_several_messages_are_missing_where_that_is_
     for start, data in parts:
         source = open_source(write(tmp_path / f"{start:020d}", data), Filesystem())
         runs += [piece for piece in walk_file(source, start) if isinstance(piece, SalvagedRun)]
-    assert plan_placeholders(runs, in_batches=in_batches) == planned
+    assert plan_placeholders(runs, SIZE, in_batches=in_batches) == planned
+
+
+@pytest.mark.parametrize(
+    ("begins", "first", "missing", "planned"),
+    [
+        (0, ROOM, 1, {0: [(b"T", 0, 0)]}),
+        (0, ROOM * 2, 2, {0: [(b"T", 0, 0), (b"T", 0, 1)]}),
+        (0, ROOM * 2, ROOM * 2 // RECORD_MIN_SIZE + 1, {}),
+        (0, ROOM - 1, 1, None),
+        (0, 0, 1, {}),
+        (SIZE, ROOM, 1, {}),
+    ],
+)
+def test_first_queue_offsets_are_missing_in_a_log_that_begins_at_0_as_far_as_its_gaps_have_room(
+    begins: int, first: int, missing: int, planned: dict[int, list[tuple[bytes, int, int]]] | None, tmp_path: Path
+) -> None:
+    runs = runs_of(tmp_path, (begins + first, [missing, missing + 1]))
+    if planned is None:
+        with pytest.raises(BadRequest, match="no room in the log for a placeholder of queue offset 0"):
+            plan_placeholders(runs, SIZE, in_batches=False)
+    else:
+        assert plan_placeholders(runs, SIZE, in_batches=False) == planned
 
 
 def test_a_record_that_is_not_certain_leaves_its_place_to_the_gap_around_it(tmp_path: Path) -> None:
@@ -88,6 +110,6 @@ def test_a_record_that_is_not_certain_leaves_its_place_to_the_gap_around_it(tmp_
     other = second + LENGTH
     between = replace(runs_of(tmp_path, (second, [9]))[0], grade=Grade.PARTIAL)
     runs = runs_of(tmp_path, (0, [0, 1]), (other + ROOM, [4, 5]))
-    assert plan_placeholders([runs[0], between, runs[1]], in_batches=False) == {
+    assert plan_placeholders([runs[0], between, runs[1]], SIZE, in_batches=False) == {
         BEHIND_TWO: [(b"T", 0, 2), (b"T", 0, 3)]
     }
