@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE
-from store.opened.missing import Repair, Stretch, lost_stretches
+from store.files.overlay import Overlay
+from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE, QueueUnit, decode_unit
+from store.opened.missing import QueueBuilder, Repair, Stretch, lost_stretches
+from store.structures.commitlog.scan import ScanRules
 from store.structures.consumequeue.consume_queue import ConsumeQueue
-from tests.support.small_log import UNITS_PER_FILE, SmallLog, open_queues, reopened_queues
+from tests.support.small_log import UNITS_PER_FILE, SmallLog, SmallSegment, open_queues, reopened_queues
 
 FILE_SIZE = UNITS_PER_FILE * UNIT_SIZE
 
@@ -92,3 +94,42 @@ def test_dispatch_that_came_to_the_end_leaves_no_tail(beyond: int, tmp_path: Pat
     assert repair.tail == (log.end - 1 if beyond < 0 else None)
     assert repair.start == repair.tail
     assert repair.first_queue_offset == 0
+
+
+def entries_of(queue: ConsumeQueue) -> list[QueueUnit]:
+    data = b"".join(bytes(file.buffer[: file.readable_position]) for file in queue.files.files)
+    return [decode_unit(data, at) for at in range(0, len(data), UNIT_SIZE)]
+
+
+@pytest.mark.parametrize("first", [0, 7, 10, 13])
+@pytest.mark.parametrize("lost", [[], [0], [1], [2], [0, 1], [1, 2], [0, 1, 2]])
+@pytest.mark.parametrize("count", [20, 25, 30])
+def test_a_repair_builds_the_entries_that_were_lost(first: int, lost: list[int], count: int, tmp_path: Path) -> None:
+    log, queues = SmallLog(), open_queues(tmp_path)
+    for number in range(count):
+        log.put("T", queue_offset=first + number)
+        log.put("other")
+    log.dispatch_to(queues)
+    whole = queues.find("T", 0)
+    assert whole is not None
+    entries = entries_of(whole)
+    queues.close()
+    start = first // UNITS_PER_FILE
+    names = [tmp_path / f"consumequeue/T/0/{(start + number) * FILE_SIZE:020d}" for number in lost]
+    gone = [name for name in names if name.exists()]
+    missing = sum(one.size not in (0, PRE_BLANK.size) for name in gone for one in _units(name))
+    for name in gone:
+        name.unlink()
+    opened = reopened_queues(tmp_path, overlay=Overlay(tmp_path / "scratch"), writable=False)
+    queue = opened.find("T", 0) or opened.find_or_create("T", 0)
+    bounds = Stretch(0, log.end)
+    repair = Repair.of(queue, bounds, log.end)
+    builder = QueueBuilder(opened, [SmallSegment(memoryview(log.data))], bounds, ScanRules())
+    assert builder.repair({("T", 0): repair}) == repair.placed == missing
+    assert entries_of(queue) == entries
+    assert builder.damages == {}
+
+
+def _units(path: Path) -> list[QueueUnit]:
+    data = path.read_bytes()
+    return [decode_unit(data, at) for at in range(0, len(data), UNIT_SIZE)]
