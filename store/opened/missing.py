@@ -225,7 +225,8 @@ class QueueBuilder:
             if part.run.count:
                 if repair.names is not None:
                     repair.names.append(part)
-                before = repair.queue.max_offset
+                # A queue that begins anew begins at its first record's offset: those before have expired.
+                before = repair.queue.max_offset or int(part.run.columns.queue_offset[0])
                 self._queues.append(repair.queue, part.run, np.arange(part.run.count), part.codes)
                 repair.placed += repair.queue.max_offset - before
 
