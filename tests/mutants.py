@@ -140,7 +140,20 @@ TESTS = {
         "tests/test_outside_numbers.py",
     ),
     "store/structures/extension": ("tests/verbs/test_dump.py",),
-    "store/structures/queuedb": ("tests/structures/queuedb", "tests/structures/test_rocksdb_keys.py"),
+    "store/structures/queuedb": (
+        "tests/structures/queuedb",
+        "tests/structures/test_rocksdb_keys.py",
+        "tests/structures/test_foretold.py",
+        "tests/structures/messagedb/test_put_beside.py",
+        "tests/opened/test_delays.py",
+        "tests/verbs/recover/test_rule_tables.py",
+        "tests/verbs/test_upgrade.py",
+    ),
+    "store/structures/compaction": (
+        "tests/structures/compaction",
+        "tests/structures/test_foretold.py",
+        "tests/verbs/test_dump.py",
+    ),
     "store/structures/timer": (
         "tests/structures/timer",
         "tests/structures/test_timer_files.py",
@@ -176,6 +189,10 @@ TESTS = {
         "tests/verbs/test_info.py",
         "tests/verbs/test_upgrade.py",
         "tests/verbs/check/test_resumed.py",
+        "tests/structures/messagedb/test_query.py",
+        "tests/structures/queuedb/test_both_databases.py",
+        "tests/structures/queuedb/test_rocksdb.py",
+        "tests/reading",
     ),
     "store/engine/live": (
         "tests/engine/live",
@@ -214,6 +231,13 @@ TESTS = {
         "tests/golden/test_recovering.py",
         "tests/opened/test_lost_for_plans.py",
         "tests/verbs/test_recorded.py",
+    ),
+    "store/verbs/clean": (
+        "tests/verbs/clean",
+        "tests/engine/live/test_cleaning.py",
+        "tests/engine/live/test_cleaning_rules.py",
+        "tests/opened/test_lost_for_plans.py",
+        "tests/structures/queuedb/test_rocksdb_cut.py",
     ),
     "store/verbs/salvage": ("tests/verbs/salvage", "tests/verbs/test_recorded.py"),
     "store/verbs/rebuild": (

@@ -1,7 +1,7 @@
 """Changes of a module's source, one at a time, that a test should see: what `python -m tests.mutants --random` tries.
 
-Left out is what no test can see: annotations, assertions, decorators, protocols, the arguments of UNSEEN, and how much
-is done at once (TUNING), which changes speed and memory alone.
+Left out is what no test can see: annotations, assertions, decorators, protocols, the arguments of UNSEEN, pauses, time
+that has passed (no test is timed), and how much is done at once (TUNING), which changes speed and memory alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.NotIn: ast.In,
 }
 UNITS = (60, 1000, 3600, 1024, 1_000_000, 1_000_000_000)
-UNSEEN = ("strict", "slots", "frozen", "repr", "stacklevel", "daemon", "maxsize", "reserved")
+UNSEEN = ("strict", "slots", "frozen", "repr", "stacklevel", "daemon", "maxsize", "reserved", "total")
+CLOCKS = ("monotonic", "perf_counter", "perf_counter_ns")
 TOLD = tomllib.loads(Path(__file__).parents[1].joinpath("mutants.toml").read_text(encoding="utf-8"))
 TUNING = frozenset(TOLD["tuning"])
 
@@ -160,6 +161,8 @@ def _alternatives(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
         case ast.BoolOp(operator, values):
             other = ast.Or() if isinstance(operator, ast.And) else ast.And()
             yield ast.copy_location(ast.BoolOp(other, values), node)
+        case ast.BinOp(ast.Call(ast.Attribute(attr=name)), ast.Sub()) if name in CLOCKS:
+            return
         case ast.BinOp(left, ast.Add() | ast.Sub() as operator, right) if not _is_text(left) and not _is_text(right):
             other_sign = ast.Sub() if isinstance(operator, ast.Add) else ast.Add()
             yield ast.copy_location(ast.BinOp(left, other_sign, right), node)
@@ -174,6 +177,8 @@ def _alternatives(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
             yield ast.copy_location(ast.Call(ast.Name("iter", ast.Load()), [argument], []), node)
         case ast.Tuple([first, second, *others]) if isinstance(parent, ast.Lambda):
             yield ast.copy_location(ast.Tuple([second, first, *others], ast.Load()), node)
+        case ast.Expr(ast.Call(ast.Attribute(attr="sleep"))):
+            return
         case ast.Expr(ast.Call()):
             yield ast.copy_location(ast.Pass(), node)
 
