@@ -240,7 +240,7 @@ class _Check:
 
     def _rules(self) -> SegmentRules:
         delays, horizon = self.options.config.delay_levels_ms, self.progress.horizon
-        return SegmentRules(delays, horizon, self.shares_records, self.store.confirmed)
+        return SegmentRules(delays, horizon, self.shares_records, self.store.confirmed, self._is_indexed())
 
     def _in_time(self, chosen: Sequence[StoredFile]) -> Iterator[StoredFile]:
         for segment in chosen:
@@ -254,15 +254,15 @@ class _Check:
         if self.seams:
             self.seams = [*seams_before(self.files, self.segments, self.options, self._rules()), *self.seams]
         yield from group_findings(seam_findings(self.files, self.segments, self.seams))
-        lost_index = list(lost_index_findings(self.files, self.seams)) if self._expects_index() else []
+        lost_index = list(lost_index_findings(self.files, self.seams)) if self._is_indexed() else []
         yield from lost_index
         self.kinds |= {finding.kind for finding in lost_index}
         if not self.is_written_to and self._reaches_the_end():
             lost = {field for kind, field in _BLAMED if kind in self.kinds}
             yield from promise_findings(self.files, self.segments, self.seams, self.surveys, lost)
 
-    def _expects_index(self) -> bool:
-        return StoreConfig().with_settings(self.options.settings).message_index_enable
+    def _is_indexed(self) -> bool:
+        return StoreConfig().with_settings(self.options.settings).writes_index_files
 
     def _reaches_the_end(self) -> bool:
         """Tell whether the walk reached the log's end without a gap and met a record.

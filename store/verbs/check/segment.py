@@ -83,15 +83,17 @@ class Surveys:
 class SegmentRules:
     """Hold the facts of the store that the walk of a segment needs.
 
-    horizon    records at and behind this log offset are a writer's and not looked at; None for the whole log
-    has_light  whether the queues that messages name beside their own have units
-    confirmed  of a broker in controller mode: records that end behind this log offset may have no units and entries
+    horizon     records at and behind this log offset are a writer's and not looked at; None for the whole log
+    has_light   whether the queues that messages name beside their own have units
+    confirmed   of a broker in controller mode: records that end behind this log offset may have no units and entries
+    is_indexed  whether keys get entries in index files; else those that a broker wrote before end somewhere
     """
 
     delay_levels_ms: tuple[int, ...]
     horizon: int | None = None
     has_light: bool = False
     confirmed: int | None = None
+    is_indexed: bool = True
 
 
 def check_segment(
@@ -289,7 +291,8 @@ class _SegmentCheck:
         reached = max((index.file.high for index in self.indexes), default=-1)
         if self.rules.confirmed is not None:
             return entries.up_to(max(reached, self.rules.confirmed - 1))
-        return entries if self.rules.horizon is None else entries.up_to(reached)
+        is_whole = self.rules.horizon is None and self.rules.is_indexed
+        return entries if is_whole else entries.up_to(reached)
 
     def _expected(self, run: Run) -> Units:
         units = expected_units(run, self.rules.delay_levels_ms, self.table)

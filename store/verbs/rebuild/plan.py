@@ -72,8 +72,10 @@ def plan_rebuild(
         if "mappedFileSizeCommitLog" in given and not force_empty_log:
             files.check_segment_sizes(StoreConfig().with_settings(given).mapped_file_size_commit_log)
         with_tags = detect_line(layout, fs).indexes_tags
-        scope = replace(scope, confirmed=confirmed_offset(files), with_tags=with_tags)
         config = infer_config(layout, given, fs)
+        # Beside the queues an index that the broker does not write is not wanted either.
+        index = scope.index and (config.writes_index_files or not scope.queues)
+        scope = replace(scope, index=index, confirmed=confirmed_offset(files), with_tags=with_tags)
         made = (rebuild or _local(files, fs))(staged, config, scope, VERIFYING)
         change = _publish(layout, config, scope, staged, fs, given)
         has_log = bool(files.segments())

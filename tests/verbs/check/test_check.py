@@ -128,3 +128,41 @@ def test_light_queues_count_on_between_the_segments_of_two_runs(tmp_path: Path) 
     options = CheckOptions(from_offset=SIZE, settings=settings)
     repeated = [(one.topic, one.offset) for one in check(root, options) if one.kind == QUEUE_DUPLICATE]
     assert repeated == [("%LMQ%a", SIZE)]
+
+
+NO_FILES = {"indexFileWriteEnable": "false"}
+
+
+def kinds_with(settings: dict[str, str], root: Path) -> list[str]:
+    return [one.kind for one in check_files(StoreReader(str(root)), CheckOptions(settings=settings))]
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept", "expected"),
+    [
+        ({}, 2, []),
+        ({}, 1, ["missing-index-entry", "missing-index-entry"]),
+        (NO_FILES, 2, []),
+        (NO_FILES, 1, []),
+        ({"messageIndexEnable": "false"}, 1, []),
+    ],
+)
+def test_index_files_of_a_broker_that_writes_none_any_more_end_somewhere(
+    settings: dict[str, str], kept: int, expected: list[str], tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store", 100, maxIndexNum=151)
+    files = sorted((root / "index").iterdir())
+    assert len(files) == 2
+    for path in files[kept:]:
+        path.unlink()
+    assert kinds_with(settings, root) == expected
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize(
+    ("settings", "expected"), [({}, ["lost-index"]), (NO_FILES, []), ({"messageIndexEnable": "false"}, [])]
+)
+def test_a_store_whose_broker_writes_no_index_files_has_lost_none(
+    settings: dict[str, str], expected: list[str], tmp_path: Path
+) -> None:
+    assert kinds_with(settings, make_store(tmp_path / "store", 100, **NO_FILES)) == expected

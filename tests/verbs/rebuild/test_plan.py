@@ -258,3 +258,21 @@ def test_an_expired_queue_whose_end_cannot_be_read_is_named(tmp_path: Path, monk
     found = expired.keep_expired_ends(files, tmp_path / "new", RebuildScope(topic="Old"), Filesystem())
     assert found == ["Old, queue 0: its next message gets another queue offset: bad sector"]
     assert expired.keep_expired_ends(files, tmp_path / "new", RebuildScope(queues=False), Filesystem()) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "scope", "has_index"),
+    [
+        ({}, RebuildScope(), True),
+        ({"indexFileWriteEnable": "false"}, RebuildScope(), False),
+        ({"messageIndexEnable": "false"}, RebuildScope(), False),
+        ({"indexFileWriteEnable": "false"}, RebuildScope(queues=False), True),
+        ({}, RebuildScope(index=False), False),
+    ],
+)
+def test_beside_the_queues_an_index_is_built_where_the_broker_writes_one(
+    settings: dict[str, str], scope: RebuildScope, has_index: bool, root: Path
+) -> None:
+    with plan_rebuild(root, scope, settings={**SMALL, **settings}) as change:
+        written = {row["file"].split("/")[0] for row in change.rows() if row["action"] == "write"}
+    assert ("index" in written) == has_index
