@@ -22,7 +22,28 @@ class Planned(TypedDict):
     change_id: NotRequired[str | None]
 
 
+class InBundle(TypedDict):
+    """One file of a bundle."""
+
+    file: str
+    content: str
+    size_bytes: int
+
+
+class Bundle(TypedDict):
+    """The content of a bundle, and its result."""
+
+    applied: bool
+    target: str
+    size_bytes: int
+    stored_bytes: NotRequired[int]
+    finding_count: NotRequired[int]
+    same_findings: NotRequired[bool]
+    files: list[InBundle]
+
+
 TYPES: dict[str, tuple[type, ...]] = {
+    "bundle": (Bundle,),
     "recover": (Planned, RecoveryPlan),
     "truncate-dirty": (Planned, TruncationPlan),
     "clean-expired": (Planned, CleaningPlan),

@@ -83,17 +83,32 @@ class GivenStore:
         """
         return {**self.file_settings, **self._options.settings, **changes}
 
+    def settings_for_bundle(self) -> dict[str, str]:
+        """The settings given, without those that lead out of the store's folder."""
+        given = self.settings().items()
+        return {name: value for name, value in given if name != READ_ONLY_PATHS and not name.startswith("storePath")}
+
     @functools.cached_property
     def file_settings(self) -> dict[str, str]:
-        """The settings of --broker-conf; warns once of those there and in --set that have no effect."""
+        """The settings of --broker-conf or of a bundle; warns once of all without effect."""
         from store.config import check_settings, read_broker_conf
 
         check_settings(self._options.settings, "--set")
         conf = self._options.broker_conf
-        found = read_broker_conf(conf) if conf is not None else {}
+        found = read_broker_conf(conf) if conf is not None else self._bundle_settings()
         self._note_without_effect(found)
         self._note_other_root({**found, **self._options.settings}.get("storePathRootDir"))
         return found
+
+    def _bundle_settings(self) -> dict[str, str]:
+        from store.layout import is_bundle
+
+        address = self._options.uri
+        if address is None or not is_bundle(address):
+            return {}
+        from store.files import bundle_settings
+
+        return bundle_settings(address)
 
     def _note_other_root(self, root: str | None) -> None:
         """Notes a storePathRootDir that is not the folder of --store."""
@@ -174,9 +189,11 @@ class GivenStore:
 
     def _reader(self, store: str, *, or_segment: bool = False) -> StoreReader:
         from store.files import StoreReader
-        from store.layout import is_address
+        from store.layout import is_address, is_bundle
         from store.opened import make_layout
 
+        if is_bundle(store) and store == self._options.uri:
+            return StoreReader(str(self.reached[0]))
         if is_address(store):
             return StoreReader(store)
         if or_segment and Path(store).expanduser().is_file():

@@ -66,11 +66,18 @@ _MOST_DIGITS = 255
 _KNOWN_NAMES = 1024
 BACKUP = "backup:"
 """In front of a folder of backups: one of them as a store."""
+BUNDLE = ".tar.zst"
+"""At the end of a bundle's name."""
 
 
 def is_address(text: str) -> bool:
-    """Whether a text names a place by another way than a path: a URI, or a backup."""
-    return "://" in text or text.startswith(BACKUP)
+    """Whether a text names a place by another way than a folder's path: a URI, a backup, or a bundle."""
+    return "://" in text or text.startswith(BACKUP) or is_bundle(text)
+
+
+def is_bundle(text: str) -> bool:
+    """Whether a text names a bundle, by a path or a URI."""
+    return text.endswith(BUNDLE) and not text.startswith(BACKUP)
 
 
 def is_store_name(name: str) -> bool:

@@ -108,6 +108,7 @@ COMMANDS = (
     CommandPlace("backup diff", "backup", "run_diff"),
     CommandPlace("backup prune", "backup", "run_prune"),
     CommandPlace("backup restore", "backup", "run_restore"),
+    CommandPlace("bundle", "bundle"),
     CommandPlace("replay", "replay"),
     CommandPlace("sql", "sql"),
     CommandPlace("export", "export"),
@@ -140,7 +141,7 @@ PANELS = {
     "Find and read": ("find", "get", "index-query", "sql", "dump", "stale", "timeline"),
     "Repair": ("recover", "truncate-dirty", "rebuild", "salvage", "clean-expired", "checkpoint"),
     "Write and serve": ("put", "serve", "stats", "flush", "stop", "flush-bench"),
-    "Copy and convert": ("backup", "export", "replay", "replicate", "diff", "fingerprint"),
+    "Copy and convert": ("backup", "bundle", "export", "replay", "replicate", "diff", "fingerprint"),
     "Tables and settings": ("config", "delay", "timer", "transaction", "filter", "schema"),
     "Undo": ("undo", "quarantine"),
 }

@@ -1,5 +1,6 @@
-"""A store's files by name: in a folder, a backup, or behind a URI (`s3://`, `hdfs://`, `gs://`).
+"""A store's files by name: in a folder, a backup, a bundle, or behind a URI.
 
+A URI begins with `s3://`, `hdfs://`, `gs://`, or another scheme of pyarrow.fs.
 A local or mounted folder is read through Filesystem: `read` and `map` copy nothing. Of a remote file they fetch just
 the bytes asked for, which is why every reader here asks part by part.
 
@@ -19,7 +20,15 @@ from store.files.filesystem import MOVE_IT_OUT, Filesystem
 from store.files.places import LocalPlace, Place, RemotePlace, SegmentPlace
 from store.files.readable import Salvaged, Stretch
 from store.files.segment_folders import find_member_logs, member_log
-from store.layout import BACKUP, OTHER_QUEUES, is_address, parse_index_file_name, parse_queue_id, parse_segment_name
+from store.layout import (
+    BACKUP,
+    OTHER_QUEUES,
+    is_address,
+    is_bundle,
+    parse_index_file_name,
+    parse_queue_id,
+    parse_segment_name,
+)
 
 _FOLDERS = ("consumequeue", "index")
 
@@ -54,6 +63,11 @@ class StoreReader:
         commitlogs: Sequence[Path] = (),
         segment_start: int | None = None,
     ) -> None:
+        if is_bundle(address):
+            # Most commands read no bundle.
+            from store.files.bundle_files import unpack_bundle
+
+            address = str(unpack_bundle(address))
         self.address = address if is_address(address) else str(Path(address).expanduser().absolute())
         fs = fs or Filesystem()
         self.holds_log_alone = segment_start is not None or fs.holds_log_alone or self.address.startswith(BACKUP)
@@ -69,7 +83,12 @@ class StoreReader:
         self._place = connect(self.address, fs, self._commitlogs)
 
     def __reduce__(self) -> tuple[type[StoreReader], tuple[str, None, tuple[Path, ...], int | None]]:
-        return StoreReader, (self.address, None, self._commitlogs, self._segment_start)
+        return StoreReader, (
+            self.address,
+            None,
+            self._commitlogs,
+            self._segment_start,
+        )
 
     @property
     def is_local(self) -> bool:

@@ -61,6 +61,28 @@ def count_inner(record: StoredMessage) -> int:
     return sum(1 for _ in _parts(record))
 
 
+def inner_bodies(body: bytes) -> Iterator[tuple[int, int]]:
+    """Give start and stop of each body inside of a record's body.
+
+    Where an encoding is damaged, all behind the fields that tell its fault counts as a body.
+    """
+    at = 0
+    while len(body) - at >= _MIN_SIZE:
+        size, _, _, _, body_size = _HEADER.unpack_from(body, at)
+        start = at + _HEADER.size
+        if not 0 <= body_size <= size - _MIN_SIZE or at + size > len(body):
+            yield start, len(body)
+            return
+        stop = start + body_size
+        yield start, stop
+        (properties_size,) = _PROPERTIES_SIZE.unpack_from(body, stop)
+        at += size
+        if properties_size < 0 or stop + _PROPERTIES_SIZE.size + properties_size != at:
+            yield stop + _PROPERTIES_SIZE.size, len(body)
+            return
+    yield at, len(body)
+
+
 def _parts(record: StoredMessage) -> Iterator[tuple[int, bytes, bytes]]:
     """Flag, body and property string of each message."""
     body, at = record.body, 0

@@ -2,6 +2,8 @@
 
     frame 0 | frame 1 | … | skippable frame: magic, size | per frame: stored size, size | count, 0, magic
 
+A stream has a skippable frame of its own before the table: the SHA-256 of the frames before.
+
 Every zstd program unpacks such a file. The table leads to any byte without a look at those before it.
 
 Source: contrib/seekable_format/zstd_seekable_compression_format.md (zstd 1.5).
@@ -9,15 +11,16 @@ Source: contrib/seekable_format/zstd_seekable_compression_format.md (zstd 1.5).
 
 from __future__ import annotations
 
+import hashlib
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
 FRAME_BYTES = 4 << 20
 CACHED_BYTES = 256 << 10
 """Hashed and written at once: so many stay in the processor's cache, and a write takes a third of the time."""
-_SKIPPABLE, _SEEKABLE = 0x184D2A5E, 0x8F92EAB1
+_SKIPPABLE, _SEEKABLE, _DIGEST = 0x184D2A5E, 0x8F92EAB1, 0x184D2A50
 _HEADER, _ENTRY, _FOOTER = struct.Struct("<II"), struct.Struct("<II"), struct.Struct("<IBI")
 assert (_HEADER.size, _ENTRY.size, _FOOTER.size) == (8, 8, 9)
 _MOST_FRAMES = 1 << 27
@@ -37,6 +40,41 @@ def encode_table(frames: Frames) -> bytes:
     entries = b"".join(_ENTRY.pack(*one) for one in frames)
     head = _HEADER.pack(_SKIPPABLE, len(entries) + _FOOTER.size)
     return head + entries + _FOOTER.pack(len(frames), 0, _SEEKABLE)
+
+
+def compress(data: Iterable[bytes | memoryview]) -> Iterator[bytes]:
+    """Compress a stream into frames of FRAME_BYTES; write their digest and the table behind them."""
+    frames, hasher = list[tuple[int, int]](), hashlib.sha256()
+    for block in _blocks(data):
+        frame = compress_frame(memoryview(block))
+        frames.append((len(frame), len(block)))
+        hasher.update(frame)
+        yield frame
+    digest = _HEADER.pack(_DIGEST, hasher.digest_size) + hasher.digest()
+    yield digest
+    yield encode_table([*frames, (len(digest), 0)])
+
+
+def check_digest(read: Callable[[int, int], bytes | memoryview], frames: Frames) -> None:
+    """Compare the frames of a stream with the digest behind them; ValueError where they differ."""
+    size, hasher = sum(stored for stored, _ in frames[:-1]), hashlib.sha256()
+    for at in range(0, size, FRAME_BYTES):
+        hasher.update(read(at, min(FRAME_BYTES, size - at)))
+    wanted = _HEADER.pack(_DIGEST, hasher.digest_size) + hasher.digest()
+    if not frames or bytes(read(size, frames[-1][0])) != wanted:
+        raise ValueError("its digest is wrong: it was changed, or is not whole")
+
+
+def _blocks(data: Iterable[bytes | memoryview]) -> Iterator[bytes]:
+    """Yield a stream in pieces of FRAME_BYTES; the last one may be shorter."""
+    rest = bytearray()
+    for part in data:
+        rest += part
+        while len(rest) >= FRAME_BYTES:
+            yield bytes(rest[:FRAME_BYTES])
+            del rest[:FRAME_BYTES]
+    if rest:
+        yield bytes(rest)
 
 
 def read_table(read: Callable[[int, int], bytes | memoryview], stored_size: int) -> Frames:

@@ -1,4 +1,4 @@
-"""Reaches a store: in a folder, or through a mirror for readers in a backup or behind a URI."""
+"""Reaches a store: in a folder, or for readers in a bundle, in a backup or behind a URI."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
-from store.layout import is_address
+from store.layout import is_address, is_bundle
 
 
 def reach_store(
@@ -17,16 +17,20 @@ def reach_store(
 ) -> tuple[Path, Filesystem]:
     """Finds folder and file system of the store at `root`, a path or a URI.
 
-    The mirror of a remote store is a folder in `scratch`, which goes with its file system.
+    The mirror of a remote store is a folder in `scratch`, which goes with its file system. A bundle is unpacked.
     """
     address = str(root)
     if not is_address(address):
         return Path(root), fs or Filesystem()
     parts = urlsplit(address)
-    if parts.scheme == "file":
+    if parts.scheme == "file" and not is_bundle(address):
         return Path(unquote(parts.path)), fs or Filesystem()
     if to_change:
         raise BadRequest("this needs a store in a folder of this machine", file=address)
+    if is_bundle(address):
+        from store.files.bundle_files import unpack_bundle
+
+        return unpack_bundle(address), fs or Filesystem()
     from store.files.mirror import RemoteFilesystem
 
     folder = Scratch(scratch)

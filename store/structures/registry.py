@@ -75,6 +75,7 @@ class Structure:
     copied          names in the store's root that a salvage copies as they are
     backed_up       names in the store's root that a backup copies as they are, and a salvage does not
     made_anew       tables in config/ that a salvage makes anew
+    records         patterns of the files below the store's root that hold records, with the messages' bodies
     groups_messages  its records hold several messages, which the index does not name
     attribute        of a topic in topics.json that makes it, and the values that a broker takes
     """
@@ -90,6 +91,7 @@ class Structure:
     holds_queues: bool = False
     shares_records: bool = False
     groups_messages: bool = False
+    records: tuple[str, ...] = ()
     copied: tuple[str, ...] = ()
     backed_up: tuple[str, ...] = ()
     made_anew: tuple[str, ...] = ()
@@ -128,6 +130,7 @@ STRUCTURES = (
         ALL,
         CHANGES - {RECEIVE},
         dumped_as="commitlog",
+        records=("commitlog/*",),
     ),
     Structure(
         "checkpoint", "checkpoint", (Trace("checkpoint"),), (), ALL, dumped_as="checkpoint", backed_up=("checkpoint",)
@@ -140,6 +143,7 @@ STRUCTURES = (
         (Trace("dledger-*"),),
         ("enableDLegerCommitLog", "dLegerSelfId"),
         refuses=frozenset((PUT, CLEAN, TRUNCATE, RESOLVE, SPARK, BACK_UP)),
+        records=("dledger-*/data/*",),
     ),
     Structure(
         "consume queue",
@@ -231,6 +235,7 @@ STRUCTURES = (
             Trace("compaction"),
             Trace(TOPICS, b'"COMPACTION"'),
         ),
+        records=("compaction/compactionLog/*",),
         copied=("compaction",),
         attribute=("cleanup.policy", ("DELETE", "COMPACTION")),
     ),

@@ -19,6 +19,10 @@ from store.verbs.backup.selection import Selection as Selection
 from store.verbs.backup.verify import bytes_to_verify as bytes_to_verify
 from store.verbs.backup.verify import check_backup as check_backup
 from store.verbs.backup.verify import verify_files as verify_files
+from store.verbs.bundle.plan import BundlePlan as BundlePlan
+from store.verbs.bundle.plan import plan_bundle as plan_bundle
+from store.verbs.bundle.write import BundleOptions as BundleOptions
+from store.verbs.bundle.write import write_bundle as write_bundle
 from store.verbs.clean.plan import CleaningPlan as CleaningPlan
 from store.verbs.diff import StoreDiff as StoreDiff
 from store.verbs.diff import diff_stores as diff_stores

@@ -1,0 +1,153 @@
+"""bundle: a store without the bodies of its messages, for an expert."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.changing import DryRun, Yes
+from rmqctl.commands.doctor import examine_store
+from rmqctl.context import Session
+from rmqctl.exit_codes import DECLINED, FINDINGS, OK
+from rmqctl.result import Result, Table
+from rmqctl.show import count, show_bytes
+
+if TYPE_CHECKING:
+    from store.files import StoreReader
+    from store.verbs import BundlePlan, Examination
+
+EXAMPLES = (
+    "rmqctl --store /data/store bundle /tmp/case.tar.zst --dry-run",
+    "rmqctl --store /data/store bundle /tmp/case.tar.zst",
+    "rmqctl --store /tmp/case.tar.zst doctor",
+)
+EXIT_CODES = {1: "A file was not readable in full, or `doctor` has other findings in the bundle."}
+FILES = ("commitlog", "consumequeue", "index", "checkpoint", "config")
+SEE_ALSO = ("doctor", "report", "backup create", "salvage")
+_SCRATCH = re.compile(r"[^\s:]*/rmqctl-scratch-\w+")
+
+
+def run(
+    ctx: typer.Context,
+    to: Annotated[Path, typer.Argument(metavar="TO", help="The new file; its name ends in .tar.zst.")],
+    salt: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The salt of the digests.", show_default="a new one")
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> Result:
+    """Bundle a store without message bodies, for an expert.
+
+    The bundle opens as a store: `rmqctl --store TO doctor` has the findings that the store has, and every reading
+    command takes it. Files keep their names, lengths and times. Queues, index, checkpoint and tables are whole: topics,
+    groups, keys, tags and properties can be read in it. In place of each body is a digest of it, repeated to the body's
+    length. Its CRC is that of the digits, or wrong where it was wrong. In damage and in what is past the log's end,
+    other bytes than fields are question marks. Unknown files, and files that a change took away, are zeros of the same
+    length.
+
+    Equal bodies have equal digests. The salt keeps guesses from being compared with them. Give the same salt to compare
+    two bundles. bundle.json in the archive has the settings given, the findings, digests of segments, queues and index,
+    and what is in each file. `tar --zstd -x` unpacks a bundle.
+
+    The files are listed before anything is written, and --dry-run only lists them. `doctor` then examines the store and
+    the bundle. The store is only read. A bundle is unpacked into the scratch folder by each command that reads it.
+    """
+    session: Session = ctx.obj
+    if not (dry_run or yes or session.environment.can_ask):
+        raise typer.BadParameter("this writes the listed files into a bundle: give --yes, or look first with --dry-run")
+    _check_target(session, to)
+    plan, reader = _plan(session)
+    rows: list[dict[str, Any]] = [
+        {"file": one.path, "content": one.content, "size_bytes": one.size} for one in plan.files
+    ]
+    what = f"{count(len(plan.files), 'file')} of {show_bytes(plan.size)}"
+    facts: dict[str, Any] = {"applied": False, "target": str(to), "size_bytes": plan.size}
+    result = Result("bundle", facts, [Table("files", rows)], OK, f"would bundle {what}", is_plan=True)
+    if dry_run:
+        return result
+    if not yes:
+        for row in rows:
+            session.note(f"{row['content']}: {row['file']}, {show_bytes(row['size_bytes'])}")
+        if not session.ask(f"Bundle {what} into {to}?"):
+            result.verdict, result.exit_code = "nothing was written", DECLINED
+            return result
+    found = examine_store(session, None)
+    size, unreadable = _write(session, to, (plan, reader, found), salt)
+    same = _findings(found, session.store.reached[0]) == _findings_in(session, to)
+    notes = [f"{file}: {number} bytes could not be read, and are zeros" for file, number in unreadable]
+    notes += [] if same else ["doctor has other findings in the bundle than in the store: did it change meanwhile?"]
+    for note in (*plan.left_out, *notes):
+        session.warn(note)
+    finding_count = len(found.diagnoses)
+    result.facts = {**facts, "applied": True, "stored_bytes": size, "finding_count": finding_count}
+    result.facts["same_findings"] = same
+    result.exit_code = FINDINGS if notes else OK
+    result.verdict = f"bundled {what} into {show_bytes(size)}, with {count(finding_count, 'finding')}"
+    return result
+
+
+def _check_target(session: Session, to: Path) -> None:
+    from store.layout import BUNDLE
+
+    if not to.name.endswith(BUNDLE):
+        raise typer.BadParameter(f"the name of a bundle ends in {BUNDLE}", param_hint="TO")
+    if session.options.uri is None:
+        session.refuse_inside(session.store.root, to)
+
+
+def _plan(session: Session) -> tuple[BundlePlan, StoreReader]:
+    """List the files of the store."""
+    from store.files import StoreReader
+    from store.opened import make_layout
+    from store.verbs import plan_bundle
+
+    root, fs = session.store.reached
+    layout = make_layout(root, session.store.settings(), fs)
+    reader = StoreReader(str(root), fs, commitlogs=layout.commitlogs_elsewhere)
+    reader.check_has_broker_files()
+    return plan_bundle(layout, reader, fs), reader
+
+
+def _write(
+    session: Session, to: Path, bundled: tuple[BundlePlan, StoreReader, Examination], salt: str | None
+) -> tuple[int, list[tuple[str, int]]]:
+    """Write the bundle; gives its size, and the bytes that could not be read, by file."""
+    from store import __version__
+    from store.files import Filesystem
+    from store.verbs import BundleOptions, write_bundle
+
+    with session.progress("writing the bundle") as bar:
+        options = BundleOptions(
+            version=__version__,
+            made_ms=session.environment.clock_ms(),
+            salt=(salt or secrets.token_hex(16)).encode()[:64],
+            settings=session.store.settings_for_bundle(),
+            progress=bar.update,
+        )
+        written = write_bundle(*bundled, to.expanduser().absolute(), options, Filesystem())
+    return written.size, sorted(written.unreadable.items())
+
+
+def _findings_in(session: Session, bundle: Path) -> list[tuple[object, ...]]:
+    """Examine a bundle as its reader will."""
+    from store.opened import make_layout, reach_store
+    from store.verbs import examine
+
+    root, fs = reach_store(bundle, scratch=session.options.scratch)
+    settings = session.store.settings_for_bundle()
+    with session.progress("examining the bundle") as bar:
+        layout = make_layout(root, settings, fs)
+        found = examine(layout, settings, session.environment.clock_ms, fs=fs, on_progress=bar.update)
+    return _findings(found, root)
+
+
+def _findings(found: Examination, root: Path) -> list[tuple[object, ...]]:
+    """List the findings without the places that differ: the store's folder, and scratch folders."""
+    return [
+        (one.rank, one.area, one.what, _SCRATCH.sub("", one.detail.replace(str(root), "")), one.count, one.code)
+        for one in found.diagnoses
+    ]

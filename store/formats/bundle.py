@@ -1,0 +1,81 @@
+"""A bundle: a store without the bodies of its messages, as one archive for an expert.
+
+    bundle.json    what the store was: settings, findings, digests, and what became of each file
+    store/…        the store's folders and files, under their own names, with their lengths and times
+
+The archive is a tar file (POSIX.1-2001), compressed by zstd in frames with a table at the end
+(store.formats.zstd_frames): `tar --zstd -x` unpacks it, and a reader of one file unpacks the frames of that file.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+FORMAT = "rmqctl.bundle/1"
+DOCUMENT = "bundle.json"
+FOLDER = "store"
+END = bytes(2 * tarfile.BLOCKSIZE)
+"""The end of a tar file."""
+WHOLE, BODILESS, EMPTIED = "whole", "bodies replaced", "zeros"
+"""What is in the archive of a file: its bytes; its records with other bodies; its length alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class BundledFile:
+    """One file of the store. `path` is below the store's root, `content` is one of the three above."""
+
+    path: str
+    size: int
+    mtime_ms: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class BundleDocument:
+    """The content of bundle.json.
+
+    settings  given with the store, under RocketMQ's names; the others follow from the files
+    findings  of `doctor`, the worst first
+    digests   of `fingerprint`: they are of the store, with its bodies
+    """
+
+    version: str
+    line: str
+    made_ms: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    findings: tuple[Mapping[str, Any], ...] = ()
+    digests: tuple[Mapping[str, Any], ...] = ()
+    files: tuple[BundledFile, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def encode_document(document: BundleDocument) -> bytes:
+    """Write bundle.json."""
+    text = json.dumps({"format": FORMAT, **asdict(document)}, ensure_ascii=False, indent=1)
+    return text.encode("utf-8", "surrogateescape") + b"\n"
+
+
+def decode_settings(data: bytes) -> dict[str, str]:
+    """Read the settings of a bundle.json; ValueError gives its fault."""
+    document = json.loads(data.decode("utf-8", "surrogateescape"))
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        found = document.get("format") if isinstance(document, dict) else None
+        raise ValueError(f"its format is {found!r}, and {FORMAT!r} is known")
+    return {str(name): str(value) for name, value in dict(document.get("settings") or {}).items()}
+
+
+def encode_head(path: str, size: int, mtime_ms: int, *, is_folder: bool = False) -> bytes:
+    """Write the head in front of a file's bytes in the archive."""
+    head = tarfile.TarInfo(path)
+    head.type = tarfile.DIRTYPE if is_folder else tarfile.REGTYPE
+    head.size, head.mtime, head.mode = size, mtime_ms / 1000, 0o755 if is_folder else 0o644
+    return head.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+
+
+def padding(size: int) -> bytes:
+    """Fill up the last block of a file's bytes in the archive."""
+    return bytes(-size % tarfile.BLOCKSIZE)

@@ -1,0 +1,1 @@
+"""bundle: a store without the bodies of its messages, to hand on."""

@@ -1,0 +1,174 @@
+"""Replaces the bodies in a file of records, and leaves all that a check reads.
+
+    | head | body | topic | properties |      a record: 16 digits of the body's digest, repeated, in its body's place
+    | head | … |                              damage: the fields that tell its fault, and ? for other bytes
+
+A body's CRC becomes that of the digits where it was right, and stays wrong where it was wrong; so does the CRC of the
+whole record (store.formats.property_crc). Zero bytes stay zeros in damage and in bodies with a wrong CRC: they tell
+what a device lost. What is past the log's end is treated as the log is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from store.files.store_reader import StoredFile, StoreReader
+from store.files.stored_segment import StoredSegment
+from store.formats.inner_batch import inner_bodies
+from store.formats.java import crc32
+from store.formats.message import (
+    BLANK_SIZE,
+    BORN_HOST_IPV6,
+    COMPRESSED,
+    HEADER_V4,
+    INNER_BATCH,
+    LOG_OFFSET_AT,
+    MAGIC_AT,
+    MESSAGE_MAGIC_V2,
+    STORE_HOST_IPV6,
+    SYS_FLAG_AT,
+)
+from store.formats.property_crc import BLOCK_SIZE, has_own_crc, with_crc
+from store.formats.run import Run
+from store.formats.segment_head import ENTRY_HEADER, RECORD_MAGICS, SEGMENT_HEAD_SIZE, first_record_at, is_entry
+from store.structures.commitlog.resync import LARGEST_RECORD_BYTES, readable_behind
+from store.structures.commitlog.scan import Blank
+
+CRC_AT = 8
+CHUNK_BYTES = 4 << 20
+_FILLER = ord("?")
+_ZEROS = memoryview(bytes(CHUNK_BYTES))
+
+
+@dataclass(slots=True)
+class BodyMask:
+    """Replaces bodies by digits of their digests.
+
+    salt        of the digests: without it a guess at a body could be compared with its digest
+    unreadable  bytes that a device did not give, by file; they are zeros in the bundle
+    """
+
+    salt: bytes
+    unreadable: dict[str, int] = field(default_factory=dict)
+
+    def file(self, files: StoreReader, file: StoredFile) -> Iterator[memoryview]:
+        """Yield the bytes of a file of records, as many as it has, with other bodies."""
+        segment, at = StoredSegment(files, file), 0
+        for step in readable_behind([segment], file.number):
+            start = step.start - file.number if isinstance(step, Run) else step.position
+            yield from self._gap(segment, at, start)
+            at = max(at, start)
+            if isinstance(step, Run):
+                yield memoryview(self._run(step))
+                at = step.end - file.number
+            elif isinstance(step, Blank):
+                yield segment.buffer[at : at + BLANK_SIZE]
+                at += BLANK_SIZE
+        yield from self._gap(segment, at, file.size)
+
+    def body(self, body: bytes, *, is_inner_batch: bool, keeps_zeros: bool) -> bytes:
+        """Return the bytes in place of a body, or of those in it."""
+        masked = bytearray(body)
+        for start, stop in inner_bodies(body) if is_inner_batch else ((0, len(body)),):
+            masked[start:stop] = self._digits(body[start:stop], keeps_zeros=keeps_zeros)
+        return bytes(masked)
+
+    def _digits(self, body: bytes, *, keeps_zeros: bool) -> bytes:
+        digits = hashlib.blake2b(body, key=self.salt, digest_size=8).hexdigest().encode()
+        filler = (digits * (len(body) // len(digits) + 1))[: len(body)]
+        return _with_zeros_of(body, np.frombuffer(filler, np.uint8)) if keeps_zeros else filler
+
+    def _run(self, run: Run) -> bytearray:
+        columns, first = run.columns, run.start - run.file_start
+        out = bytearray(run.buffer[first : run.end - run.file_start])
+        for position, size, body_at, body_size, crc, sys_flag in zip(
+            columns.position.tolist(),
+            columns.size.tolist(),
+            columns.body_position.tolist(),
+            columns.body_size.tolist(),
+            columns.body_crc.tolist(),
+            columns.sys_flag.tolist(),
+            strict=True,
+        ):
+            at, stop = position - first, position - first + size
+            has_crc = has_own_crc(bytes(out[at:stop]))
+            if body_size:
+                body = bytes(run.buffer[body_at : body_at + body_size])
+                is_right = crc32(body) == crc
+                is_inner_batch = bool(sys_flag & INNER_BATCH) and not sys_flag & COMPRESSED
+                masked = self.body(body, is_inner_batch=is_inner_batch, keeps_zeros=not is_right)
+                out[body_at - first : body_at - first + body_size] = masked
+                out[at + CRC_AT : at + CRC_AT + 4] = (crc32(masked) ^ (not is_right)).to_bytes(4, "big")
+            if has_crc:
+                out[stop - BLOCK_SIZE : stop] = with_crc(bytes(out[at:stop]))[-BLOCK_SIZE:]
+        return out
+
+    def _gap(self, segment: StoredSegment, start: int, stop: int) -> Iterator[memoryview]:
+        """Yield the bytes between records: holes, damage, and the rest behind a blank."""
+        kept = [(start + one, start + behind) for one, behind in self._kept(segment, start, stop)]
+        while start < stop:
+            written = min(max(segment.next_written(start), start), stop)
+            while start < written:
+                yield _ZEROS[: min(CHUNK_BYTES, written - start)]
+                start += min(CHUNK_BYTES, written - start)
+            end = segment.readable_end(start, min(start + CHUNK_BYTES, stop))
+            if start < end:
+                data = bytearray(_with_zeros_of(segment.buffer[start:end], _FILLER))
+                for one, behind in ((max(one, start), min(behind, end)) for one, behind in kept):
+                    if one < behind:
+                        data[one - start : behind - start] = segment.buffer[one:behind]
+                yield memoryview(data)
+            elif start < stop:
+                end = max(segment.behind_unreadable(start, stop), start + 1)
+                self.unreadable[str(segment.path)] = self.unreadable.get(str(segment.path), 0) + end - start
+                yield memoryview(bytes(end - start))
+            start = end
+
+    def _kept(self, segment: StoredSegment, start: int, stop: int) -> list[tuple[int, int]]:
+        """Give the ranges of damage at `start` that tell its fault, counted from there."""
+        end = segment.readable_end(start, min(start + SEGMENT_HEAD_SIZE, segment.size))
+        head, behind = bytes(segment.buffer[start:end]), ENTRY_HEADER.size
+        if is_entry(head, segment.file_start + start) or first_record_at(head) == behind:
+            inner = self._fields(segment, start + behind, stop) if start + behind < stop else []
+            return [(0, behind), *((behind + one, behind + other) for one, other in inner)]
+        return self._fields(segment, start, stop)
+
+    def _fields(self, segment: StoredSegment, start: int, stop: int) -> list[tuple[int, int]]:
+        end = segment.readable_end(start, min(start + HEADER_V4.size, stop))
+        head = bytes(segment.buffer[start:end])
+        magic = int.from_bytes(head[MAGIC_AT : MAGIC_AT + 4], "big")
+        place = head[LOG_OFFSET_AT : LOG_OFFSET_AT + 8]
+        names_itself = place == (segment.file_start + start).to_bytes(8, "big")
+        if len(head) < HEADER_V4.size or not (magic in RECORD_MAGICS or names_itself):
+            return []
+        return _fields_of(segment.buffer[start : segment.readable_end(start, min(start + LARGEST_RECORD_BYTES, stop))])
+
+
+def _fields_of(record: memoryview) -> list[tuple[int, int]]:
+    """Give the ranges that a scan reads of a damaged record: head, sizes, and topic if they fit."""
+    sys_flag = int.from_bytes(record[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big")
+    head_size = HEADER_V4.size + 12 * (bool(sys_flag & BORN_HOST_IPV6) + bool(sys_flag & STORE_HOST_IPV6))
+    size, magic, body_size = (
+        int.from_bytes(record[at : at + 4], "big", signed=at != MAGIC_AT) for at in (0, MAGIC_AT, head_size - 4)
+    )
+    # A cut makes a record's size and magic zeros.
+    size = size or len(record)
+    topic_at, width = head_size + body_size, 2 if magic == MESSAGE_MAGIC_V2 else 1
+    if body_size < 0 or topic_at + width > min(size, len(record)):
+        return [(0, head_size)]
+    properties_at = topic_at + width + int.from_bytes(record[topic_at : topic_at + width], "big", signed=True)
+    if properties_at < topic_at + width or properties_at + 2 > min(size, len(record)):
+        return [(0, head_size), (topic_at, topic_at + width)]
+    end = properties_at + 2 + int.from_bytes(record[properties_at : properties_at + 2], "big", signed=True)
+    if end in (size, len(record)) and end <= len(record):
+        return [(0, head_size), (topic_at, end)]
+    return [(0, head_size), (topic_at, topic_at + width), (properties_at, properties_at + 2)]
+
+
+def _with_zeros_of(data: bytes | memoryview, other: int | np.ndarray) -> bytes:
+    """Return `other`, with zeros where `data` has zeros."""
+    return np.where(np.frombuffer(data, np.uint8) == 0, np.uint8(0), np.asarray(other, np.uint8)).tobytes()

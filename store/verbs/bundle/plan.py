@@ -1,0 +1,75 @@
+"""Plan a bundle: the files of a store, and the form of each.
+
+whole            what follows from the log, and the tables
+bodies replaced  files of records: the log, a group's entries, compacted messages
+zeros            files that nothing here knows, and what changes took away: names and lengths alone
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from store.errors import BadRequest
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.bundle import BODILESS, EMPTIED, WHOLE, BundledFile
+from store.layout import OWN_FOLDER, StoreLayout, parse_segment_name
+from store.structures.registry import STRUCTURES, structure_of
+
+_JOURNAL = (".json", ".jsonl", "elsewhere")
+_RECORDS = tuple(pattern for one in STRUCTURES for pattern in one.records)
+
+
+@dataclass(slots=True)
+class BundlePlan:
+    """The folders and files of a bundle, in the order of writing."""
+
+    folders: list[str] = field(default_factory=list)
+    files: list[BundledFile] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    """What is no file and no folder, with its kind."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files, uncompressed."""
+        return sum(one.size for one in self.files)
+
+
+def plan_bundle(layout: StoreLayout, reader: StoreReader, fs: Filesystem) -> BundlePlan:
+    """List the content of a bundle of the store."""
+    plan, log = BundlePlan(), layout.commitlogs_elsewhere if layout.has_plain_log else ()
+    if not layout.has_plain_log and not any(one.is_relative_to(layout.root) for one in layout.commitlogs_elsewhere):
+        raise BadRequest("the member's entries are in a folder outside of the store", file=layout.root)
+    for entry in fs.list_below(str(layout.root), ""):
+        path = entry.path.lstrip("/")
+        if entry.is_folder:
+            plan.folders.append(path)
+        elif entry.kind:
+            plan.left_out.append(f"{path}: {entry.kind}")
+        elif not (log and path.startswith("commitlog/")):
+            plan.files.append(BundledFile(path, entry.size, entry.mtime_ms, content_of(path)))
+    if log:
+        plan.folders += [] if "commitlog" in plan.folders else ["commitlog"]
+        plan.files += [BundledFile(one.path, one.size, one.mtime_ms, BODILESS) for one in reader.segments()]
+    return plan
+
+
+def content_of(path: str) -> str:
+    """Tell the form that a file at this path of a store has in a bundle."""
+    top, _, rest = path.partition("/")
+    if any(fnmatchcase(path, pattern) for pattern in _RECORDS):
+        return EMPTIED if file_start(path) is None else BODILESS
+    if top == OWN_FOLDER:
+        return WHOLE if rest.endswith(_JOURNAL) else EMPTIED
+    return WHOLE if structure_of(top) is not None else EMPTIED
+
+
+def file_start(path: str) -> int | None:
+    """Read the log offset of a file of records off its name, with or without an ending."""
+    return parse_segment_name(path.rpartition("/")[2].partition(".")[0])
+
+
+def stored_file(file: BundledFile) -> StoredFile:
+    """The file for a reader of records."""
+    return StoredFile(file.path, file_start(file.path) or 0, file.size, file.mtime_ms)

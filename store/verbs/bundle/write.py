@@ -1,0 +1,128 @@
+"""Write a bundle: the document, then folders and files, as one archive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from store.errors import BadRequest
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
+from store.formats.bundle import (
+    BODILESS,
+    DOCUMENT,
+    END,
+    FOLDER,
+    WHOLE,
+    BundledFile,
+    BundleDocument,
+    encode_document,
+    encode_head,
+    padding,
+)
+from store.formats.zstd_frames import compress
+from store.verbs.bundle.bodies import CHUNK_BYTES, BodyMask
+from store.verbs.bundle.plan import BundlePlan, stored_file
+from store.verbs.doctor import Examination
+from store.verbs.fingerprint import fingerprint_files
+
+UNFINISHED = ".unfinished"
+
+
+@dataclass(slots=True)
+class BundleOptions:
+    """How a bundle is made.
+
+    version   of the program
+    settings  given with the store, without paths
+    progress  is called with the bytes done and in all
+    """
+
+    version: str
+    made_ms: int
+    salt: bytes
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBundle:
+    """A bundle that was written. `unreadable` has the bytes that the device did not give, by file."""
+
+    size: int
+    unreadable: Mapping[str, int]
+
+
+def write_bundle(
+    plan: BundlePlan, reader: StoreReader, found: Examination, target: Path, options: BundleOptions, fs: Filesystem
+) -> WrittenBundle:
+    """Write the archive; BadRequest where the file is there."""
+    if fs.exists(target):
+        raise BadRequest("the file is there already", file=target, hint="name a new file, or delete this one")
+    mask, staged = BodyMask(options.salt), target.with_name(target.name + UNFINISHED)
+    if fs.exists(staged):
+        fs.unlink(staged)
+    descriptor, size = fs.open_new(staged), 0
+    try:
+        for part in compress(_archive(plan, reader, found, mask, options)):
+            fs.write(descriptor, size, part)
+            size += len(part)
+    except BaseException:
+        fs.unlink(staged)
+        raise
+    fs.rename(staged, target)
+    return WrittenBundle(size, mask.unreadable)
+
+
+def _archive(
+    plan: BundlePlan, reader: StoreReader, found: Examination, mask: BodyMask, options: BundleOptions
+) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of the tar file."""
+    digests, _ = fingerprint_files(reader)
+    document = BundleDocument(
+        version=options.version,
+        line=found.info.line.name,
+        made_ms=options.made_ms,
+        settings=options.settings,
+        findings=tuple({**asdict(one), "rank": int(one.rank)} for one in found.diagnoses),
+        digests=tuple(asdict(one) for one in digests),
+        files=tuple(plan.files),
+        notes=tuple(plan.left_out),
+    )
+    data = encode_document(document)
+    yield from (encode_head(DOCUMENT, len(data), options.made_ms), data, padding(len(data)))
+    for folder in plan.folders:
+        yield encode_head(f"{FOLDER}/{folder}", 0, options.made_ms, is_folder=True)
+    done = 0
+    for file in plan.files:
+        yield encode_head(f"{FOLDER}/{file.path}", file.size, file.mtime_ms)
+        for part in _bytes_of(reader, file, mask):
+            yield part
+            done += len(part)
+            options.progress(done, plan.size)
+        yield padding(file.size)
+    yield END
+
+
+def _bytes_of(reader: StoreReader, file: BundledFile, mask: BodyMask) -> Iterator[memoryview]:
+    """Yield as many bytes as the plan says: a broker may write to the file meanwhile."""
+    left = file.size
+    for part in _parts_of(reader, file, mask):
+        yield part[:left]
+        left -= min(left, len(part))
+    for _ in range(0, left, CHUNK_BYTES):
+        yield memoryview(bytes(min(left, CHUNK_BYTES)))
+        left -= min(left, CHUNK_BYTES)
+
+
+def _parts_of(reader: StoreReader, file: BundledFile, mask: BodyMask) -> Iterator[memoryview]:
+    if file.content == BODILESS:
+        yield from mask.file(reader, stored_file(file))
+    elif file.content == WHOLE:
+        for at in range(0, file.size, CHUNK_BYTES):
+            found = reader.map(file.path, at, CHUNK_BYTES).salvage()
+            for start, stop in found.unreadable:
+                mask.unreadable[file.path] = mask.unreadable.get(file.path, 0) + stop - start
+            yield found.buffer

@@ -1,0 +1,163 @@
+"""What stands in place of bodies: the record around one is as it was, and as right or wrong as it was."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from store.files.store_reader import StoreReader
+from store.formats.java import crc32
+from store.formats.message import HEADER_V4
+from store.formats.property_crc import PLACEHOLDER, has_own_crc, with_crc
+from store.verbs.bundle.bodies import BodyMask
+from tests.support.logs import record
+
+BODY_AT, CRC_AT = HEADER_V4.size, 8
+PATH = "commitlog/00000000000000000000"
+
+
+def masked(data: bytes, tmp_path: Path, salt: bytes = b"salt") -> bytes:
+    """A segment with other bodies."""
+    (tmp_path / "commitlog").mkdir(exist_ok=True)
+    (tmp_path / PATH).write_bytes(data)
+    reader = StoreReader(str(tmp_path))
+    [file] = reader.segments()
+    found = b"".join(BodyMask(salt).file(reader, file))
+    assert len(found) == len(data)
+    return found
+
+
+def crc_of(found: bytes) -> int:
+    return int.from_bytes(found[CRC_AT : CRC_AT + 4], "big")
+
+
+def with_wrong_crc(data: bytes) -> bytes:
+    return data[:CRC_AT] + bytes([data[CRC_AT] ^ 1]) + data[CRC_AT + 1 :]
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 1000])
+def test_a_record_is_as_it_was_but_for_its_body_and_the_crc_of_that(size: int, tmp_path: Path) -> None:
+    data = record(body=bytes(range(1, 11)) * (size // 10) + b"z" * (size % 10), properties=b"KEYS\1k\2")
+    found, end = masked(data, tmp_path), BODY_AT + size
+    assert (found[:CRC_AT], found[CRC_AT + 4 : BODY_AT], found[end:]) == (
+        data[:CRC_AT],
+        data[CRC_AT + 4 : BODY_AT],
+        data[end:],
+    )
+    body = found[BODY_AT:end]
+    assert (body, crc_of(found)) == ((body[:16] * size)[:size], crc32(body))
+    assert set(body) <= set(b"0123456789abcdef")
+
+
+@pytest.mark.parametrize("sys_flag", [0, 0x10, 0x20, 0x30])
+@pytest.mark.parametrize("v2", [False, True])
+def test_hosts_and_topics_of_every_size_stay(sys_flag: int, v2: bool, tmp_path: Path) -> None:
+    data = record(body=b"SECRET", sys_flag=sys_flag, v2=v2)
+    at = data.index(b"SECRET")
+    found = masked(data, tmp_path)
+    assert (found[12:at], found[at + 6 :]) == (data[12:at], data[at + 6 :])
+    assert found[at : at + 6] != b"SECRET"
+
+
+def test_an_empty_body_changes_nothing(tmp_path: Path) -> None:
+    data = record(body=b"")
+    assert masked(data, tmp_path) == data
+
+
+def test_equal_bodies_have_equal_digits_and_another_salt_makes_others(tmp_path: Path) -> None:
+    found = []
+    for salt, body in ((b"a", b"one body"), (b"a", b"one body"), (b"a", b"two body"), (b"b", b"one body")):
+        found.append(masked(record(body=body), tmp_path, salt)[BODY_AT : BODY_AT + 8])
+    assert found[0] == found[1]
+    assert len(set(found)) == 3
+
+
+def test_a_wrong_crc_stays_wrong_and_zeros_of_the_body_stay(tmp_path: Path) -> None:
+    found = masked(with_wrong_crc(record(body=b"ab\0\0cd\0")), tmp_path)
+    body = found[BODY_AT : BODY_AT + 7]
+    assert [bool(one) for one in body] == [True, True, False, False, True, True, False]
+    assert crc_of(found) != crc32(body)
+    assert not set(body) & set(b"abcd") - set(b"0123456789abcdef")
+
+
+def test_a_right_crc_keeps_no_zero_of_a_body(tmp_path: Path) -> None:
+    assert b"\0" not in masked(record(body=b"ab\0\0cd\0"), tmp_path)[BODY_AT : BODY_AT + 7]
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_the_crc_of_a_whole_record_is_as_right_as_it_was(is_right: bool, tmp_path: Path) -> None:
+    data = with_crc(record(body=b"SECRET", properties=b"a\1b\2" + PLACEHOLDER))
+    if not is_right:
+        data = data[:16] + b"\0\0\0\7" + data[20:]
+    assert has_own_crc(data) == is_right
+    assert has_own_crc(masked(data, tmp_path)) == is_right
+
+
+INNER = struct.Struct(">iiiii")
+
+
+def inner(body: bytes, properties: bytes = b"") -> bytes:
+    size = INNER.size + len(body) + 2 + len(properties)
+    return INNER.pack(size, 0, 0, 9, len(body)) + body + struct.pack(">h", len(properties)) + properties
+
+
+INNER_BODIES = {
+    inner(b"SECRET", b"k\1v") + inner(b"HIDDEN!"): inner(b"??????", b"k\1v") + inner(b"???????"),
+    inner(b"SECRET") + b"rest": inner(b"??????") + b"????",
+    inner(b"SECRET") + INNER.pack(9, 0, 0, 0, 99) + b"SECRET": inner(b"??????") + INNER.pack(9, 0, 0, 0, 99) + b"?" * 6,
+    inner(b"SECRET")[:-2] + b"\x7f\xffMORE": inner(b"??????")[:-2] + b"\x7f\xff????",
+}
+
+
+@pytest.mark.parametrize("body", INNER_BODIES)
+def test_of_a_record_of_several_messages_only_their_bodies_are_replaced(body: bytes, tmp_path: Path) -> None:
+    found = masked(record(body=body, sys_flag=0x80), tmp_path)[BODY_AT : BODY_AT + len(body)]
+    wanted = INNER_BODIES[body]
+    assert bytes(ord("?") if mark == ord("?") else one for one, mark in zip(found, wanted, strict=True)) == wanted
+    assert not any(secret in found for secret in (b"SECRET", b"HIDDEN", b"rest", b"MORE"))
+
+
+SOUND = record(body=b"SECRET", topic=b"T", properties=b"k\1v\2")
+TOPIC_AT = BODY_AT + 6
+
+
+def changed(at: int, data: bytes) -> bytes:
+    return SOUND[:at] + data + SOUND[at + len(data) :]
+
+
+DAMAGED = {
+    "the magic": (changed(4, b"\1"), [(0, BODY_AT), (TOPIC_AT, len(SOUND))]),
+    "size and magic, by a cut": (changed(0, bytes(8)), [(0, BODY_AT), (TOPIC_AT, len(SOUND))]),
+    "size, magic and place": (bytes(8) + changed(28, b"\1" * 8)[8:], []),
+    "the size": (changed(0, struct.pack(">i", len(SOUND) - 1)), [(0, BODY_AT), (TOPIC_AT, len(SOUND))]),
+    "the size of the body": (changed(BODY_AT - 4, struct.pack(">i", 1 << 20)), [(0, BODY_AT)]),
+    "the body's size below 0": (changed(BODY_AT - 4, struct.pack(">i", -1)), [(0, BODY_AT)]),
+    "the topic's size": (changed(TOPIC_AT, b"\x7f"), [(0, BODY_AT), (TOPIC_AT, TOPIC_AT + 1)]),
+    "the topic's size below 0": (changed(TOPIC_AT, b"\xff"), [(0, BODY_AT), (TOPIC_AT, TOPIC_AT + 1)]),
+    "the properties' size": (changed(96, b"\x00\x63"), [(0, BODY_AT), (TOPIC_AT, TOPIC_AT + 1), (96, 98)]),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_of_damage_the_fields_that_tell_the_fault_stay(what: str, tmp_path: Path) -> None:
+    data, kept = DAMAGED[what]
+    behind = record(body=b"HIDDEN", position=len(data))
+    found = masked(data + behind, tmp_path)
+    wanted = bytearray(b"?" * len(data))
+    for at, one in enumerate(data):
+        if not one or any(start <= at < stop for start, stop in kept):
+            wanted[at] = one
+    assert found[: len(data)] == wanted
+    assert found[len(data) + 12 : len(data) + BODY_AT] == behind[12:BODY_AT]
+
+
+def test_holes_and_what_is_past_the_end_of_the_log_keep_their_zeros(tmp_path: Path) -> None:
+    first = record(body=b"SECRET")
+    stale = record(body=b"HIDDEN", position=20_000)
+    data = (first.ljust(20_000, b"\0") + stale + b"\0\0SECRET\0TEXT").ljust(40_000, b"\0")
+    found = masked(data, tmp_path)
+    assert found[len(first) : 20_000] == bytes(20_000 - len(first))
+    assert found[20_012 : 20_000 + BODY_AT] == stale[12:BODY_AT]
+    assert found[20_000 + len(stale) :] == b"\0\0??????\0????".ljust(20_000 - len(stale), b"\0")

@@ -1,0 +1,115 @@
+"""A bundle has the findings of its store, and no body: of every store that a broker wrote, and of damaged ones."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store.files.bundle_files import Archive
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoredFile, StoreReader
+from store.files.stored_segment import StoredSegment
+from store.formats.inner_batch import inner_bodies
+from store.formats.message import INNER_BATCH
+from store.formats.run import Run
+from store.structures.commitlog.resync import readable_behind
+from store.verbs.bundle.plan import content_of, file_start
+from tests.cli.running import rmqctl
+from tests.support.five_stores import copy_of_five, five, fivefive, lines, names_of
+from tests.support.five_stores import damage as do_as_told
+from tests.support.golden import ALL, copy_store, golden
+from tests.support.random_damage import MORE_KINDS, damage
+
+STORES = (*ALL, *(f"five/{one}" for one in names_of("five")), *(f"fivefive/{one}" for one in names_of("fivefive")))
+TOLD = [
+    (name, line["damage"])
+    for name in ("bcq", "compaction", "dledger", "lmq", "rocksdb", "timer")
+    for line in lines(name, "damaged.jsonl")
+]
+SEEDS = range(12)
+_SCRATCH = re.compile(r"[^\s:]*/rmqctl-scratch-\w+(/store)?")
+_WINDOW = 8
+
+
+def store_of(name: str) -> Path:
+    line, _, archive = name.rpartition("/")
+    return {"": lambda: golden(archive).store}.get(line, lambda: _five(line, archive))()
+
+
+def _five(line: str, archive: str) -> Path:
+    return (five if line == "five" else fivefive)(archive) / "store"
+
+
+def doctor(store: Path, root: Path) -> Any:
+    """The document of doctor, with the store's folder and scratch folders left out of its texts."""
+    document = rmqctl("--format", "json", "doctor", store=store).json
+    for one in document["diagnoses"]:
+        one["detail"] = _SCRATCH.sub("", one["detail"].replace(str(root), ""))
+        one["command"] = one["command"].replace(str(store), "STORE")
+    for one in document.get("commands", ()):
+        one["command"] = one["command"].replace(str(store), "STORE")
+    return document
+
+
+def bundled(root: Path, target: Path) -> Path:
+    run = rmqctl("--format", "json", "bundle", target, "--yes", store=root)
+    assert (run.code, run.json["same_findings"]) == (0, True), run.err
+    return target
+
+
+def check_findings(root: Path, target: Path) -> None:
+    assert doctor(bundled(root, target), root) == doctor(root, root)
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_doctor_gives_the_findings_of_the_store_and_no_eight_bytes_of_a_body_are_inside(
+    name: str, tmp_path: Path
+) -> None:
+    root, target = store_of(name), tmp_path / "case.tar.zst"
+    check_findings(root, target)
+    archive = Archive(str(target))
+    data = re.sub(rb"\0{64,}", bytes(64), b"".join(archive.pieces(0, archive.size)))
+    inside = {data[at : at + _WINDOW] for at in range(len(data))}
+    bodies = [body for path in files_of(root) for body in bodies_of(root, path)]
+    windows = {body[at : at + _WINDOW] for body in bodies for at in range(len(body) - _WINDOW + 1)}
+    assert len(bodies) > 10
+    assert windows & inside <= {bytes(_WINDOW)}
+
+
+@pytest.mark.parametrize(("name", "how"), TOLD, ids=[f"{name}: {how['name']}" for name, how in TOLD])
+def test_doctor_gives_the_findings_of_a_damaged_structure(name: str, how: dict[str, Any], tmp_path: Path) -> None:
+    root = copy_of_five(name, tmp_path)
+    do_as_told(root, how)
+    check_findings(root, tmp_path / "case.tar.zst")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_doctor_gives_the_findings_of_damage_by_chance(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    root = copy_store(golden(chance.choice(ALL)).store, tmp_path / "store")
+    damage(root, chance, MORE_KINDS)
+    check_findings(root, tmp_path / "case.tar.zst")
+
+
+def files_of(root: Path) -> list[str]:
+    below = [one.path.lstrip("/") for one in Filesystem().list_below(str(root), "") if not one.is_folder]
+    return [path for path in below if content_of(path) == "bodies replaced"]
+
+
+def bodies_of(root: Path, path: str) -> Iterator[bytes]:
+    """Every body in a file, whole; of a record of several messages each of theirs."""
+    reader = StoreReader(str(root), commitlogs=[root / "commitlog"])
+    file = StoredFile(path, file_start(path) or 0, (root / path).stat().st_size, 0)
+    for step in readable_behind([StoredSegment(reader, file)], file.number):
+        columns = step.columns if isinstance(step, Run) else None
+        if columns is None:
+            continue
+        for at, size, sys_flag in zip(columns.body_position, columns.body_size, columns.sys_flag, strict=True):
+            body = bytes(step.buffer[at : at + size])
+            inner = inner_bodies(body) if sys_flag & INNER_BATCH else ((0, len(body)),)
+            yield from (body[start:stop] for start, stop in inner)
