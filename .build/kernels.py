@@ -36,7 +36,22 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ROOT / "store" / "kernels"
-MODULES = ("properties", "hashing", "scan", "verify", "dispatch", "index", "requests", "encode", "put", "compare")
+MODULES = (
+    "properties",
+    "hashing",
+    "scan",
+    "verify",
+    "dispatch",
+    "index",
+    "requests",
+    "encode",
+    "put",
+    "compare",
+    "base64",
+    "line_members",
+    "line_properties",
+    "lines",
+)
 NATIVE = ("native", "lost_pages", "commit_groups")
 """Written in Cython and C; modules of these names are for kernels that run uncompiled."""
 MODULE_NAME = "store.kernels.compiled"

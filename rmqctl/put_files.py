@@ -1,4 +1,4 @@
-"""Reads the files of `put --input` as lines of JSON.
+"""Reads the files of `put --input` as blocks of lines of JSON.
 
 The files are JSON lines, or what `export` writes as Parquet or CSV, as the ending of the name says. Of a folder the
 files are read by name; its folders (topic=T) give columns to their files.
@@ -7,12 +7,15 @@ files are read by name; its folders (topic=T) give columns to their files.
 from __future__ import annotations
 
 import base64
+import contextlib
 import csv
+import fcntl
 import json
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from io import BufferedIOBase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import unquote
 
 import typer
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 KINDS = (".parquet", ".csv", ".jsonl")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+BLOCK_SIZE = 1 << 20
+NEWLINE = b"\n"
 _PARQUET_ROWS = 64
 """Rows that are made at a time: each may have a body of 4 MiB."""
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
@@ -29,10 +34,10 @@ _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 Cells = Mapping[str, Any]
 
 
-class Line(NamedTuple):
-    """A message as a line of JSON, and its place.
+class Block(NamedTuple):
+    """Messages as whole lines of JSON, and their place.
 
-    number, kind, file  the line or row of a file in a folder
+    number, kind, file  the first line or row of a file in a folder
     """
 
     text: bytes
@@ -40,10 +45,9 @@ class Line(NamedTuple):
     kind: str = "line"
     file: str = ""
 
-    @property
-    def place(self) -> str:
-        """The place in words."""
-        return f"{self.file}{self.kind} {self.number}"
+    def place(self, row: int) -> str:
+        """The place of a line in words; the first is 0."""
+        return f"{self.file}{self.kind} {self.number + row}"
 
 
 def files_of(name: str) -> list[Path]:
@@ -61,27 +65,65 @@ def files_of(name: str) -> list[Path]:
     return found
 
 
-def read_lines(session: Session, name: str) -> Iterator[Line]:
+def read_blocks(session: Session, name: str) -> Iterator[Block]:
     """Yield the messages of a file, a folder, or stdin for `-`.
+
+    Of a pipe a block is as much as its writer has written.
 
     ValueError for a file whose content is not what its name says.
     """
     if name == "-":
-        for number, text in enumerate(session.environment.stdin, 1):
-            yield Line(text, number)
+        _widen_pipe(session.environment.stdin)
+        yield from _blocks(session.environment.stdin, "")
         return
     for path in files_of(name):
         place = "" if path == Path(name) else f"{path.relative_to(name)}, "
-        if path.suffix not in _TABLES:
-            with path.open("rb") as stream:
-                for number, text in enumerate(stream, 1):
-                    yield Line(text, number, file=place)
+        if path.suffix in _TABLES:
+            yield from _row_blocks(path, place)
             continue
-        try:
-            for number, row in enumerate(_TABLES[path.suffix](path), 1):
-                yield Line(_line(number, _folder_columns(path) | row), number, "row", place)
-        except (ValueError, csv.Error, OSError) as error:  # Arrow raises OSError for a damaged page.
-            raise ValueError(f"{place or f'{path.name}, '}{str(error).splitlines()[0]}") from error
+        with path.open("rb") as stream:
+            yield from _blocks(stream, place)
+
+
+def _blocks(stream: IO[bytes], file: str) -> Iterator[Block]:
+    """Yield whole lines, without waiting for more where there are some."""
+    from store.reading import count_lines
+
+    read, number, begun = cast(BufferedIOBase, stream).read1, 1, [b""]
+    while part := read(BLOCK_SIZE):
+        end = part.rfind(NEWLINE) + 1
+        if end:
+            text = b"".join((*begun, part[:end]))
+            yield Block(text, number, file=file)
+            number += count_lines(text)
+            begun = []
+        begun.append(part[end:])
+    if rest := b"".join(begun):
+        yield Block(rest, number, file=file)
+
+
+def _row_blocks(path: Path, place: str) -> Iterator[Block]:
+    """Yield the rows of a table as lines, those before a faulty one too."""
+    lines: list[bytes] = []
+    number = 0
+    try:
+        for number, row in enumerate(_TABLES[path.suffix](path), 1):
+            lines.append(_line(number, _folder_columns(path) | row) + NEWLINE)
+            if len(lines) == _PARQUET_ROWS:
+                yield Block(b"".join(lines), number - len(lines) + 1, "row", place)
+                lines = []
+    except (ValueError, csv.Error, OSError) as error:  # Arrow raises OSError for a damaged page.
+        if lines:
+            yield Block(b"".join(lines), number - len(lines), "row", place)
+        raise ValueError(f"{place or f'{path.name}, '}{str(error).splitlines()[0]}") from error
+    if lines:
+        yield Block(b"".join(lines), number - len(lines) + 1, "row", place)
+
+
+def _widen_pipe(stream: IO[bytes]) -> None:
+    """Let a pipe hold as much as a block."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, BLOCK_SIZE)
 
 
 def bytes_of(name: str) -> int | None:

@@ -62,6 +62,11 @@ class PutForm:
         """Whether messages may be put many at a time."""
         return not (self.as_stored or self.keep_times)
 
+    @property
+    def moves(self) -> bool:
+        """Whether a topic or queue is mapped."""
+        return bool(self.topics or self.queues)
+
     def place(self, message: Message) -> Message:
         """The message where it is to go."""
         if not self.as_stored:

@@ -1,24 +1,24 @@
 """The messages of `put --input`: read from files, chosen, placed, and put many at a time.
 
-Steps of LinePut.rows:
-  1. read a line, or make one of a row of a table          put_files.py
-  2. parse it as a message                                 message_input.py
-  3. leave out the copies that a broker made (--as-new)    CopyFilter
-  4. place it: topic, queue and form                       put_form.py
-  5. put what waits, in one call where all have the same hosts
+Steps of LinePut:
+  1. read a block of lines, or make it of rows of a table   put_files.py
+  2. take the lines that leave no doubt as columns          MessageLines
+  3. parse each other one as a message                      message_input.py
+     leave it out if it is a copy that a broker made        CopyFilter
+     place it: topic, queue and form                        put_form.py
+  4. put the block's messages by one call                   put_rows.py
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rmqctl.message_input import StoredLine, parse_stored
-from rmqctl.put_files import Line, bytes_of, read_lines
+from rmqctl.message_input import parse_stored
+from rmqctl.put_files import BLOCK_SIZE, Block, bytes_of, read_blocks
 from rmqctl.put_rows import (
     NO_SEGMENT,
     SHOWN,
@@ -27,23 +27,23 @@ from rmqctl.put_rows import (
     level_count_of,
     put_columns,
     put_through_socket,
-    row_of,
+    rows_of_columns,
     say_no_segment,
     say_refused_topics,
     say_too_long,
 )
 from rmqctl.result import Result, Table
 from rmqctl.show import count
+from store import PutStatus
+from store.reading import MessageLines
 
 if TYPE_CHECKING:
     from rmqctl.context import Session
     from rmqctl.put_form import PutForm
-    from store import Message, WritableStore
+    from store import MessageColumns, PutManyResult, WritableStore
     from store.engine.serving import StoreClient
+    from store.reading import LineColumns
 
-    Timed = tuple[Message, int | None]
-
-BULK_SIZE = 2000
 LEFT_OUT = {
     "half": "half messages",
     "op": "marks of ended transactions",
@@ -71,12 +71,15 @@ class LinePut:
         self._damaged_count = self._read_bytes = 0
         self._topics: set[str] = set()
         self._problem: typer.BadParameter | None = None
+        self._said_no_segment = False
+        leaves_copies = self._copies is not None
+        self._lines = MessageLines(topic, session.environment.clock_ms(), self._is_left, leaves_copies=leaves_copies)
 
     def result(self) -> Result:
         """The result: programs get a row per message as it is stored; people get the sums."""
         if self._session.format.is_for_programs:
             return Result("put", self._facts, [Table("results", self.rows())], lambda: exit_code(self._counts))
-        refused = [row for row in self.rows() if row["status"] != "PUT_OK"]
+        refused = list(self._refused())
         say_too_long(self._session, refused)
         tables = [Table("refused", refused[:100], (*SHOWN, "reason"))] if refused else []
         counts, left_out = self._counts, self._left_out
@@ -89,14 +92,32 @@ class LinePut:
         return Result("put", totals, tables, exit_code(counts), verdict)
 
     def rows(self) -> Iterator[PutRow]:
-        """Puts the messages many at a time; from a pipe each at once, as its writer may be waiting."""
-        size = 1 if self._name == "-" else BULK_SIZE
+        """Puts the messages, and yields a row for each."""
+        for found, answer in self._answers():
+            yield from self._rows(found.messages, answer, range(len(found)))
+
+    def _refused(self) -> Iterator[PutRow]:
+        """Puts the messages, and yields the rows of those that are not stored as asked."""
+        for found, answer in self._answers():
+            is_good = answer.status is PutStatus.PUT_OK
+            yield from self._rows(found.messages, answer, sorted(answer.refused) if is_good else range(len(found)))
+
+    def _rows(self, messages: MessageColumns, answer: PutManyResult, numbers: Iterable[int]) -> Iterator[PutRow]:
+        levels = 0 if self._form.as_stored else level_count_of(self._opened)
+        for row in rows_of_columns(answer, messages, levels, numbers):
+            if row["status"] == NO_SEGMENT and not self._said_no_segment:
+                self._said_no_segment = True
+                say_no_segment(self._session, row)
+            yield row
+
+    def _answers(self) -> Iterator[tuple[LineColumns, PutManyResult]]:
+        """Puts block by block; of a pipe as much as is there, as its writer may be waiting."""
         in_all = bytes_of(self._name)
         with self._session.progress("put", in_all, "bytes" if in_all else "messages") as bar:
-            messages = self._messages()
-            while timed := list(islice(messages, size)):
-                yield from self._put(timed)
-                bar.update(self._read_bytes if in_all else bar.done + len(timed))
+            for found in self._columns():
+                if len(found):
+                    yield found, self._put(found)
+                bar.update(self._read_bytes if in_all else bar.done + len(found))
         self._end()
 
     @property
@@ -106,60 +127,62 @@ class LinePut:
     def _facts(self) -> dict[str, Any]:
         return {"counts": dict(self._counts), "left_out": dict(self._left_out)}
 
-    def _messages(self) -> Iterator[Timed]:
-        """Yields placed messages with the store times of their lines, up to a line that is no message."""
-        now_ms = self._session.environment.clock_ms()
-        for line, found in self._found(now_ms):
-            message = found.message if self._copies is None else self._copies.choose(found.message, line)
-            if message is not None:
-                yield self._placed(found._replace(message=message))
-        for line in self._copies.waiting() if self._copies is not None else ():
-            yield self._placed(parse_stored(line, self._topic, now_ms))
+    def _is_left(self, topic: str) -> bool:
+        """Whether lines of the topic are parsed one by one, as their messages may go elsewhere, or nowhere."""
+        return self._form.moves or (self._copies is not None and self._copies.chooses(topic))
 
-    def _found(self, now_ms: int) -> Iterator[tuple[bytes, StoredLine]]:
-        """The lines and their messages, up to a line that is no message."""
+    def _columns(self) -> Iterator[LineColumns]:
+        """Yields the messages block by block, up to a line that is no message."""
         try:
-            for line in read_lines(self._session, self._name):
-                self._read_bytes += len(line.text)
-                if not line.text.isspace():
-                    yield line.text, self._parse(line, now_ms)
+            for block in read_blocks(self._session, self._name):
+                self._read_bytes += len(block.text)
+                yield self._read(block)
+                if self._problem is not None:
+                    break
         except ValueError as error:
             self._problem = typer.BadParameter(str(error), param_hint="--input")
+        for text in _joined(self._copies.waiting()) if self._copies is not None else ():
+            yield self._read(Block(text, 1), chooses=False)
 
-    def _parse(self, line: Line, now_ms: int) -> StoredLine:
-        try:
-            return parse_stored(line.text, self._topic, now_ms)
-        except ValueError as error:
-            raise ValueError(f"{line.place}: {error}") from None
+    def _read(self, block: Block, *, chooses: bool = True) -> LineColumns:
+        """The messages of a block. A line that is no message ends it, and is the problem to report."""
+        batch = self._lines.read(block.text)
+        for row in batch.left:
+            line = batch.line(row)
+            if line.isspace():
+                continue
+            try:
+                found = parse_stored(line, self._topic, self._lines.now_ms)
+            except ValueError as error:
+                self._problem = typer.BadParameter(f"{block.place(row)}: {error}", param_hint="--input")
+                batch.end_before(row)
+                break
+            message = self._copies.choose(found.message, line) if self._copies and chooses else found.message
+            if message is not None:
+                batch.add(row, self._form.place(message), found.store_timestamp_ms, is_damaged=not found.crc_ok)
+        return self._noted(batch.columns())
 
-    def _placed(self, found: StoredLine) -> Timed:
-        self._damaged_count += not found.crc_ok
-        message = self._form.place(found.message)
-        self._topics.add(message.topic)
-        return message, found.store_timestamp_ms
+    def _noted(self, found: LineColumns) -> LineColumns:
+        self._damaged_count += found.damaged_count
+        self._topics.update(found.messages.topics)
+        if self._copies is not None:
+            self._copies.see(found.messages, found.uniq_keys())
+            if (store_host := self._form.store_host) is not None:
+                found.messages.hosts = [(born_host, store_host) for born_host, _ in found.messages.hosts]
+        return found
 
-    def _put(self, timed: list[Timed]) -> Iterator[PutRow]:
-        """Stores the messages: in one go where all have the same hosts."""
+    def _put(self, found: LineColumns) -> PutManyResult:
+        """Stores the messages, and counts their statuses."""
         from store.engine.serving import StoreClient
 
-        opened, messages = self._opened, [message for message, _ in timed]
-        hosts = {(message.born_host, message.store_host) for message in messages}
-        if self._form.is_plain and isinstance(opened, StoreClient):
-            rows = put_through_socket(self._session, opened, messages)
-        elif self._form.is_plain and not isinstance(opened, StoreClient) and len(hosts) == 1 and len(timed) > 1:
-            rows = put_columns(self._session, opened, messages)
+        if isinstance(self._opened, StoreClient):
+            answer = put_through_socket(self._session, self._opened, self._form, found)
         else:
-            rows = [self._put_one(message, time_ms) for message, time_ms in timed]
-        for row in rows:
-            if NO_SEGMENT not in self._counts:
-                say_no_segment(self._session, row)
-            self._counts[row["status"]] += 1
-            yield row
-
-    def _put_one(self, message: Message, time_ms: int | None) -> PutRow:
-        with self._session.interrupts.deferred():
-            answer = self._form.put(self._opened, message, time_ms)
-            return row_of(message, answer, 0 if self._form.as_stored else level_count_of(self._opened))
+            answer = put_columns(self._session, self._opened, self._form, found)
+        self._counts.update(one.status.value for one in answer.refused.values())
+        if stored := len(found) - len(answer.refused):
+            self._counts[answer.status.value] += stored
+        return answer
 
     def _end(self) -> None:
         """Warns of lines left out or damaged; a usage error after a line that is no message."""
@@ -174,3 +197,17 @@ class LinePut:
             lines = f"{count(self._damaged_count, 'line')} of --input with crc_ok false"
             put = "the damaged bodies were put as they are, and have the CRC of what they hold"
             self._session.warn(f"{lines}: {put}; take those lines out to leave them out")
+
+
+def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Blocks of lines."""
+    begun: list[bytes] = []
+    size = 0
+    for line in lines:
+        begun.append(line if line.endswith(b"\n") else line + b"\n")
+        size += len(line)
+        if size >= BLOCK_SIZE:
+            yield b"".join(begun)
+            begun, size = [], 0
+    if begun:
+        yield b"".join(begun)

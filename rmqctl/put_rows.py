@@ -5,7 +5,7 @@ Puts of many messages defer signals, so that no message is stored without its ro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from rmqctl.exit_codes import FINDINGS, IO_ERROR, OK
@@ -14,9 +14,12 @@ from store.formats import SCHEDULE_TOPIC, waiting_level
 
 if TYPE_CHECKING:
     from rmqctl.context import Session
-    from store import Message, PutResult, WritableStore
+    from rmqctl.put_form import PutForm
+    from store import Message, MessageColumns, PutManyResult, PutResult, WritableStore
     from store.engine.serving import StoreClient
+    from store.reading import LineColumns
 
+DELAY_MARK = b"DELAY\x01"
 NO_SEGMENT = "CREATE_MAPEDFILE_FAILED"
 SHOWN = ("status", "topic", "queue_id", "queue_offset", "log_offset", "size", "msg_id")
 
@@ -60,39 +63,58 @@ def row_of(message: Message, answer: PutResult, level_count: int = 0) -> PutRow:
     return row
 
 
-def put_through_socket(session: Session, client: StoreClient, messages: list[Message]) -> list[PutRow]:
+def put_through_socket(session: Session, client: StoreClient, form: PutForm, found: LineColumns) -> PutManyResult:
     """Puts the messages through the process that serves the store."""
+    from store import PutManyResult
+
+    messages = [found.messages.message(row) for row in range(len(found))]
+    if form.is_plain:
+        with session.interrupts.deferred():
+            return PutManyResult.of(client.put_all(messages))
     with session.interrupts.deferred():
-        answers = client.put_all(messages)
-    levels = level_count_of(client)
-    return [row_of(message, answer, levels) for message, answer in zip(messages, answers, strict=True)]
+        return PutManyResult.of([form.put(client, *one) for one in zip(messages, found.times(), strict=True)])
 
 
-def put_columns(session: Session, opened: WritableStore, messages: list[Message]) -> list[PutRow]:
-    """Puts messages of the same hosts by one call."""
-    from store import MessageColumns
+def put_columns(session: Session, opened: WritableStore, form: PutForm, found: LineColumns) -> PutManyResult:
+    """Puts the messages by one call."""
+    import numpy as np
+
+    with session.interrupts.deferred():
+        if form.is_plain:
+            return opened.put_many(found.messages)
+        times = None
+        if form.keep_times:
+            times = np.where(found.has_time, found.store_timestamps_ms, session.environment.clock_ms())
+        return opened.put_many_replayed(found.messages, as_stored=form.as_stored, store_timestamps_ms=times)
+
+
+def rows_of_columns(
+    answer: PutManyResult, messages: MessageColumns, level_count: int, rows: Iterable[int]
+) -> Iterator[PutRow]:
+    """The rows of some messages that were put by one call; with levels, a delayed one is where it waits."""
     from store.formats import encode_message_id
 
-    with session.interrupts.deferred():
-        answer = opened.put_many(MessageColumns.of(messages))
-    rows, levels = [], level_count_of(opened)
-    for place, message in enumerate(messages):
-        log_offset = int(answer.log_offsets[place])
-        topic, queue_id = _place(message, levels)
+    pairs, pair_of = messages.host_pairs()
+    queue_ids = messages.numbers["queue_id"]
+    level_count = level_count if messages.find_in_properties(DELAY_MARK) else 0
+    for number in rows:
+        topic, queue_id = messages.topics[int(messages.topic_of[number])], int(queue_ids[number])
+        if level_count:
+            topic, queue_id = _place(messages.message(number), level_count)
+        log_offset = int(answer.log_offsets[number])
         row: PutRow = {
-            "status": answer.status_of(place).value,
+            "status": answer.status_of(number).value,
             "topic": topic,
             "queue_id": queue_id,
-            "queue_offset": int(answer.queue_offsets[place]),
+            "queue_offset": int(answer.queue_offsets[number]),
             "log_offset": log_offset,
-            "size": int(answer.sizes[place]),
-            "msg_id": encode_message_id(message.store_host, log_offset) if log_offset >= 0 else "",
-            "store_timestamp_ms": int(answer.store_timestamps_ms[place]),
+            "size": int(answer.sizes[number]),
+            "msg_id": encode_message_id(pairs[int(pair_of[number])][1], log_offset) if log_offset >= 0 else "",
+            "store_timestamp_ms": int(answer.store_timestamps_ms[number]),
         }
-        if place in answer.refused:
-            row["reason"] = answer.refused[place].reason
-        rows.append(row)
-    return rows
+        if number in answer.refused:
+            row["reason"] = answer.refused[number].reason
+        yield row
 
 
 def _place(message: Message, level_count: int) -> tuple[str, int]:

@@ -23,13 +23,14 @@ import numpy.typing as npt
 from store.errors import StoreClosed
 from store.formats.message import Message
 from store.formats.properties import says_no_wait
+from store.formats.run import Int64Array
 from store.opened.index_view import IndexView
 from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
 from store.reading.message_store import MessageStore
 from store.reading.stores import LiveStore
 from store.structures.commitlog.bulk import MessageColumns, PutManyResult
-from store.structures.commitlog.bulk_put import put_many
+from store.structures.commitlog.bulk_put import put_many, put_many_replayed
 from store.structures.commitlog.commit_log import CommitLog
 from store.structures.commitlog.put_result import PutResult, PutStatus
 from store.structures.get_result import GetResult, MessageFilter
@@ -159,7 +160,22 @@ class WritableStore(MessageStore, LiveStore):
         refusal = self._refusal()
         if refusal is not None:
             return PutManyResult.all_refused(len(messages), refusal)
-        result = put_many(self._log, messages)
+        return self._after_put_many(messages, put_many(self._log, messages))
+
+    def put_many_replayed(
+        self, messages: MessageColumns, *, as_stored: bool = True, store_timestamps_ms: Int64Array | None = None
+    ) -> PutManyResult:
+        """Appends columns of messages that another store had, each as put_replayed would.
+
+        For one thread: a message that another one puts meanwhile may get the same time.
+        """
+        refusal = self._refusal()
+        if refusal is not None:
+            return PutManyResult.all_refused(len(messages), refusal)
+        result = put_many_replayed(self._log, messages, as_stored=as_stored, store_timestamps_ms=store_timestamps_ms)
+        return self._after_put_many(messages, result)
+
+    def _after_put_many(self, messages: MessageColumns, result: PutManyResult) -> PutManyResult:
         waiting = messages.waits_for_flush() & (result.log_offsets >= 0) if self._waits else None
         self._flush_many(result, waiting)
         if self._ha is not None and waiting is not None and waiting.any():

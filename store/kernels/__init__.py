@@ -47,6 +47,7 @@ __all__ = [
     "pass_repeats",
     "put_index_entries",
     "put_message",
+    "read_lines",
     "rows_with_property",
     "scan_records",
     "tags_codes",
@@ -98,6 +99,7 @@ if compiled_module is None or TYPE_CHECKING:
     )
     from store.kernels.encode import append_message, encode_records
     from store.kernels.index import follow_chains, key_hashes, put_index_entries
+    from store.kernels.lines import read_lines
     from store.kernels.properties import find_text
     from store.kernels.put import put_message
     from store.kernels.requests import dispatch_requests

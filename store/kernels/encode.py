@@ -4,7 +4,7 @@
     bodies     all bodies one after another; body_ends: int64 [messages + 1], as Arrow's offsets
     properties, property_ends   the same for the stored property strings
     topics, topic_ends          the distinct topics' bytes; numbers say which
-    hosts      40 bytes: born host at 0, store host at 20 (8 or 20 of them are used, by the sys flag)
+    hosts      40 bytes a pair: born host at 0, store host at 20 (8 or 20 of them are used, by the sys flag)
 
 append_message takes one message instead:
 
@@ -57,14 +57,13 @@ from store.kernels.scan import (
 
 NUMBER_NAMES = (
     "topic", "queue", "queue_id", "flag", "sys_flag", "born_timestamp_ms", "store_timestamp_ms", "reconsume_times",
-    "prepared_transaction_offset",
+    "prepared_transaction_offset", "hosts",
 )  # fmt: skip
 (
-    TOPIC, QUEUE, QUEUE_ID, FLAG, SYS_FLAG, BORN_TIME, STORE_TIME, RECONSUMED, PREPARED_OFFSET,
+    TOPIC, QUEUE, QUEUE_ID, FLAG, SYS_FLAG, BORN_TIME, STORE_TIME, RECONSUMED, PREPARED_OFFSET, HOSTS,
 ) = range(len(NUMBER_NAMES))  # fmt: skip
 
-STORE_HOST_AT, BLANK_SIZE = 20, 8
-MAX_TOPIC_SIZE = 127
+STORE_HOST_AT, BLANK_SIZE, MAX_TOPIC_SIZE = 20, 8, 127
 MAX_PROPERTIES_SIZE = MAX_SHORT = 32_767
 MIN_INT, MAX_INT = -(1 << 31), (1 << 31) - 1
 # What append_message returns where it appends nothing.
@@ -339,7 +338,7 @@ def write_head(
     columns: Matrix,
     row: Long,
 ) -> None:
-    """The fields before the body size; the CRC is left for write_body."""
+    """The fields before the body size but the CRC."""
     flag = numbers[SYS_FLAG, message]
     queue_offset = take_queue_offset(numbers, message, next_queue_offsets)
     write_int(segment, at, size)
@@ -352,9 +351,10 @@ def write_head(
     )  # fmt: skip
     write_long(segment, at + 40, numbers[BORN_TIME, message])
     born_size, store_size = host_size(flag & BORN_HOST_V6), host_size(flag & STORE_HOST_V6)
-    copy_bytes(segment, at + 48, hosts, 0, born_size)
+    pair = numbers[HOSTS, message] * 2 * STORE_HOST_AT
+    copy_bytes(segment, at + 48, hosts, pair, born_size)
     write_long(segment, at + 48 + born_size, numbers[STORE_TIME, message])
-    copy_bytes(segment, at + 56 + born_size, hosts, STORE_HOST_AT, store_size)
+    copy_bytes(segment, at + 56 + born_size, hosts, pair + STORE_HOST_AT, store_size)
     columns[Column.POSITION, row] = at
     columns[Column.SIZE, row] = size
     columns[Column.BODY_POSITION, row] = at + 72 + born_size + store_size

@@ -6,3 +6,7 @@ from store.reading.filter.subscription import compile_subscription as compile_su
 from store.reading.filter.subscription import load_filters as load_filters
 from store.reading.inside import messages_inside as messages_inside
 from store.reading.merged import MergedMessages as MergedMessages
+from store.reading.message_lines import LineBatch as LineBatch
+from store.reading.message_lines import LineColumns as LineColumns
+from store.reading.message_lines import MessageLines as MessageLines
+from store.reading.message_lines import count_lines as count_lines

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from store.engine.live.service import ServiceThread
     from store.engine.live.services import StoreServices
     from store.formats.message import Message
+    from store.formats.run import Int64Array
     from store.opened.opened_store import OpenedStore
     from store.structures.commitlog.bulk import MessageColumns, PutManyResult
     from store.structures.get_result import GetResult, MessageFilter
@@ -184,7 +185,18 @@ class ServedStore(WritableStore):
     def put_many(self, messages: MessageColumns) -> PutManyResult:
         began_ms = self._clock()
         result = super().put_many(messages)
-        elapsed_ms = self._clock() - began_ms
+        self._note_many(messages, result, self._clock() - began_ms)
+        return result
+
+    def put_many_replayed(
+        self, messages: MessageColumns, *, as_stored: bool = True, store_timestamps_ms: Int64Array | None = None
+    ) -> PutManyResult:
+        began_ms = self._clock()
+        result = super().put_many_replayed(messages, as_stored=as_stored, store_timestamps_ms=store_timestamps_ms)
+        self._note_many(messages, result, self._clock() - began_ms)
+        return result
+
+    def _note_many(self, messages: MessageColumns, result: PutManyResult, elapsed_ms: int) -> None:
         queue_ids = messages.numbers["queue_id"]
         counts, sizes = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
         for row in np.flatnonzero(result.log_offsets >= 0).tolist():
@@ -194,7 +206,6 @@ class ServedStore(WritableStore):
         for (topic, queue_id), count in counts.items():
             self.statistics.note_put(topic, count, sizes[topic, queue_id], elapsed_ms)
             self.broker_statistics.note_put(topic, queue_id, count, sizes[topic, queue_id], elapsed_ms)
-        return result
 
     def get(
         self,

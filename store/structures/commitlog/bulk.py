@@ -10,13 +10,13 @@
         born_timestamp_ms    integers; the time of this call where absent
         properties           binary: the stored property string, empty where absent
 
-All messages of one MessageColumns share the born host and the store host.
+The messages of one call share the born host and the store host, but for those that are given with `hosts`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,6 +54,8 @@ class MessageColumns:
     """n messages as columns.
 
     `*_ends` are int64[n + 1], as Arrow's offsets; `topic_of` is the place of a message's topic.
+
+    hosts, hosts_of  where they differ: the pairs of born host and store host, and the place of a message's pair
     """
 
     topics: list[str]
@@ -65,9 +67,17 @@ class MessageColumns:
     numbers: dict[str, Int64Array]
     born_host: Host = LOCALHOST
     store_host: Host = LOCALHOST
+    hosts: list[tuple[Host, Host]] = field(default_factory=list)
+    hosts_of: Int64Array | None = None
 
     def __len__(self) -> int:
         return len(self.topic_of)
+
+    def host_pairs(self) -> tuple[list[tuple[Host, Host]], Int64Array]:
+        """The pairs of born host and store host, and the place of each message's pair."""
+        if self.hosts_of is None:
+            return [(self.born_host, self.store_host)], np.zeros(len(self), np.int64)
+        return self.hosts, self.hosts_of
 
     def find_in_properties(self, text: bytes) -> bool:
         """Whether any message's properties hold `text`. Piece by piece, as uncompiled kernels copy a piece."""
@@ -168,13 +178,15 @@ class MessageColumns:
 
     def message(self, row: int) -> Message:
         """One row as a Message."""
+        pairs, pair_of = self.host_pairs()
+        born_host, store_host = pairs[int(pair_of[row])]
         numbers = {name: int(column[row]) for name, column in self.numbers.items()}
         return Message(
             self.topics[int(self.topic_of[row])],
             bytes(self.bodies[int(self.body_ends[row]) : int(self.body_ends[row + 1])]),
             properties=self._properties_of(row),
-            born_host=self.born_host,
-            store_host=self.store_host,
+            born_host=born_host,
+            store_host=store_host,
             **numbers,
         )
 
@@ -202,6 +214,17 @@ class PutManyResult:
         """The answer before anything was stored."""
         nowhere, zeros = np.full(count, -1, np.int64), np.zeros(count, np.int64)
         return cls(nowhere, nowhere.copy(), zeros, zeros.copy(), {})
+
+    @classmethod
+    def of(cls, answers: Sequence[PutResult]) -> PutManyResult:
+        """The answer of messages that were put one by one."""
+        result = cls.empty(len(answers))
+        for row, one in enumerate(answers):
+            result.log_offsets[row], result.queue_offsets[row] = one.log_offset, one.queue_offset
+            result.sizes[row], result.store_timestamps_ms[row] = one.size, one.store_timestamp_ms
+            if not one.is_ok:
+                result.refused[row] = one
+        return result
 
     @classmethod
     def all_refused(cls, count: int, refusal: PutResult) -> PutManyResult:

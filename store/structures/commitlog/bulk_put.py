@@ -10,7 +10,9 @@ Source: CommitLog.MessageExtEncoder.encode, DefaultAppendMessageCallback.doAppen
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -30,39 +32,71 @@ from store.formats.properties import DELAY_MARK, PROPERTY_SEPARATOR
 from store.formats.run import Int64Array
 from store.kernels.encode import NUMBER_NAMES, STORE_HOST_AT
 from store.structures.commitlog.bulk import MessageColumns, PutManyResult
-from store.structures.commitlog.column_check import check_columns
+from store.structures.commitlog.column_check import check_columns, check_shape
 from store.structures.commitlog.commit_log import CommitLog
 from store.structures.commitlog.multi_dispatch import LIGHT_MARK
-from store.structures.commitlog.put_result import no_segment
+from store.structures.commitlog.put_result import PutResult, no_segment
 from store.structures.commitlog.scan import RUN_CAPACITY
 
 # Two IPv6 hosts take 12 bytes each more than IPv4 ones.
 _MOST_EXTRA = 24
+_STORE_TIME = NUMBER_NAMES.index("store_timestamp_ms")
 
 
 def put_many(log: CommitLog, messages: MessageColumns) -> PutManyResult:
     """Appends columns of messages, each as `CommitLog.put` would store it.
 
     Refused ones are left out. Delayed messages and those for light queues have to be rewritten, so columns with any go
-    one by one; so do those with a property CRC or a long topic (5.x), and all while old records lie past the end,
-    where a chunk that is half written must not run into one.
+    one by one; so do those with a property CRC (5.x), and those that `_needs_care` names.
 
     BadRequest when the columns don't hold together; then nothing is written.
     """
     check_columns(messages)
-    result = PutManyResult.empty(len(messages))
-    last = log.segments.last
-    is_stale = last is not None and last.file_start == log.stale_segment
-    has_v2 = any(len(topic.encode()) > MAX_TOPIC_SIZE_V1 for topic in messages.topics)
     has_light = log.light.is_on and messages.find_in_properties(LIGHT_MARK)
-    if is_stale or has_v2 or has_light or log.rules.appends_crc or messages.find_in_properties(DELAY_MARK):
-        return _put_one_by_one(log, messages, result)
+    is_rewritten = has_light or log.rules.appends_crc or messages.find_in_properties(DELAY_MARK)
+    if is_rewritten or _needs_care(log, messages):
+        return PutManyResult.of([log.put(messages.message(row)) for row in range(len(messages))])
     if log.rules.line.ends_with_separator:
         messages = _with_separators(messages)
+    return _put_rows(log, messages, lambda row: log.put(messages.message(row)))
+
+
+def put_many_replayed(
+    log: CommitLog, messages: MessageColumns, *, as_stored: bool, store_timestamps_ms: Int64Array | None = None
+) -> PutManyResult:
+    """Appends columns of another store's messages, each as `CommitLog.put_replayed` would."""
+    check_columns(messages)
+    if store_timestamps_ms is not None:
+        check_shape("store_timestamps_ms", store_timestamps_ms, len(messages))
+
+    def put_one(row: int) -> PutResult:
+        time_ms = None if store_timestamps_ms is None else int(store_timestamps_ms[row])
+        return log.put_replayed(messages.message(row), as_stored=as_stored, store_timestamp_ms=time_ms)
+
+    if _needs_care(log, messages) or (not as_stored and messages.find_in_properties(DELAY_MARK)):
+        return PutManyResult.of([put_one(row) for row in range(len(messages))])
+    return _put_rows(log, messages, put_one, store_timestamps_ms)
+
+
+def _needs_care(log: CommitLog, messages: MessageColumns) -> bool:
+    """Whether a topic is too long for V1, or a half-written chunk could run into old records."""
+    last = log.segments.last
+    is_stale = last is not None and last.file_start == log.stale_segment
+    return is_stale or any(len(topic.encode()) > MAX_TOPIC_SIZE_V1 for topic in messages.topics)
+
+
+def _put_rows(
+    log: CommitLog,
+    messages: MessageColumns,
+    put_one: Callable[[int], PutResult],
+    store_timestamps_ms: Int64Array | None = None,
+) -> PutManyResult:
+    """Appends the rows that are not refused; `put_one` says why the others are."""
+    result = PutManyResult.empty(len(messages))
     refused = log.rules.refuse_rows(messages)
-    for row in np.flatnonzero(refused):
-        result.refused[int(row)] = log.put(messages.message(int(row)))
-    _BulkPut(log, messages, np.flatnonzero(~refused), result).run()
+    for row in np.flatnonzero(refused).tolist():
+        result.refused[row] = put_one(row)
+    _BulkPut(log, messages, np.flatnonzero(~refused), result, store_timestamps_ms).run()
     return result
 
 
@@ -79,20 +113,17 @@ def _with_separators(messages: MessageColumns) -> MessageColumns:
     return replace(messages, properties=memoryview(longer.tobytes()), property_ends=ends + np.cumsum(added))
 
 
-def _put_one_by_one(log: CommitLog, messages: MessageColumns, result: PutManyResult) -> PutManyResult:
-    for row in range(len(messages)):
-        one = log.put(messages.message(row))
-        result.log_offsets[row], result.queue_offsets[row] = one.log_offset, one.queue_offset
-        result.sizes[row], result.store_timestamps_ms[row] = one.size, one.store_timestamp_ms
-        if not one.is_ok:
-            result.refused[row] = one
-    return result
-
-
 class _BulkPut:
     """One put_many under way: the kernel's arguments, made once, and where each chunk of messages landed."""
 
-    def __init__(self, log: CommitLog, messages: MessageColumns, rows: Int64Array, result: PutManyResult) -> None:
+    def __init__(
+        self,
+        log: CommitLog,
+        messages: MessageColumns,
+        rows: Int64Array,
+        result: PutManyResult,
+        store_timestamps_ms: Int64Array | None,
+    ) -> None:
         self.log = log
         self.messages = messages
         self.rows = rows
@@ -102,8 +133,10 @@ class _BulkPut:
         self.topics = memoryview(b"".join(topics))
         self.topic_ends = np.concatenate(([0], np.cumsum([len(topic) for topic in topics]))).astype(np.int64)
         self.queue_keys, self.queue_of = messages.number_queues()
-        born, stored = messages.born_host.encode(), messages.store_host.encode()
-        self.hosts = memoryview(born.ljust(STORE_HOST_AT, b"\0") + stored.ljust(STORE_HOST_AT, b"\0"))
+        self.times = store_timestamps_ms
+        self.pairs, self.pair_of = messages.host_pairs()
+        hosts = [host.encode().ljust(STORE_HOST_AT, b"\0") for pair in self.pairs for host in pair]
+        self.hosts = memoryview(b"".join(hosts))
         self.columns = np.empty((len(COLUMN_NAMES), RUN_CAPACITY), np.int64)
         self.state = np.zeros(8, np.int64)
         self.next_size = RECORD_MIN_SIZE
@@ -132,21 +165,24 @@ class _BulkPut:
             numbers[NUMBER_NAMES.index(name)] = column
         numbers[NUMBER_NAMES.index("topic")] = messages.topic_of
         numbers[NUMBER_NAMES.index("queue")] = self.queue_of
-        flags = host_flags(messages.born_host, messages.store_host)
+        numbers[NUMBER_NAMES.index("hosts")] = self.pair_of
+        if self.times is not None:
+            numbers[_STORE_TIME] = self.times
         sys_flags = numbers[NUMBER_NAMES.index("sys_flag")]
         sys_flags &= ~(BORN_HOST_IPV6 | STORE_HOST_IPV6)
-        sys_flags |= flags
+        sys_flags |= np.array([host_flags(*pair) for pair in self.pairs], np.int64)[self.pair_of]
         if len(self.rows) == len(messages):
             return numbers, messages.body_ends, messages.property_ends
-        kept = MessageColumns.of([messages.message(int(row)) for row in self.rows])
-        self.bodies, self.properties = kept.bodies, kept.properties
-        return np.ascontiguousarray(numbers[:, self.rows]), kept.body_ends, kept.property_ends
+        self.bodies, body_ends = _kept(messages.bodies, messages.body_ends, self.rows)
+        self.properties, property_ends = _kept(messages.properties, messages.property_ends, self.rows)
+        return np.ascontiguousarray(numbers[:, self.rows]), body_ends, property_ends
 
     def _chunk(
         self, numbers: Int64Array, body_ends: Int64Array, property_ends: Int64Array, start: int, now_ms: int
     ) -> int:
         log = self.log
-        numbers[NUMBER_NAMES.index("store_timestamp_ms"), start:] = now_ms
+        if self.times is None:
+            numbers[_STORE_TIME, start:] = now_ms
         file = log.file_for(self.next_size)
         file.reserve(min(file.size, file.wrote + _most_bytes(body_ends, property_ends, start, numbers.shape[1])))
         cells = [log.put_queue(self.messages.topics[int(key) >> 32], int(key) & 0xFFFFFFFF) for key in self.queue_keys]
@@ -166,17 +202,27 @@ class _BulkPut:
         log.close_stale_tail(file, end)
         lost_pages.require_none()
         file.wrote = end
-        file.store_timestamp_ms = now_ms
+        if count:
+            file.store_timestamp_ms = int(self.columns[Column.STORE_TIMESTAMP_MS, count - 1])
         for cell, next_offset in zip(cells, next_offsets.tolist(), strict=True):
             cell.move_to(next_offset)
         rows = self.rows[start : start + count]
         self.result.log_offsets[rows] = self.columns[Column.POSITION, :count] + file.file_start
         self.result.sizes[rows] = self.columns[Column.SIZE, :count]
         self.result.queue_offsets[rows] = self.columns[Column.QUEUE_OFFSET, :count]
-        self.result.store_timestamps_ms[rows] = now_ms
+        self.result.store_timestamps_ms[rows] = self.columns[Column.STORE_TIMESTAMP_MS, :count]
         # The record that did not fit asks for its segment in the next chunk, which may fail without this one.
         self.next_size = int(self.state[3]) if self.state[1] == ScanOutcome.BLANK else RECORD_MIN_SIZE
         return count
+
+
+def _kept(data: Any, ends: Int64Array, rows: Int64Array) -> tuple[memoryview, Int64Array]:
+    """The parts of some rows, one behind another."""
+    starts, stops = ends[rows].tolist(), ends[rows + 1].tolist()
+    kept_ends = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(ends[rows + 1] - ends[rows], out=kept_ends[1:])
+    parts = (data[start:stop] for start, stop in zip(starts, stops, strict=True))
+    return memoryview(b"".join(parts)), kept_ends
 
 
 def _most_bytes(body_ends: Int64Array, property_ends: Int64Array, start: int, stop: int) -> int:

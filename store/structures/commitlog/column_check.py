@@ -6,6 +6,7 @@ What is checked, once per put_many and before anything is written:
     body_ends, property_ends    from 0 on, never falling, the last one within the bytes there are
     topic_of          the place of a topic
     queue_id, flag …  fit 32 bits; a negative queue id is refused as a single put refuses it
+    hosts_of          the place of a pair of hosts
     topics, hosts     as check_message wants them
 
 BadRequest names the column and, where it is one row's fault, the row.
@@ -29,25 +30,25 @@ _INT_COLUMNS = {"queue_id", "flag", "sys_flag", "reconsume_times"}
 def check_columns(messages: MessageColumns) -> None:
     """Raises BadRequest unless every row is inside of its columns."""
     count = len(messages)
-    _check_shape("topic_of", messages.topic_of, count)
+    check_shape("topic_of", messages.topic_of, count)
     _check_ends("body_ends", messages.body_ends, "bodies", messages.bodies, count)
     _check_ends("property_ends", messages.property_ends, "properties", messages.properties, count)
     unknown = messages.numbers.keys() - set(NUMBER_COLUMNS)
     if unknown or "queue_id" not in messages.numbers:
         raise BadRequest(f"no such column: {min(unknown)}" if unknown else "the column queue_id is missing")
     for name, numbers in messages.numbers.items():
-        _check_shape(name, numbers, count)
+        check_shape(name, numbers, count)
     if not count:
         return
     for topic in messages.topics:
         check_text("topic", topic)
-    check_host("born_host", messages.born_host)
-    check_host("store_host", messages.store_host)
-    topic_of = messages.topic_of
-    # As unsigned numbers the negative ones are the largest.
-    if int(topic_of.view(np.uint64).max()) >= len(messages.topics):
-        row = int(np.argmax((topic_of < 0) | (topic_of >= len(messages.topics))))
-        raise _bad_row("topic_of", row, f"there are {len(messages.topics)} topics, no topic {int(topic_of[row])}")
+    pairs, pair_of = messages.host_pairs()
+    for born_host, store_host in pairs:
+        check_host("born_host", born_host)
+        check_host("store_host", store_host)
+    _check_places("topic_of", messages.topic_of, "topics", len(messages.topics))
+    check_shape("hosts_of", pair_of, count)
+    _check_places("hosts_of", pair_of, "pairs of hosts", len(pairs))
     for name in _INT_COLUMNS & messages.numbers.keys():
         numbers = messages.numbers[name]
         is_beyond = numbers != numbers.astype(np.int32)
@@ -56,7 +57,15 @@ def check_columns(messages: MessageColumns) -> None:
             raise _bad_row(name, row, f"{int(numbers[row])} does not fit in 32 bits")
 
 
-def _check_shape(name: str, column: Int64Array, count: int) -> None:
+def _check_places(name: str, places: Int64Array, what: str, count: int) -> None:
+    # As unsigned numbers the negative ones are the largest.
+    if int(places.view(np.uint64).max()) >= count:
+        row = int(np.argmax((places < 0) | (places >= count)))
+        raise _bad_row(name, row, f"there are {count} {what}, so no {int(places[row])}")
+
+
+def check_shape(name: str, column: Int64Array, count: int) -> None:
+    """Refuse all but an array of that many numbers of 64 bits."""
     if not isinstance(column, np.ndarray) or column.dtype != np.int64 or column.ndim != 1:
         raise BadRequest(f"the column {name} must be a one-dimensional int64 array")
     if len(column) != count:
@@ -64,7 +73,7 @@ def _check_shape(name: str, column: Int64Array, count: int) -> None:
 
 
 def _check_ends(name: str, ends: Int64Array, data_name: str, data: Any, count: int) -> None:
-    _check_shape(name, ends, count + 1)
+    check_shape(name, ends, count + 1)
     if not ends.flags.c_contiguous:
         raise BadRequest(f"the column {name} must be contiguous")
     try:

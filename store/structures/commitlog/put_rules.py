@@ -85,8 +85,9 @@ class PutRules:
         bad = [bool(self.refuse_topic(*both)) for both in zip(messages.topics, topics, strict=True)]
         sizes = np.array([len(topic) for topic in topics], np.int64)[messages.topic_of]
         bodies, properties = np.diff(messages.body_ends), np.diff(messages.property_ends)
-        flags = host_flags(messages.born_host, messages.store_host)
-        total = record_size(0, 0, 0, flags) + bodies + sizes + properties
+        pairs, pair_of = messages.host_pairs()
+        fixed = np.array([record_size(0, 0, 0, host_flags(*pair)) for pair in pairs], np.int64)[pair_of]
+        total = fixed + bodies + sizes + properties
         too_large = (bodies > self.max_body) | (total > self.max_record) | (properties > props.MAX_PROPERTIES_SIZE)
         too_large |= messages.numbers["queue_id"] < 0
         refused: npt.NDArray[np.bool_] = np.array(bad, bool)[messages.topic_of] | too_large

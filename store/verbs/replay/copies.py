@@ -19,7 +19,7 @@ import struct
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import IO
 
@@ -41,6 +41,7 @@ from store.formats.topics import (
     TIMER_TOPIC,
 )
 from store.layout import parse_whole_number
+from store.structures.commitlog.bulk import MessageColumns
 
 HALVES = dict.fromkeys(HALF_TOPICS, "half") | {DISCARD_TOPIC: "discarded"}
 OPS = dict.fromkeys(OP_TOPICS, "op")
@@ -49,6 +50,7 @@ OF_A_COPY = (
     "TIMER_DELIVER_MS", "TIMER_OUT_MS", "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES",
 )  # fmt: skip
 """Properties that a broker gave to a delivered or committed message, and the delay that is over."""
+RETRY_TOPIC = b"RETRY_TOPIC\x01"
 _IN_MEMORY = 32 << 20
 _SIZE = struct.Struct(">I")
 
@@ -59,7 +61,7 @@ class CopyFilter:
     def __init__(self, *, halves: bool = False) -> None:
         self.left_out: Counter[str] = Counter()
         self._never = OPS if halves else HALVES | OPS
-        self._seen = array("Q")
+        self._seen = array("q")
         self._waiting: list[tuple[int, str]] = []
         self._data: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 # lives as long as the filter
 
@@ -69,7 +71,7 @@ class CopyFilter:
             self.left_out[kind] += 1
             return None
         properties = decode_properties(message.properties)
-        identity = int.from_bytes(identity_of(message, properties)[:8], "big")
+        identity = _identity_here(message, properties)
         if (kind := waits_as(message.topic)) is not None:
             is_retry = properties.get(REAL_TOPIC, "").startswith((RETRY_PREFIX, DLQ_PREFIX))
             self._waiting.append((identity, "retried" if kind == "delayed" and is_retry else kind))
@@ -77,6 +79,27 @@ class CopyFilter:
             return None
         self._seen.append(identity)
         return as_produced(message, properties)
+
+    def chooses(self, topic: str) -> bool:
+        """Whether messages of the topic go through `choose`; so do those with the property REAL_TOPIC."""
+        return topic in self._never or waits_as(topic) is not None
+
+    def see(self, messages: MessageColumns, uniq_keys: Sequence[bytes | None]) -> None:
+        """Note messages that are no copies.
+
+        uniq_keys  their unique keys, b"" for none; None for a message that `choose` has seen
+        """
+        if all(uniq_keys):
+            self._seen.extend(map(hash, uniq_keys))
+            return
+        for row, key in enumerate(uniq_keys):
+            if key:
+                self._seen.append(hash(key))
+            elif key is not None:
+                message = messages.message(row)
+                has_topic = RETRY_TOPIC in message.properties
+                properties = decode_properties(message.properties) if has_topic else {}
+                self._seen.append(_identity_here(message, properties))
 
     def waiting(self) -> Iterator[bytes]:
         """The data of waiting messages that no other has."""
@@ -111,11 +134,25 @@ def identity_of(message: Message, properties: dict[str, str]) -> bytes:
     """16 bytes that a message and its copies share."""
     if said := properties.get(UNIQ_KEY):
         return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    topic = properties.get("RETRY_TOPIC") or properties.get(REAL_TOPIC) or message.topic
-    born = f"{topic}\0{message.born_timestamp_ms}\0{message.born_host.port}\0{message.flag}\0"
+    born = f"{_topic_of(message, properties)}\0{message.born_timestamp_ms}\0{message.born_host.port}\0{message.flag}\0"
     found = hashlib.blake2b(born.encode("utf-8", "surrogatepass") + message.born_host.address, digest_size=16)
     found.update(message.body)
     return found.digest()
+
+
+def _identity_here(message: Message, properties: dict[str, str]) -> int:
+    """64 bits that a message and its copies share.
+
+    In this process only, as Python's hash of bytes has a key that others don't know.
+    """
+    if said := properties.get(UNIQ_KEY):
+        return hash(said.encode("utf-8", "surrogatepass"))
+    topic = _topic_of(message, properties)
+    return hash((topic, message.born_timestamp_ms, message.born_host, message.flag, bytes(message.body)))
+
+
+def _topic_of(message: Message, properties: dict[str, str]) -> str:
+    return properties.get("RETRY_TOPIC") or properties.get(REAL_TOPIC) or message.topic
 
 
 def at_real_place(message: Message) -> Message:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from store import Message, open_store
 from store.errors import BadRequest
-from store.formats.host import Host
+from store.formats.host import LOCALHOST, Host
 from store.formats.properties import encode_properties
 from store.formats.run import Int64Array
 from store.structures.commitlog import bulk_put
@@ -279,3 +280,75 @@ def test_behind_a_cut_no_old_record_comes_back_after_a_bulk_put(cut_store: Path)
         assert int((result.log_offsets + result.sizes).max()) == end
     with open_store(cut_store) as store:
         assert store.max_log_offset == end
+
+
+def of_hosts(many: list[Message]) -> MessageColumns:
+    """Columns of messages whose hosts differ."""
+    columns = MessageColumns.of([replace(one, born_host=LOCALHOST, store_host=LOCALHOST) for one in many])
+    pairs = [(one.born_host, one.store_host) for one in many]
+    columns.hosts = sorted(set(pairs))
+    columns.hosts_of = np.array([columns.hosts.index(pair) for pair in pairs], np.int64)
+    return columns
+
+
+def with_hosts(many: list[Message]) -> list[Message]:
+    hosts = [LOCALHOST, Host.parse("10.0.0.1:1"), Host.parse("[::1]:65535")]
+    return [
+        replace(one, born_host=hosts[number % 3], store_host=hosts[number % 2 * 2]) for number, one in enumerate(many)
+    ]
+
+
+def test_messages_of_other_hosts_are_stored_as_single_puts_are(tmp_path: Path) -> None:
+    many = with_hosts(messages())
+    many[7] = replace(many[7], body=bytes(5000))  # refused
+    with open_store(tmp_path / "a", read_only=False, settings=SETTINGS, clock=a_clock) as store:
+        assert sorted(store.put_many(of_hosts(many)).refused) == [7]
+    with open_store(tmp_path / "b", read_only=False, settings=SETTINGS, clock=a_clock) as store:
+        assert [store.put(one).is_ok for one in many].index(False) == 7
+    assert files_of(tmp_path / "a") == files_of(tmp_path / "b")
+
+
+@pytest.mark.leaves_damage  # Store times that fall.
+@pytest.mark.parametrize("as_stored", [True, False])
+@pytest.mark.parametrize("times", [False, True])
+@pytest.mark.parametrize("compat", ["4.9", "5.3"])
+@pytest.mark.parametrize("delay", [b"", b"DELAY\x012"])
+def test_replayed_columns_are_stored_as_single_replays_are(
+    as_stored: bool, times: bool, compat: str, delay: bytes, tmp_path: Path
+) -> None:
+    many = with_hosts(messages())
+    many[5].properties = delay
+    many[7] = replace(many[7], queue_id=-1)  # refused
+    given = np.array([(number * 37 % 60 - 20) << number % 50 for number in range(len(many))], np.int64)
+    chosen = given.tolist() if times else [None] * len(many)
+    columns = of_hosts(many)
+    with open_store(tmp_path / "a", read_only=False, settings=SETTINGS, clock=a_clock, compat=compat) as store:
+        result = store.put_many_replayed(columns, as_stored=as_stored, store_timestamps_ms=given if times else None)
+    with open_store(tmp_path / "b", read_only=False, settings=SETTINGS, clock=a_clock, compat=compat) as store:
+        single = [
+            store.put_replayed(one, as_stored=as_stored, store_timestamp_ms=time_ms)
+            for one, time_ms in zip(many, chosen, strict=True)
+        ]
+    assert files_of(tmp_path / "a") == files_of(tmp_path / "b")
+    assert sorted(result.refused) == [7]
+    assert result.log_offsets.tolist() == [one.log_offset for one in single]
+    assert result.store_timestamps_ms.tolist() == [one.store_timestamp_ms for one in single]
+
+
+@pytest.mark.parametrize(("place", "names"), [(2, "so no 2"), (-1, "so no -1")])
+def test_a_pair_of_hosts_that_is_not_there_is_refused(place: int, names: str, tmp_path: Path) -> None:
+    columns = of_hosts(with_hosts(messages(2)))
+    columns.hosts_of = np.array([0, place], np.int64)
+    with (
+        open_store(tmp_path / "s", read_only=False, settings=SETTINGS) as store,
+        pytest.raises(BadRequest, match=f"the column hosts_of is wrong in row 1: there are 2 pairs of hosts, {names}"),
+    ):
+        store.put_many(columns)
+
+
+def test_store_times_are_as_many_as_messages(tmp_path: Path) -> None:
+    with (
+        open_store(tmp_path / "s", read_only=False, settings=SETTINGS) as store,
+        pytest.raises(BadRequest, match="the column store_timestamps_ms has 1 values, 2 are needed"),
+    ):
+        store.put_many_replayed(MessageColumns.of(messages(2)), store_timestamps_ms=np.zeros(1, np.int64))
