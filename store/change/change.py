@@ -76,7 +76,7 @@ class Change(Generic[R_co]):
 
     def publishes_below(self, folder: Path) -> bool:
         """Whether the plan puts a file into the folder."""
-        return any(folder in path.parents for path in self.published)
+        return any(str(path).startswith(f"{folder}/") for path in self.published)
 
     @property
     def published(self) -> dict[Path, Path]:

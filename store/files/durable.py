@@ -29,6 +29,14 @@ def sync_folders(folders: Sequence[Path], fs: Filesystem) -> None:
     do_for_each(fs.fsync_folder, folders)
 
 
+def sync_tree(folder: Path, fs: Filesystem) -> None:
+    """Makes everything below a folder durable; a missing folder is empty."""
+    entries = fs.list_below(str(folder.parent), folder.name)
+    sync_files([folder.parent / entry.path for entry in entries if not entry.is_folder], fs)
+    folders = [folder.parent / entry.path for entry in entries if entry.is_folder]
+    sync_folders([folder, *folders] if fs.exists(folder) else [], fs)
+
+
 def do_for_each(work: Callable[[Item], object], items: Sequence[Item]) -> None:
     """Does `work` for each item, in threads; raises the error of the first that fails."""
     if len(items) <= FEW:

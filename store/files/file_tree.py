@@ -203,12 +203,21 @@ class FileTree:
         if self.is_link(folder):
             self.unlink(folder)
             return
-        for entry in self.list_folder(folder):
-            if entry.is_folder and not entry.is_link:
-                self.remove_tree(entry.path)
+        for name, is_folder in self._list_own_folders(folder):
+            if is_folder:
+                self.remove_tree(folder / name)
             else:
-                self.unlink(entry.path)
+                self.unlink(folder / name)
         self.remove_folder(folder)
+
+    def _list_own_folders(self, folder: Path) -> list[tuple[str, bool]]:
+        """Lists a folder's names, sorted, each with whether it is a folder and no link."""
+        with os_errors(folder, "list the folder"):
+            try:
+                with opened_folder(folder) as number, os.scandir(number) as entries:
+                    return sorted([(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries])
+            except FileNotFoundError:
+                return []
 
     def fsync_folder(self, folder: Path) -> None:
         """Makes names that appeared or went durable."""

@@ -32,7 +32,6 @@ from store.query.spark.writers import Share
 from store.structures.commitlog.scan import VERIFYING, ScanRules
 from store.structures.commitlog.slices import split, split_into
 from store.verbs.rebuild.expired import keep_expired_ends
-from store.verbs.rebuild.publish import staged_files
 from store.verbs.rebuild.scope import RebuildReport, RebuildScope
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def rebuild_on_spark(
         _write_files(spark, fs, plan_shares(live, StoreLayout(scratch.parent), config, scope, now_ms))
     fs.remove_tree(scratch)
     faults = keep_expired_ends(files, staging, scope, fs)
-    return RebuildReport(end.log_end, end.describe(), end.record_count, len(staged_files(staging, fs)), tuple(faults))
+    return RebuildReport(end.log_end, end.describe(), end.record_count, tuple(faults))
 
 
 def _write_files(spark: SparkSession, fs: Filesystem, shares: Sequence[Share]) -> None:

@@ -39,7 +39,7 @@ from store.verbs.backup.queue_ends import BackedEnd, decode_ends, settings_of, w
 from store.verbs.backup.selection import EVERYTHING, SelectedLog, Selection, write_selected
 from store.verbs.backup.tables import CHECKPOINT
 from store.verbs.backup.verify import OTHER_BYTES
-from store.verbs.rebuild.local import rebuild_locally
+from store.verbs.rebuild.local import rebuild_locally, sync_rebuilt
 from store.verbs.rebuild.scope import RebuildScope
 from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
 from store.verbs.salvage.log_writer import LogWriter, moved_start
@@ -128,6 +128,7 @@ class _Restore:
             fs.create_file(staged.root / "abort.bak", 0)
         scope = RebuildScope(index=config.writes_index_files)
         rebuilt = rebuild_locally(StoreReader(str(staged.root), fs), staged.root, config, scope, clock=clock, fs=fs)
+        sync_rebuilt(staged, fs)
         findings = [*rebuilt.findings, *selected.describe_refused()]
         if rebuilt.log_end < end.log_offset:
             findings.append(f"the log is damaged, and ends there: {rebuilt.stopped_by}")

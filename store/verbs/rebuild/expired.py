@@ -6,7 +6,9 @@ the queue offset of the next message from it. Without it the queue begins at 0 a
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
 
 from store.errors import StoreError
@@ -17,6 +19,7 @@ from store.formats.queue_unit import UNIT_SIZE
 from store.structures.registry import Names, rooms_with
 from store.verbs.rebuild.scope import Queue, RebuildScope
 
+ListFiles = Callable[[], Sequence[StoredFile]]
 ExpiredSize = Callable[[memoryview, int], int]
 
 
@@ -28,8 +31,11 @@ def keep_expired_ends(files: StoreReader, staging: Path, scope: RebuildScope, fs
     segments, faults = files.segments(), list[str]()
     if not scope.queues or not segments:
         return faults
-    for queue, of_queue, size_of in _queues(files):
-        if not of_queue or not scope.wants(queue) or fs.exists((staging / of_queue[0].path).parent):
+    names = cache(lambda folder: frozenset(fs.list_folders(folder)))
+    for queue, folder, list_files, size_of in _queues(files):
+        is_staged = posixpath.basename(folder) in names(staging / posixpath.dirname(folder))
+        of_queue = list_files() if scope.wants(queue) and not is_staged else ()
+        if not of_queue:
             continue
         try:
             _stage_last(files, of_queue, staging, segments[0].number, size_of, fs)
@@ -38,13 +44,15 @@ def keep_expired_ends(files: StoreReader, staging: Path, scope: RebuildScope, fs
     return faults
 
 
-def _queues(files: StoreReader) -> Iterator[tuple[Queue, Sequence[StoredFile], ExpiredSize]]:
-    """Each queue, its files, and the measure of the leading entries of expired messages in one."""
-    for queue in files.queues():
-        yield queue, files.queue_files(*queue), _expired_size
+def _queues(files: StoreReader) -> Iterator[tuple[Queue, str, ListFiles, ExpiredSize]]:
+    """Each queue, its folder and files, and the measure of a file's leading entries of expired messages."""
+    for topic, queue_id in files.queues():
+        folder = f"consumequeue/{topic}/{queue_id}"
+        yield (topic, queue_id), folder, partial(files.queue_files, topic, queue_id), _expired_size
     for room in rooms_with(Names.of_files(files, reads=False), "queues", "expired_size"):
         for queue, of_queue in room.files_of(files).items():
-            yield queue, of_queue, room.expired_size
+            folder = posixpath.dirname(of_queue[0].path) if of_queue else ""
+            yield queue, folder, partial(list, of_queue), room.expired_size
 
 
 def _stage_last(
@@ -60,9 +68,7 @@ def _stage_last(
         if size := size_of(data, log_start):
             path = staging / file.path
             fs.make_folder(path.parent)
-            target = fs.create_file(path, file.size)
-            fs.write(target, 0, data[:size])
-            fs.fsync(target)
+            fs.write(fs.create_file(path, file.size), 0, data[:size])
             return
 
 

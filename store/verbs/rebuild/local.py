@@ -9,6 +9,7 @@ from typing import Protocol
 
 from store.config import StoreConfig
 from store.dispatch.fan_out import FanOut, Handler
+from store.files.durable import sync_tree
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.files.stored_segment import StoredSegment
@@ -19,12 +20,10 @@ from store.reading.filter.subscription import make_bit_maps
 from store.structures.commitlog.end import find_end
 from store.structures.commitlog.scan import VERIFYING, ScanRules
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
-from store.structures.consumequeue.flush import flush_queues
 from store.structures.consumequeue.queue_set import NO_OTHERS
 from store.structures.index.index_service import IndexService
 from store.structures.registry import names_of, rooms_with
 from store.verbs.rebuild.expired import keep_expired_ends
-from store.verbs.rebuild.publish import staged_files
 from store.verbs.rebuild.scope import RebuildReport, RebuildScope
 
 
@@ -50,8 +49,8 @@ def rebuild_locally(
 ) -> RebuildReport:
     """Builds the scope's files under `staging`; the store that is read by `files` is not changed.
 
-    The log ends at the first thing that is no record by the `rules`. A record whose damaged bytes name another log
-    offset is dispatched under the one at which it is.
+    They are not durable yet. The log ends at the first thing that is no record by the `rules`. A record whose damaged
+    bytes name another log offset is dispatched under the one at which it is.
     """
     fs = fs or Filesystem()
     files.check_is_store()
@@ -76,8 +75,6 @@ def rebuild_locally(
             on_progress(run.end - start, stop - start)
 
         end = find_end(segments, start, replace(rules, by_place=True), on_run)
-    flush_queues(queues)
-    index.flush()
     queues.close()
     index.close()
     faults = [] if config.queues_in_database else keep_expired_ends(files, staging, scope, fs)
@@ -85,7 +82,13 @@ def rebuild_locally(
         database.finish(start)
         faults += database.findings
     found = (*end.describe_unreadable(), *queues.describe_findings(), *faults)
-    return RebuildReport(end.log_end, end.describe(), end.record_count, len(staged_files(staging, fs)), found)
+    return RebuildReport(end.log_end, end.describe(), end.record_count, found)
+
+
+def sync_rebuilt(layout: StoreLayout, fs: Filesystem) -> None:
+    """Makes rebuilt files durable that no Change publishes: it makes its own so."""
+    for folder in (*layout.queue_parents, layout.index):
+        sync_tree(folder, fs)
 
 
 def _database(

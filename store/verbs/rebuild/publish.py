@@ -71,20 +71,19 @@ def _old_files(layout: StoreLayout, scope: RebuildScope, fs: Filesystem) -> list
     Files that no broker made stay, as the log holds nothing of them.
     """
     found: list[Path] = []
-    if scope.queues:
-        topics = [topic for parent in layout.queue_parents for topic in _folders(parent, fs)]
-        for queue in (queue for topic in topics for queue in _folders(topic, fs)):
-            queue_id = parse_queue_id(queue.name)
-            if queue_id is not None and scope.wants((queue.parent.name, queue_id)):
-                found += [path for path in _files(queue, fs) if parse_segment_name(path.name) is not None]
+    for parent in layout.queue_parents if scope.queues else ():
+        for entry in fs.list_below(str(parent.parent), parent.name):
+            topic, queue_id, name = _queue_file(entry.path)
+            is_old = queue_id is not None and scope.wants((topic, queue_id)) and parse_segment_name(name) is not None
+            if is_old and not (entry.is_folder or entry.kind):
+                found.append(parent.parent / entry.path)
     if scope.index:
-        found += [path for path in _files(layout.index, fs) if parse_index_file_name(path.name) is not None]
+        files = [entry.path for entry in fs.list_folder(layout.index) if entry.is_file]
+        found += [path for path in files if parse_index_file_name(path.name) is not None]
     return found
 
 
-def _folders(folder: Path, fs: Filesystem) -> list[Path]:
-    return [entry.path for entry in fs.list_folder(folder) if entry.is_folder]
-
-
-def _files(folder: Path, fs: Filesystem) -> list[Path]:
-    return [entry.path for entry in fs.list_folder(folder) if entry.is_file]
+def _queue_file(path: str) -> tuple[str, int | None, str]:
+    """Topic, queue id and name of a file in a queue's folder; no id elsewhere."""
+    parts = path.split("/")
+    return (parts[1], parse_queue_id(parts[2]), parts[3]) if len(parts) == 4 else ("", None, "")

@@ -60,7 +60,6 @@ class RebuildReport:
     log_end: int
     stopped_by: str
     record_count: int
-    file_count: int
     findings: tuple[str, ...] = ()
 
 

@@ -37,7 +37,7 @@ from store.formats.run import Run
 from store.layout import OWN_FOLDER, StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.detect import detect_line
-from store.verbs.rebuild.local import rebuild_locally
+from store.verbs.rebuild.local import rebuild_locally, sync_rebuilt
 from store.verbs.rebuild.scope import RebuildScope
 from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
 from store.verbs.salvage.grade import Grade, SalvagedRun
@@ -140,6 +140,7 @@ def _write(
     config = config.with_settings(IN_QUEUE_FILES)
     scope = RebuildScope(index=config.writes_index_files)
     rebuild_locally(StoreReader(str(root), fs), root, config, scope, clock=clock, fs=fs)
+    sync_rebuilt(layout, fs)
     page = CheckpointPage(physic_ms=writer.last_ms, logics_ms=writer.last_ms)
     StoreCheckpoint(layout.checkpoint, fs, page, None).flush()
     tables.fit(clock())

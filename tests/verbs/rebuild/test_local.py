@@ -45,7 +45,7 @@ def test_the_queues_of_the_scope_are_rebuilt_to_the_same_bytes(
 ) -> None:
     report = rebuild_locally(StoreReader(str(store)), tmp_path, CONFIG, scope, clock=Clock())
     assert files_in(tmp_path, "consumequeue", "index") == files_in(store, *folders)
-    assert (report.record_count, report.file_count) == (60, len(files_in(store, *folders)))
+    assert report.record_count == 60
 
 
 def test_the_index_is_rebuilt_to_the_same_bytes_under_names_of_today(store: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +20,6 @@ from store import open_store
 from store.change.actions import Patch, Publish, Remove
 from store.change.change import Change
 from store.change.quarantine import purge, undo
-from store.config import StoreConfig
 from store.engine.ha.link import Address
 from store.engine.ha.log_copy import LogCopy
 from store.engine.ha.receive import ReceiveOptions, Receiver
@@ -29,7 +29,6 @@ from store.files.filesystem import Filesystem
 from store.files.lock import AbortMarker
 from store.files.mapped_file import MappedFile
 from store.files.mapped_file_queue import MappedFileQueue
-from store.files.store_reader import StoreReader
 from store.formats.queue_unit import QueueUnit
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
@@ -37,8 +36,7 @@ from store.query.spark.pieces import UnitPiece
 from store.query.spark.writers import IndexKeys, QueueFile, WholeQueue
 from store.structures.epochs.files import Epoch, EpochFile
 from store.structures.tables.config_file import write_config_file
-from store.verbs.rebuild.local import rebuild_locally
-from store.verbs.rebuild.scope import RebuildScope
+from store.verbs.rebuild.plan import plan_rebuild
 from store.verbs.salvage.new_store import write_new_store
 from store.verbs.salvage.salvage import SalvageReport, salvage_runs
 from store.verbs.salvage.sources import config_of
@@ -451,14 +449,13 @@ def test_a_slaves_log_is_durable_up_to_where_it_says(root: Path, disk: WatchedDi
 
 
 def test_rebuilt_files_are_durable_though_a_queue_has_many(tmp_path: Path) -> None:
-    (tmp_path / "disk").mkdir()
-    source, disk = make_store(tmp_path / "source", 150), disk_over(tmp_path / "disk")
-    config = StoreConfig().with_settings(SMALL)
-    rebuild_locally(
-        StoreReader(str(source), disk), tmp_path / "disk/store", config, RebuildScope(), clock=Clock(), fs=disk
-    )
-    assert len(list((tmp_path / "disk/store/consumequeue/T/0").iterdir())) > 2
-    assert disk.pending("store") == []
+    root = make_store(tmp_path / "disk/store", 150)
+    shutil.rmtree(root / "consumequeue")
+    disk = disk_over(tmp_path / "disk")
+    with plan_rebuild(root, settings=SMALL, fs=disk) as change:
+        change.apply()
+    assert len(list((root / "consumequeue/T/0").iterdir())) > 2
+    assert disk.pending() == []
     disk.close()
 
 
@@ -491,16 +488,13 @@ def test_a_salvaged_store_is_durable(keep_offsets: bool, tmp_path: Path) -> None
 
 
 def test_ends_of_expired_queues_are_durable(tmp_path: Path) -> None:
-    (tmp_path / "disk").mkdir()
-    source, disk = expired_store(tmp_path / "source"), disk_over(tmp_path / "disk")
-    config = StoreConfig().with_settings(SMALL)
-    rebuild_locally(
-        StoreReader(str(source), disk), tmp_path / "disk/store", config, RebuildScope(), clock=Clock(), fs=disk
-    )
-    assert [name for name in disk.pending() if (tmp_path / "disk/store" / name).is_file()] == [
-        "consumequeue/Old/0/00000000000000000400"
-    ]
-    assert all(file.synced == file.now() for file in disk._files.values())
+    root = expired_store(tmp_path / "disk/store")
+    end, disk = root / "consumequeue/Old/0/00000000000000000400", disk_over(tmp_path / "disk")
+    before = end.read_bytes()
+    with plan_rebuild(root, settings=SMALL, fs=disk) as change:
+        assert end in change.published
+        change.apply()
+    assert (end.read_bytes(), disk.pending()) == (before, [])
     disk.close()
 
 
