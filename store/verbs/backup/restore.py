@@ -144,7 +144,8 @@ class _Restore:
         tables = ConfigTables(None, staged, line, fs)
         tables.fit(clock(), selected.jumps)
         counts = len(expired), tables.rows, findings, len(selected.jumps)
-        return RestoreReport(start, end.log_offset, rebuilt.record_count, end.last_ms, *counts)
+        restored = rebuilt.record_count - selected.placeholder_count
+        return RestoreReport(start, end.log_offset, restored, end.last_ms, *counts)
 
     def _select(self, log_end: int, ends: list[BackedEnd]) -> SelectedLog:
         size = self._config.mapped_file_size_commit_log

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from store.errors import BadRequest, quoted
 from store.formats.message import INNER_BATCH
+from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Run
 from store.formats.topics import shares_records, topic_fault
 from store.structures.consumequeue.numbering import QueueTable
@@ -59,12 +60,14 @@ class Selection:
 class SelectedLog:
     """Describe the new log.
 
-    jumps    the next offset of each bumped queue: without the bump, and with it
-    refused  queues with records of several messages, which are not bumped
+    jumps              the next offset of each bumped queue: without the bump, and with it
+    refused            queues with records of several messages, which are not bumped
+    placeholder_count  records that are no message of the backup
     """
 
     log_end: int = 0
     last_ms: int = 0
+    placeholder_count: int = 0
     jumps: dict[Queue, tuple[int, int]] = field(default_factory=dict)
     refused: list[Queue] = field(default_factory=list)
 
@@ -135,6 +138,7 @@ def write_selected(
     batched, met = queues.batched(), {topic for topic, _ in queues.table.names} | {end.topic for end in ends}
     if unknown := [topic for topic in selection.topics if topic not in met]:
         raise BadRequest(f"the backup has no queue of {', '.join(map(quoted, unknown))}")
+    planned: list[tuple[Queue, range]] = []
     for queue, next_offset, has_record in queues.next_offsets(ends, log_end):
         skipped = selection.bump if _is_consumed(queue[0]) else 0
         if skipped and queue in batched:
@@ -144,7 +148,8 @@ def write_selected(
             found.jumps[queue] = next_offset, next_offset + skipped
         elif next_offset and selection.topics and not has_record:
             next_offset, skipped = next_offset - 1, 1
-        _append_placeholders(writer, queue, range(next_offset, next_offset + skipped), found.last_ms)
+        planned.append((queue, range(next_offset, next_offset + skipped)))
+    found.placeholder_count = _append_placeholders(writer, planned, found.last_ms)
     writer.close()
     found.log_end = writer.position
     return found
@@ -163,9 +168,23 @@ def _bytes_of(run: Run, wanted: npt.NDArray[np.bool_]) -> memoryview:
     return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
 
 
-def _append_placeholders(writer: LogWriter, queue: Queue, offsets: range, time_ms: int) -> None:
-    topic, queue_id = queue[0].encode("utf-8", "surrogateescape"), queue[1]
-    for queue_offset in offsets:
-        record = encode_placeholder((topic, queue_id, queue_offset), writer.position, time_ms)
-        # It may come to the next segment; no record refers to it.
-        writer.append(memoryview(record), np.array([len(record)], np.int64), moves=Moves())
+def _append_placeholders(writer: LogWriter, planned: Sequence[tuple[Queue, range]], time_ms: int) -> int:
+    """Return how many there are. BadRequest where the file system has no room for them, before the first."""
+    sizes = [len(_placeholder(queue, 0, 0, 0)) + UNIT_SIZE for queue, _ in planned]
+    counts = [offsets.stop - offsets.start for _, offsets in planned]
+    needed = sum(size * count for size, count in zip(sizes, counts, strict=True))
+    if needed > (free := writer.free_bytes()):
+        reason = f"placeholders for {sum(counts)} queue offsets take {needed} bytes, and {free} are free"
+        raise BadRequest(reason, hint="skip fewer queue offsets")
+    for queue, offsets in planned:
+        for queue_offset in offsets:
+            record = _placeholder(queue, queue_offset, writer.position, time_ms)
+            # It may come to the next segment; no record refers to it.
+            writer.append(memoryview(record), np.array([len(record)], np.int64), moves=Moves())
+    return sum(counts)
+
+
+def _placeholder(queue: Queue, queue_offset: int, log_offset: int, time_ms: int) -> bytes:
+    return encode_placeholder(
+        (queue[0].encode("utf-8", "surrogateescape"), queue[1], queue_offset), log_offset, time_ms
+    )

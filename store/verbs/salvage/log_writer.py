@@ -129,6 +129,10 @@ class LogWriter:
                 )
             self._write_filler(gap, store_timestamp_ms)
 
+    def free_bytes(self) -> int:
+        """Return the free bytes of the log's file system."""
+        return self._fs.free_bytes(self._folder)
+
     def close(self) -> None:
         """Makes everything durable."""
         if self._file is not None:

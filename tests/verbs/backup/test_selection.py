@@ -71,6 +71,7 @@ def test_a_bump_skips_offsets_past_the_last_message_of_each_queue(
     ends = {("T", queue_id): 50 for queue_id in range(3)} | {("Other", queue_id): 15 for queue_id in range(2)}
     ends = {queue: end for queue, end in ends.items() if not topics or queue[0] in topics}
     assert (report.bumped_queue_count, report.findings, findings_of(tmp_path / "new")) == (len(ends), [], [])
+    assert report.record_count == sum(ends.values())
     assert next_offsets(tmp_path / "new") == {queue: end + bump for queue, end in ends.items()}
     assert placeholders(tmp_path / "new") == {queue: list(range(end, end + bump)) for queue, end in ends.items()}
     whole, found = messages_of(f"backup:{backups}"), messages_of(tmp_path / "new")
@@ -85,6 +86,31 @@ def test_a_bump_skips_offsets_past_the_last_message_of_each_queue(
     }
     with open_store(tmp_path / "new", read_only=False, clock=Clock(1_900_000_000_000)) as store:
         assert store.put(text_message(1, "T", 2)).queue_offset == 50 + bump
+
+
+PLACEHOLDERS_BYTES = 3 * 2 * (109 + 20)
+"""Of a bump by 2: for three queues of T, records of 109 bytes and queue units of 20."""
+
+
+@pytest.mark.parametrize(
+    ("bump", "free", "is_refused"),
+    [
+        (2, PLACEHOLDERS_BYTES - 1, True),
+        (2, PLACEHOLDERS_BYTES, False),
+        (2, PLACEHOLDERS_BYTES + 1, False),
+        (1 << 63, 1 << 40, True),
+    ],
+)
+def test_a_bump_that_the_file_system_has_no_room_for_is_refused_and_nothing_is_left(
+    bump: int, free: int, is_refused: bool, backups: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Filesystem, "free_bytes", lambda fs, folder: free)
+    if is_refused:
+        with pytest.raises(BadRequest, match=rf"{3 * bump} queue offsets take {129 * 3 * bump} bytes, and {free} are"):
+            restore(backups, tmp_path / "new", topics=["T"], bump=bump)
+    else:
+        restore(backups, tmp_path / "new", topics=["T"], bump=bump)
+    assert (tmp_path / "new").exists() == (not is_refused)
 
 
 def test_a_bump_at_a_moment_goes_on_from_the_offsets_of_the_moment(backups: Path, tmp_path: Path) -> None:
