@@ -148,7 +148,7 @@ def find_head(buffer: Address, head: int, start: int, stop: int) -> int:
 
 def find_bytes(buffer: Address, text: Address, size: int, start: int, stop: int) -> int:
     """First position in start … stop - size of `size` bytes of text, or -1."""
-    found = bytes(buffer[start:stop]).find(bytes(text[:size])) if size > 0 else -1
+    found = bytes(buffer[start:stop]).find(bytes(text[:size])) if size > 0 and stop > start else -1
     return start + found if found >= 0 else -1
 
 

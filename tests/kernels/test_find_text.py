@@ -13,6 +13,7 @@ FEW_LETTERS = st.binary(max_size=40).map(lambda data: bytes(value % 3 for value 
 @given(FEW_LETTERS, FEW_LETTERS.filter(len), st.integers(-2, 45), st.integers(-2, 45))
 @example(b"xDELAY", b"DELAY", 0, 6)
 @example(b"xDELAY", b"DELAY", 0, 5)
+@example(b"xDELAY", b"x", 0, -1)
 def test_it_finds_the_first_place_between_two_bounds(data: bytes, text: bytes, start: int, stop: int) -> None:
     first, last = max(start, 0), min(max(stop, 0), len(data))
     assert kernels.find_text(data, text, start, stop) == data.find(text, first, last)
