@@ -149,6 +149,11 @@ TESTS = {
         "tests/verbs/recover/test_rule_tables.py",
         "tests/verbs/test_upgrade.py",
     ),
+    "store/structures/dledger": (
+        "tests/structures/dledger",
+        "tests/structures/test_damaged_structures.py",
+        "tests/verbs/test_dump.py",
+    ),
     "store/structures/compaction": (
         "tests/structures/compaction",
         "tests/structures/test_foretold.py",
