@@ -248,6 +248,29 @@ def test_each_call_names_what_it_is_about(owner: Owner) -> None:
     ]  # fmt: skip
 
 
+def test_the_end_of_a_half_says_whether_its_producer_was_asked(owner: Owner) -> None:
+    done = Frame({"result": ["PUT_OK", 1, 2, 3, 4, ""]})
+    owner.answers |= {"prepare": done, "commit": done, "rollback": Frame({}), "register": Frame({"is_taken": True})}
+    client = StoreClient(Path("s"), None)
+    message = Message("T", b"x")
+    assert client.transactions.prepare(message, "P") == PutResult(PutStatus.PUT_OK, 1, 2, 3, 4, 1, "", message)
+    assert client.transactions.commit(5, "P").message is None
+    client.transactions.commit(5, "P", is_answer=True)
+    client.transactions.rollback(6, "P")
+    client.transactions.rollback(6, "P", is_answer=True)
+    assert client.filters.register("G", "T", "a > 5")
+    end = {"producer_group": "P"}
+    rows, _ = pack_messages([message])
+    assert owner.heads[1:] == [
+        {"call": "prepare", "messages": rows, **end},
+        {"call": "commit", "half_log_offset": 5, **end, "is_answer": False},
+        {"call": "commit", "half_log_offset": 5, **end, "is_answer": True},
+        {"call": "rollback", "half_log_offset": 6, **end, "is_answer": False},
+        {"call": "rollback", "half_log_offset": 6, **end, "is_answer": True},
+        {"call": "register", "group": "G", "topic": "T", "expression": "a > 5", "client_version": None},
+    ]
+
+
 @pytest.mark.parametrize(
     "error",
     [

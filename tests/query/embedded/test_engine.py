@@ -103,6 +103,13 @@ def test_segments_that_a_filter_rules_out_are_not_read(normal: Engine, condition
     assert seen[-1:] == ([(segments * 65536, segments * 65536)] if segments else [])
 
 
+def test_a_query_tells_the_bytes_of_log_that_it_read_and_of_all(normal: Engine) -> None:
+    seen: list[tuple[int, int]] = []
+    normal.query("select sum(size) from messages", limit=1, on_progress=lambda done, total: seen.append((done, total)))
+    total = sum(path.stat().st_size for path in (golden("normal").store / "commitlog").iterdir())
+    assert (seen[-1], sorted(seen)) == ((total, total), seen)
+
+
 def test_only_the_queue_that_is_asked_for_is_read(normal: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     whole = StoreReader.queue_files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -272,3 +273,12 @@ def test_a_change_counts_one_and_has_its_time() -> None:
         {"counter": 2, "stateVersion": 2, "timestamp": 9},
     )
     assert DataVersion() == DataVersion(0, 0, 0)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "[1]"])
+def test_a_copy_has_the_time_of_its_file_in_whole_milliseconds(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "topics.json"
+    path.write_text(text)
+    os.utime(path, ns=(0, 1_700_000_000_123_999_999))
+    found = read_config_file(tmp_path, "topics.json", Filesystem())
+    assert (found.main.mtime_ms, found.backup.mtime_ms) == (1_700_000_000_123, 0)
