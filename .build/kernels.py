@@ -51,6 +51,8 @@ MODULES = (
     "line_members",
     "line_properties",
     "lines",
+    "line_text",
+    "line_writer",
 )
 NATIVE = ("native", "lost_pages", "commit_groups")
 """Written in Cython and C; modules of these names are for kernels that run uncompiled."""

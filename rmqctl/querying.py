@@ -37,7 +37,7 @@ class Tables(Protocol):
         """Writes messages as files under `target`."""
 
     def export_lines(self, export: Export) -> Iterator[str]:
-        """The lines of an export as JSON lines."""
+        """The lines of an export as JSON lines, with their ends, some at a time."""
 
     def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
         """The findings in one of the stores."""

@@ -66,16 +66,18 @@ def run(
 
     from rmqctl.querying import open_tables
     from store.query.tables import STDOUT, Export, check_export
+    from store.reading import RecordLines
 
     columns = [name.strip() for name in partition_by.split(",") if name.strip()]
     encoding = getattr(session.environment.stdout, "encoding", None) if str(to) == STDOUT else None
     to_line = partial(message_line, with_body=not no_body, stored=stored_body, encoding=encoding or "utf-8")
     condition = and_store_times(session, _sound(where) if only_sound else where, since, until)
-    export = Export(kind.value, condition, columns, with_body=not no_body, to_line=to_line)
+    to_lines = RecordLines(to_line, with_body=not no_body).texts
+    export = Export(kind.value, condition, columns, with_body=not no_body, to_line=to_line, to_lines=to_lines)
     check_export(to, export, len(stores_of(session, stores)))
     with open_tables(session, stores, engine, master, remote, spark_above, outer=outer) as tables:
         if str(to) == STDOUT:
-            session.environment.stdout.writelines(line + "\n" for line in tables.export_lines(export))
+            session.environment.stdout.writelines(tables.export_lines(export))
             return None
         tables.export(to, export)
     files = [path for path in to.rglob("*") if path.is_file() and not path.name.startswith((".", "_"))]

@@ -53,6 +53,7 @@ __all__ = [
     "tags_codes",
     "timer_properties",
     "write_following_units",
+    "write_lines",
     "write_units",
 ]
 
@@ -99,6 +100,7 @@ if compiled_module is None or TYPE_CHECKING:
     )
     from store.kernels.encode import append_message, encode_records
     from store.kernels.index import follow_chains, key_hashes, put_index_entries
+    from store.kernels.line_writer import write_lines
     from store.kernels.lines import read_lines
     from store.kernels.properties import find_text
     from store.kernels.put import put_message

@@ -6,12 +6,11 @@ Bits behind the last byte have to be zeros here.
 from __future__ import annotations
 
 from store.kernels.cython import Address, Long, cfunc
-from store.kernels.native import read_byte, write_byte
+from store.kernels.native import read_byte, write_byte, write_int
 
 _EQUALS = ord("=")
-SIX_BITS = tuple(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".find(byte) % 65 for byte in range(256)
-)
+CHARACTERS = tuple(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+SIX_BITS = tuple(bytes(CHARACTERS).find(byte) % 65 for byte in range(256))
 """The value of a character of base64; 64 for another one."""
 
 
@@ -47,3 +46,20 @@ def decode_base64(source: Address, start: Long, end: Long, target: Address, at: 
             write_byte(target, at, b << 4 | c >> 2)
             at += 1
     return -1 if bad > 63 else at
+
+
+@cfunc
+def encode_base64(source: Address, start: Long, end: Long, target: Address, at: Long) -> Long:
+    """Write bytes as base64; returns where it ends."""
+    while start + 3 <= end:
+        a, b, c = read_byte(source, start), read_byte(source, start + 1), read_byte(source, start + 2)
+        head = CHARACTERS[a >> 2] << 24 | CHARACTERS[(a & 3) << 4 | b >> 4] << 16
+        write_int(target, at, head | CHARACTERS[(b & 15) << 2 | c >> 6] << 8 | CHARACTERS[c & 63])
+        start += 3
+        at += 4
+    if start < end:
+        a, b = read_byte(source, start), read_byte(source, start + 1) if start + 1 < end else 0
+        third: Long = CHARACTERS[(b & 15) << 2] if start + 1 < end else _EQUALS
+        write_int(target, at, CHARACTERS[a >> 2] << 24 | CHARACTERS[(a & 3) << 4 | b >> 4] << 16 | third << 8 | _EQUALS)
+        at += 4
+    return at

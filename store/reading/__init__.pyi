@@ -10,3 +10,4 @@ from store.reading.message_lines import LineBatch as LineBatch
 from store.reading.message_lines import LineColumns as LineColumns
 from store.reading.message_lines import MessageLines as MessageLines
 from store.reading.message_lines import count_lines as count_lines
+from store.reading.record_lines import RecordLines as RecordLines

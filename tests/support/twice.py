@@ -18,14 +18,39 @@ import numpy as np
 
 from store import kernels
 from store.formats.columns import COLUMN_NAMES, DamageReason, ScanOutcome
-from store.kernels import commit_groups, compare, dispatch, encode, index, lines, properties, put, requests, verify
+from store.kernels import (
+    commit_groups,
+    compare,
+    dispatch,
+    encode,
+    index,
+    line_writer,
+    lines,
+    properties,
+    put,
+    requests,
+    verify,
+)
 from store.kernels import scan as scanning
 from tests.support import naive
 
 COLUMN_COUNT = len(COLUMN_NAMES)
 SOURCES = {
     name: getattr(module, name)
-    for module in (scanning, verify, dispatch, index, requests, encode, put, properties, compare, commit_groups, lines)
+    for module in (
+        scanning,
+        verify,
+        dispatch,
+        index,
+        requests,
+        encode,
+        put,
+        properties,
+        compare,
+        commit_groups,
+        lines,
+        line_writer,
+    )
     for name in kernels.__all__
     if hasattr(module, name)
 }

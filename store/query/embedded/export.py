@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +23,7 @@ from store.query.tables.dialect import for_duckdb
 from store.query.tables.export import DAY, Export, published, require_to_line
 from store.query.tables.json_values import plain
 from store.query.tables.schema import RECORD
+from store.structures.commitlog.arrow_columns import bytes_of
 
 MOST_OPEN = 64
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -56,9 +57,16 @@ def write_export(engine: Engine, target: Path, export: Export, *, on_progress: O
 
 
 def export_lines(engine: Engine, export: Export, *, on_progress: OnProgress | None = None) -> Iterator[str]:
-    """The lines of an export as JSON lines, in the order of the log."""
+    """The lines of an export as JSON lines, in the order of the log, with their ends; some at a time."""
     for batch in engine.ask_duckdb(_query(engine, export), on_progress):
-        yield from map(require_to_line(export), batch.column(0).to_pylist())
+        yield from _lines(export, batch)
+
+
+def _lines(export: Export, batch: pa.RecordBatch) -> Iterator[str]:
+    if export.to_lines is not None:
+        return export.to_lines(*bytes_of(batch, batch.schema.names[0], may_be_null=False))
+    to_line = require_to_line(export)
+    return (to_line(record) + "\n" for record in batch.column(0).to_pylist())
 
 
 def read_records(engine: Engine, where: str | None, *, on_progress: OnProgress | None = None) -> Iterator[bytes]:
@@ -149,7 +157,7 @@ class _Files:
             return _ParquetFile(path, self._schema)
         if self._export.kind == "csv":
             return _CsvFile(path, self._schema)
-        return _LineFile(path, require_to_line(self._export))
+        return _LineFile(path, self._export)
 
 
 class _ParquetFile:
@@ -179,12 +187,12 @@ class _CsvFile:
 
 
 class _LineFile:
-    def __init__(self, path: Path, to_line: Callable[[bytes], str]) -> None:
+    def __init__(self, path: Path, export: Export) -> None:
         self._file = path.open("w", encoding="utf-8", newline="\n")
-        self._to_line = to_line
+        self._export = export
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._file.writelines(self._to_line(record) + "\n" for record in batch.column(0).to_pylist())
+        self._file.writelines(_lines(self._export, batch))
 
     def close(self) -> None:
         self._file.close()

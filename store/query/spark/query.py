@@ -119,12 +119,12 @@ def write_export(
 
 
 def export_lines(spark: SparkSession, stores: Sequence[str], export: Export, *, outer: bool = False) -> Iterator[str]:
-    """The lines of an export as JSON lines, of each part of the log in its order."""
+    """The lines of an export as JSON lines, of each part of the log in its order, with their ends."""
     with errors_as_sentences():
         columns = export.columns | {RECORD: "binary"}
         frame = _chosen(fleet_frame(spark, stores, "messages", columns, outer=outer), export)
         for row in _lines(frame, export).toLocalIterator():
-            yield row.line
+            yield row.line + "\n"
 
 
 def _chosen(frame: DataFrame, export: Export) -> DataFrame:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from store.errors import BadRequest
 from store.files.filesystem import os_errors
+from store.formats.run import Int64Array
 from store.query.tables.query_text import require_shallow
 from store.query.tables.schema import MESSAGES
 
@@ -31,6 +32,7 @@ class Export:
     where         a condition in SQL over the columns of `messages`, `store` and `day`; None for all
     partition_by  columns that make folders, as topic=T/day=2026-11-21
     to_line       for jsonl: the line of a stored record
+    to_lines      the lines of many, with their ends: of their bytes, and where each ends
     """
 
     kind: str
@@ -38,6 +40,7 @@ class Export:
     partition_by: Sequence[str] = ()
     with_body: bool = True
     to_line: Callable[[bytes], str] | None = None
+    to_lines: Callable[[memoryview, Int64Array], Iterator[str]] | None = None
 
     @property
     def columns(self) -> dict[str, str]:
