@@ -37,6 +37,9 @@ def run(
     salt: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The salt of the digests.", show_default="a new one")
     ] = None,
+    hide_properties: Annotated[
+        bool, typer.Option("--hide-properties", help="Replace keys, tags and a user's properties too.")
+    ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> Result:
@@ -49,6 +52,11 @@ def run(
     other bytes than fields are question marks. Unknown files, and files that a change took away, are zeros of the same
     length.
 
+    With --hide-properties, values of properties are replaced as well, but for those that brokers and clients set for
+    themselves. Names of properties, topics and groups stay. Keys and tags get a text with the same length and hash
+    code, because index and queues hold hash codes: short ones can be guessed, and a single character stays. Where a
+    RocksDB holds keys (5.4 and later), this is refused.
+
     Equal bodies have equal digests. The salt keeps guesses from being compared with them. Give the same salt to compare
     two bundles. bundle.json in the archive has the settings given, the findings, digests of segments, queues and index,
     and what is in each file. `tar --zstd -x` unpacks a bundle.
@@ -60,7 +68,7 @@ def run(
     if not (dry_run or yes or session.environment.can_ask):
         raise typer.BadParameter("this writes the listed files into a bundle: give --yes, or look first with --dry-run")
     _check_target(session, to)
-    plan, reader = _plan(session)
+    plan, reader = _plan(session, hides_properties=hide_properties)
     rows: list[dict[str, Any]] = [
         {"file": one.path, "content": one.content, "size_bytes": one.size} for one in plan.files
     ]
@@ -76,7 +84,7 @@ def run(
             result.verdict, result.exit_code = "nothing was written", DECLINED
             return result
     found = examine_store(session, None)
-    size, unreadable = _write(session, to, (plan, reader, found), salt)
+    size, unreadable = _write(session, to, (plan, reader, found), salt, hides_properties=hide_properties)
     same = _findings(found, session.store.reached[0]) == _findings_in(session, to)
     notes = [f"{file}: {number} bytes could not be read, and are zeros" for file, number in unreadable]
     notes += [] if same else ["doctor has other findings in the bundle than in the store: did it change meanwhile?"]
@@ -99,7 +107,7 @@ def _check_target(session: Session, to: Path) -> None:
         session.refuse_inside(session.store.root, to)
 
 
-def _plan(session: Session) -> tuple[BundlePlan, StoreReader]:
+def _plan(session: Session, *, hides_properties: bool) -> tuple[BundlePlan, StoreReader]:
     """List the files of the store."""
     from store.files import StoreReader
     from store.opened import make_layout
@@ -109,11 +117,16 @@ def _plan(session: Session) -> tuple[BundlePlan, StoreReader]:
     layout = make_layout(root, session.store.settings(), fs)
     reader = StoreReader(str(root), fs, commitlogs=layout.commitlogs_elsewhere)
     reader.check_has_broker_files()
-    return plan_bundle(layout, reader, fs), reader
+    return plan_bundle(layout, reader, fs, hides_properties=hides_properties), reader
 
 
 def _write(
-    session: Session, to: Path, bundled: tuple[BundlePlan, StoreReader, Examination], salt: str | None
+    session: Session,
+    to: Path,
+    bundled: tuple[BundlePlan, StoreReader, Examination],
+    salt: str | None,
+    *,
+    hides_properties: bool,
 ) -> tuple[int, list[tuple[str, int]]]:
     """Write the bundle; gives its size, and the bytes that could not be read, by file."""
     from store import __version__
@@ -126,6 +139,7 @@ def _write(
             made_ms=session.environment.clock_ms(),
             salt=(salt or secrets.token_hex(16)).encode()[:64],
             settings=session.store.settings_for_bundle(),
+            hides_properties=hides_properties,
             progress=bar.update,
         )
         written = write_bundle(*bundled, to.expanduser().absolute(), options, Filesystem())

@@ -61,8 +61,8 @@ def count_inner(record: StoredMessage) -> int:
     return sum(1 for _ in _parts(record))
 
 
-def inner_bodies(body: bytes) -> Iterator[tuple[int, int]]:
-    """Give start and stop of each body inside of a record's body.
+def inner_parts(body: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Give start and stop of each body inside of a record's body, and of its properties.
 
     Where an encoding is damaged, all behind the fields that tell its fault counts as a body.
     """
@@ -71,16 +71,17 @@ def inner_bodies(body: bytes) -> Iterator[tuple[int, int]]:
         size, _, _, _, body_size = _HEADER.unpack_from(body, at)
         start = at + _HEADER.size
         if not 0 <= body_size <= size - _MIN_SIZE or at + size > len(body):
-            yield start, len(body)
+            yield start, len(body), 0, 0
             return
         stop = start + body_size
-        yield start, stop
-        (properties_size,) = _PROPERTIES_SIZE.unpack_from(body, stop)
+        (properties_size,), properties = _PROPERTIES_SIZE.unpack_from(body, stop), stop + _PROPERTIES_SIZE.size
         at += size
-        if properties_size < 0 or stop + _PROPERTIES_SIZE.size + properties_size != at:
-            yield stop + _PROPERTIES_SIZE.size, len(body)
+        if properties_size < 0 or properties + properties_size != at:
+            yield start, stop, 0, 0
+            yield properties, len(body), 0, 0
             return
-    yield at, len(body)
+        yield start, stop, properties, at
+    yield at, len(body), 0, 0
 
 
 def _parts(record: StoredMessage) -> Iterator[tuple[int, bytes, bytes]]:

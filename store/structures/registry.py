@@ -76,6 +76,7 @@ class Structure:
     backed_up       names in the store's root that a backup copies as they are, and a salvage does not
     made_anew       tables in config/ that a salvage makes anew
     records         patterns of the files below the store's root that hold records, with the messages' bodies
+    holds_keys      it holds the text of messages' keys, and not their hash codes alone
     groups_messages  its records hold several messages, which the index does not name
     attribute        of a topic in topics.json that makes it, and the values that a broker takes
     """
@@ -92,6 +93,7 @@ class Structure:
     shares_records: bool = False
     groups_messages: bool = False
     records: tuple[str, ...] = ()
+    holds_keys: bool = False
     copied: tuple[str, ...] = ()
     backed_up: tuple[str, ...] = ()
     made_anew: tuple[str, ...] = ()
@@ -216,6 +218,7 @@ STRUCTURES = (
         ("indexRocksDBEnable", "timerRocksDBEnable", "transRocksDBEnable"),
         NEWEST,
         CHANGES - {CLEAN, CHECKPOINT, DELAY, DERIVE, SPARK, RECOVER, TRUNCATE},
+        holds_keys=True,
         dumped_as="messages",
     ),
     Structure(

@@ -18,7 +18,8 @@ import numpy as np
 
 from store.files.store_reader import StoredFile, StoreReader
 from store.files.stored_segment import StoredSegment
-from store.formats.inner_batch import inner_bodies
+from store.formats.disguise import hide_values
+from store.formats.inner_batch import inner_parts
 from store.formats.java import crc32
 from store.formats.message import (
     BLANK_SIZE,
@@ -49,10 +50,12 @@ class BodyMask:
     """Replaces bodies by digits of their digests.
 
     salt        of the digests: without it a guess at a body could be compared with its digest
+    hides       whether values of properties are disguised too (store.formats.disguise)
     unreadable  bytes that a device did not give, by file; they are zeros in the bundle
     """
 
     salt: bytes
+    hides: bool = False
     unreadable: dict[str, int] = field(default_factory=dict)
 
     def file(self, files: StoreReader, file: StoredFile) -> Iterator[memoryview]:
@@ -73,9 +76,13 @@ class BodyMask:
     def body(self, body: bytes, *, is_inner_batch: bool, keeps_zeros: bool) -> bytes:
         """Return the bytes in place of a body, or of those in it."""
         masked = bytearray(body)
-        for start, stop in inner_bodies(body) if is_inner_batch else ((0, len(body)),):
+        for start, stop, *properties in inner_parts(body) if is_inner_batch else ((0, len(body), 0, 0),):
             masked[start:stop] = self._digits(body[start:stop], keeps_zeros=keeps_zeros)
+            masked[slice(*properties)] = self._properties(body[slice(*properties)])
         return bytes(masked)
+
+    def _properties(self, properties: bytes) -> bytes:
+        return hide_values(properties, self.salt) if self.hides and properties else properties
 
     def _digits(self, body: bytes, *, keeps_zeros: bool) -> bytes:
         digits = hashlib.blake2b(body, key=self.salt, digest_size=8).hexdigest().encode()
@@ -85,13 +92,15 @@ class BodyMask:
     def _run(self, run: Run) -> bytearray:
         columns, first = run.columns, run.start - run.file_start
         out = bytearray(run.buffer[first : run.end - run.file_start])
-        for position, size, body_at, body_size, crc, sys_flag in zip(
+        for position, size, body_at, body_size, crc, sys_flag, properties_at, properties_size in zip(
             columns.position.tolist(),
             columns.size.tolist(),
             columns.body_position.tolist(),
             columns.body_size.tolist(),
             columns.body_crc.tolist(),
             columns.sys_flag.tolist(),
+            columns.properties_position.tolist(),
+            columns.properties_size.tolist(),
             strict=True,
         ):
             at, stop = position - first, position - first + size
@@ -103,13 +112,15 @@ class BodyMask:
                 masked = self.body(body, is_inner_batch=is_inner_batch, keeps_zeros=not is_right)
                 out[body_at - first : body_at - first + body_size] = masked
                 out[at + CRC_AT : at + CRC_AT + 4] = (crc32(masked) ^ (not is_right)).to_bytes(4, "big")
+            texts = slice(properties_at - first, properties_at - first + properties_size)
+            out[texts] = self._properties(bytes(out[texts]))
             if has_crc:
                 out[stop - BLOCK_SIZE : stop] = with_crc(bytes(out[at:stop]))[-BLOCK_SIZE:]
         return out
 
     def _gap(self, segment: StoredSegment, start: int, stop: int) -> Iterator[memoryview]:
         """Yield the bytes between records: holes, damage, and the rest behind a blank."""
-        kept = [(start + one, start + behind) for one, behind in self._kept(segment, start, stop)]
+        kept = [(start + at, piece) for at, piece in self._kept(segment, start, stop)]
         while start < stop:
             written = min(max(segment.next_written(start), start), stop)
             while start < written:
@@ -118,9 +129,9 @@ class BodyMask:
             end = segment.readable_end(start, min(start + CHUNK_BYTES, stop))
             if start < end:
                 data = bytearray(_with_zeros_of(segment.buffer[start:end], _FILLER))
-                for one, behind in ((max(one, start), min(behind, end)) for one, behind in kept):
-                    if one < behind:
-                        data[one - start : behind - start] = segment.buffer[one:behind]
+                for at, piece in kept:
+                    part = piece[max(start - at, 0) : max(end - at, 0)]
+                    data[max(at, start) - start : max(at, start) - start + len(part)] = part
                 yield memoryview(data)
             elif start < stop:
                 end = max(segment.behind_unreadable(start, stop), start + 1)
@@ -128,16 +139,16 @@ class BodyMask:
                 yield memoryview(bytes(end - start))
             start = end
 
-    def _kept(self, segment: StoredSegment, start: int, stop: int) -> list[tuple[int, int]]:
-        """Give the ranges of damage at `start` that tell its fault, counted from there."""
+    def _kept(self, segment: StoredSegment, start: int, stop: int) -> list[tuple[int, bytes]]:
+        """Give the pieces of damage at `start` that tell its fault, with their places counted from there."""
         end = segment.readable_end(start, min(start + SEGMENT_HEAD_SIZE, segment.size))
         head, behind = bytes(segment.buffer[start:end]), ENTRY_HEADER.size
         if is_entry(head, segment.file_start + start) or first_record_at(head) == behind:
             inner = self._fields(segment, start + behind, stop) if start + behind < stop else []
-            return [(0, behind), *((behind + one, behind + other) for one, other in inner)]
+            return [(0, head[:behind]), *((behind + at, piece) for at, piece in inner)]
         return self._fields(segment, start, stop)
 
-    def _fields(self, segment: StoredSegment, start: int, stop: int) -> list[tuple[int, int]]:
+    def _fields(self, segment: StoredSegment, start: int, stop: int) -> list[tuple[int, bytes]]:
         end = segment.readable_end(start, min(start + HEADER_V4.size, stop))
         head = bytes(segment.buffer[start:end])
         magic = int.from_bytes(head[MAGIC_AT : MAGIC_AT + 4], "big")
@@ -145,7 +156,16 @@ class BodyMask:
         names_itself = place == (segment.file_start + start).to_bytes(8, "big")
         if len(head) < HEADER_V4.size or not (magic in RECORD_MAGICS or names_itself):
             return []
-        return _fields_of(segment.buffer[start : segment.readable_end(start, min(start + LARGEST_RECORD_BYTES, stop))])
+        record = segment.buffer[start : segment.readable_end(start, min(start + LARGEST_RECORD_BYTES, stop))]
+        *fields, last = [(at, bytes(record[at:behind])) for at, behind in _fields_of(record)]
+        at, piece = last
+        return [*fields, (at, self._whole_end(piece, is_v2=magic == MESSAGE_MAGIC_V2) if at else piece)]
+
+    def _whole_end(self, data: bytes, *, is_v2: bool) -> bytes:
+        """Disguise the properties in the last piece of a record, where it goes on behind a topic."""
+        width = 2 if is_v2 else 1
+        behind = width + int.from_bytes(data[:width], "big") + 2
+        return data[:behind] + self._properties(data[behind:])
 
 
 def _fields_of(record: memoryview) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.bundle import BODILESS, EMPTIED, WHOLE, BundledFile
 from store.layout import OWN_FOLDER, StoreLayout, parse_segment_name
-from store.structures.registry import STRUCTURES, structure_of
+from store.structures.registry import STRUCTURES, names_of, present, structure_of
 
 _JOURNAL = (".json", ".jsonl", "elsewhere")
 _RECORDS = tuple(pattern for one in STRUCTURES for pattern in one.records)
@@ -36,8 +36,17 @@ class BundlePlan:
         return sum(one.size for one in self.files)
 
 
-def plan_bundle(layout: StoreLayout, reader: StoreReader, fs: Filesystem) -> BundlePlan:
-    """List the content of a bundle of the store."""
+def plan_bundle(
+    layout: StoreLayout, reader: StoreReader, fs: Filesystem, *, hides_properties: bool = False
+) -> BundlePlan:
+    """List the content of a bundle of the store.
+
+    BadRequest where keys cannot be hidden, or where a member's entries are outside of the store.
+    """
+    if hides_properties:
+        for one in present(names_of(layout, fs)):
+            if one.holds_keys:
+                raise BadRequest(f"properties cannot be hidden: keys are in the {one.name}", file=layout.root)
     plan, log = BundlePlan(), layout.commitlogs_elsewhere if layout.has_plain_log else ()
     if not layout.has_plain_log and not any(one.is_relative_to(layout.root) for one in layout.commitlogs_elsewhere):
         raise BadRequest("the member's entries are in a folder outside of the store", file=layout.root)

@@ -37,6 +37,7 @@ class BundleOptions:
 
     version   of the program
     settings  given with the store, without paths
+    hides_properties  whether values of properties are disguised
     progress  is called with the bytes done and in all
     """
 
@@ -44,6 +45,7 @@ class BundleOptions:
     made_ms: int
     salt: bytes
     settings: Mapping[str, Any] = field(default_factory=dict)
+    hides_properties: bool = False
     progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None
 
 
@@ -61,7 +63,7 @@ def write_bundle(
     """Write the archive; BadRequest where the file is there."""
     if fs.exists(target):
         raise BadRequest("the file is there already", file=target, hint="name a new file, or delete this one")
-    mask, staged = BodyMask(options.salt), target.with_name(target.name + UNFINISHED)
+    mask, staged = BodyMask(options.salt, options.hides_properties), target.with_name(target.name + UNFINISHED)
     if fs.exists(staged):
         fs.unlink(staged)
     descriptor, size = fs.open_new(staged), 0

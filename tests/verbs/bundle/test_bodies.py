@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from store.files.store_reader import StoreReader
+from store.formats.disguise import disguise
 from store.formats.java import crc32
 from store.formats.message import HEADER_V4
 from store.formats.property_crc import PLACEHOLDER, has_own_crc, with_crc
@@ -18,13 +19,13 @@ BODY_AT, CRC_AT = HEADER_V4.size, 8
 PATH = "commitlog/00000000000000000000"
 
 
-def masked(data: bytes, tmp_path: Path, salt: bytes = b"salt") -> bytes:
+def masked(data: bytes, tmp_path: Path, salt: bytes = b"salt", *, hides: bool = False) -> bytes:
     """A segment with other bodies."""
     (tmp_path / "commitlog").mkdir(exist_ok=True)
     (tmp_path / PATH).write_bytes(data)
     reader = StoreReader(str(tmp_path))
     [file] = reader.segments()
-    found = b"".join(BodyMask(salt).file(reader, file))
+    found = b"".join(BodyMask(salt, hides).file(reader, file))
     assert len(found) == len(data)
     return found
 
@@ -151,6 +152,18 @@ def test_of_damage_the_fields_that_tell_the_fault_stay(what: str, tmp_path: Path
             wanted[at] = one
     assert found[: len(data)] == wanted
     assert found[len(data) + 12 : len(data) + BODY_AT] == behind[12:BODY_AT]
+
+
+def test_properties_are_hidden_in_records_in_records_of_several_messages_and_in_damage(tmp_path: Path) -> None:
+    text = b"KEYS\1order-4711\2UNIQ_KEY\1AC11\2"
+    whole = record(body=b"SECRET", properties=text)
+    several = record(body=inner(b"SECRET", text), sys_flag=0x80, position=len(whole))
+    damaged = record(body=b"SECRET", properties=text, position=len(whole + several))
+    damaged = damaged[:4] + b"\1" + damaged[5:]
+    hidden = text.replace(b"order-4711", disguise("order-4711", b"salt").encode())
+    found = masked(whole + several + damaged, tmp_path, hides=True)
+    assert (found.count(hidden), found.count(b"order-4711"), found.count(b"SECRET")) == (3, 0, 0)
+    assert masked(whole + several + damaged, tmp_path).count(text) == 3
 
 
 def test_holes_and_what_is_past_the_end_of_the_log_keep_their_zeros(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from store.files.bundle_files import Archive
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.files.stored_segment import StoredSegment
-from store.formats.inner_batch import inner_bodies
+from store.formats.inner_batch import inner_parts
 from store.formats.message import INNER_BATCH
 from store.formats.run import Run
 from store.structures.commitlog.resync import readable_behind
@@ -81,6 +81,19 @@ def test_doctor_gives_the_findings_of_the_store_and_no_eight_bytes_of_a_body_are
     assert windows & inside <= {bytes(_WINDOW)}
 
 
+@pytest.mark.parametrize("name", [name for name in STORES if not name.startswith("fivefive")])
+def test_doctor_gives_the_same_findings_where_properties_are_hidden(name: str, tmp_path: Path) -> None:
+    root, target = store_of(name), tmp_path / "case.tar.zst"
+    run = rmqctl("--format", "json", "bundle", target, "--yes", "--hide-properties", store=root)
+    assert (run.code, run.json["same_findings"]) == (0, True), run.err
+
+
+def test_properties_are_not_hidden_where_a_database_holds_keys(tmp_path: Path) -> None:
+    target = tmp_path / "case.tar.zst"
+    run = rmqctl("bundle", target, "--yes", "--hide-properties", store=store_of("fivefive/index"))
+    assert (run.code, "keys are in the message database" in run.err, target.exists()) == (2, True, False)
+
+
 @pytest.mark.parametrize(("name", "how"), TOLD, ids=[f"{name}: {how['name']}" for name, how in TOLD])
 def test_doctor_gives_the_findings_of_a_damaged_structure(name: str, how: dict[str, Any], tmp_path: Path) -> None:
     root = copy_of_five(name, tmp_path)
@@ -111,5 +124,5 @@ def bodies_of(root: Path, path: str) -> Iterator[bytes]:
             continue
         for at, size, sys_flag in zip(columns.body_position, columns.body_size, columns.sys_flag, strict=True):
             body = bytes(step.buffer[at : at + size])
-            inner = inner_bodies(body) if sys_flag & INNER_BATCH else ((0, len(body)),)
-            yield from (body[start:stop] for start, stop in inner)
+            inner = inner_parts(body) if sys_flag & INNER_BATCH else ((0, len(body), 0, 0),)
+            yield from (body[start:stop] for start, stop, *_ in inner)

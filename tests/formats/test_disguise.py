@@ -1,0 +1,67 @@
+"""Texts in place of others have their length and hash code, and nothing else of them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.formats.disguise import disguise, hide_values
+from store.formats.java import string_hash
+
+TEXTS = (
+    "order-4711",
+    "+49 170 1234567",
+    "TagABCDEFG",
+    "naïve café 12",
+    "中文 order 12345678",
+    "x😀yz😀1234567",
+    "abcdefgh",
+)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_disguised_text_has_length_and_hash_code_of_the_text_and_few_of_its_characters(text: str) -> None:
+    found = disguise(text, b"salt")
+    assert (string_hash(found), len(found.encode())) == (string_hash(text), len(text.encode()))
+    assert found != text
+    same = [one for one, other in zip(text, found, strict=True) if one == other and ord(one) < 0x10000]
+    assert len(same) <= 2
+
+
+@given(st.text(max_size=24))
+def test_any_text_keeps_length_and_hash_code(text: str) -> None:
+    found = disguise(text, b"salt")
+    assert (string_hash(found), len(found.encode())) == (string_hash(text), len(text.encode()))
+
+
+@pytest.mark.parametrize("text", ["", "A", "é", "😀", "000𐀀𐀀𐀀"])
+def test_a_text_that_shares_its_hash_code_with_no_other_stays(text: str) -> None:
+    assert disguise(text, b"salt") == text
+
+
+def test_equal_texts_stay_equal_and_another_salt_gives_others() -> None:
+    assert disguise("order-4711", b"a") == disguise("order-4711", b"a") != disguise("order-4711", b"b")
+
+
+def test_each_key_is_disguised_by_itself_and_a_broker_s_properties_stay() -> None:
+    data = b"KEYS\1order-4711 order-4712\2UNIQ_KEY\1AC1100\2phone\1+49 170\2DELAY\x013\2broken\2TAGS\1TagABCDEFG\2"
+    found = hide_values(data, b"salt")
+    first, second = (disguise(key, b"salt").encode() for key in ("order-4711", "order-4712"))
+    tag, phone = disguise("TagABCDEFG", b"salt").encode(), found.split(b"\2")[2].removeprefix(b"phone\1")
+    assert found == b"\2".join(
+        (
+            b"KEYS\1" + first + b" " + second,
+            b"UNIQ_KEY\1AC1100",
+            b"phone\1" + phone,
+            b"DELAY\x013",
+            b"broken",
+            b"TAGS\1" + tag,
+            b"",
+        )
+    )
+    assert (len(phone), phone.isalnum(), len(found)) == (7, True, len(data))
+
+
+def test_a_value_that_is_no_text_is_question_marks() -> None:
+    assert hide_values(b"a\1\xff\xfe\2KEYS\1\xff", b"salt") == b"a\1??\2KEYS\1?"
