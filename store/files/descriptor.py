@@ -151,9 +151,9 @@ def _entry_below(item: os.DirEntry[str], path: str) -> FolderEntry | None:
     status = _status_of(item)
     if status is None:
         return None
-    entry = entry_of(Path(), status)
-    kind = "" if entry.is_file or entry.is_folder else entry.kind
-    return FolderEntry(path, entry.is_folder, entry.size, entry.mtime_ns // 1_000_000, kind, is_link=item.is_symlink())
+    is_folder, is_file = stat.S_ISDIR(status.st_mode), stat.S_ISREG(status.st_mode)
+    kind = "" if is_file or is_folder else _KINDS.get(stat.S_IFMT(status.st_mode), ODD_KIND)
+    return FolderEntry(path, is_folder, status.st_size, status.st_mtime_ns // 1_000_000, kind, item.is_symlink())
 
 
 def _status_of(item: os.DirEntry[str]) -> os.stat_result | None:

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench import cold, five, forensics, limits, many, puts, reads, sql, sync, walks
+from tests.bench import cold, five, forensics, limits, many, puts, queues, reads, sql, sync, walks
 from tests.bench.context import Bench, Operation
 from tests.bench.report import Row, table
 
@@ -32,6 +32,7 @@ OPERATIONS: dict[str, Operation] = {
     "states": walks.recover_states,
     "query": reads.query,
     "many": many.many,
+    "queues": queues.queues,
     "cold": cold.cold,
     "forensics": forensics.forensics,
     "five": five.five,

@@ -84,7 +84,7 @@ class QueueTable:
         at, end = self._topics_size, self._topics_size + len(topic)
         while end > len(self._topics):
             self._topics = np.concatenate([self._topics, np.zeros_like(self._topics)])
-        self._topics[at:end] = np.frombuffer(topic, np.uint8)
+        self._topics.data[at:end] = topic
         self._topics_size = end
         return at
 
