@@ -27,7 +27,7 @@ from store.errors import BadRequest, StoreIOError
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.query.embedded.dataset import OnProgress, TableDataset, Watch, readers_of
-from store.query.tables.dialect import MACROS, for_duckdb
+from store.query.tables.dialect import JAVA_TEXTS, MACROS, for_duckdb
 from store.query.tables.interrupts import interrupts_wait
 from store.query.tables.json_values import Row, rows_of, unique_names
 from store.query.tables.query_text import check_is_query, is_translated
@@ -178,6 +178,8 @@ def _memory_bytes() -> int:
 
 def restrict(connection: duckdb.DuckDBPyConnection) -> None:
     """Restricts a connection to queries over its registered tables."""
+    for name, function, argument in JAVA_TEXTS:
+        connection.create_function(name, function, [argument], "VARCHAR")
     for statement in _BEFORE_QUERIES:
         connection.execute(statement)
 

@@ -3,13 +3,15 @@
     text ──> tokens ──> names for columns ──> refused words, functions and signs ──> for_spark | for_duckdb
 
 A column without a name gets its expression as written. DuckDB gets its own functions for those of another name, and
-MACROS for those of another meaning. Tried with Spark 4.3 and DuckDB 2.0.
+MACROS and JAVA_TEXTS for those of another meaning. Tried with Spark 4.3 and DuckDB 2.0.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import NamedTuple
 
 from store.errors import BadRequest
@@ -25,7 +27,9 @@ MACROS = (
         (x, first, count) as substring(x, case when first = 0 then 1 else first end, count)""",
     "item_of(list, place) as case when place < 0 then null else list[place + 1] end",
     """to_string(x) as case when typeof(x) = 'TIMESTAMP WITH TIME ZONE' then cast(try_cast(x as timestamp) as varchar)
-        else cast(x as varchar) end""",
+        when typeof(x) in ('DOUBLE', 'FLOAT') then double_text(try_cast(x as double)) else cast(x as varchar) end""",
+    "upper_of(x) as case when strlen(x) = len(x) then upper(x) else upper_text(x) end",
+    "lower_of(x) as case when strlen(x) = len(x) then lower(x) else lower_text(x) end",
     """to_bigint(x) as case when typeof(x) in ('DOUBLE', 'FLOAT') then cast(trunc(try_cast(x as double)) as bigint)
         else cast(x as bigint) end""",
     "to_int(x) as cast(to_bigint(x) as int)",
@@ -33,15 +37,38 @@ MACROS = (
 )
 """What DuckDB needs to read a word as Spark does."""
 
+
+def double_text(value: float) -> str:
+    """Write a double as Java does (Double.toString)."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        written = format(Decimal(repr(value)), "f")
+        return written if "." in written else f"{written}.0"
+    _, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    first, *rest = map(str, digits)
+    return f"{'-' if value < 0 else ''}{first}.{''.join(rest) or '0'}E{exponent + len(rest)}"
+
+
+JAVA_TEXTS = (
+    # DuckDB maps a letter to a letter, Java by all of Unicode's rules: ß to SS.
+    ("upper_text", str.upper, "VARCHAR"),
+    ("lower_text", str.lower, "VARCHAR"),
+    ("double_text", double_text, "DOUBLE"),
+)
+"""Functions of one argument for DuckDB: name, Python's, and the argument's type; they return text."""
+
 _SAME = """
     count sum avg min max bool_and bool_or row_number rank dense_rank lag lead unix_millis date_trunc year
-    month day hour minute second upper lower trim ltrim rtrim replace contains hex md5 abs round greatest least coalesce
+    month day hour minute second trim ltrim rtrim replace contains hex md5 abs round greatest least coalesce
     nullif ifnull if array_contains map_keys map_values cardinality octet_length
 """
 FUNCTIONS = {name: name for name in _SAME.split()} | {
     "count_if": "count_of", "size": "cardinality", "array_size": "cardinality", "length": "size_of",
     "char_length": "len", "nvl": "ifnull", "floor": "floor_of", "ceil": "ceil_of", "substr": "part_of",
     "substring": "part_of", "get": "item_of", "startswith": "starts_with", "endswith": "ends_with",
+    "upper": "upper_of", "lower": "lower_of",
 }  # fmt: skip
 """The functions that queries may call, with DuckDB's name of each."""
 
@@ -49,6 +76,12 @@ _CASTS = {
     "string": "to_string", "int": "to_int", "bigint": "to_bigint",
     "double": "cast", "date": "cast", "timestamp": "cast", "boolean": "cast",
 }  # fmt: skip
+_NO_TEXT = {
+    "body": ("bytes", "hex(body) gives text"),
+    "property_bytes": ("bytes", "hex(property_bytes) gives text"),
+    "properties": ("a map", "properties['NAME'] is text"),
+    "keys": ("a list", "get(keys, 0) is text"),
+}
 _BEFORE_BRACKETS = frozenset((
     "all", "and", "any", "as", "between", "by", "case", "cast", "distinct", "else", "except", "exists", "extract",
     "filter", "from", "having", "in", "intersect", "interval", "is", "join", "like", "limit", "not", "on", "or",
@@ -121,8 +154,8 @@ def _checked(text: str) -> list[_Token]:
         kind = _word(tokens, stop - 1)
         if kind not in _CASTS:
             raise _refusal(f"a cast to {kind}", f"cast to {', '.join(_CASTS)}")
-        if kind == "string" and _word(tokens, stop - 3) in ("body", "property_bytes"):
-            raise _refusal("a cast of bytes to string", "hex(body) gives text")
+        if kind == "string" and (what := _NO_TEXT.get(_word(tokens, stop - 3))):
+            raise _refusal(f"a cast of {what[0]} to string", what[1])
     return tokens
 
 

@@ -54,6 +54,10 @@ QUERIES = (
     "select file, record_count, used_bytes, outcome, coalesce(reason, 'none') why from segments order by file_start",
     "select s.file, count(*) n from segments s join messages m on m.log_offset between s.file_start and s.file_start + s.file_size group by s.file",  # noqa: E501
     "select a.`offset`, a.kind, a.count, a.detail from anomalies a",
+    "select upper('straße') a, upper('İı') b, upper('é') c, lower('İ') d, lower('ΑΣ') e, lower('ÀB') f, upper(null) g",
+    "select cast(1e20 as string) a, cast(12345678e0 as string) b, cast(1e7 as string) c, cast(1e-3 as string) d",
+    "select cast(9.9e-4 as string) a, cast(-1.5e-9 as string) b, cast(cast('NaN' as double) as string) c",
+    "select cast(9999999e0 as string) a, cast(cast('-Infinity' as double) as string) b, cast(-12.25 as string) c",
     "select 9223372036854775807 big, -1 small, 1.5 half, true yes, null nothing, 'é' letter",
 )
 FLEET = "normal batch"

@@ -63,6 +63,9 @@ def test_each_engine_gets_its_words(text: str, on_spark: str, on_duckdb: str) ->
         ("select 7 div 2", "'div'"),
         ("select cast(body as string)", "a cast of bytes to string"),
         ("select cast(m.body as string)", "a cast of bytes to string"),
+        ("select cast(m.property_bytes as string)", "a cast of bytes to string"),
+        ("select cast(properties as string)", "a cast of a map to string"),
+        ("select cast(keys as string)", "a cast of a list to string"),
         ("select cast(size as decimal)", "a cast to decimal"),
         ("select * from t tablesample (1 rows)", "'tablesample'"),
         ("select 1; select 2", "the sign ';'"),
@@ -94,6 +97,24 @@ CALLS = {
     "sum(1)": 1, "trim(' a ')": "a", "unix_millis(timestamp '1970-01-01 00:00:01')": 1000, "upper('a')": "A",
     "year(date '2020-01-02')": 2020,
 }  # fmt: skip
+
+
+JAVA_TEXTS = {
+    "upper('straße')": "STRASSE", "upper('İı')": "İI", "upper('é')": "É", "lower('İ')": "i̇", "lower('ΑΣ')": "ας",
+    "lower('ÀB')": "àb", "cast(1e20 as string)": "1.0E20", "cast(12345678e0 as string)": "1.2345678E7",
+    "cast(1e7 as string)": "1.0E7", "cast(9999999e0 as string)": "9999999.0", "cast(1e-3 as string)": "0.001",
+    "cast(9.9e-4 as string)": "9.9E-4", "cast(-1.5e-9 as string)": "-1.5E-9", "cast(0.0 as string)": "0.0",
+    "cast(-12.25 as string)": "-12.25", "cast(cast('NaN' as double) as string)": "NaN",
+    "cast(cast('-Infinity' as double) as string)": "-Infinity",
+    "cast(cast('Infinity' as double) as string)": "Infinity",
+}  # fmt: skip
+"""Tried with Spark 4.3 on Java 17; test_same_answers asks both engines."""
+
+
+def test_texts_are_written_as_java_writes_them() -> None:
+    with open_engine([str(golden("normal").store)]) as engine:
+        for call, wanted in JAVA_TEXTS.items():
+            assert engine.query(f"select {call} a", limit=1) == (["a"], [{"a": wanted}]), call
 
 
 def test_every_function_that_is_offered_has_an_answer() -> None:
