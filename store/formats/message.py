@@ -23,6 +23,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from os import PathLike
 from typing import TypedDict, Unpack
 
@@ -238,6 +239,7 @@ def record_size(body_size: int, topic_size: int, properties_size: int, sys_flag:
     return RECORD_MIN_SIZE + hosts + v2 + body_size + topic_size + properties_size
 
 
+@lru_cache(maxsize=4096)
 def host_flags(born_host: Host, store_host: Host) -> int:
     """The sys flag bits that say how long the hosts are."""
     return (BORN_HOST_IPV6 if born_host.is_ipv6 else 0) | (STORE_HOST_IPV6 if store_host.is_ipv6 else 0)
