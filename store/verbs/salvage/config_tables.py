@@ -4,7 +4,8 @@
     2. other files       those of config/, and what is copied as it is; the rest is named, and stays
     3. topics.json       an entry for every queue of the new store
     4. offsets           those of consumers and of delayed messages moved into the queues of the new store
-    5. delayOffset.json  past the messages that the log shows as delivered; the files of the timer (5.x)
+    5. delayOffset.json  past the messages that the log shows as delivered; the files of the timer, and the database of
+                         open half messages (5.x)
 
 Steps 1 and 2 go before the queues are built, for topics.json says of which type they are. A queue offset names the same
 message in both stores; only the end of a queue can be lost, or its begin expired.
@@ -21,11 +22,11 @@ from types import MappingProxyType
 from typing import Any
 
 from store.broker_line import BrokerLine
-from store.errors import StoreError
+from store.errors import BadRequest, StoreError
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.java import parse_long
-from store.formats.topics import SCHEDULE_TOPIC, TIMER_TOPIC
+from store.formats.topics import OPEN_IN_DATABASE, SCHEDULE_TOPIC, TIMER_TOPIC
 from store.formats.wording import amount
 from store.layout import JSON_FILES, OWN_FOLDER, StoreLayout
 from store.opened.detect import has_database
@@ -64,6 +65,7 @@ class ConfigTables:
     def __init__(self, source: StoreLayout | None, target: StoreLayout, line: BrokerLine, fs: Filesystem) -> None:
         self._source, self._target, self.line, self._fs = source, target, line, fs
         self._rows: dict[str, BroughtFile] = {}
+        self._left: list[str] = []
         self.are_queues_simple = source is not None and has_database(source, fs)
         """In a database, records of several messages have no INNER_BASE: in files their queues must be simple ones."""
 
@@ -91,8 +93,10 @@ class ConfigTables:
                 self._copy_other(entry.path, target / name)
             elif name != OWN_FOLDER and (remark := _describe_left(name, source, self._fs)):
                 self._note(name, "", remark)
+                structure = structure_of(name)
+                self._left += [name] if structure is not None and not structure.newer else []
 
-    def fit(self, now_ms: int, jumps: Ends = MappingProxyType({})) -> None:
+    def fit(self, now_ms: int, jumps: Ends = MappingProxyType({}), *, keeps_log_offsets: bool) -> None:
         """Steps 3 to 5, when the queues are there.
 
         jumps  the next offset of a queue whose offsets go on further, without the jump and with it
@@ -114,6 +118,31 @@ class ConfigTables:
             if behind:
                 levels = ", ".join(f"level {one.level} at {one.next_offset}" for one in behind)
                 self._note(f"config/{DELAY_OFFSETS}", "the log", f"past what was delivered: {levels}")
+        if any(topic == OPEN_IN_DATABASE for topic, _ in ends):
+            self._open_halves(keeps_log_offsets=keeps_log_offsets)
+
+    def _open_halves(self, *, keeps_log_offsets: bool) -> None:
+        """Build the database of open half messages; a broker that starts without it forgets them.
+
+        The marks of ended ones name log offsets.
+        """
+        if not keeps_log_offsets:
+            for name in self._left:
+                self._note(name, "", "half messages without an end are forgotten, as a compacted log has other offsets")
+            return
+        from store.opened.staged import staged_store
+        from store.structures import plan_message_database
+
+        try:
+            with staged_store(self._target.root, fs=self._fs) as opened, plan_message_database(opened) as change:
+                built = {Path(row["file"]).parts[0] for row in change.rows()}
+                change.apply(keep=False)
+        except BadRequest as error:
+            for name in self._left:
+                self._note(name, "", f"half messages without an end are forgotten: {error}")
+            return
+        for name in built:
+            self._rows[name] = BroughtFile(name, "the log", "half messages without an end are open, and checked anew")
 
     def _note(self, file: str, copied_from: str, remark: str) -> None:
         row = self._rows.setdefault(file, BroughtFile(file, copied_from))

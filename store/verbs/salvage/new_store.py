@@ -143,7 +143,7 @@ def _write(
     sync_rebuilt(layout, fs)
     page = CheckpointPage(physic_ms=writer.last_ms, logics_ms=writer.last_ms)
     StoreCheckpoint(layout.checkpoint, fs, page, None).flush()
-    tables.fit(clock())
+    tables.fit(clock(), keeps_log_offsets=keep_offsets)
     report.brought = tables.rows
     return report
 

@@ -129,12 +129,15 @@ def test_a_group_misses_nothing_of_a_5_5_store_that_was_cleaned_rebuilt_and_salv
             assert done.code == 0, done.err
         begins = min(int(path.name) for path in (root / "commitlog").iterdir())
         assert begins == 2 * 65536
-        done = rmqctl(*options, "salvage", "--to", saved, store=root)
+        with_files = {**settings, "storeType": "default"}
+        sizes = [f"--set={name}={value}" for name, value in SETTINGS.items()]
+        # Of a compacted log the marks that end half messages name other places.
+        keeps = ["--keep-offsets"] if "transRocksDBEnable" in switches else []
+        done = rmqctl(*options, *sizes, "salvage", *keeps, "--to", saved, store=root)
         assert done.code == 0, done.err
         left = [row["msgId"] for row in old if int(row["offsetMsgId"][16:], 16) >= begins]
         sent = [*left, *(row["msgId"] for row in [*plain, *later])]
         committed = sorted(row["msgId"] for row in [*paid[::2], *waits])
-        with_files = {**settings, "storeType": "default"}
         for store, group, started in ((root, "billing", settings), (saved, "audit", with_files)):
             options = [f"--set={name}={value}" for name, value in started.items()]
             assert rmqctl("-f", "json", *options, "check", store=store).json["findings"] == []

@@ -1,0 +1,53 @@
+"""Half messages that a database alone names as open (5.5): open in a new store too, where its log offsets are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import rmqctl
+from tests.support.five_stores import fivefive
+
+FORGOTTEN = "half messages without an end are forgotten, as a compacted log has other offsets"
+
+pytest.importorskip("rocksdict")
+
+
+def states(store: Path) -> dict[str, str]:
+    rows = rmqctl("-f", "json", "transaction", "show", store=store).json["transactions"]
+    return {row["uniq_key"]: row["state"] for row in rows}
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[str, str]:
+    """The states in the old store; a half message that it had given up is asked for once more."""
+    found = states(fivefive("trans") / "store")
+    assert sorted(found.values()) == ["committed"] * 3 + ["discarded"] + ["in-doubt"] * 5 + ["rolled-back"] * 2
+    return {key: "in-doubt" if state == "discarded" else state for key, state in found.items()}
+
+
+def test_a_salvage_that_keeps_log_offsets_keeps_the_state_of_each(expected: dict[str, str], tmp_path: Path) -> None:
+    run = rmqctl("salvage", "--keep-offsets", "--to", tmp_path / "new", store=fivefive("trans") / "store")
+    assert (run.code, run.err, states(tmp_path / "new")) == (0, "", expected)
+    assert rmqctl("check", store=tmp_path / "new").code == 0
+
+
+def test_a_restored_backup_keeps_the_state_of_each(expected: dict[str, str], tmp_path: Path) -> None:
+    rmqctl("backup", "create", tmp_path / "backup", store=fivefive("trans") / "store")
+    run = rmqctl("backup", "restore", tmp_path / "backup", "--to", tmp_path / "new")
+    assert (run.code, run.err, states(tmp_path / "new")) == (0, "", expected)
+
+
+@pytest.mark.parametrize(("name", "said"), [("trans", True), ("index", False)])
+def test_a_compacted_salvage_says_that_they_are_forgotten(name: str, said: bool, tmp_path: Path) -> None:
+    run = rmqctl("salvage", "--to", tmp_path / "new", store=fivefive(name) / "store")
+    assert (FORGOTTEN in run.err) == said
+
+
+def test_without_its_package_a_salvage_says_that_they_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "rocksdict", None)
+    run = rmqctl("salvage", "--keep-offsets", "--to", tmp_path / "new", store=fivefive("trans") / "store")
+    assert (run.code, "half messages without an end are forgotten: " in run.err) == (0, True), run.err
