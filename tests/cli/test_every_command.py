@@ -57,7 +57,7 @@ LINES = {
     "backup diff": "backup diff BACKUPS",
     "backup prune": "backup prune BACKUPS --keep-last 1 --dry-run",
     "backup restore": "backup restore BACKUPS --to OUT/NEW",
-    "bundle": "bundle OUT/NEW.tar.zst --yes",
+    "bundle": "bundle OUT/NEW.tar.zst --salt x --yes",
     "replay": "replay STORE --to no-address --dry-run",
     "sql": 'sql "select * from messages limit 5"',
     "export": "export --to OUT/NEW --as csv",
