@@ -65,9 +65,9 @@ def run(
     the bundle. The store is only read. A bundle is unpacked into the scratch folder by each command that reads it.
     """
     session: Session = ctx.obj
+    _check_target(session, to)
     if not (dry_run or yes or session.environment.can_ask):
         raise typer.BadParameter("this writes the listed files into a bundle: give --yes, or look first with --dry-run")
-    _check_target(session, to)
     plan, reader = _plan(session, hides_properties=hide_properties)
     rows: list[dict[str, Any]] = [
         {"file": one.path, "content": one.content, "size_bytes": one.size} for one in plan.files
