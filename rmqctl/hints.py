@@ -54,6 +54,7 @@ HINTS = {
     "spark-log": "run again with --verbose for Spark's own log",
     "busy-remote": "try again later, or raise --remote-retries",
     "mixed-delays": "give the broker's messageDelayLevel by --broker-conf or --set",
+    "lines-to-stdout": "give --as jsonl, without --partition-by",
     "no-backup": "`rmqctl backup create` makes one there",
     "unknown-backup": "`rmqctl backup list` shows the ids",
     "dledger-backup": "`rmqctl salvage --to NEWSTORE` makes a plain store of a member's folder",

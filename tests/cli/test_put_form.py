@@ -133,7 +133,8 @@ def test_lines_for_a_stream_that_is_no_utf_8_are_ascii() -> None:
 
 def test_only_lines_go_to_stdout() -> None:
     run = rmqctl("export", "--to", "-", "--as", "parquet", store=golden("normal").store)
-    assert (run.code, "only JSON lines" in run.err) == (USAGE, True)
+    said = "only JSON lines go to stdout, undivided; give --as jsonl, without --partition-by"
+    assert (run.code, said in " ".join(run.err.split())) == (USAGE, True), run.err
 
 
 @pytest.mark.slow

@@ -57,7 +57,7 @@ def check_export(target: Path, export: Export, store_count: int = 1) -> None:
     require_shallow(export.where or "")
     if str(target) == STDOUT:
         if export.kind != "jsonl" or export.partition_by:
-            raise BadRequest("only JSON lines go to stdout, undivided", hint="JSON lines without partitions")
+            raise BadRequest("only JSON lines go to stdout, undivided", code="lines-to-stdout")
         return
     if target.exists():
         raise BadRequest("the target already exists", file=target, hint="name a folder that does not exist")
