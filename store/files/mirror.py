@@ -11,6 +11,7 @@ to the store.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from store.errors import NotAStore
 from store.files.connect import connect_remote
 from store.files.filesystem import Descriptor, Filesystem
 from store.files.remote_requests import BLOCK_BYTES
+from store.files.scratch import Scratch
 from store.layout import BACKUP
 
 
@@ -87,6 +89,18 @@ class RemoteFilesystem(Filesystem):
                 self.write(file, position, self._place.map(name, position, size).buffer)
             self.utime(path, mtime_ns)
             missing.difference_update(wanted)
+
+
+def mirror_of(address: str, scratch: Path | None = None) -> tuple[Path, RemoteFilesystem]:
+    """Mirror a remote store in a folder below `scratch`; it goes with the file system."""
+    folder = Scratch(scratch)
+    try:
+        remote = RemoteFilesystem(address, folder.folder)
+    except BaseException:
+        folder.close()
+        raise
+    weakref.finalize(remote, folder.close)
+    return folder.folder, remote
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:

@@ -138,7 +138,7 @@ def _copy(folder: Path, copy: Path, fs: Filesystem) -> None:
             name = entry.path.name
             if entry.is_folder or name == "LOCK":
                 continue
-            if name.endswith(".sst"):
+            if name.endswith(".sst") and not fs.fetches:
                 (copy / name).symlink_to(entry.path.absolute())
             else:
                 (copy / name).write_bytes(fs.read_file(entry.path))

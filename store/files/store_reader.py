@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from store.errors import ForeignFile, NotAStore, StoreIOError, WrongFileSize
@@ -69,7 +70,7 @@ class StoreReader:
 
             address = str(unpack_bundle(address))
         self.address = address if is_address(address) else str(Path(address).expanduser().absolute())
-        fs = fs or Filesystem()
+        self._fs = fs = fs or Filesystem()
         self.holds_log_alone = segment_start is not None or fs.holds_log_alone or self.address.startswith(BACKUP)
         """Whether nothing derived is to be expected: of one segment, and in a backup."""
         self._segment_start = segment_start
@@ -93,6 +94,15 @@ class StoreReader:
     @property
     def is_local(self) -> bool:
         return isinstance(self._place, LocalPlace)
+
+    @cached_property
+    def tree(self) -> tuple[Path, Filesystem]:
+        """The folder of the files and its file system; a mirror of a remote store's, filled by the reads."""
+        if self.is_local:
+            return Path(self.address), self._fs
+        from store.files.mirror import mirror_of
+
+        return mirror_of(self.address)
 
     @property
     def member(self) -> str | None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
-from store.files.scratch import Scratch
 from store.layout import is_address, is_bundle
 
 
@@ -31,13 +29,6 @@ def reach_store(
         from store.files.bundle_files import unpack_bundle
 
         return unpack_bundle(address), fs or Filesystem()
-    from store.files.mirror import RemoteFilesystem
+    from store.files.mirror import mirror_of
 
-    folder = Scratch(scratch)
-    try:
-        remote = RemoteFilesystem(address, folder.folder)
-    except BaseException:
-        folder.close()
-        raise
-    weakref.finalize(remote, folder.close)
-    return folder.folder, remote
+    return mirror_of(address, scratch)

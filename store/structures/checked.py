@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from store.config import StoreConfig
+from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.layout import StoreLayout
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 class CheckedStore:
     """A store under check.
 
+    layout, fs       where its files lie; a mirror of a remote store's
     config           the settings given, and a broker's defaults
     view             opens the store as it is, for what only its log tells
     has_queue_files  whether consume queues have files
@@ -28,6 +30,7 @@ class CheckedStore:
 
     files: StoreReader
     layout: StoreLayout
+    fs: Filesystem
     settings: Mapping[str, Any]
     view: Callable[[], AbstractContextManager[OpenedStore]]
     has_queue_files: bool

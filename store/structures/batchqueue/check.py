@@ -18,7 +18,6 @@ import numpy as np
 
 from store import kernels
 from store.errors import DamagedRecord
-from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.files.stored_segment import StoredSegment
 from store.formats.inner_batch import count_inner, inner_batch_of
@@ -71,7 +70,7 @@ def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
 
 
 def _topics(store: CheckedStore) -> frozenset[str]:
-    return topics_with_files(store.layout, Filesystem()) if store.files.is_local else frozenset()
+    return topics_with_files(store.layout, store.fs)
 
 
 def _topics_of_backup(files: StoreReader) -> frozenset[str]:
@@ -91,7 +90,7 @@ def check(store: CheckedStore) -> Iterator[Finding]:
     if not topics:
         return
     file_size = int(store.settings.get(FILE_SIZE, 0))
-    for mismatch in mismatched_topics(store.layout, Filesystem()):
+    for mismatch in mismatched_topics(store.layout, store.fs):
         yield Finding(QUEUE_TYPE, files.name_of("config/topics.json"), 0, detail=mismatch)
     log = _Expected(topics, store.delay_levels_ms, horizon)
     segments = [StoredSegment(files, file) for file in files.segments()]

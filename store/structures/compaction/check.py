@@ -12,16 +12,13 @@ Imported only where a store has compacted topics.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
-from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Run
 from store.formats.wording import amount
-from store.layout import StoreLayout
 from store.structures.checked import CheckedStore
 from store.structures.commitlog.scan import Damage, Outcome
 from store.structures.compaction.expect import record_faults
@@ -73,12 +70,12 @@ def check(store: CheckedStore) -> Iterator[Finding]:
         ends[f"{topic}_{queue_id}"] = of_queue.last_offset
     if queues or files.file_at(POSITIONS) is not None:
         yield from _position_findings(files, ends)
-    yield from _lost_queues(files, {queue.queue for queue in queues})
+    yield from _lost_queues(store, {queue.queue for queue in queues})
 
 
-def _lost_queues(files: StoreReader, known: set[tuple[str, int]]) -> Iterator[Finding]:
+def _lost_queues(store: CheckedStore, known: set[tuple[str, int]]) -> Iterator[Finding]:
     """Queues with messages that topics.json says are compacted, and that have no files here."""
-    topics = compacted_topics(StoreLayout(Path(files.address)).config, Filesystem()) if files.is_local else frozenset()
+    files, topics = store.files, compacted_topics(store.layout.config, store.fs)
     for topic, queue_id in files.queues() if topics else ():
         if topic in topics and (topic, queue_id) not in known and files.queue_files(topic, queue_id):
             detail = "the topic is compacted, and the queue has no compaction log: older messages are lost"

@@ -51,20 +51,20 @@ _STATE_LINES = {
 """The lines of the member's files, and whether each holds a number."""
 
 
-def entry_files(files: StoreReader, layout: StoreLayout) -> tuple[str, frozenset[str]] | None:
+def entry_files(files: StoreReader, layout: StoreLayout, fs: Filesystem) -> tuple[str, frozenset[str]] | None:
     """The folder of the member, and the names of the files with entries; None without a DLedger log."""
     if files.member is not None:
         found = files.numbered_files(f"{files.member}/data")
         return files.member, frozenset(file.path.rpartition("/")[2] for file in found)
     if layout.dledger is None:
         return None
-    entries = (entry for folder in layout.writable_commitlogs for entry in Filesystem().list_folder(folder))
+    entries = (entry for folder in layout.writable_commitlogs for entry in fs.list_folder(folder))
     return layout.dledger.name, frozenset(entry.path.name for entry in entries)
 
 
 def check(store: CheckedStore) -> Iterator[Finding]:
     """Yield the findings of the member's folder and of the files with its entries."""
-    files, horizon, found = store.files, store.horizon, entry_files(store.files, store.layout)
+    files, horizon, found = store.files, store.horizon, entry_files(store.files, store.layout, store.fs)
     if found is None:
         return
     name, entry_names = found

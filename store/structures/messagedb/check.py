@@ -16,10 +16,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from store.errors import BadRequest, DamagedFile
-from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.files.stored_segment import StoredSegment
@@ -60,8 +58,8 @@ def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
     """Tell the findings on files that a broker leaves alone beside this database."""
     owned: set[str] = set()
     with Scratch() as scratch, suppress(BadRequest, DamagedFile):
-        if store.files.is_local and may_hold_entries(store.layout, Filesystem()):
-            database = open_database(Path(store.files.address) / FOLDER, scratch.folder, Filesystem())
+        if may_hold_entries(store.layout, store.fs):
+            database = open_database(store.layout.root / FOLDER, scratch.folder, store.fs)
             owned |= {TIMER_STATE} if SCAN_OFFSET in database.longs[TIMER] else set()
             owned |= {LOST_INDEX} if LAST_OFFSET in database.longs[INDEX] else set()
     return lambda finding: finding.kind in owned
@@ -73,11 +71,11 @@ def check(store: CheckedStore) -> Iterator[Finding]:
     Without the package rocksdict one finding says so.
     """
     files = store.files
-    if not files.is_local or not may_hold_entries(store.layout, Filesystem()):
+    if not may_hold_entries(store.layout, store.fs):
         return
     with Scratch() as scratch:
         try:
-            database = open_database(Path(files.address) / FOLDER, scratch.folder, Filesystem())
+            database = open_database(store.layout.root / FOLDER, scratch.folder, store.fs)
             work = _Check(files.name_of(FOLDER), database)
             yield from group_findings(work.of_database())
             yield from group_findings(work.of_log(files, store.horizon))

@@ -21,7 +21,6 @@ from pathlib import Path
 import numpy as np
 
 from store.errors import BadRequest, DamagedFile
-from store.files.filesystem import Filesystem
 from store.files.rocksdb_files import has_queue_database, is_rocksdb_file, queue_database
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
@@ -67,7 +66,7 @@ def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
     """Tell the findings of the walk over queue files that are of units in the RocksDB, or of its files."""
     if not _is_there(store):
         return lambda finding: False
-    folder, inner = queue_database(store.layout, Filesystem()).name, batch_topics(store.layout, Filesystem())
+    folder, inner = queue_database(store.layout, store.fs).name, batch_topics(store.layout, store.fs)
 
     def owns(finding: Finding) -> bool:
         path = Path(finding.file)
@@ -82,7 +81,7 @@ def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
 
 
 def _is_there(store: CheckedStore) -> bool:
-    return store.files.is_local and has_queue_database(store.layout, Filesystem())
+    return has_queue_database(store.layout, store.fs)
 
 
 def check(store: CheckedStore) -> Iterator[Finding]:
@@ -93,10 +92,10 @@ def check(store: CheckedStore) -> Iterator[Finding]:
     if not _is_there(store):
         return
     files, horizon, beside_files = store.files, store.horizon, store.has_queue_files
-    folder = queue_database(store.layout, Filesystem())
+    folder = queue_database(store.layout, store.fs)
     with Scratch() as scratch:
         try:
-            database = open_database(folder, scratch.folder, Filesystem())
+            database = open_database(folder, scratch.folder, store.fs)
             log = _read_log(files, store.delay_levels_ms, horizon, is_alone=not beside_files)
             is_closed = horizon is None and not files.exists("abort")
             yield from _Check(files.name_of(folder.name), database, log, beside_files, is_closed).run()

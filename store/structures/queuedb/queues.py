@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from store.broker_line import BrokerLine
-from store.files.filesystem import Filesystem
 from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
@@ -22,8 +20,9 @@ def extents(
 
     StoreError for an unreadable database.
     """
-    layout, fs = StoreLayout(Path(reader.address)), Filesystem()
-    if not reader.is_local or not has_queue_database(layout, fs):
+    root, fs = reader.tree
+    layout = StoreLayout(root)
+    if not has_queue_database(layout, fs):
         return
     is_alone = has_rocksdb_queues(layout, fs)
     if not is_alone and not line.matches_first_record:

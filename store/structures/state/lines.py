@@ -18,7 +18,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
@@ -47,8 +46,8 @@ class StateLine:
 def state_files(files: StoreReader) -> list[StoredFile]:
     """The small files that the store has, of those above."""
     paths = [*_READERS]
-    members = [one.name for one in find_member_logs(Path(files.address), Filesystem())] if files.is_local else []
-    for name in [*members, *([files.member] if files.member is not None else [])]:
+    members = [one.name for one in find_member_logs(*files.tree)]
+    for name in members:
         paths += [f"{name}/currterm", f"{name}/checkpoint"]
     return [file for path in paths if (file := files.file_at(path)) is not None]
 

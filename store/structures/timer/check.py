@@ -13,19 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 
 from store.errors import StoreError
-from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.sets import is_in
 from store.formats.topics import TIMER_TOPIC
 from store.formats.wording import amount, amount_is
-from store.layout import StoreLayout
 from store.structures.checked import CheckedStore
 from store.structures.findings import TIMER_STATE, Finding, group_findings
 from store.structures.timer.check_log import TimerLogCheck
@@ -53,9 +50,7 @@ _LAST_MS = 10_000_000_000_000
 def check(store: CheckedStore) -> Iterator[Finding]:
     """Yield the findings of the timer's files."""
     files = store.files
-    if not files.is_local:
-        return
-    timer = read_timer_files(StoreLayout(Path(files.address)), Filesystem(), store.config)
+    timer = read_timer_files(store.layout, store.fs, store.config)
     if timer.is_used or files.exists(f"consumequeue/{TIMER_TOPIC}"):
         found = _Check(files, timer)
         yield from group_findings(found.run())

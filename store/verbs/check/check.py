@@ -25,9 +25,7 @@ from typing import Any
 
 from store.config import StoreConfig
 from store.errors import BadRequest
-from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
-from store.layout import StoreLayout
 from store.opened.detect import make_layout, newer_structures
 from store.structures.checked import CheckedStore
 from store.structures.checkpoint.files import confirmed_offset
@@ -151,15 +149,16 @@ class _Check:
             progress.horizon = settled_horizon(files, Listing.of(files, options.settings).queues)
         self.listing = Listing.of(files, options.settings)
         self.segments = self.listing.segments
-        layout = make_layout(Path(files.address), options.settings) if files.is_local else StoreLayout(Path())
-        fs, self.layout = Filesystem(), layout
-        shares_records = files.is_local and any(one.shares_records for one in present(names_of(layout, fs)))
+        root, fs = files.tree
+        self.layout = layout = make_layout(root, options.settings)
+        shares_records = any(one.shares_records for one in present(names_of(layout, fs)))
         self.shares_records = options.config.enable_multi_dispatch or shares_records
         self.store = CheckedStore(
             files,
             layout,
+            fs,
             options.settings,
-            partial(open_as_it_is, layout, options.settings),
+            partial(open_as_it_is, layout, options.settings, fs=fs),
             has_queue_files=any(queue.files for queue in self.listing.queues),
             horizon=progress.horizon,
             confirmed=confirmed_offset(files),
@@ -194,9 +193,9 @@ class _Check:
 
     def _of_layout(self) -> Iterator[Finding]:
         """Yield the findings on structures of a newer broker, and on attributes that 5.3 refuses."""
-        if not self.files.is_local or self.files.is_segment:
+        if self.files.is_segment:
             return
-        fs = Filesystem()
+        fs = self.store.fs
         for path, found in newer_structures(self.layout, fs):
             yield Finding(NEWER, str(path), 0, detail=found)
         for name in unknown_names(names_of(self.layout, fs)):

@@ -16,10 +16,10 @@ from store.verbs.recover.view import show_view
 
 @contextlib.contextmanager
 def open_as_it_is(
-    layout: StoreLayout, settings: Mapping[str, object], compat: str | None = None
+    layout: StoreLayout, settings: Mapping[str, object], compat: str | None = None, fs: Filesystem | None = None
 ) -> Iterator[OpenedStore]:
-    """Open a local store for a look without a recovery; the check's findings say the same as its notes."""
-    fs = Filesystem()
+    """Open a store for a look without a recovery; the check's findings say the same as its notes."""
+    fs = fs or Filesystem()
     with Scratch() as scratch:
         found, overlay = find_store(layout, settings, fs, compat=compat), Overlay(scratch.folder)
         opened = OpenedStore.for_view(found, fs, lambda: 0, overlay, lambda note: None)

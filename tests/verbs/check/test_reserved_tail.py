@@ -68,6 +68,7 @@ def test_of_a_remote_file_all_of_the_rest_counts_as_written(root: Path, monkeypa
     files = StoreReader(str(root))
     remote = RemotePlace(str(root), pafs.SubTreeFileSystem("/", pafs.LocalFileSystem()), str(root))
     monkeypatch.setattr(files, "_place", remote)
+    monkeypatch.setattr(files, "tree", (root, Filesystem()), raising=False)
     path = "commitlog/" + segment_of(root).name
     assert list(files.written_ranges(path, 100)) == [(100, SEGMENT_SIZE)]
     assert list(files.written_ranges(path, SEGMENT_SIZE)) == []
