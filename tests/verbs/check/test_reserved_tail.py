@@ -66,9 +66,9 @@ def test_a_record_left_behind_the_end_is_found_wherever_it_lies(root: Path, posi
 
 def test_of_a_remote_file_all_of_the_rest_counts_as_written(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = StoreReader(str(root))
+    assert files.tree[0] == root
     remote = RemotePlace(str(root), pafs.SubTreeFileSystem("/", pafs.LocalFileSystem()), str(root))
     monkeypatch.setattr(files, "_place", remote)
-    monkeypatch.setattr(files, "tree", (root, Filesystem()), raising=False)
     path = "commitlog/" + segment_of(root).name
     assert list(files.written_ranges(path, 100)) == [(100, SEGMENT_SIZE)]
     assert list(files.written_ranges(path, SEGMENT_SIZE)) == []
