@@ -64,6 +64,10 @@ class MessageRows:
         remedy: str = "",
         warn: Callable[[str], None],
     ) -> None:
+        # Once, as a row costs less than an import.
+        from store.formats import Body, BodyState, compression_of, decode_body
+
+        self._body, self._states, self._compression_of, self._decode = Body, BodyState, compression_of, decode_body
         self.unsound_count = 0
         """Rows whose body does not have the record's CRC."""
         self._encoding, self._form, self._stored, self._warn = encoding, form, stored, warn
@@ -135,12 +139,11 @@ class MessageRows:
         self._undecoded_count, self._first_undecoded = 0, ""
 
     def _body_of(self, message: StoredMessage) -> Body:
-        from store.formats import Body, BodyState, compression_of, decode_body
-
         if self._stored:
-            compression = compression_of(message.sys_flag)
-            return Body(message.body, compression, BodyState.STORED if compression else BodyState.PLAIN)
-        body = decode_body(message.body, message.sys_flag)
+            compression = self._compression_of(message.sys_flag)
+            state = self._states.STORED if compression else self._states.PLAIN
+            return self._body(message.body, compression, state)
+        body = self._decode(message.body, message.sys_flag)
         if body.problem:
             self._undecoded_count += 1
             self._first_undecoded = self._first_undecoded or f"log offset {message.log_offset}: {body.problem}"
