@@ -69,6 +69,7 @@ def main(arguments: Sequence[str] | None = None, environment: Environment | None
             code = IO_ERROR if session.report_lost_pages() else code
             session.log(f"exit code {code}")
         finally:
+            session.release_notes()
             session.end_log()
     return code
 

@@ -90,6 +90,7 @@ def run_change(session: Session, command: str, change: Change[PlanReport], conse
             change.close()
             session.note("nothing was changed")
             return dataclasses.replace(plan, exit_code=DECLINED, verdict="nothing was changed")
+    session.release_notes()
     change_id = _apply(session, change, consent)
     if change_id is not None:
         where = f" --quarantine {consent.quarantine.absolute()}" if consent.quarantine is not None else ""

@@ -56,6 +56,7 @@ class Session:
         self._values: OptionValues = {}
         self._log: RunLog | None = None
         self._failures: list[str] = []
+        self._held: list[str] | None = None
         self._catches_lost_pages = False
         self.command_line = ""
 
@@ -160,6 +161,23 @@ class Session:
         """Whether a full disk was named before; the threads of a log and of its queues both meet it."""
         return any(full in text and full in said for full in _FULL for said in self._failures)
 
+    def hold_notes(self) -> None:
+        """Keep notes until the result is shown, where one terminal shows both: the verdict is first."""
+        if self.format is Format.TABLE and self.environment.stdout.isatty() and self.environment.stderr.isatty():
+            self._held = []
+
+    def release_notes(self) -> None:
+        """Write the notes that were held, and hold no more."""
+        held, self._held = self._held, None
+        for line in held or ():
+            self._write_line(line)
+
+    def _release_below(self) -> None:
+        """Write the held notes below a result, after a blank line."""
+        if self._held:
+            self._held[0] = f"\n{self._held[0]}"
+        self.release_notes()
+
     def log(self, text: str, *, level: str = "INFO", error: BaseException | None = None) -> None:
         """A line for --log and --verbose."""
         if self._log is not None:
@@ -187,13 +205,30 @@ class Session:
         text = self.store.in_words(text)
         if len(text) > LONGEST_LINE:
             text = text[: LONGEST_LINE - 1] + "…"
-        self.environment.stderr.write(escape_controls(text) + "\n")
-        self.environment.stderr.flush()
+        line = self._fold_line(escape_controls(text))
+        if self._held is not None and level != "ERROR":
+            self._held.append(line)
+        else:
+            self.release_notes()
+            self._write_line(line)
         if self._log is not None:
             self._log.write(level, text, is_said=True)
 
+    def _fold_line(self, text: str) -> str:
+        """Fold a line between words, as no terminal does; a command stays whole, to be copied."""
+        if not self.environment.stderr.isatty():
+            return text
+        from rmqctl.layout import fold_words
+
+        return fold_words(text, self.environment.screen()[0])
+
+    def _write_line(self, line: str) -> None:
+        self.environment.stderr.write(line + "\n")
+        self.environment.stderr.flush()
+
     def ask(self, question: str) -> bool:
         """A yes or no question on the terminal; end of input is a no."""
+        self.release_notes()
         self.environment.stderr.write(f"{escape_controls(question)} [y/N] ")
         self.environment.stderr.flush()
         answer = self.environment.stdin.readline().decode(errors="replace").strip().lower() in ("y", "yes")
@@ -243,10 +278,15 @@ class Session:
 
         fits = self.environment.stdout.isatty() and not self.options.wide
         width, height = self.environment.screen() if fits else (None, None)
-        return Look(width, self.color if color is None else color, self.options.time, height)
+        return Look(width, self.color if color is None else color, self.options.time, height, self._held_lines)
+
+    def _held_lines(self) -> int:
+        """Count the lines of the held notes, with the blank one above them."""
+        return sum(line.count("\n") + 1 for line in self._held or ()) + bool(self._held)
 
     def show(self, result: Result) -> None:
         """Prints `result` as --format says."""
         stream = self.environment.stdout
         render(result, self.format, stream, None if self.format.is_for_programs else self.look())
         stream.flush()
+        self._release_below()

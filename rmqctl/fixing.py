@@ -25,6 +25,7 @@ def run_fixes(session: Session, plan: Callable[[], list[Step]], *, may_ask: bool
     may_ask  False for --yes: nothing is asked, and a salvage that is to come first ends it
     """
     session.store.require_folder()
+    session.release_notes()
     if may_ask and not session.environment.can_ask:
         raise typer.BadParameter("this changes the store: give --yes, or look first without --fix")
     done: set[str] = set()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from rmqctl.commands import ALIASES, COMMANDS, FOREIGN, GROUPS, PANELS, CommandPlace
+from rmqctl.commands import ALIASES, COMMANDS, FOREIGN, GROUPS, PANELS, RUNS_ON, CommandPlace
 from rmqctl.contradictions import refuse_contradictions
 from rmqctl.deprecated import warn_of, warn_of_deprecated
 
@@ -93,12 +93,19 @@ class Command(_TakesGlobals, TyperCommand):
         refuse_contradictions(ctx)
         warn_of_deprecated(ctx)
         self.take_globals(ctx)
+        if not any(_first_word(ctx) in PANELS[panel] for panel in RUNS_ON):
+            ctx.obj.hold_notes()
         ctx.obj.start_log()
         ctx.obj.take_pace()
         ctx.obj.take_scratch()
         ctx.obj.catch_lost_pages()
         ctx.obj.check_settings()
         return super().invoke(ctx)
+
+
+def _first_word(ctx: Context) -> str:
+    """Return the word after `rmqctl` of the command that runs."""
+    return str(ctx.command_path).split()[1]
 
 
 class LazyCommands(Mapping[str, Any]):

@@ -29,6 +29,8 @@ _WHOLE = re.compile(r"[0-9A-F]{32,},?|\d{4}-\d\d-\d\d(?:T\d\d)?")
 MOMENT = re.compile(r"(?P<date>\d{4}-\d\d-\d\d)T(?P<time>\d\d:\d\d:\d\d\.\d{3}\S*)")
 # A piece of text that stays on one line: a moment's date, or letters up to a blank, a slash or a comma.
 _PIECES = re.compile(r"\d{4}-\d\d-\d\dT(?=\d\d:)|[^\s/,]+[/,]?|[/,]|\s+")
+# The first word with its prefix, a command up to a parenthesis or the end, or a word; each with its blanks.
+_SENTENCE = re.compile(r"^(?:rmqctl|warning|note): \S+\s*|`[^`]*`\S*\s*|\brmqctl --store [^(`]+|\S+\s*")
 _WORDS_OF_A_NAME = re.compile(r"[^_]*_|[^_]+")
 
 
@@ -119,6 +121,17 @@ def fold(text: str, width: int, pieces: re.Pattern[str] = _PIECES) -> str:
         *whole, rest = _torn(piece, width)
         lines[-1:] = [lines[-1] + whole[0], *whole[1:], rest] if whole else [lines[-1] + rest]
     return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
+def fold_words(text: str, width: int) -> str:
+    """Fold a sentence to lines of `width`; commands of rmqctl stay whole, to be copied."""
+    lines = [""]
+    for piece in _SENTENCE.findall(text):
+        is_short = text_width(piece.rstrip()) <= width
+        if lines[-1] and is_short and text_width(lines[-1] + piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _torn(piece: str, width: int) -> list[str]:

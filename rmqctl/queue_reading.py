@@ -122,6 +122,7 @@ class QueueReading:
         # Of several queues one tells when to look; the wait for it is short.
         queue = next(iter(self.readers))
         wait = _waiter(self.session, self.store, (self.topic, queue), message_filter, is_only=len(self.readers) == 1)
+        self.session.release_notes()
         stdout, form = self.session.environment.stdout, self.session.format
         while True:
             if raw:

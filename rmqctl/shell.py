@@ -32,6 +32,7 @@ HELP = """A query ends with ; or an empty line. .tables, .schema [TABLE], .help,
 
 def run_shell(session: Session, tables: Tables, limit: int) -> int:
     """Answers queries until the input ends. The exit code is 2 where a query that was piped in failed."""
+    session.release_notes()
     session.note(HELP)
     failed_count = 0
     with _keyboard(session) as is_typed:

@@ -19,6 +19,7 @@ def spark_session(session: Session, master: str | None, remote: str | None, why:
     from store.query.spark import open_session
 
     def note() -> None:
+        session.release_notes()
         session.note(f"starting Spark ({why})" if why else "starting Spark")
 
     # An export as JSON lines makes its lines in the tasks.

@@ -7,6 +7,8 @@
 
 5. of a plan the first rows are shown, so that its verdict stays on the screen
 
+A result that is longer than the screen ends with its verdict once more.
+
 In a pipe or a file no cell is folded, and no column and no row is left out.
 """
 
@@ -29,6 +31,12 @@ class Look:
     color: bool = False
     times: TimeForm = TimeForm.UTC
     height: int | None = None
+    note_lines: Callable[[], int] = lambda: 0
+    """The lines of notes that follow the result; asked once its rows are read."""
+
+    def room(self) -> int | None:
+        """Return the lines that a result has on the screen, beside notes, command line and prompt."""
+        return None if self.height is None else self.height - self.note_lines() - _PROMPT
 
 
 @dataclass(slots=True)
@@ -122,7 +130,11 @@ def render_rich(result: Result, stream: TextIO, look: Look) -> None:
     colors: Literal["standard"] | None = "standard" if look.color else None
     console = Console(file=stream, force_terminal=look.color, color_system=colors, highlight=False, width=10_000)
     start = f"\x1b[1;{_tone(result)}m" if look.color else ""
-    lead = _write_verdict(result, stream, look.width, lambda text: f"{start}{text}\x1b[0m" if start else text)
+
+    def paint(text: str) -> str:
+        return f"{start}{text}\x1b[0m" if start else text
+
+    lead = _write_verdict(result, stream, look.width, paint)
     for block in blocks:
         stream.write(lead)
         lead = "\n"
@@ -146,6 +158,9 @@ def render_rich(result: Result, stream: TextIO, look: Look) -> None:
             table.add_row(*(Text(cell, style=_style_of(name, cell)) for name, cell in zip(names, row, strict=True)))
         console.print(table)
         stream.writelines(line + "\n" for line in block.notes(look.width))
+    room = look.room()
+    if room is not None and sum(block.height(look.width) for block in blocks) > room:
+        _write_verdict(result, stream, look.width, lambda text: f"\n{paint(text)}")
 
 
 _STYLES = {
@@ -233,9 +248,9 @@ def _fitted_blocks(result: Result, look: Look) -> list[Block]:
     tables = [_table_block(table, look.times, len(shown) > 1) for table in shown]
     # Only of the main list is it worth a line that it is empty.
     tables = [block for number, block in enumerate(tables) if block.rows or not number]
-    is_cut = result.is_plan and look.height is not None and look.width is not None
+    room = look.room() if look.width is not None and result.is_plan else None
     for block in tables:
-        if is_cut:
+        if room is not None:
             _shorten(block, len(block.rows) - (look.height or 0))
         if block.rows:
             _fit(block, look.width, 2)
@@ -243,9 +258,9 @@ def _fitted_blocks(result: Result, look: Look) -> list[Block]:
         tables[-1].dropped += [table.name for table in result.tables if table.is_detail]
     facts = _facts_block(result, look, result.main_facts)
     blocks = [*tables, *facts] if result.is_plan else [*facts, *tables]
-    if not is_cut:
+    if room is None:
         return blocks
-    room = (look.height or 0) - _PROMPT - fold(result.read_verdict(), look.width or 0).count("\n") - 1
+    room -= fold(result.read_verdict(), look.width or 0).count("\n") + 1
     if sum(block.height(look.width) for block in blocks) > room:
         facts = _facts_block(result, look, result.main_facts or _MAIN_FACTS_OF_PLANS)
         _fit_screen(tables, room - sum(block.height(look.width) for block in facts), look.width)

@@ -146,6 +146,8 @@ PANELS = {
     "Undo": ("undo", "quarantine"),
 }
 """The words of `rmqctl --help` by panel; what is asked for daily comes first."""
+RUNS_ON = ("Write and serve", "Copy and convert")
+"""Panels whose commands may run for hours; the others show notes after their result."""
 FOREIGN = {
     "querymsgbyid": ("get --msg-id ID",),
     "querymsgbykey": ("index-query TOPIC KEY",),

@@ -140,11 +140,13 @@ class _Check:
         """Say the commands to run, in the order that loses nothing."""
         was_shut_down = self.progress.horizon is not None or not self.files.exists("abort")
         closed: list[Fault] = [] if was_shut_down or not faults else [("not-shut-down", ())]
-        say_plan(self.session, plan_of([*closed, *faults], self.withheld, done=("check",)))
+        plan = plan_of([*closed, *faults], self.withheld, done=("check",))
+        say_plan(self.session, plan)
+        said = [f"run `rmqctl {step.command}`" for step in plan]
         if faults and not self.files.segments():
             self.session.note(f"the commit log is empty; {hint_for('empty-log')}")
         for hint in dict.fromkeys(hint_for(*fault) for fault in faults):
-            if hint:
+            if hint and hint not in said:
                 self.session.note(hint)
 
     def _warn(self) -> None:

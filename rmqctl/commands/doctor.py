@@ -13,7 +13,7 @@ from rmqctl.changing import Yes
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.fixing import run_fixes
-from rmqctl.hints import with_hint
+from rmqctl.hints import hint_for, with_hint
 from rmqctl.options import StartingLine, StartingLineOption
 from rmqctl.result import Result, Table
 from rmqctl.show import count
@@ -90,8 +90,16 @@ def _verdict(found: Examination) -> str:
         return f"a sound {found.info.line} store with {count(found.info.message_count, 'message')}"
     newer = f"; a {found.info.kind}, which is only read" if found.info.newer_files else ""
     words = {1: "a broker does not start", 2: "messages are lost", 3: "something is wrong", 4: "something to know"}
-    what = loss_on_restart(found) or f"{words[found.worst]}: {found.diagnoses[0].what}"
+    what = loss_on_restart(found) or f"{words[found.worst]}: {worst_in_words(found)}"
     return f"{what}; {count(len(found.diagnoses), 'finding')}{newer}"
+
+
+def worst_in_words(found: Examination) -> str:
+    """Return the worst diagnosis in words: check and traps have a code for it, and words in the detail."""
+    worst = found.diagnoses[0]
+    if worst.area == "check":
+        return worst.detail.partition("; ")[0]
+    return worst.detail if worst.area == "simulate" else worst.what
 
 
 def loss_on_restart(found: Examination) -> str:
@@ -127,13 +135,15 @@ def _row(session: Session, number: int, one: Diagnosis, withheld: Container[str]
     command = "" if command in withheld else command
     step = step_of(command) if command else None
     is_whole = command and session.format.is_for_programs
+    # For people the column `command` is enough.
+    is_repeated = not is_whole and hint_for(one.code, one.subject) == f"run `rmqctl {command}`"
     return {
         "number": number,
         "rank": int(one.rank),
         "area": one.area,
         "what": one.what,
         "count": one.count,
-        "detail": with_hint(one.detail, one.code, one.subject),
+        "detail": one.detail if is_repeated else with_hint(one.detail, one.code, one.subject),
         "command": f"rmqctl --store {session.store.place} {command}" if is_whole else command,
         "cost": step.cost if step else None,
         "can_be_undone": step.can_be_undone if step else None,

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.commands.doctor import loss_on_restart
+from rmqctl.commands.doctor import loss_on_restart, worst_in_words
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.hints import with_hint
 from rmqctl.querying import embedded_engine
 from rmqctl.result import Result
 from rmqctl.show import count
@@ -111,9 +110,8 @@ def _verdict(found: Examination) -> str:
         return f"A sound {found.info.line} store with {amount}."
     if loss := loss_on_restart(found):
         return f"{loss}. A {found.info.line} store with {amount}."
-    worst = found.diagnoses[0]
-    what = worst.what[:1].upper() + worst.what[1:]
-    return f"{what}: {with_hint(worst.detail, worst.code, worst.subject)}. A {found.info.line} store with {amount}."
+    what = worst_in_words(found)
+    return f"{what[:1].upper()}{what[1:]}. A {found.info.line} store with {amount}."
 
 
 def _facts(found: Examination, now_ms: int) -> dict[str, Any]:

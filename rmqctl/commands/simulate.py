@@ -117,7 +117,7 @@ def _tables(outcomes: list[SimulatedStart]) -> list[Table]:
     return [
         Table("outcomes", [_as_json(one) for one in outcomes], shown),
         Table("traps", traps),
-        Table("losses", losses),
+        Table("losses", losses, is_detail=all(one.lost.is_empty for one in outcomes)),
         Table("lost", lost),
         Table("unconsumed", unconsumed),
         Table("changed_files", changed),

@@ -72,6 +72,7 @@ def run(
         "written_to": str(to) if to is not None else None,
     }
     verdict = f"{count(len(chosen), 'stale record')}, {lost} of them with messages that nothing else has"
+    verdict = verdict if chosen else "no stale records"
     table = Table("stale_records", [_row(session, one) for one in chosen], COLUMNS)
     return Result("stale", facts, [table], FINDINGS if lost else OK, verdict)
 

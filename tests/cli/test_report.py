@@ -156,13 +156,32 @@ def test_no_command_is_off_the_screen_of_a_phone(copy_of: CopyOf, tmp_path: Path
     frame = f"<iframe width=390 height=800 srcdoc='{page.replace(chr(39), '&#39;')}'></iframe>"
     (tmp_path / "phone.html").write_text(frame, "utf-8")
     dom = chromium(tmp_path, "--dump-dom", f"file://{tmp_path}/phone.html").decode()
-    assert re.findall(r"<title>(\d+) of (\d+)</title>", dom) == [("2", "2")]
+    assert re.findall(r"<title>(\d+) of (\d+); (\d+) of (\d+)</title>", dom) == [("2", "2", "36", "36")]
+
+
+@needs_chromium
+def test_paper_keeps_the_colour_of_the_verdict_and_no_heading_at_a_page_s_end(copy_of: CopyOf, tmp_path: Path) -> None:
+    _, root = copy_of("corrupt-mid")
+    write_report(root, tmp_path / "report.html", 1)
+    printed = (tmp_path / "report.html").read_text("utf-8").replace("</body>", PRINTED)
+    (tmp_path / "printed.html").write_text(printed, "utf-8")
+    dom = chromium(tmp_path, "--dump-dom", f"file://{tmp_path}/printed.html").decode()
+    assert "<title>rgb(198, 40, 40) 5px; avoid avoid; avoid avoid; avoid avoid</title>" in dom
 
 
 EDGES = """<script>
 const commands = [...document.querySelectorAll("td code")];
-const seen = commands.filter(c => c.getBoundingClientRect().width && c.getBoundingClientRect().right <= 390);
-parent.document.title = `${seen.length} of ${commands.length}`;
+const cells = [...document.querySelectorAll("td.long + td + td")];
+const seen = all => all.filter(c => c.getBoundingClientRect().width && c.getBoundingClientRect().right <= 390).length;
+parent.document.title = `${seen(commands)} of ${commands.length}; ${seen(cells)} of ${cells.length}`;
+</script></body>"""
+PRINTED = """<script>
+for (const rule of document.styleSheets[0].cssRules)
+  if (rule.media && rule.media.mediaText === "print") rule.media.mediaText = "all";
+const verdict = getComputedStyle(document.querySelector(".verdict"));
+const breaks = name => getComputedStyle(document.querySelector(`section ${name}`));
+const kept = ["h2", "h3", "p"].map(name => `${breaks(name).breakAfter} ${breaks(name).breakInside}`);
+document.title = [`${verdict.borderLeftColor} ${verdict.borderLeftWidth}`, ...kept].join("; ");
 </script></body>"""
 DRIVER = """<script>
 const done = [];

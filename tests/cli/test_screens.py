@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
 import pytest
 
+from rmqctl.app import main
 from rmqctl.changing import totals_of
+from rmqctl.environment import Environment
 from rmqctl.exit_codes import FINDINGS, NOT_READABLE, OK
+from rmqctl.layout import fold_words
 from rmqctl.output import Format
 from store import PlannedAction
-from tests.cli.running import rmqctl
+from tests.cli.running import NOW_MS, rmqctl
 from tests.cli.test_every_command import LINES, REFUSED, check_table, lines_of_tables, lists_in, words_of
 from tests.support.golden import copy_store, golden
 
@@ -43,7 +47,8 @@ def test_a_screen_holds_the_verdict_and_a_pipe_each_row_on_one_line(path: str, s
     assert screen.code == pipe.code == document.code
     assert (pipe.out == "") == (screen.code == NOT_READABLE), "no output and no error"
     if not pipe.out:
-        assert screen.err.count("\n") == 1
+        assert pipe.err.count("\n") == 1
+        assert " ".join(screen.err.split()) == " ".join(pipe.err.split())
         return
     check_table(screen.out)
     assert not TORN_ID.findall(screen.out)
@@ -91,3 +96,74 @@ def test_find_leaves_a_life_of_one_record_and_what_it_searched_to_wide() -> None
     wide = rmqctl("--wide", "find", "order5", store=golden("normal").store, terminal=True)
     titles = ["messages", "places", "life", "searched"]
     assert [line.strip() for line in wide.out.splitlines() if line.strip() in titles] == titles
+
+
+LONG_PLAN = "would change the store in 35 steps (remove 24 files, 157.3 KiB; patch 1 file, 8"
+
+
+class Screen(io.StringIO):
+    """One terminal for both streams."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(*words: str) -> str:
+    """What a terminal of 80 x 24 shows of a command, of both streams in their order."""
+    screen = Screen()
+    main(list(words), Environment(io.BytesIO(), screen, screen, {"NO_COLOR": "1"}, lambda: NOW_MS, 80))
+    return screen.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("command", "first", "last"),
+    [
+        ("lag", "no consumer group has an offset", "counts as never consumed"),
+        ("simulate", "a 4.9 broker starts and loses 250 messages, 249 of them intact past the cut", "takes it back)"),
+        ("check", "1 finding in 256.0 KiB of the log", "broker would; undo takes it back)"),
+        (
+            "recover --dry-run",
+            "would change the store in 35 steps (remove 24 files, 157.3 KiB; patch 1 file, 8",
+            "starts",
+        ),
+    ],
+)
+def test_notes_follow_the_verdict_and_leave_it_on_the_screen(command: str, first: str, last: str) -> None:
+    lines = shown("--store", str(golden("corrupt-mid").store), *command.split()).splitlines()
+    assert lines[0] == first
+    assert lines[-1].endswith(last)
+    assert len(lines) <= 23
+
+
+def test_a_list_longer_than_the_screen_ends_with_its_verdict() -> None:
+    text = shown("--store", str(golden("no-derived").store), "check")
+    verdict = "47 findings in 256.0 KiB of the log"
+    before, _, after = text.removeprefix(verdict).partition(f"\n\n{verdict}\n\n")
+    assert "not shown: file (--wide)" in before.splitlines()[-1]
+    assert re.findall(r"^step (\d):\srmqctl --store \S+ (\S+)", after, re.MULTILINE) == [
+        ("1", "simulate"), ("2", "recover"), ("3", "rebuild"), ("4", "rebuild")
+    ]  # fmt: skip
+    assert "run `rmqctl" not in after, "the plan names the command already"
+
+
+def test_a_note_is_folded_between_words_and_its_command_is_whole() -> None:
+    store = "/data/broker-a/with/a/longer/name/store"
+    note = f"step 1: rmqctl --store {store} salvage --to NEWSTORE (reads the whole log, writes a second store)"
+    assert fold_words(note, 60).split("\n") == [
+        f"step 1: rmqctl --store {store} salvage --to NEWSTORE",
+        "(reads the whole log, writes a second store)",
+    ]
+    assert fold_words("rmqctl: /a/path/of/a/file: it is damaged", 26) == "rmqctl: /a/path/of/a/file:\nit is damaged"
+
+
+def test_a_sound_store_has_no_row_of_losses_and_no_stale_records() -> None:
+    assert "losses" not in shown("--store", str(golden("normal").store), "simulate").splitlines()
+    assert shown("--store", str(golden("normal").store), "stale").splitlines()[0] == "no stale records"
+
+
+def test_doctor_says_the_worst_in_words_and_names_a_command_once() -> None:
+    lines = shown("--store", str(golden("no-derived").store), "doctor").splitlines()
+    assert lines[0] == "something is wrong: records have keys and there is no index file; 4 findings"
+    assert [line.split()[-2:] for line in lines if "rebuild" in line] == [
+        ["rebuild", "--index"], ["rebuild", "--queues"]
+    ]  # fmt: skip
