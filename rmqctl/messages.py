@@ -17,6 +17,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -64,10 +65,6 @@ class MessageRows:
         remedy: str = "",
         warn: Callable[[str], None],
     ) -> None:
-        # Once, as a row costs less than an import.
-        from store.formats import Body, BodyState, compression_of, decode_body
-
-        self._body, self._states, self._compression_of, self._decode = Body, BodyState, compression_of, decode_body
         self.unsound_count = 0
         """Rows whose body does not have the record's CRC."""
         self._encoding, self._form, self._stored, self._warn = encoding, form, stored, warn
@@ -138,11 +135,18 @@ class MessageRows:
             self._warn(f"{self._first_undecoded}; the body is shown as stored{more}")
         self._undecoded_count, self._first_undecoded = 0, ""
 
+    @cached_property
+    def _decode(self) -> Callable[[bytes, int], Body]:
+        """The maker of shown bodies, looked up once: a row costs less than an import."""
+        from store.formats import Body, BodyState, compression_of, decode_body
+
+        def keep(body: bytes, sys_flag: int) -> Body:
+            compression = compression_of(sys_flag)
+            return Body(body, compression, BodyState.STORED if compression else BodyState.PLAIN)
+
+        return keep if self._stored else decode_body
+
     def _body_of(self, message: StoredMessage) -> Body:
-        if self._stored:
-            compression = self._compression_of(message.sys_flag)
-            state = self._states.STORED if compression else self._states.PLAIN
-            return self._body(message.body, compression, state)
         body = self._decode(message.body, message.sys_flag)
         if body.problem:
             self._undecoded_count += 1
