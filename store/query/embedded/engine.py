@@ -27,7 +27,7 @@ from store.errors import BadRequest, StoreIOError
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.query.embedded.dataset import OnProgress, TableDataset, Watch, readers_of
-from store.query.tables.dialect import JAVA_TEXTS, MACROS, for_duckdb
+from store.query.tables.dialect import JAVA_TEXTS, MACROS, for_duckdb, interval_refusal
 from store.query.tables.interrupts import interrupts_wait
 from store.query.tables.json_values import Row, rows_of, unique_names
 from store.query.tables.query_text import check_is_query, is_translated
@@ -95,7 +95,7 @@ class Engine:
         """As `ask`, in DuckDB's own words."""
         self._watch.begin(on_progress)
         with self._errors():
-            reader = self._wait(lambda: self._connection.sql(text).to_arrow_reader(ANSWER_BATCH_ROWS))
+            reader = self._wait(lambda: bound(self._connection, text).to_arrow_reader(ANSWER_BATCH_ROWS))
         return pa.RecordBatchReader.from_batches(reader.schema, self._batches(reader))
 
     def _batches(self, reader: Any) -> Iterator[pa.RecordBatch]:
@@ -134,7 +134,7 @@ class Engine:
             failure, self._watch.failure = self._watch.failure, None
             if failure is not None:
                 raise failure from error
-            raise as_store_error(error) from error
+            raise error if isinstance(error, BadRequest) else as_store_error(error) from error
 
 
 @contextmanager
@@ -182,6 +182,15 @@ def restrict(connection: duckdb.DuckDBPyConnection) -> None:
         connection.create_function(name, function, [argument], "VARCHAR")
     for statement in _BEFORE_QUERIES:
         connection.execute(statement)
+
+
+def bound(connection: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyRelation:
+    """Return the query with names and types resolved; BadRequest for an interval column."""
+    query = connection.sql(text)
+    for name, kind in zip(query.columns, query.types, strict=True):
+        if kind == "INTERVAL":
+            raise interval_refusal(name)
+    return query
 
 
 def as_store_error(error: Exception) -> BadRequest | StoreIOError:

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from store.files.store_reader import StoreReader
+from store.query.embedded.bound import check_binds
 from store.query.spark.damage import FOLDER
 from store.query.spark.described import to_json_row
 from store.query.spark.job import Progress, errors_as_sentences, watched
-from store.query.tables.dialect import for_spark
+from store.query.tables.dialect import for_spark, interval_refusal
 from store.query.tables.export import DAY, Export, published, require_to_line
 from store.query.tables.json_values import Row, unique_names
 from store.query.tables.query_text import check_is_query, columns_named, is_translated, tables_named
@@ -72,12 +73,21 @@ def run_query(
 ) -> tuple[list[str], list[Row]]:
     """Names of the columns, and the first `limit` rows of the answer, with values as JSON has them."""
     check_is_query(text)
-    text = for_spark(text) if is_translated(text) else text
+    asked = for_spark(text) if is_translated(text) else text
     with errors_as_sentences(), watched(spark, progress):
-        answer = _ask(spark, stores, text, outer)
+        answer = _ask(spark, stores, asked, outer)
         kind = answer.schema
+        if is_translated(text):
+            check_binds(text, is_fleet=len(stores) > 1)
+            _check_columns(kind)
         rows = answer.limit(limit).collect()
     return unique_names(kind.names), [to_json_row(row, kind) for row in rows]
+
+
+def _check_columns(kind: Any) -> None:
+    for field in kind:
+        if field.dataType.simpleString().startswith("interval"):
+            raise interval_refusal(field.name)
 
 
 def _ask(spark: SparkSession, stores: Sequence[str], text: str, outer: bool) -> DataFrame:

@@ -33,6 +33,9 @@ MACROS = (
     """to_bigint(x) as case when typeof(x) in ('DOUBLE', 'FLOAT') then cast(trunc(try_cast(x as double)) as bigint)
         else cast(x as bigint) end""",
     "to_int(x) as cast(to_bigint(x) as int)",
+    """"-"(x) as system.main."-"(x), (x, y) as case when typeof(x) = 'DATE' and typeof(y) = 'DATE'
+        then error('sql does not take a date minus a date') else system.main."-"(x, y) end""",
+    "trunc_of(unit, x) as date_trunc(unit, cast(x as timestamptz))",
     '"/"(x, y) as case when y = 0 then error(\'division by zero\') else system.main."/"(x, y) end',
 )
 """What DuckDB needs to read a word as Spark does."""
@@ -60,7 +63,7 @@ JAVA_TEXTS = (
 """Functions of one argument for DuckDB: name, Python's, and the argument's type; they return text."""
 
 _SAME = """
-    count sum avg min max bool_and bool_or row_number rank dense_rank lag lead unix_millis date_trunc year
+    count sum avg min max bool_and bool_or row_number rank dense_rank lag lead unix_millis year
     month day hour minute second trim ltrim rtrim replace contains hex md5 abs round greatest least coalesce
     nullif ifnull if array_contains map_keys map_values cardinality octet_length
 """
@@ -68,7 +71,7 @@ FUNCTIONS = {name: name for name in _SAME.split()} | {
     "count_if": "count_of", "size": "cardinality", "array_size": "cardinality", "length": "size_of",
     "char_length": "len", "nvl": "ifnull", "floor": "floor_of", "ceil": "ceil_of", "substr": "part_of",
     "substring": "part_of", "get": "item_of", "startswith": "starts_with", "endswith": "ends_with",
-    "upper": "upper_of", "lower": "lower_of",
+    "upper": "upper_of", "lower": "lower_of", "date_trunc": "trunc_of",
 }  # fmt: skip
 """The functions that queries may call, with DuckDB's name of each."""
 
@@ -82,6 +85,9 @@ _NO_TEXT = {
     "properties": ("a map", "properties['NAME'] is text"),
     "keys": ("a list", "get(keys, 0) is text"),
 }
+_MAPS = ("properties",)
+_COMPARISONS = frozenset(("=", "<>", "!=", "<", ">", "<=", ">=", "in", "between"))
+_ORDERING = frozenset(("max", "min", "greatest", "least", "nullif", "in"))
 _BEFORE_BRACKETS = frozenset((
     "all", "and", "any", "as", "between", "by", "case", "cast", "distinct", "else", "except", "exists", "extract",
     "filter", "from", "having", "in", "intersect", "interval", "is", "join", "like", "limit", "not", "on", "or",
@@ -143,6 +149,8 @@ def _checked(text: str) -> list[_Token]:
     tokens = _named(text, list(_tokens(text.rstrip().removesuffix(";"))))
     for place, token in enumerate(tokens):
         before, after = _word(tokens, place - 1), _word(tokens, place + 1)
+        if token.text.strip("`").lower() in _MAPS and after != "[" and _is_ordered(tokens, place):
+            raise _refusal(f"an order or a comparison of {token.text}, a map", "properties['NAME'] is text")
         if token.kind != "word" or before == ".":
             continue
         is_call = after == "(" and token.word not in _BEFORE_BRACKETS and before not in (")", "with")
@@ -159,6 +167,16 @@ def _checked(text: str) -> list[_Token]:
     return tokens
 
 
+def _is_ordered(tokens: Sequence[_Token], place: int) -> bool:
+    """Whether the words beside `place` compare, order or make distinct its value."""
+    first = place - 2 if _word(tokens, place - 1) == "." else place
+    before, after = _word(tokens, first - 1), _word(tokens, place + 1)
+    if before == "(":
+        return _word(tokens, first - 2) in _ORDERING or after in _COMPARISONS
+    is_sorted = before == "by" and _word(tokens, first - 2) in ("order", "partition")
+    return is_sorted or before == "distinct" or before in _COMPARISONS or after in _COMPARISONS
+
+
 def _tokens(text: str) -> Iterator[_Token]:
     at = 0
     while at < len(text):
@@ -169,6 +187,11 @@ def _tokens(text: str) -> Iterator[_Token]:
         if found.lastgroup != "blank":
             yield _Token(str(found.lastgroup), found.group(), at)
         at = found.end()
+
+
+def interval_refusal(column: str) -> BadRequest:
+    """Return the refusal of an interval column."""
+    return _refusal(f"the interval {column!r}", "subtract unix_millis(TIME) of both times")
 
 
 def _refusal(what: str, hint: str | None = None) -> BadRequest:

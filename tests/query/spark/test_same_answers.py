@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from store.errors import StoreError
+from store.errors import BadRequest, StoreError
 from store.query.embedded.engine import Engine, open_engine
 from store.query.spark.query import run_query
 from tests.query.spark.random_queries import query
@@ -58,6 +58,8 @@ QUERIES = (
     "select cast(1e20 as string) a, cast(12345678e0 as string) b, cast(1e7 as string) c, cast(1e-3 as string) d",
     "select cast(9.9e-4 as string) a, cast(-1.5e-9 as string) b, cast(cast('NaN' as double) as string) c",
     "select cast(9999999e0 as string) a, cast(cast('-Infinity' as double) as string) b, cast(-12.25 as string) c",
+    "select date_trunc('day', date '2020-02-03') a, date_trunc('hour', '2020-02-03 04:05') b, 5 - 3 - 1 c, -(2) d",
+    "select log_offset - size a, -queue_id b from messages where store_timestamp - interval 1 day < store_timestamp",
     "select 9223372036854775807 big, -1 small, 1.5 half, true yes, null nothing, 'é' letter",
 )
 FLEET = "normal batch"
@@ -151,3 +153,26 @@ def test_a_division_by_zero_fails_on_both(spark: Any, engine: Engine, stores: li
         for ask in (engine.query, partial(run_query, spark, stores)):
             with pytest.raises(StoreError, match=r"(?i)(division|remainder) by zero"):
                 ask(text, limit=5)
+
+
+REFUSED = (
+    "select '1' + 1",
+    "select tags + 1 from messages",
+    "select trim(size) from messages",
+    "select max(m.properties) from messages m",
+    "select interval 1 day",
+    "select max(store_timestamp) - min(store_timestamp) d from messages",
+    "select date '2020-01-01' - date '2020-01-02' d",
+)
+"""One engine alone would answer, or each another value."""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("stores", ["normal", FLEET], indirect=True, scope="module")
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_one_engine_alone_would_answer_is_refused_on_both(
+    spark: Any, engine: Engine, stores: list[str], text: str
+) -> None:
+    for ask in (engine.query, partial(run_query, spark, stores)):
+        with pytest.raises(BadRequest, match=r"sql does not take|Binder Error"):
+            ask(text, limit=5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from store.errors import BadRequest
+from store.query.embedded.bound import check_binds
 from store.query.embedded.engine import open_engine
 from store.query.tables.dialect import FUNCTIONS, for_duckdb, for_spark
 from tests.support.golden import golden
@@ -67,6 +68,13 @@ def test_each_engine_gets_its_words(text: str, on_spark: str, on_duckdb: str) ->
         ("select cast(properties as string)", "a cast of a map to string"),
         ("select cast(keys as string)", "a cast of a list to string"),
         ("select cast(size as decimal)", "a cast to decimal"),
+        ("select max(properties)", "an order or a comparison of properties, a map"),
+        ("select max(m.properties)", "an order or a comparison of properties, a map"),
+        ("select a from t order by `properties`", "an order or a comparison of `properties`, a map"),
+        ("select distinct properties", "an order or a comparison of properties, a map"),
+        ("a.properties = b.properties", "an order or a comparison of properties, a map"),
+        ("select (properties <> 'a')", "an order or a comparison of properties, a map"),
+        ("select properties in (null)", "an order or a comparison of properties, a map"),
         ("select * from t tablesample (1 rows)", "'tablesample'"),
         ("select 1; select 2", "the sign ';'"),
     ],
@@ -78,11 +86,45 @@ def test_what_the_engines_read_differently_is_refused_by_name(text: str, named: 
         assert str(refused.value).startswith(f"sql does not take {named}"), refused.value
 
 
+TYPES_REFUSED = {
+    "select '1' + 1": "the query fails: Binder Error",
+    "select tags + 1 from messages": "the query fails: Binder Error",
+    "select upper(size) from messages": "the query fails: Binder Error",
+    "select interval 1 day": "sql does not take the interval 'interval 1 day'",
+    "select store_timestamp - store_timestamp d from messages": "sql does not take the interval 'd'",
+}
+"""Spark would answer each."""
+
+
+@pytest.mark.parametrize("text", TYPES_REFUSED)
+def test_a_query_of_other_types_is_refused_before_any_engine_has_a_row(text: str) -> None:
+    with open_engine([str(golden("normal").store)]) as engine:
+        for ask in (check_binds, lambda asked: engine.query(asked, limit=1)):
+            with pytest.raises(BadRequest) as refused:
+                ask(text)
+            assert str(refused.value).startswith(TYPES_REFUSED[text]), refused.value
+
+
+def test_a_query_binds_with_the_names_of_its_store_or_fleet() -> None:
+    check_binds("select -size, size - 1, properties, cast(topic as string) || 'x' from messages")
+    check_binds("select store, count(*) from `index` group by store", is_fleet=True)
+    with pytest.raises(BadRequest, match='Referenced column "store" not found'):
+        check_binds("select store from messages")
+
+
+def test_a_date_minus_a_date_is_refused() -> None:
+    with (
+        open_engine([str(golden("normal").store)]) as engine,
+        pytest.raises(BadRequest, match="sql does not take a date minus a date"),
+    ):
+        engine.query("select date '2020-01-02' - date '2020-01-01'", limit=1)
+
+
 CALLS = {
     "abs(-2)": 2, "array_contains(keys, 'none')": False, "array_size(keys)": 3, "avg(1)": 1.0, "bool_and(true)": True,
     "bool_or(false)": False, "cardinality(keys)": 3, "ceil(1.2)": 2, "char_length('ab')": 2, "coalesce(null, 1)": 1,
     "contains('abc', 'b')": True, "count(1)": 1, "count_if(false)": 0,
-    "date_trunc('day', timestamp '2020-01-02 03:04:05')": "2020-01-02T00:00:00.000Z", "day(date '2020-01-02')": 2,
+    "date_trunc('day', date '2020-01-02')": "2020-01-02T00:00:00.000Z", "day(date '2020-01-02')": 2,
     "dense_rank() over (order by 1)": 1, "endswith('abc', 'c')": True, "floor(-1.2)": -2, "get(keys, 0)": "order0",
     "greatest(1, null, 2)": 2, "hex('a')": "61", "hour(timestamp '2020-01-02 03:04:05')": 3, "if(true, 1, 2)": 1,
     "ifnull(null, 1)": 1, "lag(1) over (order by 1)": None, "lead(1) over (order by 1)": None, "least(1, null, 2)": 1,
