@@ -12,7 +12,7 @@ COLLECTED_EVERY = 100_000
 
 
 def main() -> int:
-    """Runs the command line of this process and gives its exit code."""
+    """Run the command line of this process and give its exit code."""
     _collect_seldom()
     from rmqctl.app import main
 
@@ -20,7 +20,7 @@ def main() -> int:
 
 
 def _collect_seldom() -> None:
-    """Spares a quick command the collector's work, a tenth of its time.
+    """Spare a quick command the collector's work, a tenth of its time.
 
     What is left at the end needs no search for cycles: files, maps and threads are closed by then, memory goes with
     the process.

@@ -55,7 +55,7 @@ app.callback()(global_options)
 
 
 def main(arguments: Sequence[str] | None = None, environment: Environment | None = None) -> int:
-    """Runs one command line and gives its exit code."""
+    """Run one command line and give its exit code."""
     if arguments is None:
         use_utf8_names()
     # numpy's threads for linear algebra, which nothing here uses, take up to 40 ms of CPU to start.
@@ -118,7 +118,7 @@ def _run(session: Session, words: list[str]) -> int:
 
 
 def _report(session: Session, error: BaseException) -> int:
-    """One sentence on stderr, and the exit code."""
+    """Report an error in one sentence on stderr; return the exit code."""
     if isinstance(error, USAGE_ERROR):
         return _report_usage(session, error)
     session.log(f"ended by {type(error).__name__}", level="ERROR", error=error)
@@ -155,7 +155,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _silence_stdout() -> None:
-    """Keeps the interpreter from complaining when it flushes to a closed stdout at exit."""
+    """Keep the interpreter from complaining when it flushes to a closed stdout at exit."""
     with contextlib.suppress(OSError, ValueError):
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())

@@ -74,7 +74,7 @@ class Backend:
 def choose_backend(
     engine: Engine, log_bytes: int, *, master: str | None, remote: str | None, spark_above_bytes: int
 ) -> Backend:
-    """The engine for so many bytes of commit log."""
+    """Return the engine for so many bytes of commit log."""
 
     if engine is Engine.LOCAL:
         return Backend(False, "asked for")
@@ -93,7 +93,7 @@ def choose_backend(
 
 
 def stores_of(session: Session, given: Sequence[str] | None) -> list[str]:
-    """The stores given to the command, else the global one.
+    """Return the stores given to the command, else the global one.
 
     Globs and @FILE are taken apart, and a folder named twice counts once.
     """
@@ -145,7 +145,7 @@ def _size(byte_count: int) -> str:
 
 
 def require_own_commitlog(layout: StoreLayout, reader: str) -> None:
-    """BadRequest for a commit log in another folder: a store at an address is one folder."""
+    """Raise BadRequest for a commit log in another folder: a store at an address is one folder."""
     from store.errors import BadRequest
 
     if layout.has_plain_log and layout.commitlog != layout.root / "commitlog":

@@ -91,12 +91,12 @@ _PERCENTS = (50, 90, 99, 99.9)
 
 
 def measure_limits(folder: Path, record_size: int) -> Limits:
-    """The device's and the memory's limits, measured in `folder`."""
+    """Return the device's and the memory's limits, measured in `folder`."""
     return Limits(_fdatasync_rate(folder, record_size), _write_rate(folder), _copy_rate())
 
 
 def _fdatasync_rate(folder: Path, record_size: int) -> float:
-    """Appends to a preallocated file, as a commit log does, each made durable."""
+    """Append to a preallocated file, as a commit log does, each made durable."""
     record = os.urandom(record_size)
     with (folder / "limit").open("wb", buffering=0) as file:
         os.posix_fallocate(file.fileno(), 0, SEGMENT_SIZE)
@@ -161,7 +161,7 @@ def measure_mode(
 
 
 def _wait(parts: list[_Part], on_put: Callable[[int], None]) -> None:
-    """Until all threads are done; an interrupt stops them first, so that the store can be closed."""
+    """Wait until all threads are done; an interrupt stops them first, so that the store can be closed."""
     try:
         while any(part.is_alive() for part in parts):
             for part in parts:
@@ -202,7 +202,7 @@ class _Part(threading.Thread):
 
 
 def histogram(measured: list[Measured]) -> list[dict[str, object]]:
-    """Messages per latency class; a class reaches up to a power of two of microseconds."""
+    """Return messages per latency class; a class reaches up to a power of two of microseconds."""
     counts: dict[int, dict[str, int]] = {}
     for one in measured:
         for value in one.latencies_ns:

@@ -66,7 +66,7 @@ class ChangeOptions:
         quarantine: Path | None = None,
         no_quarantine: bool = False,
     ) -> ChangeOptions:
-        """The options as a ChangeOptions; a usage error where no terminal can be asked."""
+        """Return the options as a ChangeOptions; a usage error where no terminal can be asked."""
         if not dry_run:
             session.store.require_folder()
         if not (dry_run or yes or session.environment.can_ask):
@@ -75,7 +75,7 @@ class ChangeOptions:
 
 
 def run_change(session: Session, command: str, change: Change[PlanReport], consent: ChangeOptions) -> Result:
-    """Shows `change`, asks where that was agreed, and applies it."""
+    """Show `change`, ask where that was agreed, and applies it."""
     plan = _plan_result(command, change, consent)
     for remark in change.remarks:
         session.note(f"note: {remark}")
@@ -101,7 +101,10 @@ def run_change(session: Session, command: str, change: Change[PlanReport], conse
 
 
 def _plan_result(command: str, change: Change[PlanReport], consent: ChangeOptions) -> Result:
-    """The plan as a value; its rows are read at once, because applying it removes the files' sizes."""
+    """Return the plan as a value.
+
+    Its rows are read at once, because applying it removes the files' sizes.
+    """
     found = asdict(change.report)
     tables = [Table(name, value) for name, value in found.items() if _is_table(value)]
     facts = {name: value for name, value in found.items() if not _is_table(value)}
@@ -143,6 +146,6 @@ def _is_table(value: Any) -> bool:
 
 
 def _apply(session: Session, change: Change[PlanReport], consent: ChangeOptions) -> str | None:
-    """A signal waits until the change is complete: half a change is worse than a late exit."""
+    """Apply the change; a signal waits until it is complete, as half a change is worse than a late exit."""
     with session.interrupts.deferred(), session.progress("applying", len(change.actions), "steps") as bar:
         return change.apply(quarantine=consent.quarantine, keep=consent.keep, on_action=lambda action: bar.advance())

@@ -16,7 +16,7 @@ from rmqctl.options import DEFAULT_STORE
 
 
 def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Topics with a folder in consumequeue/."""
+    """Return topics with a folder in consumequeue/."""
     return _chosen(_names(_root(ctx) / "consumequeue"), incomplete)
 
 
@@ -29,7 +29,7 @@ def complete_queue(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Consumer groups of config/subscriptionGroup.json and config/consumerOffset.json."""
+    """Return consumer groups of config/subscriptionGroup.json and config/consumerOffset.json."""
     config = _root(ctx) / "config"
     groups = set(_table(config / "subscriptionGroup.json", "subscriptionGroupTable"))
     groups |= {name.partition("@")[2] for name in _table(config / "consumerOffset.json", "offsetTable")}
@@ -37,17 +37,17 @@ def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_change(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Ids of the changes in the store's quarantine."""
+    """Return ids of the changes in the store's quarantine."""
     return _chosen(_names(_root(ctx) / ".rmqctl" / "quarantine"), incomplete)
 
 
 def _words() -> list[str]:
-    """The command line so far: bash hands it over under one name, the other shells under Typer's."""
+    """Return the command line so far: bash hands it over under one name, the other shells under Typer's."""
     return (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or "").split()
 
 
 def _root(ctx: typer.Context) -> Path:
-    """The store of --store, wherever it was given, or of the environment."""
+    """Return the store of --store, wherever it was given, or of the environment."""
     given = ctx.params.get("global_store")
     root = ctx.find_root().params.get("store")
     default = os.environ.get("RMQCTL_STORE") or DEFAULT_STORE
@@ -70,7 +70,7 @@ def _table(file: Path, name: str) -> Iterable[str]:
 
 
 def _chosen(names: Iterable[str], incomplete: str) -> list[str]:
-    """Names a shell can take back: a name with control characters is left out."""
+    """Name a shell can take back: a name with control characters is left out."""
     return sorted((name for name in names if name.startswith(incomplete) and name.isprintable()), key=_natural)
 
 

@@ -61,20 +61,20 @@ class Session:
         self.command_line = ""
 
     def take_options(self, values: OptionValues) -> None:
-        """Global options as parsed, by name; those behind the command win, and add to the settings before it."""
+        """Take the parsed global options, by name; those after the command win, and settings add up."""
         both = [*(self._values.get("settings") or ()), *(values.get("settings") or ())]
         self._values = {**self._values, **values, "settings": both}
         self.options = read_options(self._values)
 
     def check_settings(self) -> None:
-        """Refuses settings that RocketMQ does not know, and values that they cannot have."""
+        """Refuse settings that RocketMQ does not know, and values that they cannot have."""
         if self.options.settings or self.options.broker_conf is not None:
             from store.config import StoreConfig
 
             StoreConfig().with_settings(self.store.settings())
 
     def take_pace(self) -> None:
-        """Sets the process's pace, priority and remote retries by the options, until the session ends."""
+        """Set the process's pace, priority and remote retries by the options, until the session ends."""
         from store.files import Filesystem, Pace, lower_priority
 
         before, Filesystem.pace = (
@@ -99,7 +99,7 @@ class Session:
         RemoteRequests.retries = retries
 
     def take_scratch(self) -> None:
-        """Uses the folder of --scratch as the temporary one, until the session ends."""
+        """Use the folder of --scratch as the temporary one, until the session ends."""
         place = self.options.scratch
         if place is None:
             return
@@ -115,14 +115,14 @@ class Session:
         self.resources.callback(end)
 
     def catch_lost_pages(self) -> None:
-        """Lets the process survive lost pages of mapped files; `report_lost_pages` names them."""
+        """Let the process survive lost pages of mapped files; `report_lost_pages` names them."""
         from store import catch_lost_pages
 
         catch_lost_pages()
         self._catches_lost_pages = True
 
     def report_lost_pages(self) -> bool:
-        """Names the lost pages that no error and no finding has named; False without any."""
+        """Name the lost pages that no error and no finding has named; False without any."""
         if not self._catches_lost_pages:
             return False
         from store.files import settle_lost_pages
@@ -133,7 +133,7 @@ class Session:
         return bool(errors)
 
     def parse_time(self, text: str, option: str) -> int:
-        """A time given to `option`, in epoch milliseconds; a usage error where it is none."""
+        """Return a time given to `option`, in epoch milliseconds; a usage error where it is none."""
         try:
             return parse_time(text, self.environment.clock_ms())
         except ValueError as error:
@@ -142,23 +142,23 @@ class Session:
     # Talking.
 
     def note(self, text: str) -> None:
-        """A remark on stderr, unless --quiet."""
+        """Write a remark to stderr, unless --quiet."""
         if not self.options.quiet:
             self._say(text, "INFO")
         else:
             self.log(text)
 
     def warn(self, text: str) -> None:
-        """Something the user has to know, on stderr."""
+        """Write a warning to stderr."""
         self._say(f"warning: {text}", "WARNING")
 
     def fail(self, text: str) -> None:
-        """Why the command ended, on stderr."""
+        """Write to stderr why the command ended."""
         self._failures.append(text)
         self._say(f"rmqctl: {text}", "ERROR")
 
     def repeats_full_disk(self, text: str) -> bool:
-        """Whether a full disk was named before; the threads of a log and of its queues both meet it."""
+        """Return whether a full disk was named before; the threads of a log and of its queues both meet it."""
         return any(full in text and full in said for full in _FULL for said in self._failures)
 
     def hold_notes(self) -> None:
@@ -179,7 +179,7 @@ class Session:
         self.release_notes()
 
     def log(self, text: str, *, level: str = "INFO", error: BaseException | None = None) -> None:
-        """A line for --log and --verbose."""
+        """Write a line for --log and --verbose."""
         if self._log is not None:
             self._log.write(level, text, error=error)
 
@@ -188,7 +188,7 @@ class Session:
         return self._log is not None
 
     def start_log(self) -> None:
-        """Begins the log that --log and --verbose ask for."""
+        """Begin the log that --log and --verbose ask for."""
         if self.options.log is not None or self.options.verbose:
             from rmqctl.log import RunLog
             from store import __version__
@@ -227,7 +227,7 @@ class Session:
         self.environment.stderr.flush()
 
     def ask(self, question: str) -> bool:
-        """A yes or no question on the terminal; end of input is a no."""
+        """Ask a yes or no question on the terminal; end of input is a no."""
         self.release_notes()
         self.environment.stderr.write(f"{escape_controls(question)} [y/N] ")
         self.environment.stderr.flush()
@@ -236,7 +236,7 @@ class Session:
         return answer
 
     def progress(self, title: str, total: int | None = None, unit: str = "bytes") -> Progress:
-        """A bar on stderr for work of more than a second; shows nothing with --no-progress or --quiet."""
+        """Return a bar on stderr for work of more than a second; shows nothing with --no-progress or --quiet."""
         from rmqctl.progress import Progress
 
         stderr = self.environment.stderr
@@ -262,7 +262,7 @@ class Session:
         return self.options.color is Color.ALWAYS
 
     def refuse_inside(self, store: Path, *targets: Path | None) -> None:
-        """Refuses a target inside of a store that is only read.
+        """Refuse a target inside of a store that is only read.
 
         A foreign name in commitlog/ keeps a broker from starting.
         """
@@ -285,7 +285,7 @@ class Session:
         return sum(line.count("\n") + 1 for line in self._held or ()) + bool(self._held)
 
     def show(self, result: Result) -> None:
-        """Prints `result` as --format says."""
+        """Print `result` as --format says."""
         stream = self.environment.stdout
         render(result, self.format, stream, None if self.format.is_for_programs else self.look())
         stream.flush()

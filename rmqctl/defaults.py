@@ -25,13 +25,13 @@ _NAMES = {"settings": "set"}
 
 
 def option_names() -> dict[str, str]:
-    """The name of each global option, as file and variables have it, and its parameter."""
+    """Return the name of each global option, as file and variables have it, and its parameter."""
     parameters = [name for name in inspect.signature(global_options).parameters if name not in _NOT_OPTIONS]
     return {_NAMES.get(name, name).replace("_", "-"): name for name in parameters}
 
 
 def read_defaults(variables: Mapping[str, str]) -> dict[str, object]:
-    """The defaults by parameter.
+    """Return the defaults by parameter.
 
     Raises a usage error for a file that is no TOML, and for a name that is no global option.
     """

@@ -23,7 +23,7 @@ SHOWN_LETTERS = 24
 
 
 def folder_of(session: Session, kind: str, target: str | None) -> DumpedFolder | None:
-    """The database with rows of a kind: the target, or the store's; None where they are in files."""
+    """Return the database with rows of a kind: the target, or the store's; None where they are in files."""
     from store.opened import make_layout
     from store.verbs import dumped_folder, dumped_folder_at
 
@@ -34,7 +34,10 @@ def folder_of(session: Session, kind: str, target: str | None) -> DumpedFolder |
 
 
 def files_of(session: Session, kind: str, target: str | None, asked: Asked) -> list[DumpedFile]:
-    """The files of a target: a path, a topic with or without a queue, or without a target the store's."""
+    """Return the files of a target.
+
+    A path, a topic with or without a queue, or without a target the store's.
+    """
     from store.errors import NotAStore
     from store.verbs import dumped_at, dumped_files
 
@@ -78,11 +81,11 @@ class EntryFilter:
         return any(one is not None for one in (self.from_ms, self.to_ms, self.topic, self.tags, self.key))
 
     def may_want(self, raw: bytes) -> bool:
-        """The test on a record's bytes, before it is decoded."""
+        """Return the test on a record's bytes, before it is decoded."""
         return all(text is None or text.encode() in raw for text in (self.topic, self.key))
 
     def wants(self, entry: Entry) -> bool:
-        """The whole test."""
+        """Return the whole test."""
         if self.from_number is not None and entry.number < self.from_number:
             return False
         if self.to_number is not None and entry.number > self.to_number:
@@ -101,7 +104,7 @@ class EntryFilter:
         )
 
     def part_of(self, block: EntryBlock) -> EntryBlock:
-        """The entries of a block of units that satisfy it."""
+        """Return the entries of a block of units that satisfy it."""
         low, high = self.from_number, self.to_number
         rows = block.numbers >= (low if low is not None else block.numbers)
         return block.select(rows & (block.numbers <= (high if high is not None else block.numbers)))
@@ -144,7 +147,10 @@ class NewEntries:
         return is_new
 
     def _take(self, entry: Entry) -> int | None:
-        """Number of the entry behind this one; None behind damage, whose length the entry does not tell."""
+        """Return number of the entry behind this one.
+
+        None behind damage, whose length the entry does not tell.
+        """
         if entry.is_fault:
             self._shown_fault = entry.number
             return None
@@ -172,13 +178,13 @@ class EntryRows:
         return self._where is not None
 
     def rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, object]]:
-        """The rows of the entries that --where leaves, up to --limit."""
+        """Yield the rows of the entries that --where leaves, up to --limit."""
         for entry, row in self.chosen(entries):
             del entry
             yield row
 
     def chosen(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, dict[str, object]]]:
-        """Entries with their rows."""
+        """Yield entries with their rows."""
         walked = self._counted(entries)
         kept = self._filtered(walked) if self._where is not None else walked
         for entry in islice(kept, self._limit):
@@ -188,7 +194,7 @@ class EntryRows:
             self._note_limit()
 
     def blocks(self, pieces: Iterable[Entry | EntryBlock]) -> Iterator[dict[str, object] | RowBlock]:
-        """The rows of entries and of blocks, up to --limit; for programs, without --where."""
+        """Yield the rows of entries and of blocks, up to --limit; for programs, without --where."""
         from store.verbs import Entry
 
         for piece in pieces:
@@ -212,7 +218,7 @@ class EntryRows:
         self._session.note(f"only the first {count_is(self._limit or 0, 'entry')} shown; --limit 0 shows all")
 
     def field_rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, object]]:
-        """A row for each field of the chosen entries: its span in the file, its bytes, its value."""
+        """Yield a row for each field of the chosen entries: its span in the file, its bytes, its value."""
         for entry, _ in self.chosen(entries):
             for field in entry.fields:
                 data = entry.data[field.start : field.start + field.size]
@@ -229,7 +235,10 @@ class EntryRows:
                 }
 
     def _hex(self, data: bytes) -> str:
-        """All bytes for programs and with --wide; else the first of them, and an ellipsis where more follow."""
+        """Return all bytes for programs and with --wide.
+
+        Else the first of them, and an ellipsis where more follow.
+        """
         if self._session.format.is_for_programs:
             return data.hex()
         if self._session.options.wide or len(data) <= HEX_BYTES:

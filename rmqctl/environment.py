@@ -26,7 +26,7 @@ class Environment:
 
     @classmethod
     def real(cls) -> Environment:
-        """The process's own environment.
+        """Return the process's own environment.
 
         Characters that stdout's encoding lacks are escaped, so that no output breaks off in the middle.
         """
@@ -47,7 +47,7 @@ class Environment:
 
 
 def use_utf8_names() -> None:
-    """Starts the process again in UTF-8 mode where Python takes file names for ASCII.
+    """Start the process again in UTF-8 mode where Python takes file names for ASCII.
 
     Topics are names of folders, in UTF-8 whatever the locale is. The streams keep their encoding.
     """

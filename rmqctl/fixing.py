@@ -19,7 +19,7 @@ from rmqctl.exit_codes import DECLINED, FINDINGS
 
 
 def run_fixes(session: Session, plan: Callable[[], list[Step]], *, may_ask: bool) -> None:
-    """Steps 1 to 4.
+    """Run steps 1 to 4.
 
     plan     examines the store, and gives the commands for its faults
     may_ask  False for --yes: nothing is asked, and a salvage that is to come first ends it
@@ -41,7 +41,7 @@ def run_fixes(session: Session, plan: Callable[[], list[Step]], *, may_ask: bool
 
 
 def _next(session: Session, plan: list[Step], done: set[str], *, may_ask: bool) -> Step | None:
-    """The first command that mends and has not run; None where the next move is the user's."""
+    """Return the first command that mends and has not run; None where the next move is the user's."""
     for step in plan:
         if step.command == SALVAGE and SALVAGE not in done:
             done.add(SALVAGE)
@@ -58,7 +58,7 @@ def _next(session: Session, plan: list[Step], done: set[str], *, may_ask: bool) 
 
 
 def run_command(session: Session, words: list[str]) -> int:
-    """Runs another command line on the same store; its answer goes to stderr."""
+    """Run another command line on the same store; its answer goes to stderr."""
     options = session.options
     given = [word for name, value in options.settings.items() for word in ("--set", f"{name}={value}")]
     given += ["--broker-conf", str(options.broker_conf)] if options.broker_conf is not None else []

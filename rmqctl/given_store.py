@@ -77,14 +77,14 @@ class GivenStore:
             raise BadRequest(needs, file=self._options.uri, hint="commands that only read take a URI")
 
     def settings(self, **changes: str) -> dict[str, str]:
-        """Settings given: of --broker-conf, then --set, then `changes`.
+        """Return settings given: of --broker-conf, then --set, then `changes`.
 
         Others are inferred from the files.
         """
         return {**self.file_settings, **self._options.settings, **changes}
 
     def settings_for_bundle(self) -> dict[str, str]:
-        """The settings given, without those that lead out of the store's folder."""
+        """Return the settings given, without those that lead out of the store's folder."""
         given = self.settings().items()
         return {name: value for name, value in given if name != READ_ONLY_PATHS and not name.startswith("storePath")}
 
@@ -111,7 +111,7 @@ class GivenStore:
         return bundle_settings(address)
 
     def _note_other_root(self, root: str | None) -> None:
-        """Notes a storePathRootDir that is not the folder of --store."""
+        """Note a storePathRootDir that is not the folder of --store."""
         given = self._options.store
         if root is not None and given != Path(DEFAULT_STORE) and Path(root).expanduser() != given.expanduser():
             self._session.note(f"note: {given} is taken, and not storePathRootDir={root}")
@@ -132,7 +132,7 @@ class GivenStore:
             self._session.note(f"note: {READ_ONLY_PATHS} has no effect without several folders in storePathCommitLog")
 
     def read_early(self, *folders: str, newest: int | None = None) -> None:
-        """Has files of --store read while the engine is imported; not where device or cache are to be spared.
+        """Read files of --store while the engine is imported; not where device or cache are to be spared.
 
         newest  takes so many of each folder alone
         """
@@ -145,7 +145,9 @@ class GivenStore:
         self._session.resources.callback(early.close)
 
     def open_reader(self, *, as_it_is: bool = False, any_size: bool = False, or_segment: bool = False) -> StoreReader:
-        """The files of --store, for commands that don't open the store; refuses a folder that is no store.
+        """Return the files of --store, for commands that don't open the store.
+
+        Refuses a folder that is no store.
 
         as_it_is    refuses only a folder without any of a broker's files
         any_size    lets segments be of another size than mappedFileSizeCommitLog says
@@ -159,7 +161,7 @@ class GivenStore:
         return reader
 
     def open_reached(self, *, or_segment: bool = False) -> StoreReader:
-        """The files of --store at `reached`, for a command that also reads them in other ways."""
+        """Return the files of --store at `reached`, for a command that also reads them in other ways."""
         from store.files import StoreReader
 
         if self._options.uri is None:
@@ -172,7 +174,7 @@ class GivenStore:
     def open_readers(
         self, stores: Sequence[str], *, any_size: bool = False, or_segment: bool = False
     ) -> dict[str, StoreReader]:
-        """The files of several stores by their names as given; the settings are for each of them."""
+        """Return the files of several stores by their names as given; the settings are for each of them."""
         from store.config import LOG_PATHS, StoreConfig
         from store.errors import BadRequest
 
@@ -204,7 +206,7 @@ class GivenStore:
         return StoreReader(store, commitlogs=layout.commitlogs_elsewhere)
 
     def open(self, **settings: str) -> MessageStore:
-        """The store of --store, open for reading until the command's result is printed."""
+        """Return the store of --store, open for reading until the command's result is printed."""
         from store import open_store
 
         with self._session.progress("reading the log") as bar:
@@ -243,7 +245,7 @@ class GivenStore:
     def open_for_writing(
         self, *, settings: Mapping[str, str], recover: bool, force_empty_log: bool, compat: str | None = None
     ) -> WritableStore:
-        """The store of --store, open for puts until the command's result is printed."""
+        """Return the store of --store, open for puts until the command's result is printed."""
         from store import open_store
 
         # A store that is written to runs threads: a signal waits until the store can be closed.
@@ -264,7 +266,7 @@ class GivenStore:
     def open_to_serve(
         self, services: Collection[str], *, recover: bool, force_empty_log: bool, listen: str | None
     ) -> ServedStore:
-        """The same with a broker's services, for a caller that defers signals; `listen` is for slaves."""
+        """Return the same with a broker's services, for a caller that defers signals; `listen` is for slaves."""
         from store import open_store
 
         with self._session.progress("reading the log") as bar:
@@ -291,13 +293,13 @@ class GivenStore:
         self._warn_of(opened.opening_findings)
 
     def in_words(self, text: str) -> str:
-        """`text` with the URI of a remote store in place of the mirror's folder."""
+        """Return `text` with the URI of a remote store in place of the mirror's folder."""
         if self._options.uri is None or "reached" not in self.__dict__:
             return text
         return text.replace(str(self.reached[0]), self._options.uri)
 
     def find_served(self) -> StoreClient | None:
-        """The process that serves the store, connected until the result is printed; None without one."""
+        """Return the process that serves the store, connected until the result is printed; None without one."""
         if self._options.uri is not None:
             return None
         from store.engine.serving import has_socket
@@ -315,13 +317,13 @@ class GivenStore:
         return client
 
     def has_owner(self) -> bool:
-        """Whether a broker or another rmqctl has the store open for writing."""
+        """Return whether a broker or another rmqctl has the store open for writing."""
         from store.files import Filesystem, is_locked
 
         return self._options.uri is None and is_locked(self.root / "lock", Filesystem())
 
     def connect_served(self) -> StoreClient:
-        """The same; BadRequest where no process serves the store."""
+        """Return the same; BadRequest where no process serves the store."""
         from store.engine.serving import StoreClient
 
         client = StoreClient.connect(self.root)
@@ -329,7 +331,7 @@ class GivenStore:
         return client
 
     def _opening(self, changes: Mapping[str, str]) -> dict[str, str]:
-        """The settings to open the store with, for the log too."""
+        """Return the settings to open the store with, for the log too."""
         given = self.settings(**changes)
         self._session.log(f"opening {self.place}, settings given: {_described(given)}")
         return given
@@ -343,7 +345,7 @@ class GivenStore:
             )
 
     def open_for_reading(self) -> MessageStore:
-        """Opens the store for readers, also behind a body with a wrong CRC.
+        """Open the store for readers, also behind a body with a wrong CRC.
 
         A broker would cut its log there at the next start.
 
@@ -372,7 +374,7 @@ class GivenStore:
         self._told = findings
 
     def warn_of_damage(self, readers: Iterable[StoreReader]) -> None:
-        """Names the damage in the log that the readers passed over; the command then ends with FINDINGS."""
+        """Name the damage in the log that the readers passed over; the command then ends with FINDINGS."""
         met = [(*place, reason) for reader in readers for place, reason in sorted(reader.damage.items())]
         for file, position, reason in met[:1]:
             others = f", and at {count(len(met) - 1, 'other place')}" if len(met) > 1 else ""
@@ -387,5 +389,5 @@ class GivenStore:
 
 
 def _described(settings: Mapping[str, object]) -> str:
-    """Settings as --set takes them."""
+    """Return settings as --set takes them."""
     return ", ".join(f"{name}={value}" for name, value in settings.items()) or "none"

@@ -62,7 +62,7 @@ def terms_in(text: str) -> list[str]:
 
 
 def glossary_lines(width: int = 80) -> Iterator[str]:
-    """The glossary as text."""
+    """Yield the glossary as text."""
     import textwrap
 
     for term, text in TERMS.items():

@@ -46,7 +46,7 @@ class _TakesGlobals:
         return own + [_copied(option) for option in root.params if _is_repeated(option, taken)]
 
     def take_globals(self, ctx: Any) -> None:
-        """Moves options given behind the command's name to the session."""
+        """Move options given behind the command's name to the session."""
         given = {}
         for name in [name for name in ctx.params if name.startswith(GLOBAL_PREFIX)]:
             value = ctx.params.pop(name)
@@ -71,7 +71,7 @@ def _is_repeated(option: Any, taken: set[str]) -> bool:
 
 
 def _copied(option: Any) -> Any:
-    """Copies an option under a name that no parameter of a command has.
+    """Copy an option under a name that no parameter of a command has.
 
     Help shows it at the root only.
     """
@@ -193,7 +193,7 @@ def _maker(name: str, place: CommandPlace) -> Callable[[], Any]:
 
 
 def _make_command(name: str, place: CommandPlace) -> Any:
-    """The command, from a Typer application that holds nothing else."""
+    """Return the command, from a Typer application that holds nothing else."""
     function, examples = place.load()
     epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples) + f"\n\n{GLOBALS_NOTE}"
     single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -204,7 +204,7 @@ def _make_command(name: str, place: CommandPlace) -> Any:
 
 
 def _members(name: str) -> LazyCommands:
-    """The commands of two words that begin with this one."""
+    """Return the commands of two words that begin with this one."""
     return LazyCommands({word: partial(_make_command, word, place) for word, place in _member_places(name).items()})
 
 

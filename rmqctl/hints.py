@@ -123,18 +123,18 @@ HINTS = {
 
 
 def hint_for(code: str, subject: Sequence[object] = ()) -> str:
-    """The advice on a fault, as a clause; empty where the command alone is the advice."""
+    """Return the advice on a fault, as a clause; empty where the command alone is the advice."""
     return HINTS.get(code, "").format(*subject)
 
 
 def with_hint(text: str, code: str, subject: Sequence[object] = ()) -> str:
-    """Adds to the text of a fault the clause of its advice."""
+    """Add to the text of a fault the clause of its advice."""
     hint = hint_for(code, subject)
     return f"{text}; {hint}" if hint else text
 
 
 def describe(error: BaseException) -> str:
-    """Writes the error as a sentence, with the user's way out."""
+    """Write the error as a sentence, with the user's way out."""
     from store.errors import NotAStore, StoreError, StoreIOError
 
     if not isinstance(error, StoreError):
@@ -151,7 +151,7 @@ def describe(error: BaseException) -> str:
 
 
 def _meant_store(file: object) -> str:
-    """The store around a folder, or in it; empty without one."""
+    """Return the store around a folder, or in it; empty without one."""
     place = Path(str(file)).absolute()
     near = (place.parent, place.parent.parent, place / "store")
     return next((str(one) for one in near if (one / "commitlog").is_dir()), "")

@@ -21,7 +21,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Handles the signals inside the block."""
+        """Handle the signals inside the block."""
         try:
             before = {number: signal.signal(number, self._handle) for number in _numbers()}
         except ValueError:
@@ -36,7 +36,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
-        """A block that a signal must not cut in two."""
+        """Run a block that a signal must not cut in two."""
         self._depth += 1
         try:
             yield
@@ -48,7 +48,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def allowed(self) -> Iterator[None]:
-        """A block inside of deferred() that a signal may end, also one that came before."""
+        """Run a block inside of deferred() that a signal may end, also one that came before."""
         depth, self._depth = self._depth, 0
         try:
             if self._pending:
@@ -71,7 +71,7 @@ class Interrupts:
 
 
 def _numbers() -> list[signal.Signals]:
-    """The signals that end a run; a lost terminal is none for a command that nohup started."""
+    """Return the signals that end a run; a lost terminal is none for a command that nohup started."""
     ending = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         ending.append(signal.SIGHUP)

@@ -43,7 +43,10 @@ class Column:
     numeric: bool
 
     def least_width(self, *, whole_moments: bool) -> int:
-        """Columns of the terminal needed at least; a moment may go on two lines unless `whole_moments`."""
+        """Return columns of the terminal needed at least.
+
+        A moment may go on two lines unless `whole_moments`.
+        """
         longest = max(map(text_width, self.cells), default=0)
         header = max((text_width(word) for word in _WORDS_OF_A_NAME.findall(self.header)), default=0)
         if any(map(MOMENT.fullmatch, self.cells)):
@@ -72,7 +75,7 @@ def _first_lines(cell: str, most: int) -> str:
 
 
 def fit_columns(columns: Sequence[Column], width: int, gap: int) -> list[Column]:
-    """The columns folded so that a line of them, `gap` blanks between two, has `width` at most.
+    """Return the columns folded so that a line of them, `gap` blanks between two, has `width` at most.
 
     Columns for which there is no room are left out, the least wanted first. The first one always stays.
     """
@@ -96,7 +99,7 @@ def _least_wanted(columns: Sequence[Column]) -> int:
 
 
 def _share(least: Sequence[int], natural: Sequence[int], room: int) -> list[int]:
-    """Each column's width: its natural one, capped where not all have room; never below its least."""
+    """Return each column's width: its natural one, capped where not all have room; never below its least."""
     cap = max(natural)
     widths = list(natural)
     while sum(widths) > room and cap > 1:
@@ -106,7 +109,7 @@ def _share(least: Sequence[int], natural: Sequence[int], room: int) -> list[int]
 
 
 def fold(text: str, width: int, pieces: re.Pattern[str] = _PIECES) -> str:
-    """Folds `text` to lines of `width` at most.
+    """Fold `text` to lines of `width` at most.
 
     Cuts at blanks and behind slashes and commas; only longer `pieces` are torn.
     """
@@ -135,7 +138,7 @@ def fold_words(text: str, width: int) -> str:
 
 
 def _torn(piece: str, width: int) -> list[str]:
-    """A piece in parts that are not wider than a line."""
+    """Return a piece in parts that are not wider than a line."""
     parts = [""]
     for letter in piece:
         if parts[-1] and text_width(parts[-1] + letter) > width:
@@ -145,7 +148,7 @@ def _torn(piece: str, width: int) -> list[str]:
 
 
 def text_width(text: str) -> int:
-    """Columns of the terminal that one line of text takes."""
+    """Return columns of the terminal that one line of text takes."""
     if text.isascii():
         return len(text)
     from wcwidth import wcswidth

@@ -48,7 +48,7 @@ class RunLog:
             logger.addHandler(handler)
 
     def write(self, level: str, text: str, *, is_said: bool = False, error: BaseException | None = None) -> None:
-        """One line; with `error` its traceback follows."""
+        """Write one line; with `error` its traceback follows."""
         number = logging.getLevelNamesMapping()[level]
         LOGGER.log(number, "%s", text, extra=SAID if is_said else None, exc_info=error)
 

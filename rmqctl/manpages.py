@@ -26,7 +26,7 @@ from store import __version__
 
 
 def write_pages(folder: Path) -> list[Path]:
-    """Writes every page below `folder` and gives their paths."""
+    """Write every page below `folder` and give their paths."""
     written = []
     for name, text in pages(folder).items():
         path = folder / name
@@ -37,7 +37,7 @@ def write_pages(folder: Path) -> list[Path]:
 
 
 def pages(folder: Path) -> dict[str, str]:
-    """Every page by its path below man/, the folder with the Markdown of some."""
+    """Return every page by its path below man/, the folder with the Markdown of some."""
     root = typer.main.get_command(app)
     found = {
         "man1/rmqctl.1": _root_page(root),
@@ -92,7 +92,7 @@ def _glossary_page() -> str:
 
 
 def _panels() -> Iterator[str]:
-    """The commands by panel, as --help has them."""
+    """Yield the commands by panel, as --help has them."""
     for title, words in PANELS.items():
         yield f".SS {title}"
         places = (place for word in words for place in COMMANDS if place.path.split()[0] == word)
@@ -121,7 +121,7 @@ def _command_page(place: CommandPlace, command: Any) -> str:
 
 
 def _sections(sections: Mapping[str, Callable[[], Iterable[tuple[str, str]]]]) -> Iterator[str]:
-    """Sections of a command's own: per title a function that gives terms and texts."""
+    """Return a command's own sections: per title a function that gives terms and texts."""
     for title, entries in sections.items():
         yield f".SH {title}"
         yield from (_entry(f"\\fB{roff(term)}\\fR", text) for term, text in entries())
@@ -218,7 +218,7 @@ def _times_and_formats() -> list[str]:
 
 
 def _exit_codes(special: Mapping[int, str]) -> list[str]:
-    """All exit codes; `special` gives one of them its meaning for the command at hand."""
+    """Return all exit codes; `special` gives one of them its meaning for the command at hand."""
     codes = re.findall(r"^(\d+) +(.*)$", exit_codes.__doc__ or "", re.MULTILINE)
     texts = {int(code): f"{text[:1].upper()}{text[1:]}." for code, text in codes} | dict(special)
     return [".SH EXIT STATUS", *(_entry(f"\\fB{code}\\fR", text) for code, text in texts.items())]

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def markdown_pages(folder: Path) -> dict[str, str]:
-    """Every page by its path below man/."""
+    """Return every page by its path below man/."""
     return {f"man7/{file.stem}.7": _page(file.stem, file.read_text("utf-8")) for file in sorted(folder.glob("*.md"))}
 
 
 def _page(name: str, text: str) -> str:
-    """The page in roff; the text begins with a heading `# name: its purpose`."""
+    """Return the page in roff; the text begins with a heading `# name: its purpose`."""
     from markdown_it import MarkdownIt
 
     title, *tokens = MarkdownIt("commonmark").parse(text)[1:]

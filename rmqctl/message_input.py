@@ -96,7 +96,10 @@ def _stored(row: dict[str, Any], default_topic: str | None, now_ms: int) -> Stor
 
 
 def build_message(row: Mapping[str, object], body: bytes, now_ms: int) -> Message:
-    """A message from the names of a message object and its body; absent names get a producer's defaults."""
+    """Return a message from the names of a message object and its body.
+
+    Absent names get a producer's defaults.
+    """
     if "property_bytes" in row:
         # They say all of it; what the map shows of them need not be what a producer may give.
         stored_properties = _decode(row["property_bytes"], "base64", "property_bytes")
@@ -125,7 +128,7 @@ def build_message(row: Mapping[str, object], body: bytes, now_ms: int) -> Messag
 
 
 def _require_no_other_properties(row: Mapping[str, object], stored: bytes) -> None:
-    """ValueError where a name that was edited says something else than property_bytes."""
+    """Raise ValueError where a name that was edited says something else than property_bytes."""
     said = decode_properties(stored)
     shown: dict[str, object] = {"properties": said, "keys": [key for key in said.get("KEYS", "").split(" ") if key]}
     shown |= {"tags": said.get("TAGS"), "uniq_key": said.get("UNIQ_KEY")}
@@ -149,7 +152,7 @@ def _read_object(line: str | bytes) -> dict[str, Any]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose names are given once: of two values one would be lost in silence."""
+    """Return an object whose names are given once: of two values one would be lost in silence."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
@@ -158,7 +161,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read_body(row: Mapping[str, Any]) -> bytes:
-    """The body as it is to be stored: one that was decompressed for showing is compressed again."""
+    """Return the body as it is to be stored: one that was decompressed for showing is compressed again."""
     text, encoding = row.get("body", ""), row.get("body_encoding", "base64")
     if "body_text" in row:
         text, encoding = row["body_text"], "utf8"
@@ -209,7 +212,7 @@ def _read_properties(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _read_keys(row: Mapping[str, Any]) -> list[str]:
-    """As a list of keys, or as the text that a producer gives: keys with blanks between them."""
+    """Return keys from a list, or from a producer's text: keys with blanks between them."""
     keys = row.get("keys") or []
     if isinstance(keys, str):
         return [keys]

@@ -78,7 +78,7 @@ class MessageRows:
         return (*shown, "damage") if self.unsound_count else shown
 
     def row(self, message: StoredMessage) -> dict[str, object]:
-        """The message object. Without --body people get text (hex where it is none), programs base64."""
+        """Return the message object. Without --body people get text (hex where it is none), programs base64."""
         body = self._body_of(message)
         is_sound = message.is_crc_right
         self.unsound_count += not is_sound
@@ -121,14 +121,14 @@ class MessageRows:
         return row
 
     def warn_of_damage(self) -> None:
-        """Says on stderr how many of the rows differ from the message that was put."""
+        """Say on stderr how many of the rows differ from the message that was put."""
         self.warn_of_undecoded()
         if self.unsound_count:
             bodies = "one body does" if self.unsound_count == 1 else f"{self.unsound_count} bodies do"
             self._warn(f"{bodies} not have the record's CRC (crc_ok false){self._remedy}")
 
     def warn_of_undecoded(self) -> None:
-        """Says once how many bodies could not be decompressed since the last call."""
+        """Say once how many bodies could not be decompressed since the last call."""
         others = self._undecoded_count - 1
         if others >= 0:
             more = f"; so are those of {count(others, 'other message')}" if others else ""
@@ -155,7 +155,7 @@ class MessageRows:
 
 
 def message_line(record: bytes, *, with_body: bool = True, stored: bool = False, encoding: str = "utf-8") -> str:
-    """Writes the message object of a stored record as one line of JSON for put --input.
+    """Write the message object of a stored record as one line of JSON for put --input.
 
     encoding  of where the line goes: what is no UTF-8 gets ASCII
     """

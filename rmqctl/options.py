@@ -101,7 +101,7 @@ class OptionValues(TypedDict, total=False):
 
 
 def read_options(values: OptionValues) -> Options:
-    """The options from the parsed values.
+    """Return the options from the parsed values.
 
     Typer has looked at the values; in a context they are texts, unless they are defaults.
     """
@@ -143,7 +143,7 @@ def _parse_setting(text: str) -> tuple[str, str]:
 
 
 def _parse_rate(text: str | None) -> float | None:
-    """Bytes per second; a suffix counts by 1024, as rsync's --bwlimit does."""
+    """Return bytes per second; a suffix counts by 1024, as rsync's --bwlimit does."""
     if text is None:
         return None
     found = _RATE.fullmatch(text.strip())

@@ -28,7 +28,7 @@ class Format(StrEnum):
 
 
 def render(result: Result, form: Format, stream: TextIO, look: Look | None = None) -> None:
-    """Prints `result` in `form` (not AUTO) to `stream`; `look` is for the forms that people read."""
+    """Print `result` in `form` (not AUTO) to `stream`; `look` is for the forms that people read."""
     if form.is_for_programs:
         from rmqctl import programs
 

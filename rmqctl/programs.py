@@ -24,7 +24,7 @@ MOST_IN_MEMORY = 32 << 20
 
 
 def render_json(result: Result, stream: TextIO) -> None:
-    """One whole document, or none where a row cannot be read. Facts known before the rows stand first.
+    """Write one whole document, or none where a row cannot be read. Facts known early come first.
 
     A large document waits in a temporary file until it is whole.
     """
@@ -60,21 +60,21 @@ def _facts(facts: Facts, to_text: Callable[[object], str]) -> Iterator[str]:
 
 
 def render_jsonl(result: Result, stream: TextIO) -> None:
-    """One row of the main list a line, each as soon as it is there."""
+    """Write the rows of the main list, one a line, each as soon as it is there."""
     for row in _main_rows(result):
         stream.write(_json_lines(row, lambda value: json_for(stream, value), behind="\n"))
         stream.flush()
 
 
 def _main_rows(result: Result) -> Iterable[Row | RowBlock]:
-    """The first table's rows; one row of everything where the result is a summary."""
+    """Return the first table's rows; one row of everything where the result is a summary."""
     if result.tables and not result.is_summary:
         return result.tables[0].read_blocks()
     return [{**result.read_facts(), **{table.name: list(table.rows) for table in result.tables}}]
 
 
 def render_csv(result: Result, stream: TextIO) -> None:
-    """The main list by RFC 4180, with a heading, for a spreadsheet or a terminal: neither obeys a cell."""
+    """Write the main list by RFC 4180, with a heading; neither spreadsheet nor terminal obeys a cell."""
     rows = iter(_main_rows(result))
     first = next(rows, None)
     head = first.columns if isinstance(first, RowBlock) else first
@@ -124,7 +124,7 @@ def _label(value: object) -> str:
 
 
 def _json_lines(row: Row | RowBlock, to_text: Callable[[object], str], before: str = "", behind: str = "") -> str:
-    """The JSON of a row or of each row of a block, with a text before and behind."""
+    """Return the JSON of a row or of each row of a block, with a text before and behind."""
     if not isinstance(row, RowBlock):
         return f"{before}{to_text(row)}{behind}"
     members = (f"{_literal(json.dumps(name))}: {_place(one, to_text)}" for name, one in row.columns.items())
@@ -143,7 +143,7 @@ def _csv_lines(block: RowBlock, names: Sequence[str]) -> str:
 
 
 def _place(value: Any, to_text: Callable[[object], str]) -> str:
-    """A column's place in the template of a block's rows."""
+    """Return a column's place in the template of a block's rows."""
     return "%d" if hasattr(value, "dtype") else _literal(to_text(value))
 
 
@@ -152,14 +152,14 @@ def _literal(text: str) -> str:
 
 
 def _filled(template: str, block: RowBlock, names: Sequence[str] = ()) -> str:
-    """Formats the template once for all rows: several times as fast as row by row."""
+    """Format the template once for all rows: several times as fast as row by row."""
     columns: Iterator[Any] = (block.columns.get(name) for name in (names or block.columns))
     numbers = [one.tolist() for one in columns if hasattr(one, "dtype")]
     return template * block.count % tuple(itertools.chain.from_iterable(zip(*numbers, strict=True)))
 
 
 def _safe_cell(cell: Any) -> Any:
-    """Escapes controls in a text, and sets an apostrophe before one that a spreadsheet would run."""
+    """Escape controls in a text, and set an apostrophe before one that a spreadsheet would run."""
     if not isinstance(cell, str):
         return cell
     text = escape_controls(cell, "\n")
@@ -173,17 +173,17 @@ def _csv_cell(value: Any) -> Any:
 
 
 def json_for(stream: TextIO, value: object, *, indent: int | None = None) -> str:
-    """Writes compact JSON that `stream` can hold: readable where the stream is UTF-8, else escaped."""
+    """Write compact JSON that `stream` can hold: readable where the stream is UTF-8, else escaped."""
     return to_json(value, ascii_only=not is_utf8(getattr(stream, "encoding", None) or "utf-8"), indent=indent)
 
 
 def is_utf8(encoding: str) -> bool:
-    """Whether this is a name of UTF-8."""
+    """Return whether this is a name of UTF-8."""
     return encoding.lower().replace("-", "").replace("_", "") == "utf8"
 
 
 def to_json(value: object, *, ascii_only: bool = False, indent: int | None = None) -> str:
-    """JSON, compact on one line unless `indent`ed."""
+    """Return JSON, compact on one line unless `indent`ed."""
     return escape_in_json(_encoder(ascii_only, indent).encode(value))
 
 

@@ -49,11 +49,11 @@ class Progress:
             self._bar.stop()
 
     def advance(self, amount: int = 1) -> None:
-        """So much more is done."""
+        """Add to the amount done."""
         self.update(self.done + amount)
 
     def update(self, done: int, total: int | None = None) -> None:
-        """So much is done in all; cheap enough to call for every record."""
+        """Set how much is done in all; cheap enough to call for every record."""
         self.done = done
         if total is not None:
             self.total = total

@@ -46,7 +46,7 @@ class Block(NamedTuple):
     file: str = ""
 
     def place(self, row: int) -> str:
-        """The place of a line in words; the first is 0."""
+        """Return the place of a line in words; the first is 0."""
         return f"{self.file}{self.kind} {self.number + row}"
 
 
@@ -173,7 +173,7 @@ _TABLES: dict[str, Callable[[Path], Iterator[dict[str, Any]]]] = {".parquet": _p
 
 
 def _message(row: Cells) -> dict[str, object]:
-    """The message object of a row of `messages`, whose values are Arrow's or text."""
+    """Return the message object of a row of `messages`, whose values are Arrow's or text."""
     found: dict[str, Any] = {name: row[name] for name in ("topic", "born_host", "store_host", "body_state")}
     for name in ("queue_id", "flag", "sys_flag", "reconsume_times", "prepared_transaction_offset"):
         found[name] = int(row[name])

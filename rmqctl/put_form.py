@@ -52,7 +52,7 @@ class PutForm:
         queue_map: Sequence[str] | None,
         store_host: Host | None = None,
     ) -> PutForm:
-        """As the options say; a usage error where a map is none."""
+        """Return the form that the options ask for; a usage error where a map is none."""
         topics = dict(pair_of(text, "--topic-map") for text in topic_map or ())
         queues = dict(_queue(text) for text in queue_map or ())
         return cls(as_stored, keep_times, topics, queues, store_host)
@@ -68,7 +68,7 @@ class PutForm:
         return bool(self.topics or self.queues)
 
     def place(self, message: Message) -> Message:
-        """The message where it is to go."""
+        """Return the message where it is to go."""
         if not self.as_stored:
             from store.verbs import at_real_place
 
@@ -86,7 +86,7 @@ class PutForm:
         return replace(message, topic=topic, queue_id=queue_id)
 
     def put(self, opened: LiveStore, message: Message, store_timestamp_ms: int | None) -> PutResult:
-        """Puts a placed message."""
+        """Put a placed message."""
         if self.is_plain:
             return opened.put(message)
         time = store_timestamp_ms if self.keep_times else None
@@ -94,7 +94,7 @@ class PutForm:
 
 
 def pair_of(text: str, option: str) -> tuple[str, str]:
-    """The two names of OLD=NEW; a usage error for another text."""
+    """Return the two names of OLD=NEW; a usage error for another text."""
     old, equals, new = text.partition("=")
     if not (old and equals and new):
         raise typer.BadParameter(f"{text!r} is not OLD=NEW", param_hint=option)

@@ -76,7 +76,7 @@ class LinePut:
         self._lines = MessageLines(topic, session.environment.clock_ms(), self._is_left, leaves_copies=leaves_copies)
 
     def result(self) -> Result:
-        """The result: programs get a row per message as it is stored; people get the sums."""
+        """Return the result: programs get a row per message as it is stored; people get the sums."""
         if self._session.format.is_for_programs:
             return Result("put", self._facts, [Table("results", self.rows())], lambda: exit_code(self._counts))
         refused = list(self._refused())
@@ -92,12 +92,12 @@ class LinePut:
         return Result("put", totals, tables, exit_code(counts), verdict)
 
     def rows(self) -> Iterator[PutRow]:
-        """Puts the messages, and yields a row for each."""
+        """Put the messages, and yield a row for each."""
         for found, answer in self._answers():
             yield from self._rows(found.messages, answer, range(len(found)))
 
     def _refused(self) -> Iterator[PutRow]:
-        """Puts the messages, and yields the rows of those that are not stored as asked."""
+        """Put the messages, and yield the rows of those that are not stored as asked."""
         for found, answer in self._answers():
             is_good = answer.status is PutStatus.PUT_OK
             yield from self._rows(found.messages, answer, sorted(answer.refused) if is_good else range(len(found)))
@@ -111,7 +111,7 @@ class LinePut:
             yield row
 
     def _answers(self) -> Iterator[tuple[LineColumns, PutManyResult]]:
-        """Puts block by block; of a pipe as much as is there, as its writer may be waiting."""
+        """Put block by block; of a pipe as much as is there, as its writer may be waiting."""
         in_all = bytes_of(self._name)
         with self._session.progress("put", in_all, "bytes" if in_all else "messages") as bar:
             for found in self._columns():
@@ -128,11 +128,11 @@ class LinePut:
         return {"counts": dict(self._counts), "left_out": dict(self._left_out)}
 
     def _is_left(self, topic: str) -> bool:
-        """Whether lines of the topic are parsed one by one, as their messages may go elsewhere, or nowhere."""
+        """Return whether lines of the topic are parsed singly: their messages may go elsewhere, or nowhere."""
         return self._form.moves or (self._copies is not None and self._copies.chooses(topic))
 
     def _columns(self) -> Iterator[LineColumns]:
-        """Yields the messages block by block, up to a line that is no message."""
+        """Yield the messages block by block, up to a line that is no message."""
         try:
             for block in read_blocks(self._session, self._name):
                 self._read_bytes += len(block.text)
@@ -145,7 +145,7 @@ class LinePut:
             yield self._read(Block(text, 1), chooses=False)
 
     def _read(self, block: Block, *, chooses: bool = True) -> LineColumns:
-        """The messages of a block. A line that is no message ends it, and is the problem to report."""
+        """Return the messages of a block. A line that is no message ends it, and is the problem to report."""
         batch = self._lines.read(block.text)
         for row in batch.left:
             line = batch.line(row)
@@ -172,7 +172,7 @@ class LinePut:
         return found
 
     def _put(self, found: LineColumns) -> PutManyResult:
-        """Stores the messages, and counts their statuses."""
+        """Store the messages, and count their statuses."""
         from store.engine.serving import StoreClient
 
         if isinstance(self._opened, StoreClient):
@@ -185,7 +185,7 @@ class LinePut:
         return answer
 
     def _end(self) -> None:
-        """Warns of lines left out or damaged; a usage error after a line that is no message."""
+        """Warn of lines left out or damaged; a usage error after a line that is no message."""
         if self._left_out:
             kinds = ", ".join(f"{number} {LEFT_OUT[kind]}" for kind, number in sorted(self._left_out.items()))
             self._session.warn(f"left out as copies that a broker made: {kinds}; --as-stored puts every line")
@@ -200,7 +200,7 @@ class LinePut:
 
 
 def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Blocks of lines."""
+    """Yield blocks of lines."""
     begun: list[bytes] = []
     size = 0
     for line in lines:

@@ -39,14 +39,14 @@ class PutRow(TypedDict):
 
 
 def level_count_of(opened: WritableStore | StoreClient) -> int:
-    """The count of the store's delay levels."""
+    """Return the count of the store's delay levels."""
     from store import WritableStore
 
     return len(opened.config.delay_levels_ms) if isinstance(opened, WritableStore) else opened.delay_level_count
 
 
 def row_of(message: Message, answer: PutResult, level_count: int = 0) -> PutRow:
-    """The row of a message that was put alone; with levels, a delayed one is where it waits."""
+    """Return the row of a message that was put alone; with levels, a delayed one is where it waits."""
     topic, queue_id = _place(message, level_count)
     row: PutRow = {
         "status": answer.status.value,
@@ -64,7 +64,7 @@ def row_of(message: Message, answer: PutResult, level_count: int = 0) -> PutRow:
 
 
 def put_through_socket(session: Session, client: StoreClient, form: PutForm, found: LineColumns) -> PutManyResult:
-    """Puts the messages through the process that serves the store."""
+    """Put the messages through the process that serves the store."""
     from store import PutManyResult
 
     messages = [found.messages.message(row) for row in range(len(found))]
@@ -76,7 +76,7 @@ def put_through_socket(session: Session, client: StoreClient, form: PutForm, fou
 
 
 def put_columns(session: Session, opened: WritableStore, form: PutForm, found: LineColumns) -> PutManyResult:
-    """Puts the messages by one call."""
+    """Put the messages by one call."""
     import numpy as np
 
     with session.interrupts.deferred():
@@ -91,7 +91,10 @@ def put_columns(session: Session, opened: WritableStore, form: PutForm, found: L
 def rows_of_columns(
     answer: PutManyResult, messages: MessageColumns, level_count: int, rows: Iterable[int]
 ) -> Iterator[PutRow]:
-    """The rows of some messages that were put by one call; with levels, a delayed one is where it waits."""
+    """Yield the rows of some messages that were put by one call.
+
+    With levels, a delayed one is where it waits.
+    """
     from store.formats import encode_message_id
 
     pairs, pair_of = messages.host_pairs()
@@ -118,13 +121,13 @@ def rows_of_columns(
 
 
 def _place(message: Message, level_count: int) -> tuple[str, int]:
-    """The topic and queue that a put stores the message in."""
+    """Return the topic and queue that a put stores the message in."""
     level = waiting_level(message, level_count)
     return (SCHEDULE_TOPIC, level - 1) if level > 0 else (message.topic, message.queue_id)
 
 
 def result_of(session: Session, row: PutRow) -> Result:
-    """The result of a put of one message."""
+    """Return the result of a put of one message."""
     say_no_segment(session, row)
     say_too_long(session, [row])
     verdict = "stored" if row["status"] == "PUT_OK" else _refusal(row)
@@ -138,20 +141,23 @@ def _refusal(row: PutRow) -> str:
 
 
 def exit_code(statuses: Collection[str]) -> int:
-    """The code of a failed put: a segment that could not be created is the disk's fault, else a finding."""
+    """Return the code of a failed put.
+
+    A segment that could not be created is the disk's fault, else a finding.
+    """
     if NO_SEGMENT in statuses:
         return IO_ERROR
     return FINDINGS if set(statuses) - {"PUT_OK"} else OK
 
 
 def say_no_segment(session: Session, row: PutRow) -> None:
-    """Says why a put found no segment to write to."""
+    """Say why a put found no segment to write to."""
     if row["status"] == NO_SEGMENT:
         session.fail(row["reason"])
 
 
 def say_refused_topics(session: Session, topics: Collection[str]) -> None:
-    """Warns of topics that no producer can send to."""
+    """Warn of topics that no producer can send to."""
     from store.formats import topic_fault
 
     for topic in sorted(topics):
@@ -160,6 +166,6 @@ def say_refused_topics(session: Session, topics: Collection[str]) -> None:
 
 
 def say_too_long(session: Session, refused: Sequence[PutRow]) -> None:
-    """Notes the option that allows the topics refused."""
+    """Note the option that allows the topics refused."""
     if any("4.x" in row.get("reason", "") for row in refused):
         session.note("--compat 5.3 makes a new store that takes longer topics")

@@ -31,16 +31,16 @@ class Tables(Protocol):
         """The stores, as they were given."""
 
     def query(self, text: str, limit: int) -> tuple[Sequence[str], Rows]:
-        """Names of the columns and the first `limit` rows of the answer."""
+        """Return names of the columns and the first `limit` rows of the answer."""
 
     def export(self, target: Path, export: Export) -> None:
-        """Writes messages as files under `target`."""
+        """Write messages as files under `target`."""
 
     def export_lines(self, export: Export) -> Iterator[str]:
-        """The lines of an export as JSON lines, with their ends, some at a time."""
+        """Return the lines of an export as JSON lines, with their ends, some at a time."""
 
     def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
-        """The findings in one of the stores."""
+        """Return the findings in one of the stores."""
 
 
 @contextlib.contextmanager
@@ -55,7 +55,7 @@ def open_tables(
     outer: bool = False,
     any_size: bool = False,
 ) -> Iterator[Tables]:
-    """The tables of the stores given, by the engine that the options choose.
+    """Open the tables of the stores given, by the engine that the options choose.
 
     outer     a record of several messages is one row, instead of a row a message
     any_size  segments may be of another size than mappedFileSizeCommitLog says
@@ -89,7 +89,7 @@ def open_tables(
 def embedded_engine(
     session: Session, stores: Mapping[str, StoreReader], *, outer: bool = False
 ) -> Iterator[EmbeddedEngine]:
-    """DuckDB with the tables of the stores.
+    """Start DuckDB with the tables of the stores.
 
     A signal waits while it starts: a library that is interrupted in its import may swallow that, or end the process.
     """
@@ -102,7 +102,7 @@ def embedded_engine(
 
 
 def _check_spark_finds_log(session: Session, stores: Sequence[str]) -> None:
-    """BadRequest for a commit log in another folder: executors would not find it."""
+    """Raise BadRequest for a commit log in another folder: executors would not find it."""
     from store.layout import is_address
     from store.opened import make_layout
 
@@ -112,7 +112,7 @@ def _check_spark_finds_log(session: Session, stores: Sequence[str]) -> None:
 
 
 def _check_spark_gets_folders(stores: Mapping[str, StoreReader]) -> None:
-    """BadRequest for one segment file, before Spark is started."""
+    """Raise BadRequest for one segment file, before Spark is started."""
     from store.errors import BadRequest
 
     for name, reader in stores.items():
@@ -121,7 +121,7 @@ def _check_spark_gets_folders(stores: Mapping[str, StoreReader]) -> None:
 
 
 def _spare_pandas() -> None:
-    """Keeps pyarrow from importing an installed pandas with its first array.
+    """Keep pyarrow from importing an installed pandas with its first array.
 
     The import takes half a second.
 

@@ -74,7 +74,7 @@ class QueueReading:
         is_single: bool,
         **chosen: Unpack[Chosen],
     ) -> Self:
-        """Opens a reader of each queue, from its place on.
+        """Open a reader of each queue, from its place on.
 
         chosen  which messages
         """
@@ -98,7 +98,7 @@ class QueueReading:
         return {queue: reader.next_offset for queue, reader in self.readers.items()}
 
     def result(self) -> Result:
-        """The messages as they come, and the facts about them when all have."""
+        """Return the messages as they come, and the facts about them when all have."""
         table = Table("messages", self._rows(), lambda: (*self.columns, *self.rows.columns))
         return Result("get", self._facts, [table], self._exit_code, self._verdict)
 
@@ -110,7 +110,7 @@ class QueueReading:
             self.session.warn(describe(damage))
 
     def write_raw(self) -> int:
-        """The records go from file to stdout inside the kernel."""
+        """Return the records go from file to stdout inside the kernel."""
         opened = cast("MessageStore", self.store)
         with RecordWriter(opened, self.session.environment.stdout) as writer:
             for message in self.reader:
@@ -118,7 +118,7 @@ class QueueReading:
         return self._exit_code()
 
     def follow(self, raw: bool, message_filter: MessageFilter | None) -> int:
-        """Prints messages as they arrive, one a line, until a signal ends it."""
+        """Print messages as they arrive, one a line, until a signal ends it."""
         # Of several queues one tells when to look; the wait for it is short.
         queue = next(iter(self.readers))
         wait = _waiter(self.session, self.store, (self.topic, queue), message_filter, is_only=len(self.readers) == 1)
@@ -168,7 +168,7 @@ def _waiter(
     *,
     is_only: bool,
 ) -> Callable[[int], None]:
-    """The way to wait for a message: by the owner's notice, else by watching the files."""
+    """Return the way to wait for a message: by the owner's notice, else by watching the files."""
     from store.engine.serving import StoreClient
 
     if isinstance(opened, StoreClient):

@@ -26,7 +26,7 @@ def make_rebuild(
     master: str | None = None,
     remote: str | None = None,
 ) -> Rebuild:
-    """The builder of the chosen engine, with its progress shown."""
+    """Return the builder of the chosen engine, with its progress shown."""
     if on_spark:
         require_own_commitlog(layout, "Spark")
     address, clock = str(layout.root), session.environment.clock_ms

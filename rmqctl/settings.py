@@ -8,7 +8,7 @@ from rmqctl.context import Session
 
 
 def values_and_sources(session: Session) -> Mapping[str, tuple[object, str]]:
-    """Value and source (set, file, inferred) by name, for settings that are not at their default."""
+    """Return value and source (set, file, inferred) by name, for settings that are not at their default."""
     from store.config import check_settings
     from store.opened import infer_settings, make_layout
 
@@ -18,7 +18,7 @@ def values_and_sources(session: Session) -> Mapping[str, tuple[object, str]]:
 
 
 def with_sources(session: Session, inferred: Mapping[str, object]) -> Mapping[str, tuple[object, str]]:
-    """The same for inferred settings that are known."""
+    """Return the same for inferred settings that are known."""
     from store.config import StoreConfig, check_settings
 
     given = check_settings(session.store.settings())

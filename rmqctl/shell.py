@@ -31,7 +31,7 @@ HELP = """A query ends with ; or an empty line. .tables, .schema [TABLE], .help,
 
 
 def run_shell(session: Session, tables: Tables, limit: int) -> int:
-    """Answers queries until the input ends. The exit code is 2 where a query that was piped in failed."""
+    """Answer queries until the input ends. The exit code is 2 where a query that was piped in failed."""
     session.release_notes()
     session.note(HELP)
     failed_count = 0
@@ -54,7 +54,7 @@ def _answer(session: Session, tables: Tables, text: str, limit: int) -> Result:
 
 
 def _command(text: str) -> Result:
-    """Answers a word with a dot."""
+    """Answer a word with a dot."""
     word, *names = text.split()
     if word == ".tables":
         rows = [{"table": name, "columns": len(columns)} for name, columns in TABLES.items()]
@@ -71,7 +71,7 @@ def _command(text: str) -> Result:
 
 @contextlib.contextmanager
 def _failures_shown(session: Session) -> Iterator[None]:
-    """A query that fails or is interrupted does not end the shell."""
+    """Run a query; one that fails or is interrupted does not end the shell."""
     try:
         yield
     except StoreError as error:
@@ -81,7 +81,7 @@ def _failures_shown(session: Session) -> Iterator[None]:
 
 
 def _queries(session: Session, *, is_typed: bool) -> Iterator[str]:
-    """The queries of the input, without their semicolons."""
+    """Yield the queries of the input, without their semicolons."""
     lines: list[str] = []
     while True:
         try:
@@ -105,7 +105,7 @@ def _queries(session: Session, *, is_typed: bool) -> Iterator[str]:
 
 
 def _read_line(session: Session, prompt: str, *, is_typed: bool) -> str | None:
-    """A line of the input; None at its end."""
+    """Return a line of the input; None at its end."""
     if not is_typed:
         line = session.environment.stdin.readline().decode(errors="replace")
         return line.rstrip("\n") if line else None
@@ -118,7 +118,7 @@ def _read_line(session: Session, prompt: str, *, is_typed: bool) -> str | None:
 
 @contextlib.contextmanager
 def _keyboard(session: Session) -> Iterator[bool]:
-    """Whether lines are typed; if so with completion, history, and a Ctrl-C that ends one query."""
+    """Return whether lines are typed; then set up completion, history, a Ctrl-C that ends one query."""
     if not session.environment.can_ask:
         yield False
         return
@@ -151,13 +151,13 @@ def _history_file(session: Session) -> Path:
 
 
 def complete(start: str, number: int) -> str | None:
-    """The `number`-th way to go on from `start`, for readline."""
+    """Return the `number`-th way to go on from `start`, for readline."""
     found = completions(start)
     return found[number] if number < len(found) else None
 
 
 def completions(start: str) -> Sequence[str]:
-    """Words of SQL, tables and columns that begin with `start`, in either case."""
+    """Return words of SQL, tables and columns that begin with `start`, in either case."""
     columns = (column for table in TABLES.values() for column in table)
     known = dict.fromkeys((*DOT_WORDS, *TABLES, *columns, *WORDS))
     return [word for word in known if re.match(re.escape(start), word, re.IGNORECASE)]

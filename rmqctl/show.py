@@ -21,7 +21,7 @@ class TimeForm(StrEnum):
 
 
 def show_value(name: str, value: object, times: TimeForm = TimeForm.UTC) -> str:
-    """One value as people see it; the last word of its JSON name decides how."""
+    """Return one value as people see it; the last word of its JSON name decides how."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -48,12 +48,12 @@ def _show_number(name: str, value: float, times: TimeForm) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number; True and False are none."""
+    """Return whether a value is a number; True and False are none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def show_bytes(size: float) -> str:
-    """Bytes with a binary unit; the exact number up to 9,999."""
+    """Return bytes with a binary unit; the exact number up to 9,999."""
     if abs(size) < 10_000:
         return f"{size:.0f} B"
     for unit in ("KiB", "MiB", "GiB", "TiB"):
@@ -68,7 +68,7 @@ _PLURALS = {"entry": "entries", "flush": "flushes", "half": "halves", "index": "
 
 
 def words(name: str) -> str:
-    """Writes a JSON name for people: without the unit, as the value has it; messages are counted."""
+    """Write a JSON name for people: without the unit, as the value has it; messages are counted."""
     if name.endswith("_count"):
         noun = name.removesuffix("_count")
         name = noun if noun in _ADJECTIVES else _PLURALS.get(noun, f"{noun}s")
@@ -78,26 +78,26 @@ def words(name: str) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 message`, `1,234 messages`, as the engine writes it."""
+    """Return `1 message`, `1,234 messages`, as the engine writes it."""
     from store.formats import amount
 
     return amount(number, noun)
 
 
 def count_is(number: int, noun: str) -> str:
-    """`1 message is`, `1,234 messages are`."""
+    """Return `1 message is`, `1,234 messages are`."""
     from store.formats import amount_is
 
     return amount_is(number, noun)
 
 
 def list_some(values: Sequence[object], most: int = 8) -> str:
-    """The first few of many, with commas."""
+    """Return the first few of many, with commas."""
     return ", ".join(map(str, values[:most])) + (", …" if len(values) > most else "")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The nearest of the known names, as the end of a sentence; nothing where none is near."""
+    """Return the nearest of the known names, as the end of a sentence; nothing where none is near."""
     from difflib import get_close_matches
 
     by_folded = {one.casefold(): one for one in known}
@@ -106,13 +106,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def printable(text: str, limit: int = CELL_LIMIT) -> str:
-    """Puts `text` on one line, with control characters escaped, cut to a readable length."""
+    """Put `text` on one line, with control characters escaped, cut to a readable length."""
     shown = escape_controls(text[: limit + 1])
     return shown if len(text) <= limit else shown[: limit - 1] + "…"
 
 
 def escape_controls(text: str, keep: str = "") -> str:
-    """Escapes everything in `text` that a terminal does not show as a character, except those in `keep`."""
+    """Escape everything in `text` that a terminal does not show as a character, except those in `keep`."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
@@ -123,7 +123,7 @@ _UNSAFE = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\ud
 
 
 def escape_in_json(text: str) -> str:
-    """JSON with the characters escaped that a terminal may obey; below U+0020 JSON escapes them itself."""
+    """Return JSON with the characters escaped that a terminal may obey; JSON escapes those below U+0020."""
     if (text.isascii() and "\x7f" not in text) or _UNSAFE.search(text) is None:
         return text
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def spark_session(session: Session, master: str | None, remote: str | None, why: str | None = None) -> Iterator[Spark]:
-    """A running Spark, stopped on leaving; the user sees that it starts, and why."""
+    """Start Spark, and stop it on leaving; the user sees that it starts, and why."""
     from store.query.spark import open_session
 
     def note() -> None:

@@ -24,7 +24,7 @@ def planning(
     *,
     passes_foreign: bool = False,
 ) -> AbstractContextManager[OpenedStore]:
-    """Opens --store for a plan. Without `compat` the rules of the line that wrote the store apply.
+    """Open --store for a plan. Without `compat` the rules of the line that wrote the store apply.
 
     verb  the word of the change, which some structures refuse; None for a look, which leaves queue files out that
           keep a broker from starting, with a note
@@ -53,7 +53,7 @@ def planning(
 
 
 def locked(session: Session, *, take: bool = True) -> AbstractContextManager[tuple[StoreLayout, Filesystem]]:
-    """Holds the lock of --store inside of the block if it is to `take` it; gives the store's layout.
+    """Hold the lock of --store inside of the block if it is to `take` it; give the store's layout.
 
     Commands that use this leave the log alone, and queues in a database alone or build them anew.
     """
@@ -64,7 +64,7 @@ def locked(session: Session, *, take: bool = True) -> AbstractContextManager[tup
 
 
 def staging(layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool) -> AbstractContextManager[Path]:
-    """Gives a folder for files that a command builds; removes it when the block ends."""
+    """Give a folder for files that a command builds; remove it when the block ends."""
     from store.opened import staging as staged_folder
 
     return staged_folder(layout, fs, name, dry_run=dry_run)

@@ -82,7 +82,7 @@ _CHECKPOINT = (
 
 
 def store_page(version: str) -> str:
-    """The page as troff text."""
+    """Return the page as troff text."""
     parts = [
         f'.TH RMQSTORE 5 "" "rmqctl {version}" "rmqctl manual"',
         '.\\" Written by rmqctl.manpages; change rmqctl/store_manpage.py instead.',
@@ -217,7 +217,7 @@ def _literal(text: str) -> str:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns by spaces: readable in every viewer, and no preprocessor is needed."""
+    """Return columns by spaces: readable in every viewer, and no preprocessor is needed."""
     cells = [[str(cell) for cell in row] for row in (headings, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headings) - 1)]
     lines = []
@@ -228,6 +228,6 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def roff(text: str) -> str:
-    """Text that troff takes literally."""
+    """Return text that troff takes literally."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return re.sub(r"^([.'])", r"\\&\1", text)

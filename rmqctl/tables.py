@@ -81,12 +81,12 @@ def _row_height(cells: Sequence[str]) -> int:
 
 
 def render_plain(result: Result, stream: TextIO, look: Look) -> None:
-    """Tables of characters, for pipes and files."""
+    """Draw tables of characters, for pipes and files."""
     _render_tabulate(result, stream, look, "simple", lambda name: f"{name}:")
 
 
 def render_markdown(result: Result, stream: TextIO, look: Look) -> None:
-    """Tables for documents; a cell cannot be folded in them."""
+    """Draw tables for documents; a cell cannot be folded in them."""
     _render_tabulate(result, stream, Look(None, False, look.times), "pipe", lambda name: f"**{name}**\n")
 
 
@@ -119,7 +119,7 @@ def _pipe_safe(cell: str) -> str:
 
 
 def render_rich(result: Result, stream: TextIO, look: Look) -> None:
-    """Tables for a terminal."""
+    """Draw tables for a terminal."""
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -193,7 +193,7 @@ def _style_of(name: str, cell: str) -> str:
 
 
 def _tone(result: Result) -> int:
-    """The colour of the verdict: red for losses, yellow for findings; the words say the same."""
+    """Return the colour of the verdict: red for losses, yellow for findings; the words say the same."""
     facts = result.read_facts()
     is_lost = any(facts.get(name) for name in ("lost_messages", "damaged_count", "deleted_unconsumed"))
     if is_lost or 0 < int(facts.get("worst_rank") or 0) <= _WORST_RANK:
@@ -202,7 +202,7 @@ def _tone(result: Result) -> int:
 
 
 def _write_verdict(result: Result, stream: TextIO, width: int | None, style: Callable[[str], str]) -> str:
-    """Writes the first line, once the rows are read; gives the separator behind it."""
+    """Write the first line, once the rows are read; give the separator behind it."""
     verdict = escape_controls(result.read_verdict())
     if not verdict:
         return ""
@@ -211,7 +211,7 @@ def _write_verdict(result: Result, stream: TextIO, width: int | None, style: Cal
 
 
 def _fit(block: Block, width: int | None, gap: int) -> None:
-    """Folds the block's cells to `width`, and drops the columns that don't fit."""
+    """Fold the block's cells to `width`, and drop the columns that don't fit."""
     if width is None:
         return
     if block.headers:
@@ -231,7 +231,7 @@ def _fit(block: Block, width: int | None, gap: int) -> None:
 
 
 def _share_date(block: Block) -> None:
-    """Takes the date out of a table's moments, where all have the same one."""
+    """Take the date out of a table's moments, where all have the same one."""
     moments = [match for row in block.rows for cell in row if (match := MOMENT.fullmatch(cell))]
     dates = {match["date"] for match in moments}
     if len(dates) == 1:
@@ -240,7 +240,7 @@ def _share_date(block: Block) -> None:
 
 
 def _fitted_blocks(result: Result, look: Look) -> list[Block]:
-    """Facts first, then each table, and of a plan the other way round, all as they are shown.
+    """Lay out facts, then each table as shown; of a plan the other way round.
 
     Titles only for several tables. All rows are read here.
     """
@@ -268,14 +268,14 @@ def _fitted_blocks(result: Result, look: Look) -> list[Block]:
 
 
 def _shorten(block: Block, rows: int) -> None:
-    """Leaves out the last `rows` rows."""
+    """Leave out the last `rows` rows."""
     if rows > 0:
         del block.rows[-rows:]
         block.more += rows
 
 
 def _fit_screen(tables: Sequence[Block], room: int, width: int | None) -> None:
-    """Leaves out rows until the tables have `room` lines.
+    """Leave out rows until the tables have `room` lines.
 
     Three rows of the first table and two of each other stay, then none of the others, then one of the first.
     """
@@ -295,7 +295,10 @@ def _fit_screen(tables: Sequence[Block], room: int, width: int | None) -> None:
 
 
 def _facts_block(result: Result, look: Look, main: Sequence[str]) -> list[Block]:
-    """The facts that are known; on a terminal the main ones, and no losses and damages that are none."""
+    """Return the facts that are known.
+
+    On a terminal the main ones, and no losses and damages that are none.
+    """
     facts = {name: value for name, value in result.read_facts().items() if value is not None}
     if result.is_plan or look.width is not None:
         facts = {name: value for name, value in facts.items() if value or not name.startswith(_ZERO_SAYS_NOTHING)}
@@ -317,5 +320,5 @@ def _table_block(table: Table, times: TimeForm, with_title: bool) -> Block:
 
 
 def _is_numeric(values: Sequence[object]) -> bool:
-    """Whether a column holds numbers, and no text that might have to be folded."""
+    """Return whether a column holds numbers, and no text that might have to be folded."""
     return any(map(is_number, values)) and not any(isinstance(value, str) for value in values)

@@ -13,7 +13,7 @@ _RELATIVE = re.compile(r"([+-])(\d+)(ms|[smhdw])", re.ASCII)
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """Reads `text` as epoch milliseconds.
+    """Read `text` as epoch milliseconds.
 
     A time without a zone is local. ValueError names the accepted forms.
     """
@@ -38,7 +38,7 @@ def _parse(text: str, now_ms: int) -> int:
 
 
 def show_time(time_ms: int, *, local: bool = False) -> str:
-    """Shows epoch milliseconds as ISO 8601, in UTC or the local zone.
+    """Show epoch milliseconds as ISO 8601, in UTC or the local zone.
 
     0 (never set) is a dash, a number that is no date stays a number.
     """

@@ -23,7 +23,7 @@ def version_text() -> str:
 
 
 def uncompiled_reason() -> str | None:
-    """Why kernels run uncompiled, without loading them; None where they are compiled."""
+    """Return why kernels run uncompiled, without loading them; None where they are compiled."""
     if os.environ.get(NO_EXTENSIONS, "") not in ("", "0"):
         return SWITCHED_OFF
     package = find_spec("store")

@@ -56,7 +56,7 @@ class BrokerLine:
         return self.name
 
     def begins_at_end(self, newest: int, min_log_offset: int) -> bool:
-        """Whether a queue begins at its end: its newest record, at log offset `newest`, has expired."""
+        """Return whether a queue begins at its end: its newest record, at log offset `newest`, has expired."""
         return self.begins_expired_queue_at_end and newest < min_log_offset
 
 
@@ -90,7 +90,7 @@ BROKER_LINES = {line.name: line for line in (LINE_4_9, LINE_5_3, LINE_5_5)}
 
 
 def broker_line(name: str) -> BrokerLine:
-    """Finds the line by its name; BadRequest for another name."""
+    """Find the line by its name; BadRequest for another name."""
     line = BROKER_LINES.get(name)
     if line is None:
         raise BadRequest(f"the broker line is {' or '.join(BROKER_LINES)}, not {name}")

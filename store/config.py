@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 def _setting(default: T, effect: str, *, least: int = 0, most: int = MAX_INT, choices: tuple[str, ...] = ()) -> T:
-    """A field of StoreConfig; numbers lie in least..most, texts with `choices` are one of them."""
+    """Return a field of StoreConfig; numbers lie in least..most, texts with `choices` are one of them."""
     rules = {"effect": effect, "least": least, "most": most, "choices": choices}
     return dataclasses.field(default=default, metadata=rules)
 
@@ -248,7 +248,7 @@ class StoreConfig:
         return self.transient_store_pool_enable and not self.puts_wait_for_disk and self.broker_role != "SLAVE"
 
     def changed_settings(self) -> dict[str, object]:
-        """The settings that are not at their default, by RocketMQ name."""
+        """Return the settings that are not at their default, by RocketMQ name."""
         fields = dataclasses.fields(self)
         return {
             _camel(field.name): getattr(self, field.name)
@@ -257,7 +257,7 @@ class StoreConfig:
         }
 
     def with_settings(self, settings: Mapping[str, object]) -> StoreConfig:
-        """Copies with settings given by RocketMQ name (`mappedFileSizeCommitLog`).
+        """Copy with settings given by RocketMQ name (`mappedFileSizeCommitLog`).
 
         Text becomes the field's type.
         """
@@ -289,7 +289,7 @@ class Setting:
 
 @functools.cache
 def all_settings() -> dict[str, Setting]:
-    """Every known setting by its name; those with an effect first."""
+    """Return every known setting by its name; those with an effect first."""
     fields = dataclasses.fields(StoreConfig)
     known = [
         Setting(_camel(f.name), _type_name(f), _DEFAULTS[f.name], f.metadata["effect"], _owner(f.name)) for f in fields
@@ -302,7 +302,7 @@ def all_settings() -> dict[str, Setting]:
 
 
 def _owner(field_name: str) -> str:
-    """The class of the broker that has the setting."""
+    """Return the class of the broker that has the setting."""
     if field_name == "listen_port":
         return "NettyServerConfig"
     is_brokers = field_name.startswith("transaction_") or field_name in _OF_BROKER_CONFIG
@@ -321,7 +321,7 @@ def _type_name(field: dataclasses.Field[Any]) -> str:
 
 
 def has_effect(name: str) -> bool:
-    """Whether a known setting changes anything here."""
+    """Return whether a known setting changes anything here."""
     return bool(all_settings()[name].effect)
 
 
@@ -330,7 +330,7 @@ _WITHOUT_EFFECT = Path(__file__).with_name("settings_without_effect.csv")
 
 
 def check_settings(settings: Mapping[str, object], source: str | Path | None = None) -> dict[str, SettingValue]:
-    """Converts the values; BadRequest, naming `source`, for an unknown name or a value of a wrong type."""
+    """Convert the values; BadRequest, naming `source`, for an unknown name or a value of a wrong type."""
     types = {_camel(f.name): _type_name(f) for f in dataclasses.fields(StoreConfig)}
     if not settings.keys() <= types.keys():
         types = {name: setting.type for name, setting in all_settings().items()}
@@ -350,7 +350,7 @@ def _unknown(name: str, source: str | Path | None) -> BadRequest:
 
 
 def read_broker_conf(path: str | Path) -> dict[str, str]:
-    """Reads a broker.conf, a Java properties file; BadRequest for names and values that no broker takes."""
+    """Read a broker.conf, a Java properties file; BadRequest for names and values that no broker takes."""
     import javaproperties
 
     try:

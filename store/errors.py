@@ -20,7 +20,7 @@ from pathlib import Path
 
 
 def quoted(text: str, most: int = 60) -> str:
-    """Text that a user gave, as a message repeats it: in quotes, and not whole where it is long."""
+    """Return text that a user gave, as a message repeats it: in quotes, and not whole where it is long."""
     return repr(text) if len(text) <= most else f"{text[:most]!r}…"
 
 
@@ -71,7 +71,7 @@ class NotAStore(StoreError):
 
     @classmethod
     def for_file(cls, address: str | os.PathLike[str]) -> NotAStore:
-        """The error for a file where a store's folder is expected."""
+        """Return the error for a file where a store's folder is expected."""
         return cls("a file, where a store's folder is expected", file=address, code="store-is-file")
 
 
@@ -99,7 +99,7 @@ class WrongFileSize(DamagedFile):
 
     @classmethod
     def of(cls, size: int, expected: int, file: str | os.PathLike[str]) -> WrongFileSize:
-        """The error for a file of `size` bytes."""
+        """Return the error for a file of `size` bytes."""
         return cls(
             f"the file has {size} bytes instead of {expected}",
             file=file,
@@ -139,7 +139,7 @@ class StoreIOError(StoreError):
 
     @classmethod
     def from_os(cls, error: OSError, file: str | os.PathLike[str] | None = None, doing: str = "") -> StoreIOError:
-        """Adds to an operating system's error the file and the action (`doing`, as in "map")."""
+        """Add to an operating system's error the file and the action (`doing`, as in "map")."""
         reason = (error.strerror or str(error)).lower()
         if doing:
             reason = f"cannot {doing}: {reason}"
@@ -147,7 +147,7 @@ class StoreIOError(StoreError):
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether too many open files alone refused a call: nothing is half done, and it may pass."""
+    """Return whether too many open files alone refused a call: nothing is half done, and it may pass."""
     return isinstance(error, StoreIOError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 

@@ -71,31 +71,34 @@ BUNDLE = ".tar.zst"
 
 
 def is_address(text: str) -> bool:
-    """Whether a text names a place by another way than a folder's path: a URI, a backup, or a bundle."""
+    """Return whether a text names a place by another way than a folder's path.
+
+    A URI, a backup, or a bundle.
+    """
     return "://" in text or text.startswith(BACKUP) or is_bundle(text)
 
 
 def is_bundle(text: str) -> bool:
-    """Whether a text names a bundle, by a path or a URI."""
+    """Return whether a text names a bundle, by a path or a URI."""
     return text.endswith(BUNDLE) and not text.startswith(BACKUP)
 
 
 def is_store_name(name: str) -> bool:
-    """Whether a change may touch a file or folder of the store's root."""
+    """Return whether a change may touch a file or folder of the store's root."""
     # The wheel's snapshots have names of their own.
     wheel, _, number = name.partition(".")
     return name in STORE_NAMES or (wheel == "timerwheel" and parse_whole_number(number) is not None)
 
 
 def segment_name(offset: int) -> str:
-    """File name of the segment that starts at `offset`."""
+    """Return file name of the segment that starts at `offset`."""
     return f"{offset:020d}"
 
 
 # 100,000 queues share few names of files and folders.
 @lru_cache(_KNOWN_NAMES)
 def parse_segment_name(name: str) -> int | None:
-    """Start offset of a segment, or None for a name that is not one (Long.parseLong would throw)."""
+    """Return start offset of a segment, or None for a name that is not one (Long.parseLong would throw)."""
     return parse_whole_number(name)
 
 
@@ -115,7 +118,7 @@ def index_file_name(time_ms: int) -> str:
 
 
 def parse_index_file_name(name: str) -> int | None:
-    """The name as a number (the broker sorts by it), or None for a foreign name."""
+    """Return the name as a number (the broker sorts by it), or None for a foreign name."""
     return int(name) if name.isascii() and name.isdigit() else None
 
 
@@ -129,7 +132,7 @@ def parse_queue_id(name: str) -> int | None:
 
 
 def is_topic_folder_name(topic: str) -> bool:
-    """Whether a folder of that name can stand in consumequeue/, and nowhere else."""
+    """Return whether a folder of that name can stand in consumequeue/, and nowhere else."""
     if topic in ("", ".", "..") or "/" in topic or "\0" in topic:
         return False
     return len(topic.encode("utf-8", "surrogatepass")) <= _MAX_FOLDER_NAME_SIZE

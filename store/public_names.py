@@ -28,7 +28,7 @@ class _Loader(Protocol):
 
 
 def public_names(package: str, spec: ModuleSpec) -> tuple[_GetAttribute, _ListNames, list[str]]:
-    """Gives the `__getattr__`, `__dir__` and `__all__` of a package from its stub."""
+    """Give the `__getattr__`, `__dir__` and `__all__` of a package from its stub."""
     # Not by pathlib: of an archive at "./store.zip" the loader gives nothing that does not begin with "./".
     stub = cast(_Loader, spec.loader).get_data((spec.origin or "").removesuffix(".py") + ".pyi")
     modules = {name: module for module, name in _LINE.findall(stub.decode())}

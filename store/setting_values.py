@@ -26,7 +26,7 @@ _WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number"
 
 @functools.cache
 def parse_delay_levels(text: str) -> tuple[int, ...]:
-    """`1s 5s 2h` as milliseconds: units s, m, h, d, one space between, as a broker needs it to start.
+    """Return `1s 5s 2h` as milliseconds: units s, m, h, d, one space between, as a broker requires.
 
     Empty text gives no levels, which is how 4.9.8 recovers.
     """
@@ -43,7 +43,7 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
 
 @functools.cache
 def parse_hours(text: str) -> tuple[int, ...]:
-    """`04;16` as hours of the day."""
+    """Return `04;16` as hours of the day."""
     words = [word.strip() for word in text.split(";") if word.strip()]
     if not words or not all(_HOUR.fullmatch(word) for word in words):
         raise BadRequest(f"deleteWhen needs hours from 00 to 23 with semicolons, not {text[:40]!r}")
@@ -59,7 +59,7 @@ def check_value(name: str, value: object, choices: tuple[str, ...], least: int, 
 
 
 def convert_value(name: str, type_name: str, value: object) -> SettingValue:
-    """A text as its type; BadRequest, naming the setting, for another text."""
+    """Parse a text as its type; BadRequest, naming the setting, for another text."""
     if not isinstance(value, str):
         return cast(SettingValue, value)
     text = value.strip()

@@ -37,31 +37,31 @@ class CommandPlace:
     function: str = "run"
 
     def load(self) -> tuple[Callable[..., object], Sequence[str]]:
-        """The command's function and its example lines."""
+        """Return the command's function and its example lines."""
         module = self._module()
         examples = module.EXAMPLES
         lines = examples[self.path] if isinstance(examples, dict) else examples
         return getattr(module, self.function), lines
 
     def summary(self) -> str:
-        """The first line of the command's help."""
+        """Return the first line of the command's help."""
         return str(getattr(self._module(), self.function).__doc__).split("\n", 1)[0].split(". ")[0].rstrip(".")
 
     def exit_codes(self) -> Mapping[int, str]:
-        """Meanings of exit codes that are the command's own."""
+        """Return meanings of exit codes that are the command's own."""
         return self._value("EXIT_CODES") or {}
 
     def sections(self) -> Mapping[str, Callable[[], Iterable[tuple[str, str]]]]:
-        """The command's own sections of its man page: per title a function that gives terms and texts."""
+        """Return the command's own sections of its man page: per title a function that gives terms and texts."""
         return self._value("SECTIONS") or {}
 
     def files(self) -> Sequence[str] | None:
-        """The files of a store that the command reads or writes, None where it names none."""
+        """Return the files of a store that the command reads or writes, None where it names none."""
         files: Sequence[str] | None = self._value("FILES")
         return files
 
     def see_also(self) -> Sequence[str]:
-        """Commands that the man page points to."""
+        """Return commands that the man page points to."""
         return self._value("SEE_ALSO") or ()
 
     def _value(self, name: str) -> Any:

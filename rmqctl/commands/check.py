@@ -115,7 +115,7 @@ class _Check:
             self.withheld += (CUT,)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The findings as they are found."""
+        """Yield the findings as they are found."""
         from store.verbs.check import check_files
 
         faults: dict[Fault, None] = {}
@@ -150,7 +150,7 @@ class _Check:
                 self.session.note(hint)
 
     def _warn(self) -> None:
-        """Warns of a log that was not checked as a whole."""
+        """Warn of a log that was not checked as a whole."""
         progress, warn = self.progress, self.session.warn
         if progress.horizon is not None:
             warn(
@@ -167,6 +167,6 @@ class _Check:
         return {"finding_count": self.count, "checked_bytes": done, "stopped_at": self.progress.stopped_at}
 
     def verdict(self) -> str:
-        """Sums up the findings, and says where the check ended early."""
+        """Sum up the findings, and say where the check ended early."""
         checked = f"in {show_bytes(self.progress.bytes_done)} of the log"
         return f"{count(self.count, 'finding') if self.count else 'nothing wrong'} {checked}"

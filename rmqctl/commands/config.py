@@ -80,7 +80,7 @@ def run_settings(
 
 
 def _as_written(value: Any) -> Any:
-    """The value as --set takes it."""
+    """Return the value as --set takes it."""
     return str(value).lower() if isinstance(value, bool) else value
 
 

@@ -61,7 +61,7 @@ def run(
 
 
 def _verdict(found: StoreDiff) -> str:
-    """How the stores differ, in one line."""
+    """Return how the stores differ, in one line."""
     ranges = len(found.only_a) + len(found.only_b)
     return (
         f"different: {count(found.differing_records, 'record')}, {count(len(found.queues), 'queue')}; "

@@ -72,7 +72,7 @@ def run(
 
 
 def examine_store(session: Session, compat: StartingLine | None) -> Examination:
-    """Examines the store of --store, with a progress bar."""
+    """Examine the store of --store, with a progress bar."""
     from store.broker_line import BROKER_LINES
     from store.opened import make_layout
     from store.verbs import examine

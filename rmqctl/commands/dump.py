@@ -150,7 +150,7 @@ def _table(rows: EntryRows, dump: _Dump, *, with_fields: bool) -> Table:
         return Table("fields", rows.field_rows(entries), FIELD_COLUMNS)
 
     def columns() -> tuple[str, ...]:
-        """Columns for people: the detail only where there is one."""
+        """Return columns for people: the detail only where there is one."""
         return (*COLUMNS.get(kind, ()), *(("detail",) if rows.fault_count and kind in COLUMNS else ()))
 
     return Table("entries", rows.rows(entries), columns, dump.blocks(rows))
@@ -208,14 +208,14 @@ class _Dump:
         self._target = None if is_of_log else target
 
     def folder(self) -> DumpedFolder | None:
-        """The database with the entries, where they are in one."""
+        """Return the database with the entries, where they are in one."""
         return folder_of(self._session, self.kind.value, self._target)
 
     def files(self, asked: Asked) -> list[DumpedFile]:
         return files_of(self._session, self.kind.value, self._target, asked)
 
     def asked(self, after: int | None = None) -> Asked:
-        """The choice of entries from --from on, or from where an entry begins or will begin."""
+        """Return the choice of entries from --from on, or from where an entry begins or will begin."""
         from store.verbs import Asked
 
         is_path = self._target is not None and Path(self._target).exists()
@@ -225,7 +225,7 @@ class _Dump:
         return Asked(first, topic, queue_id, self.wanted.may_want, self._with_fields, is_exact, settings)
 
     def entries(self, after: int | None = None) -> Iterator[Entry]:
-        """All of them, file by file; files before --from are passed over.
+        """Yield all of them, file by file; files before --from are passed over.
 
         after  begin here instead, where an entry begins or will begin
         """
@@ -242,7 +242,7 @@ class _Dump:
                     yield entry
 
     def blocks(self, rows: EntryRows) -> Iterator[Row | RowBlock] | None:
-        """The rows of blocks of entries; None where the files are read entry by entry."""
+        """Return the rows of blocks of entries; None where the files are read entry by entry."""
         folder = self.folder()
         if folder is None or rows.is_filtered:
             return None
@@ -254,7 +254,7 @@ class _Dump:
 
 
 def _follow(session: Session, dump: _Dump, rows: EntryRows, messages: MessageRows) -> int:
-    """Prints entries as they are added, one a line, until a signal ends it."""
+    """Print entries as they are added, one a line, until a signal ends it."""
     if dump.kind is Kind.CONSUMEQUEUE and folder_of(session, dump.kind.value, None) is not None:
         raise typer.BadParameter("--follow reads files, and the consume queues are a RocksDB")
     if dump.kind is Kind.CONSUMEQUEUE and len({Path(one.file.path).parent for one in dump.files(dump.asked())}) > 1:

@@ -87,5 +87,5 @@ def run(
 
 
 def _sound(where: str | None) -> str:
-    """The condition with one more: that the body is the one that was put."""
+    """Return the condition with one more: that the body is the one that was put."""
     return f"({where}\n) and crc_ok" if where is not None else "crc_ok"

@@ -87,7 +87,7 @@ def run(
 
 
 def _where(session: Session, finder: Finder, condition: str, most: int, *, outer: bool) -> Found:
-    """Records by a condition on the table `messages` of the embedded engine."""
+    """Return records by a condition on the table `messages` of the embedded engine."""
     readers = session.store.open_readers([str(session.store.place)], any_size=True, or_segment=True)
     with embedded_engine(session, readers, outer=outer) as engine:
         query = f"select log_offset, queue_offset from messages where ({condition}\n) order by log_offset, queue_offset"
@@ -134,7 +134,7 @@ def _result(
 
 
 def _place_row(place: Place) -> dict[str, Any]:
-    """The place; its position is None where no file has it."""
+    """Return the place; its position is None where no file has it."""
     return {**asdict(place), "position": place.position if place.position >= 0 else None}
 
 

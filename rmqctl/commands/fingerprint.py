@@ -76,12 +76,12 @@ def _row(one: Digest, *, is_whole: bool) -> dict[str, Any]:
 
 
 def _short(digest: str) -> str:
-    """The first digits of a digest."""
+    """Return the first digits of a digest."""
     return f"{digest[:SHORT_DIGITS]}…" if len(digest) > SHORT_DIGITS else digest
 
 
 def _read(path: Path) -> list[Digest]:
-    """The parts of an earlier fingerprint; a usage error for a file that holds none."""
+    """Return the parts of an earlier fingerprint; a usage error for a file that holds none."""
     from store.verbs import Digest
 
     try:

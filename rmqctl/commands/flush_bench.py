@@ -86,7 +86,10 @@ def run(
 
 
 def _settings(session: Session) -> dict[str, Any]:
-    """Settings for the scratch store: those given, the sizes of the store's files, else small ones."""
+    """Return settings for the scratch store.
+
+    Those given, the sizes of the store's files, else small ones.
+    """
     from rmqctl.bench import GEOMETRY
     from store.files import Filesystem
     from store.opened import infer_settings, make_layout

@@ -135,7 +135,7 @@ def run(
 def _places(
     opened: ReadableStore, asked: tuple[str, int | None], offset: int | None, since_ms: int | None, last: int | None
 ) -> dict[int, int]:
-    """The queues to read, and the queue offset to begin at in each."""
+    """Return the queues to read, and the queue offset to begin at in each."""
     topic, queue = asked
     queues = [queue] if queue is not None else [0] if offset is not None else list(opened.queue_ids(topic)) or [0]
     return {one: _start(opened, topic, one, offset, since_ms, last) for one in queues}
@@ -144,7 +144,7 @@ def _places(
 def _follow(
     session: Session, first: QueueReading, read: Callable[..., QueueReading], raw: bool, message_filter: Any
 ) -> int:
-    """Follows queues by the process that serves the store, and by its files when that has ended."""
+    """Follow queues by the process that serves the store, and by its files when that has ended."""
     from store import StoreClosed
 
     try:
@@ -155,7 +155,7 @@ def _follow(
 
 
 def _open(session: Session, *, from_files: bool) -> ReadableStore:
-    """The process that serves the store, else its files; raw records and a group need the files."""
+    """Return the process that serves the store, else its files; raw records and a group need the files."""
     served = session.store.find_served() if not from_files else None
     return served or session.store.open_for_reading()
 
@@ -193,7 +193,7 @@ def _filter(tags: str | None, sql: str | None, key: str | None) -> Any:
 
 
 def _subscription(session: Session, opened: ReadableStore, topic: str, group: str) -> Any:
-    """The filter of a group, with a note of how a broker takes it."""
+    """Return the filter of a group, with a note of how a broker takes it."""
     from store.reading import SubscriptionFilter, load_filters
 
     inner = cast("MessageStore", opened)
@@ -218,7 +218,10 @@ def _subscription(session: Session, opened: ReadableStore, topic: str, group: st
 def _start(
     opened: ReadableStore, topic: str, queue_id: int, offset: int | None, since_ms: int | None, last: int | None
 ) -> int:
-    """The queue offset to begin at. A queue whose files are lost is in the store's view from here on."""
+    """Return the queue offset to begin at.
+
+    A queue whose files are lost is in the store's view from here on.
+    """
     first = opened.min_offset(topic, queue_id)
     if since_ms is not None:
         first = opened.offset_by_time(topic, queue_id, since_ms)
@@ -228,7 +231,7 @@ def _start(
 
 
 def _tell_of_queues(session: Session, opened: ReadableStore, topic: str, queue: int | None) -> None:
-    """Notes other queues of the topic, or the topic that was meant."""
+    """Note other queues of the topic, or the topic that was meant."""
     own = opened.queue_ids(topic)
     if not own:
         session.note(f"no topic is called {topic!r}{did_you_mean(topic, set(opened.topics()))}")
@@ -275,7 +278,7 @@ def _get_by_key(session: Session, asked: KeyQuery, rows: MessageRows, raw: bool)
 
 
 def _lookup(session: Session, opened: ReadableStore, log_offset: int) -> StoredMessage | None:
-    """The message at a log offset; BadRequest inside of a record."""
+    """Return the message at a log offset; BadRequest inside of a record."""
     from store import BadRequest, DamagedRecord
 
     damaged = None

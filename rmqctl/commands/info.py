@@ -79,7 +79,7 @@ def _row(problem: Problem) -> dict[str, str]:
 
 
 def _next_command(info: StoreInfo) -> str:
-    """The first step of the plan for all problems, else `check`."""
+    """Return the first step of the plan for all problems, else `check`."""
     steps = plan_of((one.code, one.subject) for one in info.problems)
     return steps[0].command if steps else "check"
 

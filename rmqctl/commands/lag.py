@@ -83,7 +83,7 @@ def run(
 
 
 def _unknown(session: Session, report: LagReport, group: str | None, topic: str | None) -> str:
-    """The verdict on a group or topic that no table and no queue knows; empty without one."""
+    """Return the verdict on a group or topic that no table and no queue knows; empty without one."""
     asked = (("consumer group", group, report.groups), ("topic", topic, report.topics))
     unknown = [(kind, name, known) for kind, name, known in asked if name is not None and name not in known]
     for kind, name, known in unknown:

@@ -186,7 +186,7 @@ def _open_or_connect(
     force_empty_log: bool,
     compat: Compat | None,
 ) -> WritableStore | StoreClient:
-    """The store itself, or the process that serves it."""
+    """Return the store itself, or the process that serves it."""
     _tell_of_compaction(session, topic)
     served = session.store.find_served()
     if served is None:
@@ -209,7 +209,7 @@ def _settings(flush: Flush | None, transient_pool: bool) -> dict[str, str]:
 
 
 def _store_host(session: Session, given: str | None) -> Host | None:
-    """The store host by option or settings, None without."""
+    """Return the store host by option or settings, None without."""
     from store import Host, StoreConfig
 
     settings = session.store.settings()

@@ -106,7 +106,7 @@ def run(
 
 
 def _remark(session: Session, change: Change[RebuildPlan], scope: RebuildScope) -> None:
-    """Says how to save lost messages; warns where the log holds nothing of a narrow scope."""
+    """Say how to save lost messages; warn where the log holds nothing of a narrow scope."""
     from store.verbs.rebuild import staged_files
 
     if change.lost and session.store.open_reached().segments():
@@ -118,7 +118,7 @@ def _remark(session: Session, change: Change[RebuildPlan], scope: RebuildScope) 
 
 
 def _warn_of_gaps(session: Session, reader: StoreReader) -> None:
-    """Warns where the log lacks segments: messages behind them get other queue offsets."""
+    """Warn where the log lacks segments: messages behind them get other queue offsets."""
     for before, after in pairwise(reader.segments()):
         if after.number != before.number + before.size:
             gap = f"the log lacks segments in front of {after.number}"
@@ -133,7 +133,7 @@ def _engine(
     remote: str | None,
     spark_above_gib: int,
 ) -> Rebuild:
-    """The rebuild of the engine that is chosen for the log's size."""
+    """Return the rebuild of the engine that is chosen for the log's size."""
     from rmqctl.backend import choose_backend
     from rmqctl.rebuilding import make_rebuild
     from store.opened import make_layout, refuse_unchangeable

@@ -118,7 +118,7 @@ def _note_lost_keys(session: Session, change: Change[RecoveryPlan]) -> None:
 
 
 def _mode(*, normal: bool, abnormal: bool) -> str:
-    """The mode of the options."""
+    """Return the mode of the options."""
     return "normal" if normal else "abnormal" if abnormal else "auto"
 
 
@@ -168,7 +168,9 @@ def _choose(
     mode: str,
     stays: bool,
 ) -> Backend:
-    """The engine; by size alone Spark is taken only where this process would read the whole log as well.
+    """Return the engine.
+
+    By size alone Spark is taken only where this process would read the whole log as well.
 
     stays  the options are for the walk in this process
     """

@@ -122,7 +122,7 @@ def _receive(session: Session, address: str, to: Path, choice: _Choice) -> Recei
 def _metrics_page(
     session: Session, address: str | None, receiver: Receiver, copy: LogCopy
 ) -> AbstractContextManager[object]:
-    """The page of the copy's metrics, where one is asked for."""
+    """Return the page of the copy's metrics, where one is asked for."""
     from store.engine.ha import Address
     from store.engine.serving import CopyCollector, MetricsServer
 
@@ -134,7 +134,7 @@ def _metrics_page(
 
 
 def _connector(copy: LogCopy, to: Path, choice: _Choice) -> Callable[[Address, float], MasterLink]:
-    """Makes the connections of the protocol that was chosen."""
+    """Make the connections of the protocol that was chosen."""
     from store.engine.ha import AutoSwitchLink, Begin, EpochFile, MasterLink
     from store.files import Filesystem
 
@@ -175,7 +175,7 @@ def _begin_of(text: str) -> Begin | int:
 
 
 def _with_rate(session: Session, update: Callable[[int], None]) -> Callable[[int], None]:
-    """Adds a line to the progress, at most one each second."""
+    """Add a line to the progress, at most one each second."""
     before, counted = time.monotonic(), 0
 
     def on_progress(received: int) -> None:

@@ -71,7 +71,7 @@ def run(
 
 
 def _read_log(session: Session, found: Examination) -> tuple[list[Usage], Timeline]:
-    """Usage by topic and the timeline; of a store without commitlog/ they are empty."""
+    """Read usage by topic and the timeline; of a store without commitlog/ they are empty."""
     from rmqctl.report.contents import Usage
     from store.verbs import Timeline, build_timeline
 
@@ -92,14 +92,14 @@ def _usage_rows(session: Session) -> list[tuple[str, int, int]]:
 
 
 def _unit(found: Examination) -> str:
-    """The bucket of the timeline: so that the page has some dozens of columns."""
+    """Return the bucket of the timeline: so that the page has some dozens of columns."""
     span = max(0, found.info.log.last_ms - found.info.log.first_ms)
     units = (("second", SECOND_MS), ("minute", MINUTE_MS), ("hour", HOUR_MS))
     return next((name for name, size in units if span <= 120 * size), "day")
 
 
 def _title(session: Session, found: Examination) -> str:
-    """The store's broker line, its whole path or address, and the host that has it."""
+    """Return the store's broker line, its whole path or address, and the host that has it."""
     place = session.options.uri or f"{Path(session.store.place).absolute()} on {platform.node()}"
     return f"RocketMQ {found.info.line} store {place}"
 

@@ -122,7 +122,7 @@ def _refuse_contradictions(to: Path | None, move_list: Path | None, *, keep_offs
 
 @contextmanager
 def _segments(session: Session, image: Path | None) -> Iterator[Path | None]:
-    """A scratch folder with the segments carved from the image; None without one."""
+    """Make a scratch folder with the segments carved from the image; None without one."""
     if image is None:
         yield None
         return
@@ -271,7 +271,7 @@ def _write_table(target: _Target, runs: Iterator[SalvagedRun]) -> int:
 
 
 def _write_lines(target: _Target, runs: Iterator[SalvagedRun]) -> int:
-    """The message object of get, one a line, with grade, reason and file."""
+    """Return the message object of get, one a line, with grade, reason and file."""
     from store.formats import decode_record
 
     assert target.path is not None

@@ -62,7 +62,10 @@ def run(
 
 
 def _names(schema: Mapping[str, Any], words: Mapping[str, Any], prefix: str = "") -> Iterator[dict[str, str]]:
-    """Each name of a document, those of its rows behind the list's own; `words` are the definitions."""
+    """Yield each name of a document, those of its rows behind the list's own.
+
+    `words` are the definitions.
+    """
     for name, said in schema.get("properties", {}).items():
         meaning = {**words.get(name, {}), **said}
         types = meaning.get("type", "string")

@@ -56,7 +56,7 @@ def run(
 
 
 def simulated(session: Session, line: str | None) -> SimulatedStart:
-    """The start of a broker of the line, with progress."""
+    """Return the start of a broker of the line, with progress."""
     from store import simulate
 
     root, fs = session.store.reached
@@ -81,7 +81,7 @@ def _trap(trap: Trap) -> dict[str, str]:
 
 
 def verdict_of(one: SimulatedStart) -> str:
-    """The outcome of a start as one sentence."""
+    """Return the outcome of a start as one sentence."""
     if not one.starts:
         return f"a {one.compat} broker does not start: {_reason(one)}"
     if not one.lost.messages:

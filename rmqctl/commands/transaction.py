@@ -189,7 +189,7 @@ def _resolve_served(
 
 
 def _find_op(served: StoreClient, start: int, half_queue_offset: int) -> StoredMessage | None:
-    """The op record from `start` on that names the half; None where it is not there in time."""
+    """Return the op record from `start` on that names the half; None where it is not there in time."""
     from store.formats import OP_TOPIC
 
     deadline = time.monotonic() + OP_WAIT_S

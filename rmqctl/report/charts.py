@@ -24,12 +24,12 @@ Show = Callable[[float], str]
 
 
 def plain_number(value: float) -> str:
-    """A whole number with commas."""
+    """Return a whole number with commas."""
     return f"{value:,.0f}"
 
 
 def bars(values: Sequence[tuple[str, float]], title: str, show: Show = plain_number) -> Markup:
-    """Horizontal bars, the first one on top; at most MOST_BARS."""
+    """Draw horizontal bars, the first one on top; at most MOST_BARS."""
     import pygal
 
     shown = list(values)[:MOST_BARS]
@@ -48,7 +48,7 @@ def bars(values: Sequence[tuple[str, float]], title: str, show: Show = plain_num
 
 
 def columns(values: Sequence[tuple[str, float]], title: str) -> Markup:
-    """Upright columns in the order of time; adjacent ones are joined above MOST_COLUMNS."""
+    """Draw upright columns in the order of time; adjacent ones are joined above MOST_COLUMNS."""
     import pygal
 
     step = -(-len(values) // MOST_COLUMNS) or 1

@@ -51,7 +51,7 @@ class PageTable:
     left_out: int = 0
 
     def is_number(self, column: int) -> bool:
-        """Whether a column holds numbers."""
+        """Return whether a column holds numbers."""
         return any(row[column].is_number for row in self.rows)
 
 
@@ -76,7 +76,7 @@ class Usage:
 
 
 def table_of(title: str, rows: Iterable[Mapping[str, object]], names: Sequence[str] | None = None) -> PageTable:
-    """A table of rows under JSON names; the first MOST_ROWS of them."""
+    """Return a table of rows under JSON names; the first MOST_ROWS of them."""
     everything = list(rows)
     shown = everything[:MOST_ROWS]
     names = names or list(shown[0] if shown else ())
@@ -90,7 +90,7 @@ def _cell(name: str, value: Any) -> Cell:
 
 
 def show_cell(name: str, value: object) -> str:
-    """A value as `show_value` has it, with commas in whole numbers."""
+    """Return a value as `show_value` has it, with commas in whole numbers."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and not name.endswith(("_ms", "_bytes"))
     return f"{value:,}" if is_count else show_value(name, value)
 
@@ -98,7 +98,7 @@ def show_cell(name: str, value: object) -> str:
 def sections_of(
     found: Examination, usage: list[Usage], timeline: Timeline, settings: list[dict[str, object]]
 ) -> Iterator[Section]:
-    """The sections in the order of the page."""
+    """Yield the sections in the order of the page."""
     yield _findings(found)
     yield from _starts(found.starts)
     yield _usage(usage)
@@ -138,7 +138,7 @@ def _finding(one: Diagnosis, root: Path) -> dict[str, object]:
 
 
 def _starts(starts: Iterable[SimulatedStart]) -> Iterator[Section]:
-    """A section for each start; lines that do the same have one together."""
+    """Yield a section for each start; lines that do the same have one together."""
     alike: list[tuple[list[str], Section]] = []
     for start in starts:
         section = _start(start)

@@ -9,7 +9,7 @@ from rmqctl.show import escape_controls, words
 
 
 def make_page(title: str, verdict: str, rank: int, facts: Mapping[str, object], sections: Sequence[Section]) -> str:
-    """The text of the file. `rank` colours the verdict: 0 is sound."""
+    """Return the text of the file. `rank` colours the verdict: 0 is sound."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

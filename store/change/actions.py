@@ -89,7 +89,7 @@ class Workplace:
     fs: Filesystem
 
     def describe(self, number: int, action: Action) -> ManifestEntry:
-        """Everything that is needed to take the action back."""
+        """Return everything that is needed to take the action back."""
         entry: ManifestEntry = {
             "kind": action.verb,
             "path": stored_name(self.root, action.path),
@@ -116,7 +116,7 @@ class Workplace:
         return entry
 
     def perform(self, action: Action, entry: ManifestEntry) -> None:
-        """Does the action; a staged file is durable before."""
+        """Do the action; a staged file is durable before."""
         if isinstance(action, Patch):
             descriptor = self.fs.open_write(action.path)
             self.fs.write(descriptor, action.position, action.after)
@@ -129,7 +129,7 @@ class Workplace:
             self._move(action.staged, action.path, entry["published"]["mtime_ns"])
 
     def is_overwritten(self, entry: ManifestEntry, *, is_cut_short: bool) -> bool:
-        """Whether others wrote since where the entry's action had patched a file, or was about to."""
+        """Return whether others wrote since where the entry's action had patched a file, or was about to."""
         if entry["kind"] != Patch.verb:
             return False
         found, before, after = (bytes.fromhex(text) for text in (self._patched(entry), entry["before"], entry["after"]))
@@ -141,7 +141,7 @@ class Workplace:
         )
 
     def take_back(self, entry: ManifestEntry) -> int:
-        """Puts back the file or bytes that the entry's action changed; gives the number of files restored."""
+        """Put back the file or bytes that the entry's action changed; give the number of files restored."""
         self._require_own_places(entry)
         if entry["kind"] == Patch.verb:
             return self._take_back_patch(entry)
@@ -159,7 +159,7 @@ class Workplace:
         return 1
 
     def require_kept_sound(self, entry: ManifestEntry) -> None:
-        """DamagedFile when a kept file is not the one that was taken away."""
+        """Raise DamagedFile when a kept file is not the one that was taken away."""
         original = entry["original"]
         if entry["kind"] == Patch.verb or original is None:
             return
@@ -175,7 +175,7 @@ class Workplace:
             raise DamagedFile("the kept file differs from the one that was removed", file=kept, hint="nothing was done")
 
     def _require_own_places(self, entry: ManifestEntry) -> None:
-        """Raises ForeignFile for a link to another place."""
+        """Raise ForeignFile for a link to another place."""
         path = self.root / entry["path"]
         if path.is_relative_to(self.root):
             require_no_link(self.fs, self.root, path)
@@ -193,7 +193,7 @@ class Workplace:
         return 1
 
     def _patched(self, entry: ManifestEntry) -> str:
-        """Reads, in hex, the bytes at the place that a Patch wrote.
+        """Read, in hex, the bytes at the place that a Patch wrote.
 
         A missing file counts as if they were back.
         """
@@ -204,7 +204,7 @@ class Workplace:
         return self.fs.read(descriptor, entry["position"], len(entry["after"]) // 2).hex()
 
     def _set_aside(self, path: Path, entry: ManifestEntry) -> None:
-        """Moves files that others wrote in the action's place since into the quarantine."""
+        """Move files that others wrote in the action's place since into the quarantine."""
         if not self.fs.exists(path):
             return
         now, original = self._look(path), entry["original"]
@@ -221,7 +221,10 @@ class Workplace:
         return {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
 
     def _parents(self, path: Path) -> list[Path]:
-        """The folders between a file and the store's root, the innermost first; none of a file elsewhere."""
+        """Return the folders between a file and the store's root, the innermost first.
+
+        None of a file elsewhere.
+        """
         folders: list[Path] = []
         for folder in path.parents:
             if folder == self.root:
@@ -230,7 +233,7 @@ class Workplace:
         return []
 
     def _remove_new_parents(self, path: Path, entry: ManifestEntry) -> None:
-        """Removes the folders that were made for the file, as long as they are empty."""
+        """Remove the folders that were made for the file, as long as they are empty."""
         for folder in self._parents(path)[: entry.get("new_folders")]:
             if not self.fs.remove_folder(folder):
                 return
@@ -245,7 +248,7 @@ class Workplace:
             self.fs.unlink(source)
 
     def _copy(self, source: Path, target: Path, mtime_ns: int) -> None:
-        """Copies a file into a quarantine on another file system.
+        """Copy a file into a quarantine on another file system.
 
         The copy is whole and durable before it gets its name, and that before the
         original goes. So a name in the quarantine always means all of a file."""

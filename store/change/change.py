@@ -75,7 +75,7 @@ class Change(Generic[R_co]):
         return not self.actions
 
     def publishes_below(self, folder: Path) -> bool:
-        """Whether the plan puts a file into the folder."""
+        """Return whether the plan puts a file into the folder."""
         return any(str(path).startswith(f"{folder}/") for path in self.published)
 
     @property
@@ -84,7 +84,7 @@ class Change(Generic[R_co]):
         return {action.path: action.staged for action in self.actions if isinstance(action, Publish)}
 
     def publish_bytes(self, path: Path, data: bytes, reason: str) -> None:
-        """Plans a small file: stages it, and publishes it at `path`."""
+        """Plan a small file: stages it, and publishes it at `path`."""
         assert self.staging is not None, "a plan that writes files has a folder to stage them in"
         self.fs.make_folder(self.staging)
         staged = self.staging / path.name
@@ -92,7 +92,7 @@ class Change(Generic[R_co]):
         self.actions.append(Publish(path, staged, reason))
 
     def bytes_affected(self, action: Action) -> int:
-        """Size of the bytes that the action takes away or writes."""
+        """Return size of the bytes that the action takes away or writes."""
         if isinstance(action, Patch):
             return len(action.after)
         path = action.staged if isinstance(action, Publish) else action.path
@@ -117,7 +117,7 @@ class Change(Generic[R_co]):
         keep: bool = True,
         on_action: Callable[[Action], None] | None = None,
     ) -> str | None:
-        """Carries the plan out and gives the id to undo it by; None when there was nothing to do.
+        """Carry the plan out and give the id to undo it by; None when there was nothing to do.
 
         quarantine  the folder that takes what is removed (default ROOT/.rmqctl/quarantine)
         keep        False deletes what was taken away once the change is complete
@@ -132,7 +132,7 @@ class Change(Generic[R_co]):
             return None
 
     def close(self) -> None:
-        """Removes files that were staged and not published; closes the store that was opened by its path."""
+        """Remove files that were staged and not published; close the store that was opened by its path."""
         with self.until_closed:
             self._remove_staged()
 
@@ -143,7 +143,7 @@ class Change(Generic[R_co]):
         self.close()
 
     def _carry_out(self, folder: Path, on_action: Callable[[Action], None] | None) -> str | None:
-        """Does the module's steps and gives the id of the change, or None when there was nothing to do."""
+        """Do the module's steps and give the id of the change, or None when there was nothing to do."""
         # The plan may be made of the zeros that stand in for a lost page.
         lost_pages.require_none()
         sync_files([path for path in self.sync_paths if self.fs.exists(path)], self.fs)
@@ -171,7 +171,7 @@ class Change(Generic[R_co]):
             self.staging = None
 
     def _roll_back(self, journal: Journal, error: BaseException) -> None:
-        """Puts back the actions done so far, also after an interrupt.
+        """Put back the actions done so far, also after an interrupt.
 
         The error's hint says how that went.
         """

@@ -76,7 +76,7 @@ class Journal:
         command: str,
         facts: dict[str, object],
     ) -> Journal:
-        """A journal on disk for a change that has touched nothing yet."""
+        """Return a journal on disk for a change that has touched nothing yet."""
         _require_outside_of_data(root, quarantine)
         folder, now_ms = _fresh_folder(quarantine, command, fs)
         journal = cls(root, folder, {}, fs)
@@ -107,7 +107,7 @@ class Journal:
     def load(
         cls, root: Path, change_id: str, quarantine: Path, fs: Filesystem, elsewhere: Iterable[Path] | None = None
     ) -> Journal:
-        """Reads a change's journal from the quarantine.
+        """Read a change's journal from the quarantine.
 
         BadRequest for an unknown change, DamagedFile for a foreign one.
 
@@ -121,7 +121,7 @@ class Journal:
         return cls(root, folder, decode_manifest(fs.read_file(path), path, elsewhere), fs)
 
     def perform(self, action: Action, entry: ManifestEntry) -> None:
-        """Does one action.
+        """Do one action.
 
         Before the abort marker is removed, everything else is durable: a broker trusts its absence.
         """
@@ -137,7 +137,7 @@ class Journal:
         self.retract()
 
     def take_back(self) -> int:
-        """Restores every action's place; gives the number of files restored."""
+        """Restore every action's place; give the number of files restored."""
         entries = self.entries
         for entry in entries:
             self._touch(entry)
@@ -146,7 +146,7 @@ class Journal:
         return count
 
     def require_unchanged(self) -> None:
-        """BadRequest when the store is not as the change left it."""
+        """Raise BadRequest when the store is not as the change left it."""
         before, now = self._document.get("after"), store_look(self.root, self.fs, self.folder.parent)
         if before is not None and before != now:
             names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
@@ -156,12 +156,12 @@ class Journal:
             )
 
     def require_kept_sound(self) -> None:
-        """DamagedFile when a file that was kept is not the one that the change took away."""
+        """Raise DamagedFile when a file that was kept is not the one that the change took away."""
         for entry in self.entries:
             self._workplace.require_kept_sound(entry)
 
     def require_patches_untouched(self) -> None:
-        """BadRequest when records were written over the place of a patch: its old bytes would tear them."""
+        """Raise BadRequest when records were written over a patch: its old bytes would tear them."""
         is_cut_short = self.state in HALF_DONE
         written = (one for one in self.entries if self._workplace.is_overwritten(one, is_cut_short=is_cut_short))
         entry = next(written, None)
@@ -174,15 +174,15 @@ class Journal:
             )
 
     def kept_files(self) -> list[Entry]:
-        """Files that were taken away."""
+        """Return files that were taken away."""
         return self.fs.list_folder(self.folder / "files")
 
     def later_files(self) -> list[Entry]:
-        """Files that others wrote in its place since, and that were set aside."""
+        """Return files that others wrote in its place since, and that were set aside."""
         return self.fs.list_folder(self.folder / LATER)
 
     def announce(self) -> None:
-        """Records the quarantine's place in the store, so that a change cut short is noticed there."""
+        """Record the quarantine's place in the store, so that a change cut short is noticed there."""
         if self.folder.parent != quarantine_folder(self.root):
             note = self.root / OWN_FOLDER / ELSEWHERE
             self.fs.make_folder(note.parent)
@@ -194,7 +194,7 @@ class Journal:
                 self.fs.fsync_folder(folder)
 
     def retract(self) -> None:
-        """The change is whole: applied, or undone."""
+        """Mark the change as whole: applied, or undone."""
         if self.folder.parent != quarantine_folder(self.root):
             note = self.root / OWN_FOLDER / ELSEWHERE
             if self.fs.exists(note):
@@ -207,7 +207,7 @@ class Journal:
         self._save()
 
     def _touch(self, entry: ManifestEntry) -> None:
-        """Notes the folders whose names an action changes."""
+        """Note the folders whose names an action changes."""
         folder = (self.root / entry["path"]).parent
         # A new topic's folder is a name in its parent; a log elsewhere has its folder already.
         while folder not in self._touched:
@@ -217,7 +217,7 @@ class Journal:
             folder = folder.parent
 
     def _flush_folders(self, *, takes_back: bool = False) -> None:
-        """Makes the names durable that changed since the last time."""
+        """Make the names durable that changed since the last time."""
         touched, kept, later = sorted(self._touched, reverse=True), self.folder / "files", self.folder / LATER
         # What moves has its new name durably before the old one goes: a cut in between must not take both.
         groups = ([self.folder, later], touched, [kept]) if takes_back else ([self.folder, kept], touched)
@@ -237,7 +237,7 @@ class Journal:
 
 
 def _fresh_folder(quarantine: Path, command: str, fs: Filesystem) -> tuple[Path, int]:
-    """A folder that no change has yet, and the time in its name."""
+    """Return a folder that no change has yet, and the time in its name."""
     now_ms = time.time_ns() // 1_000_000
     while fs.exists(quarantine / _change_id(command, now_ms)):
         now_ms += 1
@@ -245,13 +245,13 @@ def _fresh_folder(quarantine: Path, command: str, fs: Filesystem) -> tuple[Path,
 
 
 def _change_id(command: str, now_ms: int) -> str:
-    """Sortable by time, readable by people: 20261121T044200.123-recover."""
+    """Return an id, sortable by time and readable by people: 20261121T044200.123-recover."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(now_ms // 1000))
     return f"{stamp}.{now_ms % 1000:03d}-{command.replace(' ', '-')}"
 
 
 def _require_outside_of_data(root: Path, quarantine: Path) -> None:
-    """BadRequest for a quarantine among the files that a change is about."""
+    """Raise BadRequest for a quarantine among the files that a change is about."""
     place = quarantine.resolve()
     for name in STORE_NAMES:
         if place.is_relative_to((root / name).resolve()):
@@ -263,7 +263,7 @@ def _require_outside_of_data(root: Path, quarantine: Path) -> None:
 
 
 def store_look(root: Path, fs: Filesystem, quarantine: Path) -> dict[str, list[int]]:
-    """Size and mtime of every file of the store.
+    """Return size and mtime of every file of the store.
 
     Left out: rmqctl's own files, those kept in `quarantine`, and the lock.
     """

@@ -31,14 +31,14 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def encode_manifest(document: dict[str, object]) -> bytes:
-    """The bytes of a manifest, with its digest; in lines where there are few actions."""
+    """Return the bytes of a manifest, with its digest; in lines where there are few actions."""
     actions: Any = document.get("actions", ())
     indent = 1 if len(actions) <= MOST_IN_LINES else None
     return json.dumps({**document, "digest": _digest(document)}, indent=indent).encode()
 
 
 def decode_manifest(data: bytes, path: Path, elsewhere: Iterable[Path] | None = None) -> dict[str, object]:
-    """Reads the document; DamagedFile unless a change of this store could have written it.
+    """Read the document; DamagedFile unless a change of this store could have written it.
 
     elsewhere  folders outside of the store's that belong to it, such as storePathCommitLog; None where nothing is
                done to the files, so that any may be named
@@ -61,7 +61,7 @@ def decode_manifest(data: bytes, path: Path, elsewhere: Iterable[Path] | None = 
 
 
 def require_sound_actions(actions: object, path: Path, elsewhere: Iterable[Path] | None = None) -> None:
-    """Raises DamagedFile for an entry that no change could have written.
+    """Raise DamagedFile for an entry that no change could have written.
 
     A change asks so before it begins.
     """
@@ -74,7 +74,7 @@ def require_sound_actions(actions: object, path: Path, elsewhere: Iterable[Path]
 
 
 def _fault_of(entry: Any, elsewhere: tuple[Path, ...] | None) -> str | None:
-    """Names the fault of an action's entry, None for a sound one."""
+    """Name the fault of an action's entry, None for a sound one."""
     if not isinstance(entry, dict) or entry.get("kind") not in KINDS:
         return "unknown kind"
     path, kind = entry.get("path"), entry["kind"]
@@ -130,7 +130,7 @@ def _digest(document: dict[str, Any]) -> str:
 
 
 def sha256_of(data: bytes) -> str:
-    """The SHA-256 of some bytes, in hex."""
+    """Return the SHA-256 of some bytes, in hex."""
     # It loads OpenSSL, which takes longer than a plan that is only shown.
     import hashlib
 

@@ -51,7 +51,7 @@ def undo(
     fs: Filesystem | None = None,
     elsewhere: Sequence[Path] = (),
 ) -> UndoReport:
-    """Restores the store to its state before the change.
+    """Restore the store to its state before the change.
 
     elsewhere  folders of the commit log outside of the store's
 
@@ -76,7 +76,7 @@ def undo(
 
 
 def list_quarantine(root: Path, *, quarantine: Path | None = None, fs: Filesystem) -> list[QuarantineEntry]:
-    """Every change that can still be undone or purged, oldest first."""
+    """Return every change that can still be undone or purged, oldest first."""
     fs.require_folder(root / OWN_FOLDER)
     folder = quarantine or quarantine_folder(root)
     # A folder without a manifest is of a change that failed or was killed before it touched anything.
@@ -109,7 +109,7 @@ class InterruptedChange(NamedTuple):
 
 
 def interrupted_change(root: Path, fs: Filesystem) -> InterruptedChange | None:
-    """Finds the change that a crash left half done.
+    """Find the change that a crash left half done.
 
     StoreIOError when that quarantine is not there, perhaps because its disk is not mounted.
     """
@@ -133,7 +133,7 @@ def interrupted_change(root: Path, fs: Filesystem) -> InterruptedChange | None:
 
 
 def _quarantined_elsewhere(root: Path, fs: Filesystem) -> Path | None:
-    """The folder of a change under way whose quarantine is not in the store."""
+    """Return the folder of a change under way whose quarantine is not in the store."""
     note = root / OWN_FOLDER / ELSEWHERE
     if not fs.exists(note):
         return None
@@ -143,7 +143,7 @@ def _quarantined_elsewhere(root: Path, fs: Filesystem) -> Path | None:
 def purge(
     root: Path, change_ids: Sequence[str] | None = None, *, quarantine: Path | None = None, fs: Filesystem
 ) -> int:
-    """Deletes quarantined changes for good (all of them without ids); gives the bytes freed."""
+    """Delete quarantined changes for good (all of them without ids); give the bytes freed."""
     folder = quarantine or quarantine_folder(root)
     lost = _quarantined_elsewhere(root, fs)
     if lost is not None and list(change_ids or ()) == [lost.name] and not fs.exists(lost / "manifest.json"):

@@ -14,22 +14,22 @@ def quarantine_folder(root: Path) -> Path:
 
 
 def staging_folder(root: Path, name: str) -> Path:
-    """A folder on the store's own file system, so that publishing is a rename."""
+    """Return a folder on the store's own file system, so that publishing is a rename."""
     return root / OWN_FOLDER / "staging" / name
 
 
 def relative_name(root: Path, path: Path) -> str:
-    """Shortens a path for people: relative to the store for a file inside of it."""
+    """Shorten a path for people: relative to the store for a file inside of it."""
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
 def stored_name(root: Path, path: Path) -> str:
-    """Names a file in a manifest: relative to the store, or without links and `..` for one outside of it."""
+    """Name a file in a manifest: relative to the store, or without links and `..` for one outside of it."""
     return relative_name(root, path if path.is_relative_to(root) else path.parent.resolve() / path.name)
 
 
 def require_no_link(fs: Filesystem, base: Path, path: Path) -> None:
-    """Raises ForeignFile when a folder between `base` and `path` is a link, for a link may lead anywhere."""
+    """Raise ForeignFile when a folder between `base` and `path` is a link, for a link may lead anywhere."""
     for folder in path.parents:
         if folder == base or not folder.is_relative_to(base):
             return

@@ -55,7 +55,7 @@ class Dispatcher:
         self._as_broker = as_broker
 
     def describe_findings(self) -> list[str]:
-        """Describes the records that were not handed over, as sentences for people."""
+        """Describe the records that were not handed over, as sentences for people."""
         missing = [f"the log lacks {start} to {stop}: messages there are in no queue" for start, stop in self.holes]
         return missing + [f"not dispatched{_what_follows(one)}: {one.describe()}" for one in self.damages]
 
@@ -65,7 +65,7 @@ class Dispatcher:
         return self._log.max_offset - self.log_offset
 
     def catch_up(self, on_progress: Callable[[int], None] | None = None) -> int:
-        """Hands over everything up to the present readable end; gives the number of records."""
+        """Hand over everything up to the present readable end; give the number of records."""
         self.log_offset = max(self.log_offset, self._log.min_offset, 0)
         end = self._log.max_offset
         count = 0
@@ -80,7 +80,7 @@ class Dispatcher:
         return count
 
     def _pass_hole(self) -> Segment | None:
-        """Goes on at the next segment where one is missing."""
+        """Go on at the next segment where one is missing."""
         behind = (file for file in self._log.segments.files if file.file_start > self.log_offset)
         found = None if self._as_broker else next(behind, None)
         if found is not None:
@@ -104,7 +104,7 @@ class Dispatcher:
         return count
 
     def _end_of(self, step: Step, segment: Segment, readable: int) -> int:
-        """The log offset to go on from behind a step."""
+        """Return the log offset to go on from behind a step."""
         if isinstance(step, Run):
             return step.end
         if isinstance(step, Blank):
@@ -130,7 +130,7 @@ class Dispatcher:
 
 
 def _what_follows(skipped: Damage | End) -> str:
-    """Says, as a clause for people, whether the records behind are skipped too."""
+    """Say, as a clause for people, whether the records behind are skipped too."""
     if isinstance(skipped, Damage) and (skipped.size > 0 or skipped.reason == DamageReason.UNREADABLE):
         return ""
     return ", with the rest of the segment"

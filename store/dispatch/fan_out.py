@@ -116,7 +116,7 @@ class FanOut:
 
 
 def _readers(units: UnitHandler | None, keys: KeyHandler) -> list[_Worker]:
-    """The thread that reads properties, and those that it gives to; they are ended in this order."""
+    """Return the thread that reads properties, and those that it gives to; they are ended in this order."""
     hasher = KeyHasher(with_tags=keys.with_tags)
     key_putter = _Worker(f"{type(keys).__name__}.put_keys", lambda item: keys.put_keys(*item))
 
@@ -157,7 +157,7 @@ class _Worker:
             raise self.failure
 
     def drop(self) -> None:
-        """Discards items from here on, so that no thread is left waiting to give one."""
+        """Discard items from here on, so that no thread is left waiting to give one."""
         self._dropped = True
 
     def finish(self) -> None:

@@ -94,7 +94,7 @@ def open_store(
     master: str | None = None,
     fs: Filesystem | None = None,
 ) -> MessageStore:
-    """Opens the store at `root`; use it as a context manager, or close() it.
+    """Open the store at `root`; use it as a context manager, or close() it.
 
     >>> import tempfile
     >>> from store import Message, open_store
@@ -150,7 +150,7 @@ def open_store(
 
 
 def _refuse(way: str, **others: object) -> None:
-    """TypeError where one of the `others`, options of the other `way` of opening, is given."""
+    """Raise TypeError where one of the `others`, options of the other `way` of opening, is given."""
     given = [name for name, value in others.items() if value is not None and value is not False]
     if given:
         raise TypeError(f"{min(given)!r} is an option of open_store() for {way}")

@@ -75,7 +75,7 @@ class WritingOpener:
     master: Address | None
 
     def open(self, services: Collection[str] | None) -> WritableStore:
-        """The store, with the services of a broker if they are named."""
+        """Return the store, with the services of a broker if they are named."""
         layout, fs = self.request.layout, self.request.fs
         _refuse_other_kinds(self.request.settings)
         if is_absent_or_empty(layout, fs):
@@ -177,7 +177,7 @@ def _unloaded_tables(found: FoundStore, request: OpenRequest) -> list[str]:
 
 
 def _refuse_other_kinds(settings: Mapping[str, object]) -> None:
-    """BadRequest for settings of a store whose files are not written here.
+    """Raise BadRequest for settings of a store whose files are not written here.
 
     A broker with them would not see what a put writes into a plain log and queue files.
     """
@@ -206,7 +206,7 @@ def _start_services(store: WritableStore) -> None:
 
 
 def _what_opening_cut(change: Change[RecoveryPlan], change_id: str | None, commitlogs: Sequence[Path]) -> list[str]:
-    """Describes the cut of a damaged log or of its queues, for people."""
+    """Describe the cut of a damaged log or of its queues, for people."""
     if not change.lost:
         return []
     messages, end, why = sum(change.lost.values()), change.report.log_end, change.report.stopped_by
@@ -220,7 +220,7 @@ def _what_opening_cut(change: Change[RecoveryPlan], change_id: str | None, commi
 def _unchanged(
     resting: Mapping[QueueKey, RestingQueue], change: AnyChange, layout: StoreLayout
 ) -> Mapping[QueueKey, RestingQueue]:
-    """Leaves out the queues of topics that the change touches."""
+    """Leave out the queues of topics that the change touches."""
     in_queues = [action.path for action in change.actions if action.path.is_relative_to(layout.consumequeue)]
     if layout.consumequeue in in_queues:
         return {}
@@ -229,7 +229,7 @@ def _unchanged(
 
 
 def _set_positions(opened: OpenedStore, log_end: int) -> None:
-    """Puts every part where the recovery found its end (DefaultMessageStore.recoverTopicQueueTable)."""
+    """Put every part where the recovery found its end (DefaultMessageStore.recoverTopicQueueTable)."""
     files = opened.log.segments
     files.truncate_dirty_files(log_end)
     files.flushed_where = files.committed_where = log_end

@@ -74,13 +74,13 @@ class WritableStore(MessageStore, LiveStore):
         return self._log.segments.flush_count
 
     def add_listener(self, listener: MessageArrivingListener) -> None:
-        """Calls `listener` for every message that is put from here on, when it can be got."""
+        """Call `listener` for every message that is put from here on, when it can be got."""
         self._services.arrivals.add(listener)
 
     def get(
         self, topic: str, queue_id: int, offset: int, max_count: int = 32, message_filter: MessageFilter | None = None
     ) -> GetResult:
-        """One broker call, as of a MessageStore; StoreClosed while NOT_READABLE is set."""
+        """Make one broker call, as a MessageStore does; StoreClosed while NOT_READABLE is set."""
         if not self.flags.is_readable:
             raise StoreClosed("the store's flag NOT_READABLE is set", file=self.layout.root)
         return super().get(topic, queue_id, offset, max_count, message_filter)
@@ -104,11 +104,11 @@ class WritableStore(MessageStore, LiveStore):
         return view
 
     def describe_findings(self) -> list[str]:
-        """Damage and disorder met so far, as sentences for people; complete after close()."""
+        """Return damage and disorder met so far, as sentences for people; complete after close()."""
         return self.opening_findings + self._services.describe_findings()
 
     def put(self, message: Message) -> PutResult:
-        """Appends one message. With SYNC_FLUSH it returns when the message is durable, or FLUSH_DISK_TIMEOUT.
+        """Append one message. With SYNC_FLUSH it returns when the message is durable, or FLUSH_DISK_TIMEOUT.
 
         >>> import tempfile
         >>> from store import Message, open_store
@@ -131,7 +131,7 @@ class WritableStore(MessageStore, LiveStore):
     def put_replayed(
         self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None, waits: bool = True
     ) -> PutResult:
-        """Appends a message that another store had, with that store's time if one is given.
+        """Append a message that another store had, with that store's time if one is given.
 
         as_stored  it is not delayed again
         waits      for disk and slaves, as settings and message say
@@ -149,14 +149,14 @@ class WritableStore(MessageStore, LiveStore):
         return result
 
     def put_batch(self, messages: Sequence[Message]) -> PutResult:
-        """Appends messages of one queue together: all of them, or none."""
+        """Append messages of one queue together: all of them, or none."""
         refusal = self._refusal()
         if refusal is not None:
             return refusal
         return self._after_put(self._log.put_batch(messages))
 
     def put_many(self, messages: MessageColumns) -> PutManyResult:
-        """Appends columns of messages; with SYNC_FLUSH it returns when all of them are durable."""
+        """Append columns of messages; with SYNC_FLUSH it returns when all of them are durable."""
         refusal = self._refusal()
         if refusal is not None:
             return PutManyResult.all_refused(len(messages), refusal)
@@ -165,7 +165,7 @@ class WritableStore(MessageStore, LiveStore):
     def put_many_replayed(
         self, messages: MessageColumns, *, as_stored: bool = True, store_timestamps_ms: Int64Array | None = None
     ) -> PutManyResult:
-        """Appends columns of messages that another store had, each as put_replayed would.
+        """Append columns of messages that another store had, each as put_replayed would.
 
         For one thread: a message that another one puts meanwhile may get the same time.
         """
@@ -184,7 +184,7 @@ class WritableStore(MessageStore, LiveStore):
         return result
 
     def _refusal(self) -> PutResult | None:
-        """Why nothing can be put now, None if it can (DefaultMessageStore.checkStoreStatus)."""
+        """Return why nothing can be put now, None if it can (DefaultMessageStore.checkStoreStatus)."""
         services = self._services
         if not self._open:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="the store is closed")
@@ -229,11 +229,11 @@ class WritableStore(MessageStore, LiveStore):
             result.status = PutStatus.FLUSH_DISK_TIMEOUT
 
     def catch_up(self) -> None:
-        """Returns when everything put so far is in queues and index."""
+        """Wait until everything put so far is in queues and index."""
         self._services.catch_up()
 
     def flush(self) -> int:
-        """Makes everything put so far durable, queues and index too; gives the log offset that this reached.
+        """Make everything put so far durable, queues and index too; give the log offset that this reached.
 
         >>> import tempfile
         >>> from store import Message, open_store
@@ -247,12 +247,12 @@ class WritableStore(MessageStore, LiveStore):
         return self._services.flush()
 
     def refresh(self) -> None:
-        """Returns when readers see everything put so far."""
+        """Wait until readers see everything put so far."""
         self._require_open()
         self.catch_up()
 
     def close(self) -> None:
-        """Makes everything durable and gives the store back. Closing twice is fine."""
+        """Make everything durable and give the store back. Closing twice is fine."""
         if self._open:
             self._open = False
             try:

@@ -56,7 +56,7 @@ class AllocateMappedFileService:
         self._thread: threading.Thread | None = None
 
     def take(self, folder: Path, file_start: int, size: int, next_folder: Path | None = None) -> MappedFile:
-        """The file that starts at `file_start`; StoreIOError when it can't be created.
+        """Return the file that starts at `file_start`; StoreIOError when it can't be created.
 
         The file behind it is made ahead in `next_folder`, without one in the same folder."""
         request = self._ask_for(folder, file_start, size)
@@ -67,7 +67,7 @@ class AllocateMappedFileService:
         return file
 
     def stop(self) -> None:
-        """Ends the thread. A later take() creates its file itself."""
+        """End the thread. A later take() creates its file itself."""
         with self._lock:
             self._stopped = True
             self._lock.notify_all()
@@ -75,7 +75,7 @@ class AllocateMappedFileService:
             self._thread.join()
 
     def delete_unused(self) -> None:
-        """Deletes the files that were not taken; call it after stop()."""
+        """Delete the files that were not taken; call it after stop()."""
         with self._lock:
             unused = [request.file for request in self._ahead.values() if request.file is not None]
             self._ahead.clear()

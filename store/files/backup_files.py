@@ -58,7 +58,7 @@ class BackupFiles:
         return found
 
     def require(self) -> None:
-        """NotAStore unless the folder holds backups."""
+        """Raise NotAStore unless the folder holds backups."""
         root = self._place.look_at("")
         if root is None:
             raise NotAStore("there is no such folder", file=self.address)
@@ -102,11 +102,11 @@ class BackupFiles:
         return found
 
     def name_of(self, path: str) -> str:
-        """The path for messages."""
+        """Return the path for messages."""
         return f"{self.address}/{path}"
 
     def stored_size(self, path: str) -> int:
-        """The length of stored bytes, -1 where they are missing."""
+        """Return the length of stored bytes, -1 where they are missing."""
         entry = self._place.look_at(path)
         return entry.size if entry is not None and entry.is_file else -1
 
@@ -169,7 +169,7 @@ class BackupPlace:
         return max(file.size, self._manifest.segment_size) if file.is_log else file.size
 
     def list_tree(self) -> dict[str, Entry]:
-        """Everything at any depth, by its path below the root."""
+        """Return everything at any depth, by its path below the root."""
         return self._tree
 
     def _make_tree(self) -> dict[str, Entry]:
@@ -214,5 +214,5 @@ class BackupPlace:
             yield position, self._by_path[path].size
 
     def absent(self) -> NotAStore:
-        """The error for a backup without files."""
+        """Return the error for a backup without files."""
         return NotAStore("the backup holds no file", file=self._address)

@@ -24,7 +24,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 @contextlib.contextmanager
 def parent_of(path: Path) -> Iterator[tuple[int | None, str]]:
-    """Opens the parent folder; gives it and the name in it, (None, path) for paths elsewhere."""
+    """Open the parent folder; give it and the name in it, (None, path) for paths elsewhere."""
     if not _is_guarded(path.parent):
         # The own folder itself is a name like any other; that it is no link shows when something in it is opened.
         yield None, os.fspath(path)
@@ -35,7 +35,7 @@ def parent_of(path: Path) -> Iterator[tuple[int | None, str]]:
 
 @contextlib.contextmanager
 def opened_folder(path: Path) -> Iterator[int]:
-    """A descriptor of the folder."""
+    """Open the folder, for a descriptor of it."""
     if _is_guarded(path):
         with _opened(path) as number:
             yield number
@@ -48,7 +48,7 @@ def opened_folder(path: Path) -> Iterator[int]:
 
 
 def open_file(path: Path, flags: int) -> Descriptor:
-    """Opens a regular file; ForeignFile for anything else."""
+    """Open a regular file; ForeignFile for anything else."""
     if OWN_FOLDER not in os.fspath(path):
         descriptor = Descriptor(open_number(path, flags), path)
     else:
@@ -61,7 +61,7 @@ def open_file(path: Path, flags: int) -> Descriptor:
 
 
 def open_unnamed(folder: Path, flags: int) -> int:
-    """Opens a new file without a name in the folder (O_TMPFILE)."""
+    """Open a new file without a name in the folder (O_TMPFILE)."""
     if not _is_guarded(folder):
         return open_number(folder, flags)
     with _opened(folder) as number:
@@ -69,7 +69,7 @@ def open_unnamed(folder: Path, flags: int) -> int:
 
 
 def make_folders(path: Path) -> list[Path]:
-    """Creates a folder and its parents; gives those that were not there, outermost first."""
+    """Create a folder and its parents; give those that were not there, outermost first."""
     made = []
     try:
         _make_folder(path)
@@ -111,7 +111,7 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def _open_below(folder: int, parts: Sequence[str]) -> int:
-    """Opens the last of these components, in the folder that the others lead to."""
+    """Open the last of these components, in the folder that the others lead to."""
     try:
         return open_number(parts[-1], _FOLDER | os.O_NOFOLLOW, folder)
     except OSError as error:

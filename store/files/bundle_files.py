@@ -46,7 +46,7 @@ class Archive(io.RawIOBase):
         self._at, self._kept = 0, (-1, memoryview(b""))
 
     def damaged(self, fault: str) -> DamagedFile:
-        """The error for an archive that cannot be read."""
+        """Return the error for an archive that cannot be read."""
         return DamagedFile(fault, file=self.address, code="no-bundle")
 
     def _read(self, position: int, size: int) -> memoryview:
@@ -153,7 +153,7 @@ def _unpack(archive: Archive, head: tarfile.TarInfo, root: Path, fs: Filesystem)
 
 
 def _written_blocks(piece: memoryview) -> list[int]:
-    """The starts of the blocks that are not zeros."""
+    """Return the starts of the blocks that are not zeros."""
     found = np.frombuffer(piece, np.uint8)
     blocks = np.add.reduceat(found != 0, np.arange(0, len(found), _BLOCK_BYTES), dtype=np.int64)
     return (np.flatnonzero(blocks) * _BLOCK_BYTES).tolist()

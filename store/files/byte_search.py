@@ -16,7 +16,7 @@ import numpy as np
 
 
 def find_bytes(buffer: memoryview, needle: bytes, start: int, stop: int) -> Iterator[int]:
-    """Places of the needle in [start, stop), rising; hits do not overlap."""
+    """Yield places of the needle in [start, stop), rising; hits do not overlap."""
     search = _MEMMEM
     if search is None:
         yield from (start + hit.start() for hit in re.finditer(re.escape(needle), buffer[start:stop]))

@@ -84,7 +84,7 @@ class Descriptor:
 
 @contextlib.contextmanager
 def os_errors(path: str | os.PathLike[str], doing: str) -> Iterator[None]:
-    """Turns every OSError of the block into a StoreIOError about `path`."""
+    """Turn every OSError of the block into a StoreIOError about `path`."""
     try:
         yield
     except OSError as error:
@@ -103,7 +103,7 @@ def require_possible(path: str | os.PathLike[str]) -> None:
 
 
 def open_number(path: str | os.PathLike[str], flags: int, folder: int | None = None) -> int:
-    """Opens a file; the limit of open files is raised when it is met."""
+    """Open a file; the limit of open files is raised when it is met."""
     if not flags & os.O_CREAT:
         require_possible(path)
     # A FIFO without a writer would block an open for ever; regular files ignore O_NONBLOCK.
@@ -112,7 +112,7 @@ def open_number(path: str | os.PathLike[str], flags: int, folder: int | None = N
 
 
 def entries_in(folder: int | str | os.PathLike[str], path: Path) -> Iterator[Entry]:
-    """Lists every name in the folder at `path`, sorted; `folder` is opened in its stead."""
+    """List every name in the folder at `path`, sorted; `folder` is opened in its stead."""
     with os.scandir(folder) as found:
         # Comparing paths takes ten times as long as comparing names.
         for item in sorted(found, key=lambda item: item.name):
@@ -122,7 +122,7 @@ def entries_in(folder: int | str | os.PathLike[str], path: Path) -> Iterator[Ent
 
 
 def entries_below(root: str, folder: str) -> Iterator[FolderEntry]:
-    """Lists everything below a folder of `root`, at any depth.
+    """List everything below a folder of `root`, at any depth.
 
     Behind a link no deeper than a queue's files: it may lead anywhere. Paths are text, and a folder's own status is not
     asked for: a store may have 100,000 queues."""
@@ -166,7 +166,7 @@ def _status_of(item: os.DirEntry[str]) -> os.stat_result | None:
 
 
 def entry_of(path: Path, status: os.stat_result, *, is_link: bool = False) -> Entry:
-    """The entry of a name with this status."""
+    """Return the entry of a name with this status."""
     kind = stat.S_IFMT(status.st_mode)
     return Entry(
         path,
@@ -188,7 +188,7 @@ def require_kind(expected: int, status: os.stat_result, path: Path) -> None:
 
 
 def _with_more_descriptors(action: Callable[[], T]) -> T:
-    """Tries again after raising the soft limit of open files to the hard one, as a JVM does at its start."""
+    """Try again after raising the soft limit of open files to the hard one, as a JVM does at its start."""
     try:
         return action()
     except OSError as error:
@@ -202,7 +202,7 @@ def _with_more_descriptors(action: Callable[[], T]) -> T:
 
 
 def copy_some(source: int, target: int, position: int, size: int) -> int:
-    """Copies some bytes of a range between open files, in the kernel if possible; gives their number."""
+    """Copy some bytes of a range between open files, in the kernel if possible; give their number."""
     if hasattr(os, "copy_file_range"):
         try:
             return os.copy_file_range(source, target, size, position, position)

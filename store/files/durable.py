@@ -20,17 +20,17 @@ Item = TypeVar("Item")
 
 
 def sync_files(paths: Sequence[Path], fs: Filesystem) -> None:
-    """Makes the bytes of these files durable; raises the error of the first that can't be."""
+    """Make the bytes of these files durable; raise the error of the first that can't be."""
     do_for_each(lambda path: fs.fdatasync(fs.open_read(path)), paths)
 
 
 def sync_folders(folders: Sequence[Path], fs: Filesystem) -> None:
-    """Makes the names in these folders durable; raises the error of the first that can't be."""
+    """Make the names in these folders durable; raise the error of the first that can't be."""
     do_for_each(fs.fsync_folder, folders)
 
 
 def sync_tree(folder: Path, fs: Filesystem) -> None:
-    """Makes everything below a folder durable; a missing folder is empty."""
+    """Make everything below a folder durable; a missing folder is empty."""
     entries = fs.list_below(str(folder.parent), folder.name)
     sync_files([folder.parent / entry.path for entry in entries if not entry.is_folder], fs)
     folders = [folder.parent / entry.path for entry in entries if entry.is_folder]
@@ -38,7 +38,7 @@ def sync_tree(folder: Path, fs: Filesystem) -> None:
 
 
 def do_for_each(work: Callable[[Item], object], items: Sequence[Item]) -> None:
-    """Does `work` for each item, in threads; raises the error of the first that fails."""
+    """Do `work` for each item, in threads; raise the error of the first that fails."""
     if len(items) <= FEW:
         for item in items:
             work(item)

@@ -32,7 +32,7 @@ class FileTree:
     # Looking.
 
     def list_folder(self, folder: Path) -> list[Entry]:
-        """Lists a folder's entries by name; a missing folder is empty, as the broker sees it."""
+        """List a folder's entries by name; a missing folder is empty, as the broker sees it."""
         with os_errors(folder, "list the folder"):
             try:
                 with opened_folder(folder) as number:
@@ -41,11 +41,11 @@ class FileTree:
                 return []
 
     def list_below(self, root: str, folder: str) -> list[FolderEntry]:
-        """Lists everything below a folder of `root`, at any depth, by path; a missing folder is empty."""
+        """List everything below a folder of `root`, at any depth, by path; a missing folder is empty."""
         return sorted(entries_below(root, folder))
 
     def list_names(self, folder: Path) -> list[str]:
-        """Lists a folder's names, sorted, without a look at the files; a missing folder is empty."""
+        """List a folder's names, sorted, without a look at the files; a missing folder is empty."""
         with os_errors(folder, "list the folder"):
             try:
                 require_possible(folder)
@@ -55,7 +55,7 @@ class FileTree:
                 return []
 
     def list_folders(self, folder: Path) -> list[str]:
-        """Lists the names of the folders in a folder, sorted, links followed; a missing folder is empty."""
+        """List the names of the folders in a folder, sorted, links followed; a missing folder is empty."""
         with os_errors(folder, "list the folder"):
             try:
                 with opened_folder(folder) as number, os.scandir(number) as entries:
@@ -64,7 +64,7 @@ class FileTree:
                 return []
 
     def list_names_and_links(self, folder: Path) -> list[tuple[str, bool]]:
-        """Lists a folder's names, sorted, each with whether it is a link; a missing folder is empty."""
+        """List a folder's names, sorted, each with whether it is a link; a missing folder is empty."""
         with os_errors(folder, "list the folder"):
             try:
                 require_possible(folder)
@@ -74,7 +74,7 @@ class FileTree:
                 return []
 
     def only_file(self, folder: str, name: str) -> int | None:
-        """The size of the regular file of this name if it is alone in the folder, else None."""
+        """Return the size of the regular file of this name if it is alone in the folder, else None."""
         try:
             if os.listdir(folder) != [name]:  # noqa: PTH208 (a path for each of 100,000 names takes longer)
                 return None
@@ -88,7 +88,7 @@ class FileTree:
             return path.stat()
 
     def exists(self, path: Path) -> bool:
-        """Whether the name is there; no permission to look is an error, not an absence."""
+        """Return whether the name is there; no permission to look is an error, not an absence."""
         with os_errors(path, "look at the file"):
             try:
                 require_possible(path)
@@ -98,7 +98,7 @@ class FileTree:
             return True
 
     def look_at(self, path: Path) -> Entry | None:
-        """Describes the entry of this name, None without one."""
+        """Describe the entry of this name, None without one."""
         with os_errors(path, "look at the file"):
             try:
                 require_possible(path)
@@ -118,23 +118,23 @@ class FileTree:
         return self.stat(path).st_mtime_ns
 
     def utime(self, path: Path, mtime_ns: int) -> None:
-        """Sets the modification time (retention and search by time depend on it); the access time follows."""
+        """Set the modification time (retention and search by time depend on it); the access time follows."""
         with os_errors(path, "set the time of the file"), parent_of(path) as (folder, name):
             os.utime(name, ns=(mtime_ns, mtime_ns), dir_fd=folder, follow_symlinks=False)
 
     def free_bytes(self, folder: Path) -> int:
-        """Bytes of the partition that an ordinary user may still take."""
+        """Return bytes of the partition that an ordinary user may still take."""
         with os_errors(folder, "measure the partition"):
             return shutil.disk_usage(folder).free
 
     def capacity(self, folder: Path) -> tuple[int, int]:
-        """Bytes of the partition, and those that an ordinary user may still take."""
+        """Return bytes of the partition, and those that an ordinary user may still take."""
         with os_errors(folder, "measure the partition"):
             usage = shutil.disk_usage(folder)
             return usage.total, usage.free
 
     def used_ratio(self, folder: Path) -> float:
-        """Used share of the partition, 0..1, or -1 for a missing folder.
+        """Return the used share of the partition, 0..1, or -1 for a missing folder.
 
         Source: UtilAll.getDiskPartitionSpaceUsedPercent, 4.9.8."""
         if not self.exists(folder):
@@ -146,11 +146,11 @@ class FileTree:
         return percent / 100 if total > 0 else -1.0
 
     def require_file(self, path: Path) -> None:
-        """ForeignFile when something else than a file has the name. No such name is fine."""
+        """Raise ForeignFile when something else than a file has the name. No such name is fine."""
         self._require(stat.S_IFREG, path)
 
     def require_folder(self, path: Path) -> None:
-        """ForeignFile when something else than a folder has the name. No such name is fine."""
+        """Raise ForeignFile when something else than a folder has the name. No such name is fine."""
         self._require(stat.S_IFDIR, path)
 
     def _require(self, expected: int, path: Path) -> None:
@@ -160,12 +160,12 @@ class FileTree:
     # Names.
 
     def make_folder(self, folder: Path) -> list[Path]:
-        """Creates a folder and its parents; gives those that were not there, outermost first."""
+        """Create a folder and its parents; give those that were not there, outermost first."""
         with os_errors(folder, "create the folder"):
             return make_folders(folder)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Renames a file over the target, in one step."""
+        """Rename a file over the target, in one step."""
         with (
             os_errors(source, f"rename to {target}"),
             parent_of(source) as (from_folder, old),
@@ -174,7 +174,7 @@ class FileTree:
             os.rename(old, new, src_dir_fd=from_folder, dst_dir_fd=to_folder)
 
     def unlink(self, path: Path) -> None:
-        """Removes a name; a missing one is fine."""
+        """Remove a name; a missing one is fine."""
         with (
             os_errors(path, "delete the file"),
             contextlib.suppress(FileNotFoundError),
@@ -183,7 +183,7 @@ class FileTree:
             os.unlink(name, dir_fd=folder)
 
     def remove_folder(self, folder: Path) -> bool:
-        """Removes a folder if it is empty; False when something is still in it."""
+        """Remove a folder if it is empty; False when something is still in it."""
         with os_errors(folder, "delete the folder"):
             try:
                 with parent_of(folder) as (parent, name):
@@ -197,7 +197,7 @@ class FileTree:
             return True
 
     def remove_tree(self, folder: Path) -> None:
-        """Deletes a folder with all that is in it; of a link only the link goes."""
+        """Delete a folder with all that is in it; of a link only the link goes."""
         if self.is_link(folder):
             self.unlink(folder)
             return
@@ -209,7 +209,7 @@ class FileTree:
         self.remove_folder(folder)
 
     def _list_own_folders(self, folder: Path) -> list[tuple[str, bool]]:
-        """Lists a folder's names, sorted, each with whether it is a folder and no link."""
+        """List a folder's names, sorted, each with whether it is a folder and no link."""
         with os_errors(folder, "list the folder"):
             try:
                 with opened_folder(folder) as number, os.scandir(number) as entries:
@@ -218,7 +218,7 @@ class FileTree:
                 return []
 
     def fsync_folder(self, folder: Path) -> None:
-        """Makes names that appeared or went durable."""
+        """Make names that appeared or went durable."""
         with os_errors(folder, "flush the folder"), opened_folder(folder) as number:
             os.fsync(number)
 

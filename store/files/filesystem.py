@@ -72,7 +72,7 @@ class Filesystem(FileTree):
     # Opening.
 
     def open_read(self, path: Path) -> Descriptor:
-        """Opens without touching the access time where that is permitted (the owner's privilege)."""
+        """Open without touching the access time where that is permitted (the owner's privilege)."""
         with os_errors(path, "open the file"):
             try:
                 return open_file(path, os.O_RDONLY | _O_NOATIME)
@@ -80,7 +80,7 @@ class Filesystem(FileTree):
                 return open_file(path, os.O_RDONLY)
 
     def open_write(self, path: Path) -> Descriptor:
-        """Opens an existing file for reading and writing; a link is refused."""
+        """Open an existing file for reading and writing; a link is refused."""
         with os_errors(path, "open the file for writing"):
             try:
                 return open_file(path, os.O_RDWR | os.O_NOFOLLOW)
@@ -90,12 +90,12 @@ class Filesystem(FileTree):
                 raise
 
     def open_new(self, path: Path) -> Descriptor:
-        """Creates an empty file under its name; an existing one is an error."""
+        """Create an empty file under its name; an existing one is an error."""
         with os_errors(path, "create the file"):
             return open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def open_unnamed(self, path: Path) -> Descriptor | None:
-        """Creates a file without a name, to be published as `path`; None where that is not offered."""
+        """Create a file without a name, to be published as `path`; None where that is not offered."""
         if not _O_TMPFILE:
             return None
         with os_errors(path, "create the file"):
@@ -109,7 +109,7 @@ class Filesystem(FileTree):
     def create_file(
         self, path: Path, size: int, reserved: int | None = None, *, is_durable: bool = False
     ) -> Descriptor:
-        """Creates a file of `size` zero bytes that appears whole or not at all.
+        """Create a file of `size` zero bytes that appears whole or not at all.
 
         The first `reserved` bytes (default: all) have blocks, so that writing them can't meet a full disk. With
         `is_durable` that holds for a power cut too, where a file can be made without a name."""
@@ -135,20 +135,20 @@ class Filesystem(FileTree):
         self.preallocate(descriptor, 0, reserved)
 
     def publish(self, descriptor: Descriptor) -> None:
-        """Gives an unnamed file its name."""
+        """Give an unnamed file its name."""
         with os_errors(descriptor.path, "name the new file"), parent_of(descriptor.path) as (folder, name):
             # Given any folder descriptor, Python calls linkat, which alone follows the link in /proc to the file.
             source, here = f"/proc/self/fd/{descriptor.number}", descriptor.number
             os.link(source, name, src_dir_fd=here, dst_dir_fd=folder, follow_symlinks=True)
 
     def preallocate(self, descriptor: Descriptor, position: int, size: int) -> None:
-        """Gives blocks to a range; without them a write through a map dies of a full disk (SIGBUS)."""
+        """Give blocks to a range; without them a write through a map dies of a full disk (SIGBUS)."""
         if size > 0:
             with os_errors(descriptor.path, f"reserve {size} bytes for the file"):
                 reserve_blocks(descriptor.number, position, size)
 
     def map(self, descriptor: Descriptor, size: int, *, writable: bool) -> memoryview:
-        """Maps the first `size` bytes, shared.
+        """Map the first `size` bytes, shared.
 
         The last view unmaps them; the descriptor is not needed any more.
         """
@@ -158,7 +158,7 @@ class Filesystem(FileTree):
             return mapping.map_file(descriptor.number, size, descriptor.path, writable=writable)
 
     def populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
-        """Reads the pages of a map's range in; False for an unreadable one (see store.files.readable)."""
+        """Read the pages of a map's range in; False for an unreadable one (see store.files.readable)."""
         if not mapping.is_mapped(view):
             return True
         pace = self.pace
@@ -171,7 +171,7 @@ class Filesystem(FileTree):
         return True
 
     def make_writable(self, view: memoryview, start: int, stop: int) -> None:
-        """Makes the pages of a map's range writable; they must have blocks."""
+        """Make the pages of a map's range writable; they must have blocks."""
         mapping.make_writable(view, start, stop)
 
     def _populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
@@ -184,7 +184,7 @@ class Filesystem(FileTree):
         return self._can_read(path, start, stop)
 
     def finish_pace(self) -> None:
-        """Gives back all windows; call it at the end of the work, when no file is mapped any more."""
+        """Give back all windows; call it at the end of the work, when no file is mapped any more."""
         self._give_back(self.pace.finish())
         if self.pace.is_cold:
             for path, stop in self.pace.walked().items():
@@ -200,12 +200,12 @@ class Filesystem(FileTree):
                 self._forget(window.path, stop)
 
     def _forget(self, path: Path, stop: int) -> None:
-        """Lets the kernel forget the pages of a file before `stop`."""
+        """Let the kernel forget the pages of a file before `stop`."""
         with contextlib.suppress(StoreIOError):
             self.dont_need(self.open_read(path), 0, stop)
 
     def _can_read(self, path: Path, start: int, stop: int) -> bool:
-        """Reads the range into the page cache, where the kernel does not populate maps."""
+        """Read the range into the page cache, where the kernel does not populate maps."""
         descriptor, buffer = self.open_read(path), bytearray(min(stop - start, COPY_CHUNK_SIZE))
         with contextlib.suppress(OSError):
             while start < stop:
@@ -217,14 +217,14 @@ class Filesystem(FileTree):
         return False
 
     def written_ranges(self, path: Path, position: int) -> Iterator[tuple[int, int]]:
-        """The ranges (start, stop) at or behind `position` that were ever written or read.
+        """Return the ranges (start, stop) at or behind `position` that were ever written or read.
 
         Reserved blocks are left out; where the file system can't tell, all of the rest is one range.
         """
         return self._written_ranges(self.open_read(path), position)
 
     def written_size(self, descriptor: Descriptor) -> int:
-        """The end of the last range that was ever written or read."""
+        """Return the end of the last range that was ever written or read."""
         return max((stop for _, stop in self._written_ranges(descriptor, 0)), default=0)
 
     def _written_ranges(self, descriptor: Descriptor, position: int) -> Iterator[tuple[int, int]]:
@@ -244,7 +244,7 @@ class Filesystem(FileTree):
     # Reading and writing.
 
     def read(self, descriptor: Descriptor, position: int, size: int) -> bytes:
-        """Up to `size` bytes from `position`; fewer only at the end of the file."""
+        """Read up to `size` bytes from `position`; fewer only at the end of the file."""
         parts = []
         try:
             while size > 0:
@@ -259,7 +259,7 @@ class Filesystem(FileTree):
         return b"".join(parts)
 
     def read_start(self, path: str, size: int) -> bytes:
-        """The first `size` bytes of a file, without reading ahead: for the ends of many small queues."""
+        """Return the first `size` bytes of a file, without reading ahead: for the ends of many small queues."""
         try:
             number = _open_without_atime(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
@@ -273,7 +273,7 @@ class Filesystem(FileTree):
             os.close(number)
 
     def write(self, descriptor: Descriptor, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Writes all of `data` at `position`."""
+        """Write all of `data` at `position`."""
         rest = memoryview(data)
         with os_errors(descriptor.path, "write the file"):
             while len(rest):
@@ -282,7 +282,7 @@ class Filesystem(FileTree):
                 position += count
 
     def read_file(self, path: Path) -> bytes:
-        """The whole content of a small file."""
+        """Return the whole content of a small file."""
         descriptor = self.open_read(path)
         return self.read(descriptor, 0, self.size_of(descriptor))
 
@@ -291,7 +291,7 @@ class Filesystem(FileTree):
             return os.fstat(descriptor.number).st_size
 
     def zero(self, descriptor: Descriptor, position: int, size: int) -> None:
-        """Overwrites a range with zeros; the file keeps its length and its blocks."""
+        """Overwrite a range with zeros; the file keeps its length and its blocks."""
         zeros = bytes(min(size, COPY_CHUNK_SIZE))
         while size > 0:
             count = min(size, COPY_CHUNK_SIZE)
@@ -300,12 +300,12 @@ class Filesystem(FileTree):
             size -= count
 
     def truncate(self, descriptor: Descriptor, size: int) -> None:
-        """Sets the file's length; growth reads as zeros."""
+        """Set the file's length; growth reads as zeros."""
         with os_errors(descriptor.path, "set the length of the file"):
             os.ftruncate(descriptor.number, size)
 
     def copy_range(self, source: Descriptor, target: Descriptor, position: int, size: int) -> None:
-        """Copies a range to the same place of another file, inside the kernel where it can."""
+        """Copy a range to the same place of another file, inside the kernel where it can."""
         with os_errors(target.path, "copy into the file"):
             end = position + size
             while position < end:
@@ -315,29 +315,29 @@ class Filesystem(FileTree):
                 position += count
 
     def copy_written(self, source: Path, target: Descriptor, size: int) -> None:
-        """Copies the written ranges of the first `size` bytes; holes of a new target stay holes."""
+        """Copy the written ranges of the first `size` bytes; holes of a new target stay holes."""
         descriptor = self.open_read(source)
         for start, stop in self.written_ranges(source, 0):
             if start < size:
                 self.copy_range(descriptor, target, start, min(stop, size) - start)
 
     def is_cached(self, descriptor: Descriptor, position: int) -> bool:
-        """Whether the page cache has the byte at `position`; False where the system can't tell."""
+        """Return whether the page cache has the byte at `position`; False where the system can't tell."""
         return is_cached(descriptor.number, position)
 
     def read_in(self, descriptor: Descriptor, position: int, size: int) -> int:
-        """Reads a range into the page cache; gives the bytes read, 0 where the system offers no way."""
+        """Read a range into the page cache; give the bytes read, 0 where the system offers no way."""
         with os_errors(descriptor.path, "read the file"):
             return read_in(descriptor.number, position, size)
 
     def dont_need(self, descriptor: Descriptor, position: int, size: int) -> None:
-        """Lets the kernel forget clean pages of a range."""
+        """Let the kernel forget clean pages of a range."""
         advise(descriptor.number, position, size, "POSIX_FADV_DONTNEED")
 
     # Making durable.
 
     def fdatasync(self, descriptor: Descriptor) -> None:
-        """Pages dirtied through a map are covered, and the interpreter is free meanwhile.
+        """Sync a file's bytes. Pages dirtied through a map are covered; the interpreter is free meanwhile.
 
         A lost page is an error: what was written into it is not in the file."""
         try:
@@ -362,7 +362,7 @@ class Filesystem(FileTree):
         return opened, syncs, where
 
     def fsync(self, descriptor: Descriptor) -> None:
-        """As fdatasync, and the file's times with it."""
+        """Sync as fdatasync does, and the file's times with it."""
         with os_errors(descriptor.path, "flush the file"):
             os.fsync(descriptor.number)
         self._require_whole(descriptor)

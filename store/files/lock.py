@@ -51,7 +51,7 @@ class StoreLock:
         self._identity = (0, 0)
 
     def acquire(self) -> None:
-        """Takes the lock or raises at once; creates the file if needed. Taking it twice is fine."""
+        """Take the lock or raise at once; create the file if needed. Taking it twice is fine."""
         if self._descriptor is not None:
             return
         with _held_here_lock:
@@ -70,7 +70,7 @@ class StoreLock:
             raise
 
     def release(self) -> None:
-        """Gives the lock back; the file stays, as the broker leaves it."""
+        """Give the lock back; the file stays, as the broker leaves it."""
         with _held_here_lock:
             if self._descriptor is not None:
                 with os_errors(self.path, "unlock the store"):
@@ -109,12 +109,12 @@ class StoreLock:
 
 
 def is_locked(path: Path, fs: Filesystem) -> bool:
-    """Whether a live broker or another rmqctl holds the lock. Takes nothing and writes nothing."""
+    """Return whether a live broker or another rmqctl holds the lock. Takes nothing and writes nothing."""
     return fs.exists(path) and holding_process(path, fs) is not None
 
 
 def holding_process(path: Path, fs: Filesystem) -> int | None:
-    """Names the process that holds the lock of an existing file, None without one.
+    """Name the process that holds the lock of an existing file, None without one.
 
     It is 0 where the process has no number here: in another container.
     """
@@ -135,7 +135,7 @@ class AbortMarker:
         return self._fs.exists(self.path)
 
     def create(self, process_id: int | None = None) -> None:
-        """Leaves a marker, durable before this returns; one that is there already is fine.
+        """Leave a marker, durable before this returns; one that is there already is fine.
 
         process_id  its content, as a 5.x broker writes it; abort.bak then has what it held before
         """
@@ -157,7 +157,7 @@ class AbortMarker:
         self._fs.fdatasync(descriptor)
 
     def remove(self) -> None:
-        """Takes the marker away, durably."""
+        """Take the marker away, durably."""
         self._fs.unlink(self.path)
         self._fs.fsync_folder(self.path.parent)
 
@@ -176,7 +176,7 @@ def _locked(path: Path, process_id: int | None) -> StoreLocked:
 
 
 def _holder(descriptor: Descriptor) -> int | None:
-    """The process that holds the lock, as `holding_process` gives it."""
+    """Return the process that holds the lock, as `holding_process` gives it."""
     question = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, LOCKED_BYTES, 0)
     with contextlib.suppress(OSError, struct.error):
         kind, *_, process_id = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))

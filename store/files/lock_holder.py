@@ -36,14 +36,14 @@ class LockHolder:
     command: str
 
     def describe(self) -> str:
-        """The holder as a clause for people."""
+        """Return the holder as a clause for people."""
         if not self.process_id:
             return "another process"
         return f"process {self.process_id}" + (f" ({self.command})" if self.command else "")
 
 
 def find_lock_holder(path: Path, fs: Filesystem, proc: Path = PROC) -> LockHolder | None:
-    """The holder of the lock file at `path`, None without one.
+    """Return the holder of the lock file at `path`, None without one.
 
     Nothing is locked or written.
     """
@@ -70,7 +70,7 @@ def _command_of(process_id: int, fs: Filesystem, proc: Path) -> str:
 
 
 def _read(path: Path, fs: Filesystem) -> bytes:
-    """A file of /proc; empty where it is not there or not for this user."""
+    """Return a file of /proc; empty where it is not there or not for this user."""
     try:
         # These files have no length.
         return fs.read(fs.open_read(path), 0, MOST_BYTES)

@@ -56,7 +56,7 @@ class LostPages:
     is_reported: bool = False
 
     def error(self) -> StoreIOError:
-        """The error that names file and place."""
+        """Return the error that names file and place."""
         self.is_reported = True
         start, stop = self.start - self.of.start, self.stop - self.of.start
         return StoreIOError(
@@ -82,7 +82,7 @@ _looked_at = 0
 
 
 def catch_lost_pages() -> None:
-    """Lets the process survive lost pages of files that it maps from here on.
+    """Let the process survive lost pages of files that it maps from here on.
 
     The answer that needed the page is a StoreIOError. It takes the signal SIGBUS, so a program decides to call it.
     """
@@ -91,12 +91,12 @@ def catch_lost_pages() -> None:
 
 
 def count() -> int:
-    """How many pages were lost so far."""
+    """Return how many pages were lost so far."""
     return _handler.lost_page_count() if _handler is not None else 0
 
 
 def require_none_since(seen: int, start: int = 0, stop: int = sys.maxsize) -> None:
-    """StoreIOError for a page with an address in [start, stop) that was lost since `count` gave `seen`."""
+    """Raise StoreIOError for a page in [start, stop) that was lost since `count` returned `seen`."""
     if count() != seen:
         for lost in _noted():
             if lost.noted_at > seen and lost.start < stop and lost.stop > start:
@@ -104,30 +104,30 @@ def require_none_since(seen: int, start: int = 0, stop: int = sys.maxsize) -> No
 
 
 def require_none() -> None:
-    """StoreIOError for a page that was lost since the last `settle_lost_pages`."""
+    """Raise StoreIOError for a page that was lost since the last `settle_lost_pages`."""
     require_none_since(_settled)
 
 
 def require_whole(file: FileKey) -> None:
-    """StoreIOError for a lost page of this file: it may have been written to."""
+    """Raise StoreIOError for a lost page of this file: it may have been written to."""
     for lost in _noted():
         if lost.of.file == file:
             raise lost.error()
 
 
 def first_lost(start: int, stop: int) -> int:
-    """The start of the first lost page with an address in [start, stop), or `stop`."""
+    """Return the start of the first lost page with an address in [start, stop), or `stop`."""
     return min((lost.start for lost in _overlapping(start, stop)), default=stop)
 
 
 def report(start: int, stop: int) -> None:
-    """Counts the lost pages with an address in [start, stop) as reported: a finding names them."""
+    """Count the lost pages with an address in [start, stop) as reported: a finding names them."""
     for lost in _overlapping(start, stop):
         lost.is_reported = True
 
 
 def settle_lost_pages() -> list[StoreIOError]:
-    """Gives an error for each loss that was not reported, and counts all as reported."""
+    """Give an error for each loss that was not reported, and count all as reported."""
     global _settled
     if _handler is None or count() == _settled:
         return []
@@ -142,7 +142,7 @@ def settle_lost_pages() -> list[StoreIOError]:
 
 
 def watch(start: int, size: int, path: Path, file: FileKey, *, writable: bool) -> int:
-    """Watches a new map, if that is wanted; gives its number, -1 where it is not watched."""
+    """Watch a new map, if that is wanted; give its number, -1 where it is not watched."""
     global _most_numbers
     handler = _handler or _install()
     if handler is None:
@@ -159,7 +159,7 @@ def watch(start: int, size: int, path: Path, file: FileKey, *, writable: bool) -
 
 
 def end_watch(number: int) -> None:
-    """Ends the watch over a map that is about to be unmapped; its losses stay noted."""
+    """End the watch over a map that is about to be unmapped; its losses stay noted."""
     if number < 0 or _handler is None:
         return
     with _lock:
@@ -170,7 +170,10 @@ def end_watch(number: int) -> None:
 
 
 def _install() -> ModuleType | None:
-    """The compiled kernels with their handler installed; None where it is not wanted, or not to be had."""
+    """Return the compiled kernels with their handler installed.
+
+    None where it is not wanted, or not to be had.
+    """
     global _handler, _is_wanted
     if _is_wanted:
         from store.kernels import compiled_module
@@ -182,7 +185,7 @@ def _install() -> ModuleType | None:
 
 
 def _noted() -> list[LostPages]:
-    """All losses, with those that the handler has met since the last look."""
+    """Return all losses, with those that the handler has met since the last look."""
     global _looked_at
     if _handler is None:
         return []

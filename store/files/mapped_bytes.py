@@ -50,7 +50,7 @@ class MappedBytes:
         return 0
 
     def read(self, position: int, size: int) -> memoryview | None:
-        """A view of `size` bytes, or None when not all of them were written. Copies nothing.
+        """Return a view of `size` bytes, or None when not all of them were written. Copies nothing.
 
         StoreIOError when the disk can't give them."""
         if position < 0 or size < 0 or position + size > self.readable_position:
@@ -58,7 +58,7 @@ class MappedBytes:
         return self.raw(position, position + size)
 
     def head(self, size: int) -> bytes | memoryview:
-        """Gives the first `size` bytes, or as many as were written.
+        """Give the first `size` bytes, or as many as were written.
 
         A file that is not mapped is read by a call: the first fault of a map reads megabytes of a hole in."""
         size = min(size, self.readable_position)
@@ -68,13 +68,13 @@ class MappedBytes:
         return self.raw(0, size)
 
     def raw(self, start: int, stop: int) -> memoryview:
-        """A view of [start, stop), written or not; StoreIOError when the disk can't give the bytes."""
+        """Return a view of [start, stop), written or not; StoreIOError when the disk can't give the bytes."""
         buffer = self.buffer
         require_readable(self._fs, self.path, buffer, start, stop)
         return buffer[start:stop]
 
     def require_written(self, margin: int) -> None:
-        """Raises StoreIOError for an unreadable byte that was written, or up to `margin` bytes behind.
+        """Raise StoreIOError for an unreadable byte that was written, or up to `margin` bytes behind.
 
         Looked at once: an opening asks several times for each of what may be 100,000 files."""
         if not self._is_known_readable:
@@ -83,19 +83,19 @@ class MappedBytes:
             self._is_known_readable = True
 
     def readable_end(self, start: int, stop: int) -> int:
-        """Reads [start, stop) in; gives `stop`, or where the first page begins that the disk can't give."""
+        """Read [start, stop) in; give `stop`, or where the first page begins that the disk can't give."""
         return readable_end(self._fs, self.path, self.buffer, start, stop)
 
     def behind_unreadable(self, start: int, stop: int) -> int:
-        """The first readable page behind the unreadable one at `start`, or `stop`."""
+        """Return the first readable page behind the unreadable one at `start`, or `stop`."""
         return behind_unreadable(self._fs, self.path, self.buffer, start, stop)
 
     def next_written(self, position: int) -> int:
-        """The first position at or behind this one that may have been written, at most the file's end."""
+        """Return the first position at or behind this one that may have been written, at most the file's end."""
         return min(next_written(self._fs, self.path, position), self.size)
 
     def unreadable_ranges(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """The ranges of [start, stop) that the disk can't give."""
+        """Return the ranges of [start, stop) that the disk can't give."""
         return unreadable_ranges(self._fs, self.path, self.buffer, start, stop)
 
     @contextlib.contextmanager

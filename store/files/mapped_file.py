@@ -85,7 +85,7 @@ class MappedFile(MappedBytes):
         descriptor: Descriptor | None = None,
         keeps_descriptor: bool = False,
     ) -> None:
-        """Touches no disk; `descriptor` is that of a file created just before, whose name is not durable yet."""
+        """Touch no disk; `descriptor` is that of a file created just before, whose name is not durable yet."""
         self.path = path
         self.file_start = file_start
         self.size = size
@@ -118,7 +118,7 @@ class MappedFile(MappedBytes):
         keeps_descriptor: bool = False,
         is_durable: bool = False,
     ) -> MappedFile:
-        """Creates a file of `size` zeros; on any failure nothing is left behind.
+        """Create a file of `size` zeros; on any failure nothing is left behind.
 
         is_durable  make its length durable before its name is seen
         """
@@ -178,13 +178,13 @@ class MappedFile(MappedBytes):
         return self.wrote == self.size
 
     def set_positions(self, position: int) -> None:
-        """Counts everything before `position` as written and durable, and nothing behind it."""
+        """Count everything before `position` as written and durable, and nothing behind it."""
         self.wrote = self.committed = self.flushed = self.reserved = position
 
     # Appending, and what was written.
 
     def append(self, data: bytes | bytearray | memoryview) -> int:
-        """Copies `data` behind the written bytes; gives its position.
+        """Copy `data` behind the written bytes; give its position.
 
         Many bytes are written by a call, and so are the first ones of a new file: a fault for each page would cost
         more, and the first fault of a map reads megabytes of the hole in.
@@ -204,7 +204,7 @@ class MappedFile(MappedBytes):
         return position
 
     def reserve(self, end: int) -> None:
-        """Gives blocks to the bytes before `end` and to some behind; StoreIOError when the disk is full."""
+        """Give blocks to the bytes before `end` and to some behind; StoreIOError when the disk is full."""
         if end <= self.reserved:
             return
         if end > self.size:
@@ -214,7 +214,7 @@ class MappedFile(MappedBytes):
         self.reserved = stop
 
     def make_writable(self, start: int, stop: int) -> None:
-        """Makes the pages of a reserved range writable by one call; each costs a fault otherwise."""
+        """Make the pages of a reserved range writable by one call; each costs a fault otherwise."""
         self._fs.make_writable(self.buffer, start, stop)
 
     # Making durable.
@@ -224,7 +224,7 @@ class MappedFile(MappedBytes):
         return not self._is_closed and self._has_pages(least_pages, self.flushed, self.readable_position)
 
     def flush(self, least_pages: int) -> int:
-        """Flushes if at least `least_pages` pages are waiting (0: any byte); gives the flushed position."""
+        """Flush if at least `least_pages` pages are waiting (0: any byte); gives the flushed position."""
         if not self.waits_for_flush(least_pages):
             return self.flushed
         position = self.readable_position
@@ -254,13 +254,13 @@ class MappedFile(MappedBytes):
         self.flushed = min(position, self.wrote)
 
     def _check_length(self, descriptor: Descriptor) -> None:
-        """Raises StoreIOError where another process has shortened the file: no sync reports that."""
+        """Raise StoreIOError where another process has shortened the file: no sync reports that."""
         size = self._fs.size_of(descriptor)
         if size < self.size:
             raise shortened(self.path, self.size, size)
 
     def sync_new(self) -> None:
-        """Makes name and length of a file durable that was not flushed yet."""
+        """Make name and length of a file durable that was not flushed yet."""
         if self._name_is_new:
             self._fs.fdatasync(self._opened())
             self._sync_name()
@@ -271,7 +271,7 @@ class MappedFile(MappedBytes):
             self._name_is_new = False
 
     def commit(self, least_pages: int) -> int:
-        """Copies the lent buffer's news into the file if at least `least_pages` pages are waiting.
+        """Copy the lent buffer's news into the file if at least `least_pages` pages are waiting.
 
         A buffer that was committed to its end goes back to the pool. Gives the committed position."""
         if self._pool is None:
@@ -283,7 +283,7 @@ class MappedFile(MappedBytes):
         return self.committed
 
     def warm(self) -> None:
-        """Writes the zeros of a new file out, so that its pages are in memory and its blocks initialised.
+        """Write the zeros of a new file out, so that its pages are in memory and its blocks initialised.
 
         A block that is merely reserved costs its first flush an entry in the file system's journal."""
         if self.wrote or not self.writable:
@@ -300,7 +300,7 @@ class MappedFile(MappedBytes):
         return self._is_closed
 
     def close(self) -> None:
-        """Drops map, descriptor and lent buffer.
+        """Drop map, descriptor and lent buffer.
 
         Bytes of the lent buffer beyond `committed` are lost.
         """
@@ -353,7 +353,7 @@ class MappedFile(MappedBytes):
         return self._fs.open_write(self.path) if self.writable else self._fs.open_read(self.path)
 
     def _opened(self) -> Descriptor:
-        """A descriptor of the file, for calls that a map does not offer."""
+        """Return a descriptor of the file, for calls that a map does not offer."""
         self._require_open()
         descriptor = self._descriptor
         if descriptor is None:
@@ -363,7 +363,7 @@ class MappedFile(MappedBytes):
         return descriptor
 
     def _descriptor_to_write(self) -> Descriptor:
-        """A descriptor that is kept until MOST_DESCRIPTORS other files were written to."""
+        """Return a descriptor that is kept until MOST_DESCRIPTORS other files were written to."""
         descriptor = self._opened()
         if not self._keeps_descriptor and not self._is_listed:
             self._is_listed = True
@@ -395,6 +395,6 @@ class MappedFile(MappedBytes):
 
 
 def _reserved_ahead(size: int, end: int) -> int:
-    """The number of bytes behind `end` to reserve too: a part of the file's size, or of its bytes."""
+    """Return the number of bytes behind `end` to reserve too: a part of the file's size, or of its bytes."""
     part = -(-size // _RESERVED_PARTS // PAGE_SIZE) * PAGE_SIZE
     return min(_MOST_RESERVED_BYTES, max(part, end // 2))

@@ -87,7 +87,7 @@ class MappedFileQueue:
     # Loading.
 
     def load(self, line: BrokerLine = LINE_4_9, refuse: Callable[[StoreError], None] | None = None) -> None:
-        """Takes in the files that are there; every position is the file's end until recovery says better.
+        """Take in the files that are there; every position is the file's end until recovery says better.
 
         WrongFileSize or ForeignFile where a broker would refuse to start. 5.x skips folders, and deletes a last file of
         length zero; a read-only queue only leaves that one out, as `empty_last`.
@@ -103,7 +103,7 @@ class MappedFileQueue:
         self.set_positions_full()
 
     def set_positions_full(self) -> None:
-        """Counts every file as written to its end."""
+        """Count every file as written to its end."""
         for file in self.files:
             file.set_positions(self.file_size)
 
@@ -176,7 +176,7 @@ class MappedFileQueue:
         return last.file_start + last.wrote if last is not None else 0
 
     def find_by_offset(self, offset: int, first_if_missing: bool = False) -> MappedFile | None:
-        """The file that holds the byte at `offset`; where none does, the first file if asked for."""
+        """Return the file that holds the byte at `offset`; where none does, the first file if asked for."""
         files = self.files
         if not files:
             return None
@@ -189,7 +189,7 @@ class MappedFileQueue:
         return files[0] if first_if_missing else None
 
     def find_by_time(self, time_ms: int) -> MappedFile | None:
-        """The first file last modified at `time_ms` or later, else the last file."""
+        """Return the first file last modified at `time_ms` or later, else the last file."""
         files = self.files
         for file in files:
             if file.mtime_ms >= time_ms:
@@ -199,7 +199,7 @@ class MappedFileQueue:
     # Appending.
 
     def last_file(self, start_offset: int = 0) -> MappedFile:
-        """The file to append to. Without files it is the one that will hold `start_offset`."""
+        """Return the file to append to. Without files it is the one that will hold `start_offset`."""
         last = self.last
         if last is not None and not last.is_full:
             return last
@@ -216,7 +216,7 @@ class MappedFileQueue:
             return file
 
     def writable_file(self, file: MappedFile) -> MappedFile:
-        """Gives the file of this queue to write to in place of `file`."""
+        """Give the file of this queue to write to in place of `file`."""
         return file
 
     def _create(self, file_start: int) -> MappedFile:
@@ -253,7 +253,7 @@ class MappedFileQueue:
         return self._flush_failure is not None or (file is not None and file.waits_for_flush(least_pages))
 
     def flush(self, least_pages: int) -> bool:
-        """Flushes the one file that holds `flushed_where`; True when nothing moved.
+        """Flush the one file that holds `flushed_where`; True when nothing moved.
 
         After one failure every later call fails alike: the kernel reports a lost page once, then forgets it."""
         with self._flushing():
@@ -309,7 +309,7 @@ class MappedFileQueue:
                 raise
 
     def commit(self, least_pages: int) -> bool:
-        """Copies from the lent buffer into the file that holds `committed_where`; True when nothing moved."""
+        """Copy from the lent buffer into the file that holds `committed_where`; True when nothing moved."""
         file = self._file_at_or_after(self.committed_where)
         if file is None:
             return True
@@ -328,7 +328,7 @@ class MappedFileQueue:
     # Removing.
 
     def truncate_dirty_files(self, offset: int) -> list[Path]:
-        """Makes `offset` the end: sets positions in the file that holds it, deletes the files behind.
+        """Make `offset` the end: sets positions in the file that holds it, deletes the files behind.
 
         Bytes past the end stay as they are. Deletes from the newest, so that an interruption leaves no gap.
         Gives the deleted paths."""
@@ -346,20 +346,20 @@ class MappedFileQueue:
         return [file.path for file in behind]
 
     def delete_last_file(self) -> None:
-        """Deletes the last file."""
+        """Delete the last file."""
         last = self.last
         if last is not None:
             self._delete(last)
             self._forget([last])
 
     def delete_files(self, files: Iterable[MappedFile]) -> None:
-        """Deletes these files of the queue; readers that come meanwhile find them no more."""
+        """Delete these files of the queue; readers that come meanwhile find them no more."""
         for file in files:
             self._forget([file])
             self._delete(file)
 
     def _delete(self, file: MappedFile) -> None:
-        """Takes one file off the disk."""
+        """Take one file off the disk."""
         file.destroy()
 
     def _forget(self, gone: Iterable[MappedFile]) -> None:
@@ -371,13 +371,13 @@ class MappedFileQueue:
     # Ending.
 
     def close(self) -> None:
-        """Drops maps and descriptors, and forgets the files. Views already given out stay valid."""
+        """Drop maps and descriptors, and forget the files. Views already given out stay valid."""
         for file in self.files:
             file.close()
         self.files = []
 
     def destroy(self) -> None:
-        """Deletes every file, and each folder if nothing else is in it."""
+        """Delete every file, and each folder if nothing else is in it."""
         for file in reversed(self.files):
             self._delete(file)
         self.files = []

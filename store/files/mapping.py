@@ -37,7 +37,7 @@ _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 def map_file(descriptor: int, size: int, path: Path, *, writable: bool) -> memoryview:
-    """Maps the first `size` bytes of an open file, shared; the descriptor may be closed at once."""
+    """Map the first `size` bytes of an open file, shared; the descriptor may be closed at once."""
     if not size:
         return memoryview(b"")
     protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
@@ -59,17 +59,17 @@ def _unmap(address: int, size: int, watch: int) -> None:
 
 
 def anonymous_map(size: int) -> memoryview:
-    """Memory of zeros that belongs to no file."""
+    """Return memory of zeros that belongs to no file."""
     return memoryview(mmap.mmap(-1, size))
 
 
 def is_mapped(view: memoryview) -> bool:
-    """Whether `map_file` made the view."""
+    """Return whether `map_file` made the view."""
     return isinstance(view.obj, ctypes.Array)
 
 
 def populate(view: memoryview, start: int, stop: int) -> bool:
-    """Reads the pages of [start, stop) in; False when one of them can't be read, or was lost.
+    """Read the pages of [start, stop) in; False when one of them can't be read, or was lost.
 
     The kernel reads ahead by itself, in large folios. With MADV_WILLNEED for the next range its pages would be small
     ones, and a walk of a cold log would reach half of the rate.
@@ -95,7 +95,7 @@ def _has_lost(view: memoryview, start: int, stop: int) -> bool:
 
 
 def make_writable(view: memoryview, start: int, stop: int) -> None:
-    """Makes the pages of [start, stop) writable at once, where the kernel offers that (Linux 5.14).
+    """Make the pages of [start, stop) writable at once, where the kernel offers that (Linux 5.14).
 
     A page that is read before it is written to takes two faults otherwise.
     """
@@ -104,12 +104,12 @@ def make_writable(view: memoryview, start: int, stop: int) -> None:
 
 
 def let_go(view: memoryview, start: int, stop: int) -> None:
-    """Takes the pages of [start, stop) out of this process; the next touch brings them back."""
+    """Take the pages of [start, stop) out of this process; the next touch brings them back."""
     _advise(view, start, stop, mmap.MADV_DONTNEED)
 
 
 def _advise(view: memoryview, start: int, stop: int, advice: int) -> int:
-    """The errno of one madvise, 0 when it went well."""
+    """Return the errno of one madvise, 0 when it went well."""
     if stop <= start or not is_mapped(view):
         return 0
     first = start - start % PAGE_SIZE

@@ -67,14 +67,14 @@ class RemoteFilesystem(Filesystem):
         super().copy_range(source, target, position, size)
 
     def written_ranges(self, path: Path, position: int) -> Iterator[tuple[int, int]]:
-        """A remote file does not tell its holes: all of the rest is one range."""
+        """Yield the rest as one range: a remote file does not list its holes."""
         if path not in self._missing:
             yield from super().written_ranges(path, position)
         elif position < (size := self.stat(path).st_size):
             yield position, size
 
     def _fetch(self, path: Path, start: int, stop: int) -> None:
-        """Fetches the blocks of [start, stop) that have not come yet, adjacent ones in one request."""
+        """Fetch the blocks of [start, stop) that have not come yet, adjacent ones in one request."""
         missing = self._missing.get(path)
         if not missing or stop <= start:
             return
@@ -104,7 +104,7 @@ def mirror_of(address: str, scratch: Path | None = None) -> tuple[Path, RemoteFi
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each run of adjacent ascending numbers."""
+    """Yield first and last of each run of adjacent ascending numbers."""
     first = last = numbers[0]
     for number in numbers[1:]:
         if number != last + 1:

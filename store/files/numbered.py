@@ -13,19 +13,19 @@ SOME_QUEUES = 16
 
 
 def segments_of(layout: StoreLayout, fs: Filesystem) -> list[Entry]:
-    """The segments of all folders of the log."""
+    """Return the segments of all folders of the log."""
     return [entry for folder in layout.commitlogs for entry in numbered_files(folder, fs)]
 
 
 def numbered_files(folder: Path, fs: Filesystem) -> list[Entry]:
-    """The files of a folder that are named after an offset."""
+    """Return the files of a folder that are named after an offset."""
     return [
         entry for entry in fs.list_folder(folder) if entry.is_file and parse_segment_name(entry.path.name) is not None
     ]
 
 
 def some_queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
-    """The files of the first few queues; a broker gives all of them one length."""
+    """Yield the files of the first few queues; a broker gives all of them one length."""
     queues = 0
     for topic in fs.list_names(folder):
         for queue in fs.list_names(folder / topic):
@@ -37,6 +37,9 @@ def some_queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
 
 
 def usual_size(entries: Iterable[Entry]) -> int:
-    """The length most files have, 0 without files. Wrong lengths are reported when the folder is loaded."""
+    """Return the length most files have, 0 without files.
+
+    Wrong lengths are reported when the folder is loaded.
+    """
     counts = Counter(entry.size for entry in entries if entry.size)
     return counts.most_common(1)[0][0] if counts else 0

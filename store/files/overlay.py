@@ -35,7 +35,7 @@ class StagedFile(NamedTuple):
 
 
 def stage_new_file(staged: Path, size: int, fs: Filesystem) -> Descriptor:
-    """Creates a file of `size` zeros in the staged folder; it has its name before it has its size."""
+    """Create a file of `size` zeros in the staged folder; it has its name before it has its size."""
     if not fs.exists(staged.parent):
         fs.make_folder(staged.parent)
     descriptor = fs.open_new(staged)
@@ -46,7 +46,7 @@ def stage_new_file(staged: Path, size: int, fs: Filesystem) -> Descriptor:
 
 
 def stage_copy(path: Path, staged: Path, size: int, fs: Filesystem) -> Descriptor:
-    """Copies `path` into the staged folder, `size` bytes long; holes stay holes."""
+    """Copy `path` into the staged folder, `size` bytes long; holes stay holes."""
     descriptor = stage_new_file(staged, size, fs)
     fs.copy_written(path, descriptor, size)
     return descriptor
@@ -77,11 +77,11 @@ class OverlayFileQueue(MappedFileQueue):
         """Whether a file is copied before the first write to it; else only what is written is in the staged file."""
 
     def staged_files(self) -> list[StagedFile]:
-        """Copied and new files, oldest first."""
+        """Return copied and new files, oldest first."""
         return [StagedFile(path, staged) for path, staged in sorted(self._staged.items())]
 
     def removed_paths(self) -> list[Path]:
-        """Real files that the store would no longer have; a file made anew since is no removal."""
+        """Return real files that the store would no longer have; a file made anew since is no removal."""
         return sorted(path for path in self._removed if path not in self._staged)
 
     def last_file(self, start_offset: int = 0) -> MappedFile:
@@ -115,7 +115,7 @@ class OverlayFileQueue(MappedFileQueue):
         return self._staged_folder / f"{self._prefix}{name}"
 
     def create_missing(self, file_start: int) -> MappedFile:
-        """Creates the file that starts at `file_start`, before or between the others."""
+        """Create the file that starts at `file_start`, before or between the others."""
         file = self._create(file_start)
         self.files = sorted([*self.files, file], key=lambda one: one.file_start)
         return file

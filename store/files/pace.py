@@ -57,7 +57,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def wait_for(self, size: int) -> None:
-        """Waits until `size` more bytes may be read."""
+        """Wait until `size` more bytes may be read."""
         if self.bytes_per_s is None:
             return
         with self._lock:
@@ -68,7 +68,7 @@ class Pace:
             time.sleep(wait)
 
     def passed(self, window: Window) -> list[Window]:
-        """Notes a window that was read in; gives those to be given back for it."""
+        """Note a window that was read in; gives those to be given back for it."""
         if self._kept_bytes is None or window.stop - window.start < WINDOW_WORTH_BYTES:
             return []
         with self._lock:
@@ -78,16 +78,16 @@ class Pace:
             return self._taken(self._kept_bytes)
 
     def finish(self) -> list[Window]:
-        """Gives all windows that are left to be given back."""
+        """Give all windows that are left to be given back."""
         with self._lock:
             return self._taken(0)
 
     def forgotten_before(self, window: Window) -> int:
-        """Gives the end of the pages to be forgotten, when the window is given back."""
+        """Give the end of the pages to be forgotten, when the window is given back."""
         return max(0, window.stop - (self._kept_bytes or 0)) if self.is_cold else 0
 
     def walked(self) -> dict[Path, int]:
-        """The files that were walked, and how far."""
+        """Return the files that were walked, and how far."""
         with self._lock:
             return dict(self._walked)
 

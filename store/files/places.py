@@ -62,7 +62,7 @@ class LocalPlace:
         self._commitlogs = commitlogs
 
     def find(self, path: str) -> Path:
-        """The place of a file: a segment is in the first of the log's folders that has it."""
+        """Return the place of a file: a segment is in the first of the log's folders that has it."""
         if not self._commitlogs or path.split("/")[0] != "commitlog":
             return self._root / path
         places = [folder / path.removeprefix("commitlog").lstrip("/") for folder in self._commitlogs]
@@ -83,7 +83,10 @@ class LocalPlace:
         return self._fs.list_below(str(self._root), path)
 
     def resting_page(self, folder: str) -> bytes | None:
-        """The first page of the folder's only file if it begins a queue; None where that can't be read."""
+        """Return the first page of the folder's only file if it begins a queue.
+
+        None where that can't be read.
+        """
         folder = f"{self._root}/{folder}"
         size = self._fs.only_file(folder, _FIRST_FILE)
         try:
@@ -103,7 +106,7 @@ class LocalPlace:
         return Stretch(whole[start:stop], self._fs, place, whole, start)
 
     def written(self, path: str, size: int) -> Stretch:
-        """The first `size` bytes without the hole at their end, copied where they are few."""
+        """Return the first `size` bytes without the hole at their end, copied where they are few."""
         descriptor = self._fs.open_read(self.find(path))
         if size > PAGE_SIZE:
             size = min(size, self._fs.written_size(descriptor))
@@ -116,7 +119,7 @@ class LocalPlace:
         return self._fs.written_ranges(self.find(path), position)
 
     def absent(self) -> NotAStore:
-        """The error for a root that is not there."""
+        """Return the error for a root that is not there."""
         return NotAStore("no such folder", file=self._root)
 
 
@@ -211,7 +214,7 @@ class RemotePlace:
         return sorted(found)
 
     def list_tree(self) -> dict[str, Entry]:
-        """Everything at any depth, by its path below the root; one listing, not one for each folder."""
+        """Return everything at any depth, by its path below the root; one listing, not one for each folder."""
         from pyarrow.fs import FileSelector
 
         wanted = FileSelector(self._root, allow_not_found=True, recursive=True)
@@ -240,13 +243,13 @@ class RemotePlace:
         self._requests.ask(path, "delete", lambda: self._fs.delete_file(f"{self._root}/{path}"))
 
     def require_bucket(self) -> None:
-        """NotAStore unless there is something to write to."""
+        """Raise NotAStore unless there is something to write to."""
         bucket = self._root.partition("/")[0]
         if self._requests.ask("", "look at", lambda: _entry(self._fs.get_file_info(bucket))) is None:
             raise self.absent()
 
     def absent(self) -> NotAStore:
-        """The error for an address without anything."""
+        """Return the error for an address without anything."""
         bucket, _, prefix = self._root.partition("/")
         if prefix and self._requests.ask("", "look at", lambda: _entry(self._fs.get_file_info(bucket))) is not None:
             reason = f"the bucket is there, and has nothing below {prefix}"
@@ -256,7 +259,7 @@ class RemotePlace:
 
 
 def connect_folder(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> LocalPlace | RemotePlace:
-    """The place at a folder or URI; NotAStore when there is no way to it."""
+    """Return the place at a folder or URI; NotAStore when there is no way to it."""
     if "://" not in address:
         return LocalPlace(Path(address), fs, commitlogs)
     parts = urlsplit(address)
@@ -285,7 +288,10 @@ _LIMIT = "retry_limit_seconds"
 
 
 def _with_limit(address: str, scheme: str, query: str) -> str:
-    """The address, of Google's storage with a limit: its client tries for 15 minutes without credentials."""
+    """Return the address, of Google's storage with a limit.
+
+    Its client tries for 15 minutes without credentials.
+    """
     if scheme not in ("gs", "gcs") or _LIMIT in query:
         return address
     return f"{address}{'&' if query else '?'}{_LIMIT}={GS_LIMIT_S}"

@@ -30,7 +30,7 @@ _WHO_PROCESS, _IDLE_CLASS = 1, 3
 
 
 def reserve_blocks(number: int, position: int, size: int) -> None:
-    """Gives blocks to a range of a file; the file grows to the range's end and keeps its bytes."""
+    """Give blocks to a range of a file; the file grows to the range's end and keeps its bytes."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(number, position, size)
         return
@@ -42,7 +42,7 @@ def reserve_blocks(number: int, position: int, size: int) -> None:
 
 
 def sync_data(number: int) -> None:
-    """Makes a file's bytes durable."""
+    """Make a file's bytes durable."""
     if hasattr(os, "fdatasync"):
         os.fdatasync(number)
     elif hasattr(fcntl, "F_FULLFSYNC"):
@@ -52,14 +52,14 @@ def sync_data(number: int) -> None:
 
 
 def advise(number: int, position: int, size: int, advice: str) -> None:
-    """Gives the kernel the advice of this name, where it takes any."""
+    """Give the kernel the advice of this name, where it takes any."""
     if hasattr(os, "posix_fadvise"):
         with contextlib.suppress(OSError):
             os.posix_fadvise(number, position, size, getattr(os, advice))
 
 
 def is_cached(number: int, position: int) -> bool:
-    """Whether the page cache has the byte at `position`."""
+    """Return whether the page cache has the byte at `position`."""
     if hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT"):
         with contextlib.suppress(OSError):
             return os.preadv(number, [bytearray(1)], position, os.RWF_NOWAIT) > 0
@@ -67,7 +67,7 @@ def is_cached(number: int, position: int) -> bool:
 
 
 def read_in(number: int, position: int, size: int) -> int:
-    """Reads a range into the page cache, without a copy; gives the bytes read, 0 where the system can't."""
+    """Read a range into the page cache, without a copy; give the bytes read, 0 where the system can't."""
     if not sys.platform.startswith("linux"):
         return 0
     sink = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
@@ -78,7 +78,7 @@ def read_in(number: int, position: int, size: int) -> int:
 
 
 def next_written(number: int, position: int, size: int) -> tuple[int, int]:
-    """The next written range at or behind `position`; OSError with ENXIO when there is none."""
+    """Return the next written range at or behind `position`; OSError with ENXIO when there is none."""
     if not (hasattr(os, "SEEK_DATA") and hasattr(os, "SEEK_HOLE")):
         return position, size
     start = os.lseek(number, position, os.SEEK_DATA)
@@ -86,12 +86,12 @@ def next_written(number: int, position: int, size: int) -> tuple[int, int]:
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def lower_priority() -> None:
-    """Lowers the priority of this process at the processors and the disks."""
+    """Lower the priority of this process at the processors and the disks."""
     os.nice(_LEAST_NICE)
     number = _IOPRIO_SET.get(platform.machine())
     if sys.platform == "linux" and number is not None:

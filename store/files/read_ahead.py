@@ -54,11 +54,11 @@ class ReadAhead:
 
     @classmethod
     def of(cls, pages: Pages, start: int, limit: int) -> ReadAhead | None:
-        """Begins to read; None where the process may only read slowly: there is nothing to gain then."""
+        """Begin to read; None where the process may only read slowly: there is nothing to gain then."""
         return cls(pages, start, limit) if Filesystem.pace.bytes_per_s is None else None
 
     def until(self, stop: int) -> int:
-        """Waits for the pages before `stop`; gives `stop`, or the start of the first unreadable page."""
+        """Wait for the pages before `stop`; give `stop`, or the start of the first unreadable page."""
         with self._changed:
             self._wanted = stop
             self._changed.notify_all()
@@ -68,7 +68,7 @@ class ReadAhead:
         return min(self._end, stop)
 
     def close(self) -> None:
-        """Waits for the step that is being read; nothing is read behind it."""
+        """Wait for the step that is being read; nothing is read behind it."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
@@ -88,7 +88,7 @@ class ReadAhead:
                 self._changed.notify_all()
 
     def _next_stop(self) -> int | None:
-        """Waits until the next step may be read; gives its end, None when nothing is to be read any more."""
+        """Wait until the next step may be read; give its end, None when nothing is to be read any more."""
         room = AHEAD_BYTES // max(len(self._walks), 1) if self._is_written() else 0
         with self._changed:
             self._changed.wait_for(lambda: self._is_over or self._end < self._wanted + room)

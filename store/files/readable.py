@@ -28,7 +28,7 @@ _STEPS = (WINDOW_BYTES, 1 << 20, 64 << 10, PAGE_SIZE)
 
 
 def readable_end(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> int:
-    """Reads [start, stop) of a whole map in; gives `stop`, or the start of the first unreadable page.
+    """Read [start, stop) of a whole map in; give `stop`, or the start of the first unreadable page.
 
     A page that holds `start` counts from `start` on."""
     position = start
@@ -45,7 +45,7 @@ def readable_end(fs: Filesystem, path: Path, view: memoryview, start: int, stop:
 
 
 def behind_unreadable(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> int:
-    """The first readable page behind the unreadable one at `start`; `stop` when there is none."""
+    """Return the first readable page behind the unreadable one at `start`; `stop` when there is none."""
     position = start
     while position < stop:
         position = position - position % PAGE_SIZE + PAGE_SIZE
@@ -55,25 +55,25 @@ def behind_unreadable(fs: Filesystem, path: Path, view: memoryview, start: int, 
 
 
 def next_written(fs: Filesystem, path: Path, position: int) -> int:
-    """The first position at or behind this one that is in no hole, or the largest there is."""
+    """Return the first position at or behind this one that is in no hole, or the largest there is."""
     return max(position, next((start for start, _ in fs.written_ranges(path, position)), sys.maxsize))
 
 
 def unreadable_ranges(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """The ranges of [start, stop) that can't be read."""
+    """Yield the ranges of [start, stop) that can't be read."""
     while (begin := readable_end(fs, path, view, start, stop)) < stop:
         start = behind_unreadable(fs, path, view, begin, stop)
         yield begin, start
 
 
 def require_readable(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> None:
-    """StoreIOError with the place when a byte of [start, stop) can't be read."""
+    """Raise StoreIOError with the place when a byte of [start, stop) can't be read."""
     if start < stop and not fs.populate(path, view, start, stop):
         raise unreadable(path, readable_end(fs, path, view, start, stop))
 
 
 def require_written_readable(fs: Filesystem, path: Path, view: memoryview, margin: int = 0) -> None:
-    """Raises StoreIOError for an unreadable written byte, or one up to `margin` bytes behind.
+    """Raise StoreIOError for an unreadable written byte, or one up to `margin` bytes behind.
 
     Holes are left alone: reading them in would take memory for nothing. So is what is farther behind than twice the
     way to there: whoever looks for the end goes on by doubled steps."""
@@ -82,7 +82,7 @@ def require_written_readable(fs: Filesystem, path: Path, view: memoryview, margi
 
 
 def unreadable(path: Path, position: int) -> StoreIOError:
-    """The error for a page that can't be read."""
+    """Return the error for a page that can't be read."""
     return StoreIOError(
         "cannot read this page: the device reports an error, another process has shortened the file, or a file system "
         "in memory is full",
@@ -94,7 +94,7 @@ def unreadable(path: Path, position: int) -> StoreIOError:
 
 
 def shortened(path: Path, size: int, found: int) -> StoreIOError:
-    """Makes the error for a file of `size` bytes that has only `found` of them left."""
+    """Make the error for a file of `size` bytes that has only `found` of them left."""
     return StoreIOError(
         f"another process has shortened the file: it had {size} bytes, and has {found}", file=path, offset=found
     )
@@ -112,18 +112,21 @@ class Salvaged:
     mapped: Stretch | None = None
 
     def read_again(self, start: int, stop: int) -> None:
-        """Reads a range in for a second pass: the pace gives back only pages that a reader announced."""
+        """Read a range in for a second pass: the pace gives back only pages that a reader announced."""
         if self.mapped is not None:
             self.mapped.readable_end(start, stop)
 
     def items(self, base: int, size: int) -> Iterator[tuple[int, int]]:
-        """Ranges of the numbers of items with an unreadable byte; items of `size` bytes begin at `base`."""
+        """Yield ranges of the numbers of items with an unreadable byte.
+
+        Items of `size` bytes begin at `base`.
+        """
         for start, stop in self.unreadable:
             if stop > base:
                 yield max(0, start - base) // size, -(-(stop - base) // size)
 
     def describe(self) -> str:
-        """The unreadable ranges for people."""
+        """Return the unreadable ranges for people."""
         return "can't read bytes " + ", ".join(f"{start} to {stop}" for start, stop in self.unreadable)
 
 
@@ -138,7 +141,7 @@ class Stretch:
     start: int = 0
 
     def readable_end(self, start: int, stop: int) -> int:
-        """Reads [start, stop) of the buffer in; gives `stop`, or the start of the first unreadable page.
+        """Read [start, stop) of the buffer in; give `stop`, or the start of the first unreadable page.
 
         The buffer ends before `stop` where the file was shortened since it was listed."""
         size = len(self.buffer)
@@ -151,7 +154,7 @@ class Stretch:
         return end - self.start
 
     def behind_unreadable(self, start: int, stop: int) -> int:
-        """The first readable page behind the unreadable one at `start`, or `stop`."""
+        """Return the first readable page behind the unreadable one at `start`, or `stop`."""
         size = len(self.buffer)
         if self.fs is None or self.path is None or self.whole is None or start >= size:
             return stop
@@ -159,13 +162,16 @@ class Stretch:
         return end - self.start if end - self.start < size else stop
 
     def next_written(self, position: int) -> int:
-        """The first position at or behind this one that may have been written, at most the buffer's end."""
+        """Return the first position from this one on that may have been written, at most the buffer's end."""
         if self.fs is None or self.path is None or self.whole is None or position >= len(self.buffer):
             return position
         return min(next_written(self.fs, self.path, self.start + position) - self.start, len(self.buffer))
 
     def salvage(self, item_size: int = 1) -> Salvaged:
-        """Every byte that can be read; zeros for the others, and for the rest of items that hold such a byte."""
+        """Return every byte that can be read.
+
+        Zeros for the others, and for the rest of items that hold such a byte.
+        """
         size, position = len(self.buffer), 0
         # Holes are left alone: reading them in would take memory for nothing.
         if all(self.readable_end(start, stop) == stop for start, stop in self._written()):
@@ -183,7 +189,7 @@ class Stretch:
         return Salvaged(memoryview(copy).toreadonly(), tuple(ranges))
 
     def _written(self) -> Iterator[tuple[int, int]]:
-        """The ranges of the buffer that may have been written."""
+        """Yield the ranges of the buffer that may have been written."""
         size = len(self.buffer)
         if self.fs is None or self.path is None:
             yield 0, size
@@ -194,6 +200,6 @@ class Stretch:
             yield max(start - self.start, 0), min(stop - self.start, size)
 
     def require(self, start: int, stop: int) -> None:
-        """StoreIOError with the place in the file when a byte of [start, stop) can't be read."""
+        """Raise StoreIOError with the place in the file when a byte of [start, stop) can't be read."""
         if self.fs is not None and self.path is not None and self.whole is not None:
             require_readable(self.fs, self.path, self.whole, self.start + start, self.start + stop)

@@ -51,7 +51,7 @@ class RemoteRequests:
         self._lock = threading.Lock()
 
     def ask(self, path: str, doing: str, request: Callable[[], Answer]) -> Answer:
-        """The answer of a request; StoreIOError where there is none."""
+        """Return the answer of a request; StoreIOError where there is none."""
         pause = FIRST_PAUSE_S
         for left in range(self.retries, -1, -1):
             try:
@@ -64,7 +64,7 @@ class RemoteRequests:
         raise AssertionError("the last attempt returns or raises")
 
     def wait(self, seconds: float) -> None:
-        """Lets the storage rest."""
+        """Let the storage rest."""
         time.sleep(seconds)
 
     def _as_store_error(self, error: OSError, path: str, doing: str) -> StoreIOError:
@@ -80,7 +80,7 @@ class RemoteRequests:
         return found
 
     def read(self, path: str, place: str, position: int, size: int | None) -> memoryview:
-        """Bytes of the file at `place`, fewer at its end; `path` is its name in messages."""
+        """Return bytes of the file at `place`, fewer at its end; `path` is its name in messages."""
         if size is None or size >= BLOCK_BYTES:
             return self._fetch(path, place, position, size)
         first, last = position // BLOCK_BYTES, max(position + size - 1, position) // BLOCK_BYTES
@@ -143,6 +143,6 @@ class RemoteRequests:
 
 
 def first_sentence(error: Exception) -> str:
-    """The cause as pyarrow's clients write it, who add advice and metadata."""
+    """Return the cause as pyarrow's clients write it, who add advice and metadata."""
     lines = str(error).splitlines() or [type(error).__name__]
     return lines[0].split(". ")[0]

@@ -29,7 +29,7 @@ _TRIES = 3
 
 
 def require_binding(folder: Path, content: str) -> ModuleType:
-    """The package rocksdict; BadRequest with the way to install it.
+    """Return the package rocksdict; BadRequest with the way to install it.
 
     content  what the database holds, as a clause for people
     """
@@ -46,7 +46,7 @@ def require_binding(folder: Path, content: str) -> ModuleType:
 
 
 def open_copy(folder: Path, scratch: Path, fs: Filesystem, content: str, families: Sequence[str]) -> Families:
-    """Opens a copy of the RocksDB in `folder`, made in `scratch`: its column families by name.
+    """Open a copy of the RocksDB in `folder`, made in `scratch`: its column families by name.
 
     families  those that it must have
 
@@ -67,7 +67,7 @@ def open_copy(folder: Path, scratch: Path, fs: Filesystem, content: str, familie
 
 @contextlib.contextmanager
 def damage_of(folder: Path, content: str) -> Iterator[None]:
-    """Turns RocksDB's errors inside of the block into DamagedFile."""
+    """Turn RocksDB's errors inside of the block into DamagedFile."""
     try:
         yield
     except StoreError:
@@ -80,7 +80,7 @@ def damage_of(folder: Path, content: str) -> Iterator[None]:
 
 
 def edit_copy(folder: Path | None, copy: Path, fs: Filesystem, content: str, edits: Edits) -> None:
-    """Makes a copy of the RocksDB in `folder` with other values; `copy` is a new one where there is none.
+    """Make a copy of the RocksDB in `folder` with other values; `copy` is a new one where there is none.
 
     Table files that stay as they are are links. A value of None takes the key away.
 
@@ -111,7 +111,7 @@ def edit_copy(folder: Path | None, copy: Path, fs: Filesystem, content: str, edi
 
 
 def _edit_options(rocksdict: ModuleType) -> Any:
-    """Options that leave every table as it is, and write new ones as a broker of 5.5 reads them."""
+    """Return options that leave every table as it is, and write new ones as a broker of 5.5 reads them."""
     options, table = rocksdict.Options(raw_mode=True), rocksdict.BlockBasedOptions()
     table.set_format_version(_FORMAT_VERSION)
     table.set_checksum_type(rocksdict.ChecksumType.crc32c())
@@ -125,7 +125,7 @@ def _edit_options(rocksdict: ModuleType) -> Any:
 
 
 def remove_own_files(folder: Path, fs: Filesystem) -> None:
-    """Removes the binding's settings, and RocksDB's own log; a broker keeps that in another folder."""
+    """Remove the binding's settings, and RocksDB's own log; a broker keeps that in another folder."""
     for name in fs.list_names(folder):
         if name == _OWN_FILE or name == "LOG" or name.startswith("LOG.old"):
             fs.unlink(folder / name)

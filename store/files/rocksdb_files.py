@@ -14,7 +14,7 @@ _ROCKSDB_FILES = re.compile(rf"{CURRENT}|{IDENTITY}|LOCK|LOG(\.old.*)?|(MANIFEST
 
 
 def has_rocksdb(folder: Path, fs: Filesystem) -> bool:
-    """Whether a RocksDB is in the folder, or the rest of one.
+    """Return whether a RocksDB is in the folder, or the rest of one.
 
     A topic's folder may have the name of one of its files.
     """
@@ -23,12 +23,12 @@ def has_rocksdb(folder: Path, fs: Filesystem) -> bool:
 
 
 def is_rocksdb_file(name: str) -> bool:
-    """Whether RocksDB gives a file of its own this name."""
+    """Return whether RocksDB gives a file of its own this name."""
     return _ROCKSDB_FILES.fullmatch(name) is not None
 
 
 def queue_database(layout: StoreLayout, fs: Filesystem) -> Path:
-    """The folder of the RocksDB with consume queues, also of one that is lost.
+    """Return the folder of the RocksDB with consume queues, also of one that is lost.
 
     useSeparateStorePathForRocksdbCQ gives it a folder of its own (5.5); a broker refuses to start where it is in the
     other one.
@@ -39,10 +39,13 @@ def queue_database(layout: StoreLayout, fs: Filesystem) -> Path:
 
 
 def has_queue_database(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Whether a RocksDB with consume queues is in the store."""
+    """Return whether a RocksDB with consume queues is in the store."""
     return has_rocksdb(queue_database(layout, fs), fs)
 
 
 def has_rocksdb_queues(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Whether the consume queues are in a RocksDB; with queue files beside it, a broker reads the files."""
+    """Return whether the consume queues are in a RocksDB.
+
+    With queue files beside it, a broker reads the files.
+    """
     return has_queue_database(layout, fs) and not any(some_queue_files(layout.consumequeue, fs))

@@ -47,7 +47,7 @@ class Scratch:
         return self._folder
 
     def close(self) -> None:
-        """Removes the folder with all that is in it. Closing twice is fine."""
+        """Remove the folder with all that is in it. Closing twice is fine."""
         folder, self._folder = self._folder, None
         lock, self._lock = self._lock, None
         if folder is not None:
@@ -63,7 +63,7 @@ class Scratch:
 
 
 def remove_abandoned(parent: Path) -> None:
-    """Removes this user's scratch folders that no process holds."""
+    """Remove this user's scratch folders that no process holds."""
     for path in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             if path.lstat().st_uid != os.getuid():
@@ -77,12 +77,12 @@ def remove_abandoned(parent: Path) -> None:
 
 
 def is_in_scratch(path: Path) -> bool:
-    """Whether the path leads into a scratch folder."""
+    """Return whether the path leads into a scratch folder."""
     return any(name.startswith(_PREFIX) for name in path.parts)
 
 
 def _make_locked(parent: Path) -> tuple[Path, int | None]:
-    """A new folder and the descriptor that holds its lock, None on a file system without locks.
+    """Return a new folder and the descriptor that holds its lock, None on a file system without locks.
 
     Another process may take it for an abandoned one before it is locked: then the next one is made.
     """
@@ -102,7 +102,7 @@ def _make_locked(parent: Path) -> tuple[Path, int | None]:
 
 
 def _lock(folder: Path) -> int | None:
-    """A descriptor that holds the lock of the folder, None where another one does."""
+    """Return a descriptor that holds the lock of the folder, None where another one does."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

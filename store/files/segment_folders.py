@@ -31,12 +31,12 @@ MEMBER_PATHS = LOG_PATHS[1]
 
 
 def find_member_logs(root: Path, fs: Filesystem) -> list[Path]:
-    """The folders of DLedger logs below a store's root, one of each member of a group that ran there."""
+    """Return the folders of DLedger logs below a store's root, one for each member that ran there."""
     return [folder for folder in find_members(root, fs) if fs.is_folder(folder / "data")]
 
 
 def find_members(root: Path, fs: Filesystem) -> list[Path]:
-    """The folders of members of a DLedger group, with or without entries below them."""
+    """Return the folders of members of a DLedger group, with or without entries below them."""
     if not fs.is_folder(root):
         return []
     names = (entry.path.name for entry in fs.list_folder(root))
@@ -44,13 +44,19 @@ def find_members(root: Path, fs: Filesystem) -> list[Path]:
 
 
 def member_log(dledger: Path, fs: Filesystem) -> tuple[Path, ...]:
-    """The folders of the log in DLedger mode: the entries', and that of the plain segments before them."""
+    """Return the folders of the log in DLedger mode.
+
+    The entries', and that of the plain segments before them.
+    """
     plain = dledger.parent / "commitlog"
     return (dledger / "data", plain) if fs.is_folder(plain) else (dledger / "data",)
 
 
 def find_member(root: Path, settings: Mapping[str, object], fs: Filesystem) -> Path | None:
-    """The folder of the member that dLegerSelfId names, else the only one; None without DLedger mode."""
+    """Return the folder of the member that dLegerSelfId names, else the only one.
+
+    None without DLedger mode.
+    """
     enabled = str(settings.get("enableDLegerCommitLog", "")).strip().lower()
     if enabled == "false":
         return None
@@ -78,7 +84,7 @@ class SegmentFolders:
         self._file_size = file_size
 
     def entries(self, fs: Filesystem) -> list[Entry]:
-        """Entries of all the folders, sorted by name; ForeignFile for a name in two of them."""
+        """Return entries of all the folders, sorted by name; ForeignFile for a name in two of them."""
         found = sorted(
             (entry for folder in self.all for entry in fs.list_folder(folder)), key=lambda entry: entry.path.name
         )
@@ -92,7 +98,7 @@ class SegmentFolders:
         return found
 
     def folder_of(self, file_start: int) -> Path:
-        """The folder for the segment at `file_start`; StoreIOError where all are read-only."""
+        """Return the folder for the segment at `file_start`; StoreIOError where all are read-only."""
         full = {str(path) for path in self.full}
         usable = [path for path in self._usable if path not in full] or self._usable
         if not usable:
@@ -117,12 +123,12 @@ class UnsyncedFolders:
         return bool(self._folders)
 
     def add(self, folders: Iterable[Path]) -> None:
-        """Notes folders that have new names."""
+        """Note folders that have new names."""
         with self._change_lock:
             self._folders.update(folders)
 
     def sync(self, fs: Filesystem) -> None:
-        """Makes the names durable; waits for another thread that is at it."""
+        """Make the names durable; wait for another thread that is at it."""
         from store.files.durable import sync_folders
 
         with self._sync_lock:

@@ -45,7 +45,7 @@ class StoredFile:
 
 
 def _member_log(address: str, fs: Filesystem) -> tuple[Path, ...]:
-    """The folders of the log of a local store with a group's member, none of another."""
+    """Return the folders of the log of a local store with a group's member, none of another."""
     members = [] if is_address(address) else find_member_logs(Path(address), fs)
     return member_log(members[0], fs) if len(members) == 1 else ()
 
@@ -115,7 +115,7 @@ class StoreReader:
         return self._segment_start is not None
 
     def check_has_broker_files(self) -> None:
-        """NotAStore unless the folder is there and holds anything that a broker makes."""
+        """Raise NotAStore unless the folder is there and holds anything that a broker makes."""
         self._check_is_folder()
         names = (*_FOLDERS, "commitlog", OTHER_QUEUES, "checkpoint", "config")
         if not self._commitlogs and not any(self.exists(name) for name in names):
@@ -123,7 +123,7 @@ class StoreReader:
             raise NotAStore("no store: none of a broker's files is in it", file=self.address, hint=hint)
 
     def check_is_store(self) -> None:
-        """NotAStore unless the folder holds a commitlog folder, or queues or index of a lost one.
+        """Raise NotAStore unless the folder holds a commitlog folder, or queues or index of a lost one.
 
         ForeignFile where something else has the name of one of the broker's folders, or of the checkpoint.
         """
@@ -140,7 +140,7 @@ class StoreReader:
                 raise ForeignFile(f"not {wanted}, as a broker makes it", file=self.name_of(name), hint=MOVE_IT_OUT)
 
     def check_segment_sizes(self, size: int) -> None:
-        """WrongFileSize for the first segment of another size, as a store that is opened raises it."""
+        """Raise WrongFileSize for the first segment of another size, as a store that is opened raises it."""
         for segment in self.segments():
             if segment.size != size:
                 raise WrongFileSize.of(segment.size, size, self.name_of(segment.path))
@@ -153,11 +153,11 @@ class StoreReader:
             raise NotAStore.for_file(self.address)
 
     def segments(self) -> list[StoredFile]:
-        """The commit log's segments by log offset; names that are no segment's are left to `check`."""
+        """Return the commit log's segments by log offset; names that are no segment's are left to `check`."""
         return [file for file in self._numbered("commitlog", parse_segment_name) if file.size]
 
     def foreign_in_commitlog(self) -> list[tuple[Entry, str]]:
-        """Entry and fault of everything in commitlog/ that is no segment, by name."""
+        """Yield entry and fault of everything in commitlog/ that is no segment, by name."""
         found = []
         for entry in self._place.list_folder("commitlog"):
             name = entry.path.name
@@ -175,7 +175,7 @@ class StoreReader:
         return sorted(found, key=lambda one: one[0].path.name)
 
     def links(self) -> list[str]:
-        """The broker's folders, the checkpoint and the segments that are links leading somewhere, by path."""
+        """Return the links among the broker's folders, the checkpoint and the segments that lead somewhere."""
         if self.is_segment:
             return []
         log = () if self._commitlogs else ("commitlog",)
@@ -188,7 +188,7 @@ class StoreReader:
         return self._numbered("index", parse_index_file_name)
 
     def queues(self) -> list[tuple[str, int]]:
-        """Every (topic, queue id) that has a folder."""
+        """Return every (topic, queue id) that has a folder."""
         found = []
         for topic in self._folders("consumequeue"):
             ids = (parse_queue_id(name) for name in self._folders(f"consumequeue/{topic}"))
@@ -196,11 +196,11 @@ class StoreReader:
         return sorted(found)
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder; none where there is no such folder."""
+        """Return the names in a folder; none where there is no such folder."""
         return [entry.path.name for entry in self._place.list_folder(folder)]
 
     def below(self, folder: str) -> list[FolderEntry]:
-        """Everything below a folder, at any depth, by path."""
+        """Return everything below a folder, at any depth, by path."""
         return self._place.list_below(folder)
 
     def queue_files(self, topic: str, queue_id: int) -> list[StoredFile]:
@@ -212,47 +212,50 @@ class StoreReader:
         return self._place.resting_page(folder) if isinstance(self._place, LocalPlace) else None
 
     def numbered_files(self, folder: str) -> list[StoredFile]:
-        """The files of any folder whose names are numbers, by number."""
+        """Return the files of any folder whose names are numbers, by number."""
         return self._numbered(folder, parse_segment_name)
 
     def file_at(self, path: str) -> StoredFile | None:
-        """One file by its path; None where there is none."""
+        """Return one file by its path; None where there is none."""
         entry = self._place.look_at(path)
         if entry is None or not entry.is_file:
             return None
         return StoredFile(path, -1, entry.size, entry.mtime_ns // 1_000_000)
 
     def map(self, path: str, position: int = 0, size: int | None = None) -> Stretch:
-        """Maps `size` bytes from `position`, at most to the file's end; local pages are not read yet."""
+        """Map `size` bytes from `position`, at most to the file's end; local pages are not read yet."""
         return self._place.map(path, position, size)
 
     def read(self, path: str, position: int = 0, size: int | None = None) -> memoryview:
-        """The same bytes, all of them readable; StoreIOError with the place where the device can't give them."""
+        """Return the same bytes, all of them readable.
+
+        StoreIOError with the place where the device can't give them.
+        """
         stretch = self.map(path, position, size)
         stretch.require(0, len(stretch.buffer))
         return stretch.buffer
 
     def salvage(self, path: str, size: int | None = None, item_size: int = 1) -> Salvaged:
-        """The first `size` bytes, with zeros for those that the device can't give.
+        """Return the first `size` bytes, with zeros for those that the device can't give.
 
         An item of `item_size` bytes that holds such a byte is zero as a whole."""
         return self.map(path, 0, size).salvage(item_size)
 
     def salvage_written(self, path: str, size: int, item_size: int = 1) -> Salvaged:
-        """Reads like `read_written`, with zeros for bytes that the device can't give."""
+        """Read like `read_written`, with zeros for bytes that the device can't give."""
         try:
             return Salvaged(self.read_written(path, size))
         except StoreIOError:
             return self.salvage(path, size, item_size)
 
     def read_written(self, path: str, size: int) -> memoryview:
-        """The first `size` bytes of a file, without the reserved hole at its end."""
+        """Return the first `size` bytes of a file, without the reserved hole at its end."""
         stretch = self._place.written(path, size)
         stretch.require(0, len(stretch.buffer))
         return stretch.buffer
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
-        """The ranges (start, stop) at or behind `position` that may have been written.
+        """Return the ranges (start, stop) at or behind `position` that may have been written.
 
         A local file system knows them; of a remote file all of the rest is one range.
         """
@@ -262,7 +265,7 @@ class StoreReader:
         return self._place.look_at(path) is not None
 
     def name_of(self, path: str) -> str:
-        """The path for messages and rows: full when local, the URI when remote."""
+        """Return the path for messages and rows: full when local, the URI when remote."""
         if (self._commitlogs or self.is_segment) and isinstance(self._place, LocalPlace):
             return str(self._place.find(path))
         return f"{self.address}/{path}"

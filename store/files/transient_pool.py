@@ -44,19 +44,19 @@ class TransientStorePool:
         return len(self._free)
 
     def borrow(self) -> memoryview | None:
-        """A buffer of zeros, or None when all are lent."""
+        """Return a buffer of zeros, or None when all are lent."""
         try:
             return self._free.popleft()
         except IndexError:
             return None
 
     def give_back(self, buffer: memoryview) -> None:
-        """Zeroes the buffer and lends it again."""
+        """Zero the buffer and lend it again."""
         ctypes.memset(_address(buffer), 0, self.buffer_size)
         self._free.append(buffer)
 
     def destroy(self) -> None:
-        """Forgets the free buffers; the last reference frees their memory, locked or not."""
+        """Forget the free buffers; the last reference frees their memory, locked or not."""
         self._free.clear()
 
     def _lock_in_memory(self, buffer: memoryview) -> None:

@@ -29,13 +29,13 @@ class BloomFilter:
 
     @classmethod
     def sized(cls, error_percent: int, group_count: int) -> BloomFilter:
-        """The filter for maxErrorRateOfBloomFilter and expectConsumerNumUseFilter."""
+        """Return the filter for maxErrorRateOfBloomFilter and expectConsumerNumUseFilter."""
         rate = error_percent / 100
         bits = math.ceil(group_count * math.log2(1 / rate) * math.log2(math.e))
         return cls(math.ceil(math.log(rate) / math.log(0.5)), -(-bits // 8) * 8)
 
     def positions(self, text: str) -> list[int]:
-        """The bits of a text, one for each hash; two may be the same."""
+        """Return the bits of a text, one for each hash; two may be the same."""
         import mmh3
 
         low, _ = mmh3.hash64(text.encode(), 0, x64arch=True, signed=False)
@@ -44,11 +44,11 @@ class BloomFilter:
         return [max(code, ~code) % self.bit_count for code in codes]
 
     def group_positions(self, group: str, topic: str) -> list[int]:
-        """The bits of a consumer group's filter for a topic."""
+        """Return the bits of a consumer group's filter for a topic."""
         return self.positions(f"{group}#{topic}")
 
     def bit_map(self, positions: Iterable[int]) -> bytes:
-        """A map with these bits."""
+        """Return a map with these bits."""
         found = bytearray(self.bit_count // 8)
         for position in positions:
             found[position // 8] |= 1 << position % 8
@@ -56,5 +56,5 @@ class BloomFilter:
 
 
 def has_bits(bit_map: bytes, positions: Iterable[int]) -> bool:
-    """Whether all of the bits are in the map."""
+    """Return whether all of the bits are in the map."""
     return all(bit_map[position // 8] & 1 << position % 8 for position in positions)

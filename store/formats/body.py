@@ -47,7 +47,7 @@ class Body(NamedTuple):
 
 
 def compression_of(sys_flag: int) -> str | None:
-    """zlib, lz4 or zstd; None for a plain body; `type N` for one that no producer knows."""
+    """Return zlib, lz4 or zstd; None for a plain body; `type N` for one that no producer knows."""
     if not sys_flag & COMPRESSED:
         return None
     number = (sys_flag & COMPRESSION_MASK) >> COMPRESSION_SHIFT
@@ -55,7 +55,7 @@ def compression_of(sys_flag: int) -> str | None:
 
 
 def decode_body(stored: bytes, sys_flag: int, *, max_size: int = MAX_BODY_SIZE) -> Body:
-    """Restores the producer's body; keeps the stored one, with the problem, where that fails."""
+    """Restore the producer's body; keep the stored one, with the problem, where that fails."""
     compression = compression_of(sys_flag)
     if compression is None:
         return Body(stored, None, BodyState.PLAIN)
@@ -67,7 +67,7 @@ def decode_body(stored: bytes, sys_flag: int, *, max_size: int = MAX_BODY_SIZE) 
 
 
 def encode_body(data: bytes, compression: str) -> bytes:
-    """The body compressed as a producer does; BadRequest for a compression that there is none of."""
+    """Return the body compressed as a producer does; BadRequest for a compression that there is none of."""
     if compression == ZLIB:
         return zlib.compress(data, ZLIB_LEVEL)
     if compression not in (LZ4, ZSTD):
@@ -82,7 +82,7 @@ def encode_body(data: bytes, compression: str) -> bytes:
 
 
 def _decompress(stored: bytes, compression: str, max_size: int) -> bytes:
-    """ValueError says why there is no whole body."""
+    """Raise ValueError with the reason where there is no whole body."""
     if compression == ZLIB:
         data = _inflate(stored, max_size)
     elif compression in (LZ4, ZSTD):

@@ -47,11 +47,11 @@ class CheckpointPage(NamedTuple):
     rest: bytes = b""
 
     def encode(self) -> bytes:
-        """The whole page, 4096 bytes."""
+        """Return the whole page, 4096 bytes."""
         return (FIELDS.pack(*self[:_COUNT]) + self.rest).ljust(CHECKPOINT_SIZE, b"\0")
 
     def encode_mended(self) -> bytes:
-        """Encodes the whole page with 0 for negative numbers: no broker has them."""
+        """Encode the whole page with 0 for negative numbers: no broker has them."""
         return self._replace(**{name: max(0, getattr(self, name)) for name in FIELD_NAMES}).encode()
 
     @property
@@ -76,7 +76,7 @@ class CheckpointPage(NamedTuple):
 
 
 def decode_checkpoint(data: bytes) -> CheckpointPage:
-    """Reads the page from a file's bytes. Zeros follow a short file, as in the broker's mapping."""
+    """Read the page from a file's bytes. Zeros follow a short file, as in the broker's mapping."""
     padded = data.ljust(CHECKPOINT_SIZE, b"\0")
     numbers = dict(zip(FIELD_NAMES, FIELDS.unpack_from(padded), strict=True))
     return CheckpointPage(**numbers, rest=padded[FIELDS.size :].rstrip(b"\0"))

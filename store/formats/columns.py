@@ -62,7 +62,7 @@ class DamageReason(IntEnum):
     V2_RECORD = 15
 
     def describe(self) -> str:
-        """The reason as a clause for people."""
+        """Return the reason as a clause for people."""
         return _DESCRIPTIONS[self]
 
 

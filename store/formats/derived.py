@@ -23,19 +23,19 @@ assert ENTRY_DTYPE.itemsize == ENTRY_SIZE
 
 
 def units_of(data: Buffer) -> np.ndarray:
-    """A queue file's units as a structured array over its bytes; nothing is copied."""
+    """Return a queue file's units as a structured array over its bytes; nothing is copied."""
     return np.frombuffer(memoryview(data), UNIT_DTYPE, memoryview(data).nbytes // UNIT_SIZE)
 
 
 def entries_of(data: Buffer, slot_count: int, count: int) -> np.ndarray:
-    """Entries 0 … count-1 as a structured array over an index file's bytes (entry 0 is never used)."""
+    """Return entries 0 … count-1 as a structured array over an index file's bytes; entry 0 is unused."""
     at = HEADER_SIZE + SLOT_SIZE * slot_count
     room = (memoryview(data).nbytes - at) // ENTRY_SIZE
     return np.frombuffer(memoryview(data), ENTRY_DTYPE, max(0, min(count, room)), at)
 
 
 def is_pre_blank(units: np.ndarray) -> np.ndarray:
-    """Pre-blank units."""
+    """Return pre-blank units."""
     return np.asarray((units["log_offset"] == 0) & (units["size"] == PRE_BLANK_SIZE) & (units["tags_code"] == 0))
 
 

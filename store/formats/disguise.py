@@ -111,14 +111,14 @@ def _with_sum(alphabets: Sequence[Alphabet], bounds: Sequence[tuple[int, int]], 
 
 
 def _filler(text: str, salt: bytes) -> list[int]:
-    """UTF-16 units as long as those of a text, by its digest."""
+    """Return UTF-16 units as long as those of a text, by its digest."""
     units = utf16_units(text)
     digest = hashlib.shake_256(salt + b"\0" + text.encode("utf-8", "surrogatepass")).digest(len(units))
     return [_alphabet(unit)[byte % len(_alphabet(unit))] for unit, byte in zip(units, digest, strict=True)]
 
 
 def _alphabet(unit: int) -> Alphabet:
-    """The units that may take the place of one: as long as it in UTF-8."""
+    """Return the units that may take the place of one: as long as it in UTF-8."""
     if unit < 0x80:
         return _ASCII
     if unit < 0x800:

@@ -29,7 +29,7 @@ class Field:
 
 
 def fields_of(layout: struct.Struct, names: Sequence[str], data: bytes | memoryview, start: int = 0) -> list[Field]:
-    """The fields of `layout` at `start` of `data`."""
+    """Return the fields of `layout` at `start` of `data`."""
     values = layout.unpack_from(data, start)
     places = spans_of(layout.format)
     return [Field(name, at, size, value) for name, (at, size), value in zip(names, places, values, strict=True)]
@@ -37,7 +37,7 @@ def fields_of(layout: struct.Struct, names: Sequence[str], data: bytes | memoryv
 
 @lru_cache(maxsize=64)
 def spans_of(layout: str) -> tuple[tuple[int, int], ...]:
-    """Start and size of every field of a struct without padding."""
+    """Return start and size of every field of a struct without padding."""
     found, at = [], 0
     for item in _ITEM.findall(layout):
         size = struct.calcsize(layout[0] + item)

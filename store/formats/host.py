@@ -24,7 +24,7 @@ class Host(NamedTuple):
     @classmethod
     @lru_cache(maxsize=4096)
     def parse(cls, text: str) -> Host:
-        """`127.0.0.1:10911` or `[::1]:10911`."""
+        """Return `127.0.0.1:10911` or `[::1]:10911`."""
         address, _, port = text.rpartition(":")
         try:
             return cls(ipaddress.ip_address(address.strip("[]")).packed, int(port))
@@ -35,11 +35,11 @@ class Host(NamedTuple):
     @classmethod
     @lru_cache(maxsize=4096)
     def decode(cls, data: bytes) -> Host:
-        """From the 8 or 20 bytes of a record."""
+        """Decode the 8 or 20 bytes of a record."""
         return cls(data[:-4], int.from_bytes(data[-4:], "big", signed=True))
 
     def encode(self) -> bytes:
-        """The 8 or 20 bytes of a record."""
+        """Return the 8 or 20 bytes of a record."""
         return encode_host(self)
 
     @property
@@ -54,7 +54,7 @@ class Host(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def encode_host(host: Host) -> bytes:
-    """The 8 or 20 bytes of a record.
+    """Return the 8 or 20 bytes of a record.
 
     Cached, because a broker stores the same few hosts in every record."""
     return host.address + host.port.to_bytes(4, "big", signed=True)

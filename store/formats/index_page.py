@@ -58,7 +58,7 @@ class IndexHeader(NamedTuple):
         return HEADER.pack(*self)
 
     def matches_time(self, begin_ms: int, end_ms: int) -> bool:
-        """Whether the file may hold messages of that time (IndexFile.isTimeMatched)."""
+        """Return whether the file may hold messages of that time (IndexFile.isTimeMatched)."""
         first, last = self.begin_timestamp_ms, self.end_timestamp_ms
         return (begin_ms < first and end_ms > last) or first <= begin_ms <= last or first <= end_ms <= last
 
@@ -76,7 +76,7 @@ class IndexEntry(NamedTuple):
 
 
 def decode_header(buffer: bytes | memoryview) -> IndexHeader:
-    """The header; a count of 0 or less is read as 1, as a new file has it."""
+    """Return the header; a count of 0 or less is read as 1, as a new file has it."""
     header = IndexHeader._make(HEADER.unpack_from(buffer, 0))
     return header if header.index_count > 0 else header._replace(index_count=FIRST_INDEX_COUNT)
 
@@ -99,17 +99,17 @@ def entry_position(slot_count: int, number: int) -> int:
 
 
 def index_file_size(slot_count: int, entry_count: int) -> int:
-    """Bytes of a file with that many slots and entries (420,000,040 for the defaults)."""
+    """Return bytes of a file with that many slots and entries (420,000,040 for the defaults)."""
     return HEADER_SIZE + SLOT_SIZE * slot_count + ENTRY_SIZE * entry_count
 
 
 def index_key(topic: str, key: str) -> str:
-    """The text that is hashed."""
+    """Return the text that is hashed."""
     return topic + KEY_SEPARATOR + key
 
 
 def time_diff_seconds(store_timestamp_ms: int, begin_timestamp_ms: int) -> int:
-    """Seconds since the file's first entry, cut to 0 … 2^31-1; 0 while the file has no begin time."""
+    """Return seconds since the file's first entry, cut to 0 … 2^31-1; 0 while the file has no begin time."""
     if begin_timestamp_ms <= 0:
         return 0
     milliseconds = store_timestamp_ms - begin_timestamp_ms

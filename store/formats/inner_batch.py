@@ -26,7 +26,7 @@ MAX_MESSAGE_COUNT = (1 << 15) - 1
 
 
 def inner_batch_of(properties: dict[str, str]) -> tuple[int, int] | None:
-    """First queue offset and message count, None for a record of one message."""
+    """Return first queue offset and message count, None for a record of one message."""
     if INNER_NUM not in properties or INNER_BASE not in properties:
         return None
     try:
@@ -38,7 +38,7 @@ def inner_batch_of(properties: dict[str, str]) -> tuple[int, int] | None:
 
 
 def unwrap(record: StoredMessage) -> Iterator[StoredMessage]:
-    """The messages inside a record; DamagedRecord where its body is not made of them."""
+    """Yield the messages inside a record; DamagedRecord where its body is not made of them."""
     found = inner_batch_of(record.properties)
     first = found[0] if found is not None else record.queue_offset
     is_sound = record.is_crc_right
@@ -57,7 +57,7 @@ def unwrap(record: StoredMessage) -> Iterator[StoredMessage]:
 
 
 def count_inner(record: StoredMessage) -> int:
-    """How many messages are inside a record."""
+    """Return how many messages are inside a record."""
     return sum(1 for _ in _parts(record))
 
 
@@ -85,7 +85,7 @@ def inner_parts(body: bytes) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _parts(record: StoredMessage) -> Iterator[tuple[int, bytes, bytes]]:
-    """Flag, body and property string of each message."""
+    """Yield flag, body and property string of each message."""
     body, at = record.body, 0
     while at < len(body):
         if len(body) - at < _MIN_SIZE:

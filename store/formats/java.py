@@ -26,18 +26,18 @@ _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 
 def to_int(value: int) -> int:
-    """The low 32 bits of `value` as a signed Java int."""
+    """Return the low 32 bits of `value` as a signed Java int."""
     return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
 
 
 def utf16_units(text: str) -> list[int]:
-    """The UTF-16 code units of `text`; lone surrogates stay as they are."""
+    """Return the UTF-16 code units of `text`; lone surrogates stay as they are."""
     data = text.encode("utf-16-be", "surrogatepass")
     return [data[i] << 8 | data[i + 1] for i in range(0, len(data), 2)]
 
 
 def utf16_length(text: str) -> int:
-    """String.length(): code units, not code points."""
+    """Return string.length(): code units, not code points."""
     return len(text.encode("utf-16-be", "surrogatepass")) // 2
 
 
@@ -60,7 +60,7 @@ def parse_int(text: str) -> int | None:
 
 
 def string_hash(text: str) -> int:
-    """String.hashCode() as a signed 32-bit int."""
+    """Return string.hashCode() as a signed 32-bit int."""
     value = 0
     for unit in utf16_units(text):
         value = (31 * value + unit) & 0xFFFFFFFF
@@ -68,7 +68,7 @@ def string_hash(text: str) -> int:
 
 
 def key_hash(key: str) -> int:
-    """Hashes an index key: absolute, and 0 where Java's abs would overflow.
+    """Hash an index key: absolute, and 0 where Java's abs would overflow.
 
     Source: IndexFile.indexKeyHashMethod."""
     value = abs(string_hash(key))
@@ -77,17 +77,17 @@ def key_hash(key: str) -> int:
 
 @lru_cache(maxsize=4096)
 def tags_code(tags: str) -> int:
-    """The tags code of a unit: the hash widened to a long; 0 without tags (MessageExtBrokerInner)."""
+    """Return the tags code of a unit: the hash widened to a long; 0 without tags (MessageExtBrokerInner)."""
     return string_hash(tags) if tags else 0
 
 
 def crc32(data: bytes | memoryview) -> int:
-    """Body CRC: IEEE CRC-32 without its top bit."""
+    """Return body CRC: IEEE CRC-32 without its top bit."""
     return _crc32(data) & 0x7FFFFFFF
 
 
 def decode_utf8(data: bytes | memoryview) -> str:
-    """Text as `new String(bytes, UTF_8)` gives it: malformed bytes become U+FFFD, nothing fails.
+    """Return text as `new String(bytes, UTF_8)` gives it: malformed bytes become U+FFFD, nothing fails.
 
     An encoded surrogate becomes one U+FFFD there, where Python would make three of it.
     """
@@ -98,7 +98,7 @@ def decode_utf8(data: bytes | memoryview) -> str:
 
 
 def double_text(value: float) -> str:
-    """A double as text: the shortest that reads back the same (Double.toString of JDK 19)."""
+    """Return a double as text: the shortest that reads back the same (Double.toString of JDK 19)."""
     if value == 0 or 1e-3 <= abs(value) < 1e7 or not math.isfinite(value):
         names = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
         return names.get(str(value), str(value))

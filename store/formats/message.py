@@ -143,7 +143,7 @@ class Message:
         properties: Mapping[str, str] | None = None,
         **fields: Unpack[MessageFields],
     ) -> Message:
-        """Makes a message from named values; `fields` are those of the class, such as queue_id or born_host.
+        """Make a message from named values; `fields` are those of the class, such as queue_id or born_host.
 
         >>> Message.of("Orders", "hello", keys=["order-1"], tags="paid", queue_id=3).properties
         b'KEYS\\x01order-1\\x02TAGS\\x01paid'
@@ -189,7 +189,7 @@ class StoredMessage:
     """Queue offset of the record that this message is inside of; None for a record's own message (5.x)."""
 
     def as_put(self) -> Message:
-        """The message as a producer would hand it over; `body` as stored."""
+        """Return the message as a producer would hand it over; `body` as stored."""
         return Message(
             self.topic,
             self.body,
@@ -234,19 +234,19 @@ class StoredMessage:
 
 
 def record_size(body_size: int, topic_size: int, properties_size: int, sys_flag: int = 0, *, v2: bool = False) -> int:
-    """Bytes of a record with parts of these byte sizes (CommitLog.calMsgLength)."""
+    """Return bytes of a record with parts of these byte sizes (CommitLog.calMsgLength)."""
     hosts = (IPV6_HOST_SIZE - IPV4_HOST_SIZE) * (bool(sys_flag & BORN_HOST_IPV6) + bool(sys_flag & STORE_HOST_IPV6))
     return RECORD_MIN_SIZE + hosts + v2 + body_size + topic_size + properties_size
 
 
 @lru_cache(maxsize=4096)
 def host_flags(born_host: Host, store_host: Host) -> int:
-    """The sys flag bits that say how long the hosts are."""
+    """Return the sys flag bits that say how long the hosts are."""
     return (BORN_HOST_IPV6 if born_host.is_ipv6 else 0) | (STORE_HOST_IPV6 if store_host.is_ipv6 else 0)
 
 
 def store_timestamp_at(sys_flag: int) -> int:
-    """The place of the store time in a record: it depends on the size of the born host."""
+    """Return the place of the store time in a record: it depends on the size of the born host."""
     return BORN_HOST_AT + (IPV6_HOST_SIZE if sys_flag & BORN_HOST_IPV6 else IPV4_HOST_SIZE)
 
 
@@ -259,7 +259,7 @@ def encode_record(
     log_offset: int,
     store_timestamp_ms: int,
 ) -> bytes:
-    """The bytes of one record. Sizes are the caller's duty; `sys_flag` has the host bits set.
+    """Return the bytes of one record. Sizes are the caller's duty; `sys_flag` has the host bits set.
 
     topic  the topic in UTF-8: up to 127 bytes make a V1 record, more a V2 record
     """
@@ -282,7 +282,7 @@ def encode_record(
 def decode_record(
     record: bytes | memoryview, *, file: str | PathLike[str] | None = None, position: int | None = None
 ) -> StoredMessage:
-    """The message in `record`, a whole record and nothing else.
+    """Return the message in `record`, a whole record and nothing else.
 
     Raises DamagedRecord with `file` and `position` where the bytes contradict each other; the CRC is not looked at.
     """
@@ -339,14 +339,14 @@ def _decode(raw: bytes) -> StoredMessage:
 
 
 def _part(raw: bytes, start: int, size: int, beyond: DamageReason) -> tuple[bytes, int]:
-    """The `size` bytes at `start`, and where they end."""
+    """Return the `size` bytes at `start`, and where they end."""
     if start + size > len(raw):
         raise _Contradiction(beyond.describe())
     return raw[start : start + size], start + size
 
 
 def record_fields(raw: bytes) -> list[Field]:
-    """Every field of a record that decodes, with its place and value."""
+    """Return every field of a record that decodes, with its place and value."""
     message = _decode(raw)
     header = _HEADERS[len(message.born_host.encode()), len(message.store_host.encode())]
     fields = fields_of(header, HEADER_NAMES, raw)
@@ -371,17 +371,17 @@ def record_fields(raw: bytes) -> list[Field]:
 
 
 def encode_blank(size: int) -> bytes:
-    """The 8 bytes of an end-of-file blank that covers the last `size` bytes of a segment."""
+    """Return the 8 bytes of an end-of-file blank that covers the last `size` bytes of a segment."""
     return BLANK.pack(size, BLANK_MAGIC)
 
 
 def is_queued(sys_flag: int) -> bool:
-    """Whether a message gets a consume-queue unit: prepared and rolled-back ones do not."""
+    """Return whether a message gets a consume-queue unit: prepared and rolled-back ones do not."""
     return sys_flag & TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 
 def is_indexed(sys_flag: int) -> bool:
-    """Whether a broker indexes a message's keys: those of rolled-back ones it does not."""
+    """Return whether a broker indexes a message's keys: those of rolled-back ones it does not."""
     return sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
 
 

@@ -29,7 +29,7 @@ def create_unique_key(now_ms: int) -> str:
 
 
 def encode_message_id(store_host: Host, log_offset: int) -> str:
-    """MessageDecoder.createMessageId (4.9.8)."""
+    """Make a message id as MessageDecoder.createMessageId does (4.9.8)."""
     return (store_host.encode() + log_offset.to_bytes(8, "big", signed=True)).hex().upper()
 
 

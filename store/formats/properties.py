@@ -48,7 +48,7 @@ MAX_PROPERTIES_SIZE = 32_767
 
 
 def decode_properties(data: bytes | memoryview) -> dict[str, str]:
-    """The map that the broker and its clients see."""
+    """Return the map that the broker and its clients see."""
     found: dict[str, str] = {}
     for part in decode_utf8(data).split(PROPERTY_SEPARATOR):
         name, separator, value = part.partition(NAME_VALUE_SEPARATOR)
@@ -78,7 +78,10 @@ class Properties(NamedTuple):
 
 
 def encode_properties(properties: Mapping[str, str], errors: str = "surrogatepass") -> bytes:
-    """The string that 4.9.8 stores: no separator behind the last value; `errors` is for lone surrogates."""
+    """Return the string that 4.9.8 stores.
+
+    No separator behind the last value; `errors` is for lone surrogates.
+    """
     parts = (name + NAME_VALUE_SEPARATOR + value for name, value in properties.items())
     return PROPERTY_SEPARATOR.join(parts).encode("utf-8", errors)
 
@@ -106,13 +109,13 @@ def java_map_order(names: Iterable[str], capacity: int) -> list[str]:
 
 
 def _spread_hash(text: str) -> int:
-    """HashMap.hash of a string: its hash code with the high half mixed in."""
+    """Hash a string as HashMap.hash does: its hash code with the high half mixed in."""
     code = string_hash(text) & 0xFFFFFFFF
     return code ^ code >> 16
 
 
 def split_keys(keys: str) -> Iterable[str]:
-    """The index keys of a KEYS value: separated by one space each, empty ones skipped."""
+    """Return the index keys of a KEYS value: separated by one space each, empty ones skipped."""
     return (key for key in keys.split(KEY_SEPARATOR) if key)
 
 
@@ -122,5 +125,8 @@ def delay_level(properties: Mapping[str, str]) -> int:
 
 
 def says_no_wait(properties: bytes) -> bool:
-    """Whether a put is answered before the disk has it: WAIT is not true (Message.isWaitStoreMsgOK)."""
+    """Return whether a put is answered before the disk has it.
+
+    WAIT is not true (Message.isWaitStoreMsgOK).
+    """
     return properties.find(WAIT_MARK) >= 0 and decode_properties(properties).get(WAIT, "true").lower() != "true"

@@ -29,13 +29,13 @@ PLACEHOLDER = _NAME + b"0" * DIGITS + _END
 
 
 def with_crc(record: bytes) -> bytes:
-    """The record, whose properties end with the placeholder, with its CRC."""
+    """Return the record, whose properties end with the placeholder, with its CRC."""
     kept = record[:-BLOCK_SIZE]
     return kept + _NAME + str(crc32(kept))[::-1].ljust(DIGITS, "0").encode() + _END
 
 
 def stored_crc(record: bytes | memoryview) -> int | None:
-    """The CRC in the block at the record's end, None without a block."""
+    """Return the CRC in the block at the record's end, None without a block."""
     block = bytes(record[-BLOCK_SIZE:])
     digits = block[len(_NAME) : -1]
     if not (block.startswith(_NAME) and block.endswith(_END) and digits.isdigit()):
@@ -44,12 +44,12 @@ def stored_crc(record: bytes | memoryview) -> int | None:
 
 
 def has_own_crc(record: bytes | memoryview) -> bool:
-    """Whether the record has a block, and it is of the record's bytes."""
+    """Return whether the record has a block, and it is of the record's bytes."""
     return stored_crc(record) == crc32(bytes(record[:-BLOCK_SIZE]))
 
 
 def without_crc(properties: bytes) -> bytes:
-    """Removes a block that came with a property string, as a broker does before it appends its own."""
+    """Remove a block that came with a property string, as a broker does before it appends its own."""
     if _NAME not in properties:
         return properties
     values = decode_properties(properties)

@@ -123,7 +123,7 @@ class ExtUnit(NamedTuple):
 
 
 def decode_ext_unit(buffer: bytes | memoryview, position: int) -> ExtUnit | None:
-    """The unit at `position`; None for an end mark, zeros, or a size beyond the buffer."""
+    """Return the unit at `position`; None for an end mark, zeros, or a size beyond the buffer."""
     if len(buffer) - position < EXT_UNIT_MIN_SIZE:
         return None
     size, tags_code, store_timestamp_ms, bit_map_size = EXT_UNIT.unpack_from(buffer, position)

@@ -73,10 +73,10 @@ class Run:
         return self.columns.position + self.file_start
 
     def part(self, first: int, last: int) -> Run:
-        """The records first … last - 1 of this run."""
+        """Return the records first … last - 1 of this run."""
         return Run(self.file_start, self.path, self.buffer, self.array[:, first:last], last - first)
 
     def up_to(self, log_offset: int) -> Run:
-        """The records of this run that end at or before a log offset."""
+        """Return the records of this run that end at or before a log offset."""
         ends = self.columns.log_offset + self.columns.size
         return self.part(0, int(np.searchsorted(ends, log_offset, "right")))

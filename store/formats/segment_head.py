@@ -26,7 +26,7 @@ def first_record_at(head: bytes | memoryview) -> int | None:
 
 
 def is_entry(data: bytes | memoryview, log_offset: int) -> bool:
-    """Whether an entry that names `log_offset` as its place begins with these bytes."""
+    """Return whether an entry that names `log_offset` as its place begins with these bytes."""
     if len(data) < ENTRY_HEADER.size:
         return False
     magic, _, _, _, pos, *_ = ENTRY_HEADER.unpack_from(data)
@@ -34,7 +34,7 @@ def is_entry(data: bytes | memoryview, log_offset: int) -> bool:
 
 
 def holds_record_entry(head: bytes | memoryview, log_offset: int) -> bool:
-    """Tells whether an entry begins here whose numbers fit its place and its record.
+    """Tell whether an entry begins here whose numbers fit its place and its record.
 
     No damage to a plain record makes it one: the record's own magic would have to stand at two places.
     """

@@ -26,7 +26,7 @@ def is_in(values: np.ndarray, among: npt.ArrayLike) -> np.ndarray:
 
 
 def is_in_sorted(values: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """Tells for each value whether it is among the sorted others."""
+    """Tell for each value whether it is among the sorted others."""
     if not len(among):
         return np.zeros(np.shape(values), bool)
     places = np.minimum(np.searchsorted(among, values), len(among) - 1)

@@ -31,7 +31,7 @@ _NOT_SENT = {
 
 
 def shares_records(topic: str) -> bool:
-    """Whether the queues of a topic have units of other topics' records alone."""
+    """Return whether the queues of a topic have units of other topics' records alone."""
     return topic.startswith(LMQ_PREFIX)
 
 

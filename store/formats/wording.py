@@ -6,7 +6,7 @@ _PLURALS = {"entry": "entries", "pass": "passes", "half": "halves", "copy": "cop
 
 
 def amount(number: int, noun: str) -> str:
-    """`1 message`, `1,234 messages`; the noun's last word takes the plural."""
+    """Return `1 message`, `1,234 messages`; the noun's last word takes the plural."""
     if number == 1:
         return f"1 {noun}"
     head, _, last = noun.rpartition(" ")
@@ -14,5 +14,5 @@ def amount(number: int, noun: str) -> str:
 
 
 def amount_is(number: int, noun: str) -> str:
-    """`1 message is`, `1,234 messages are`."""
+    """Return `1 message is`, `1,234 messages are`."""
     return f"{amount(number, noun)} {'is' if number == 1 else 'are'}"

@@ -59,7 +59,7 @@ __all__ = [
 
 
 def _load() -> ModuleType | None:
-    """The compiled module with its CRC set, or None."""
+    """Return the compiled module with its CRC set, or None."""
     if os.environ.get("RMQCTL_NO_EXTENSIONS", "") not in ("", "0"):
         return None
     try:

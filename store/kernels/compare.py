@@ -50,7 +50,7 @@ def first_differences(
 
 @cfunc
 def first_difference(copy: Address, at: Long, original: Address, place: Long, size: Long) -> Long:
-    """Position in a record of the first byte that differs, but for those of its own log offset."""
+    """Return position in a record of the first byte that differs, but for those of its own log offset."""
     for byte in range(size):
         if OWN_OFFSET <= byte < BEHIND_OWN_OFFSET:
             continue
@@ -118,26 +118,26 @@ def timer_properties(buffer: Bytes, columns: Matrix, rows: Longs, dues: Longs, h
 
 @cfunc
 def is_due(buffer: Address, at: Long) -> Flag:
-    """Whether the 12 bytes are TIMER_OUT_MS."""
+    """Return whether the 12 bytes are TIMER_OUT_MS."""
     return read_long(buffer, at) == _DUE_HEAD and read_int(buffer, at + 8) == _DUE_TAIL
 
 
 @cfunc
 def is_real_topic(buffer: Address, at: Long) -> Flag:
-    """Whether the 10 bytes are REAL_TOPIC."""
+    """Return whether the 10 bytes are REAL_TOPIC."""
     return read_long(buffer, at) == _TOPIC_HEAD and read_short(buffer, at + 8) == _TOPIC_TAIL
 
 
 @cfunc
 def is_delete(buffer: Address, at: Long) -> Flag:
-    """Whether the 17 bytes are TIMER_DEL_UNIQKEY."""
+    """Return whether the 17 bytes are TIMER_DEL_UNIQKEY."""
     head, middle, end = read_long(buffer, at), read_long(buffer, at + 8), read_byte(buffer, at + 16)
     return head == _DELETE_HEAD and middle == _DELETE_MIDDLE and end == _DELETE_END
 
 
 @cfunc
 def parse_digits(buffer: Address, start: Long, stop: Long) -> Long:
-    """The number that the bytes write, NOT_FOUND where they are not up to MOST_DIGITS digits."""
+    """Return the number that the bytes write, NOT_FOUND where they are not up to MOST_DIGITS digits."""
     if start >= stop or stop - start > MOST_DIGITS:
         return NOT_FOUND
     value = 0

@@ -27,7 +27,7 @@ def choose_crc(compiled: ModuleType) -> bool:
 
 
 def isal_address() -> int:
-    """The address of crc32_gzip_refl(initial, bytes, size) in isal's extension module, or 0."""
+    """Return the address of crc32_gzip_refl(initial, bytes, size) in isal's extension module, or 0."""
     try:
         from isal import isal_zlib
 
@@ -41,6 +41,6 @@ def isal_address() -> int:
 
 
 def _agree(function: Callable[[bytes], Any], other: Callable[[bytes], int]) -> bool:
-    """Whether both give the same for every size up to 300 and a longer one."""
+    """Return whether both give the same for every size up to 300 and a longer one."""
     sizes = [*range(300), len(_SAMPLE)]
     return all(function(_SAMPLE[:size]) == other(_SAMPLE[:size]) for size in sizes)

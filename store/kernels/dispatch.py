@@ -103,7 +103,7 @@ def assign_queues(
 def find_queue(
     buffer: Address, at: Long, size: Long, queue_id: Long, names: Address, queues: Matrix, table: Longs
 ) -> Long:
-    """Number of the queue, or NO_QUEUE. The table always has an empty place, so the walk ends."""
+    """Return number of the queue, or NO_QUEUE. The table always has an empty place, so the walk ends."""
     mask = len(table) - 1
     place = queue_hash(buffer, at, size, queue_id) & mask
     while table[place] != EMPTY:
@@ -144,7 +144,7 @@ def queue_hash(buffer: Address, at: Long, size: Long, queue_id: Long) -> Long:
 
 @cfunc
 def mix(value: Long, word: Long) -> Long:
-    """One step of the hash; value and result are 0 … 2^31 - 1, so that no product passes 2^63."""
+    """Return one step of the hash; value and result are 0 … 2^31 - 1, so that no product passes 2^63."""
     value = (value ^ (word & _HASH_MASK)) * _HASH_PRIME + (word >> 32)
     return (value ^ (value >> 29)) & _HASH_MASK
 
@@ -189,7 +189,7 @@ def tags_code(
 
 @cfunc
 def delay_level(buffer: Address, start: Long, stop: Long, max_level: Long) -> Long:
-    """The level, cut to the highest there is; 0 or less asks for no delay."""
+    """Return the level, cut to the highest there is; 0 or less asks for no delay."""
     valid, level = parse_int(buffer, start, stop)
     return min(level, max_level) if valid else 0
 
@@ -323,7 +323,7 @@ def pass_repeats(
 def find_break(
     order: Longs, start: Long, stop: Long, columns: Matrix, queue_offset: Long, max_log_offset: Long
 ) -> Long:
-    """First place in order[start … stop - 1] that may not simply be appended to the queue, or `stop`.
+    """Return the first place in order[start … stop - 1] that cannot just be appended, or `stop`.
 
     A record may be if its queue offset is the queue's next, beginning with `queue_offset`, and it ends behind
     `max_log_offset`, where the units written so far end. The rest is for the broker's rules one by one, an end that is

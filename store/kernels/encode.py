@@ -212,14 +212,14 @@ def append_record(
 
 @cfunc
 def clear_behind(segment: Address, end: Long) -> None:
-    """Keeps old bytes behind a record from being read as another one."""
+    """Keep old bytes behind a record from being read as another one."""
     if read_long(segment, end) != 0:
         write_long(segment, end, 0)
 
 
 @cfunc
 def refuses(gate: Address, store_timestamp_ms: Long) -> Long:
-    """BUSY or LATE, or 0 where the gate lets a message of this store time pass."""
+    """Return BUSY or LATE, or 0 where the gate lets a message of this store time pass."""
     if read_long(gate, 0) != 0:
         return BUSY
     return LATE if store_timestamp_ms < read_long(gate, 8) else 0
@@ -227,7 +227,7 @@ def refuses(gate: Address, store_timestamp_ms: Long) -> Long:
 
 @cfunc
 def make_valid(segment: Address, at: Long, size: Long, is_v2: Flag) -> Flag:
-    """Writes magic, then size: they make a record of the bytes behind them; False where a page was lost."""
+    """Write magic, then size: they make a record of the bytes behind them; False where a page was lost."""
     write_int(segment, at + 4, MAGIC_V2 if is_v2 else MAGIC_V1)
     write_int(segment, at, size)
     return not has_lost_page()
@@ -240,7 +240,7 @@ def host_size(is_v6: Long) -> Long:
 
 @cfunc
 def next_queue_offset(queue_end: Address, sys_flag: Long) -> Long:
-    """Takes a queue offset; prepared and rolled-back messages get 0 and take none."""
+    """Take a queue offset; prepared and rolled-back messages get 0 and take none."""
     if sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
         return 0
     queue_offset: Long = read_long(queue_end, 0)
@@ -252,7 +252,7 @@ def next_queue_offset(queue_end: Address, sys_flag: Long) -> Long:
 def write_numbers(
     segment: Address, at: Long, queue_id: Long, flag: Long, sys_flag: Long, reconsumed: Long, prepared_offset: Long
 ) -> None:
-    """The numbers of a record that its producer and the broker's queues give."""
+    """Write the numbers of a record that its producer and the broker's queues give."""
     write_int(segment, at + 12, queue_id)
     write_int(segment, at + 16, flag)
     write_int(segment, at + 36, sys_flag)
@@ -263,7 +263,7 @@ def write_numbers(
 
 @cfunc
 def write_origin(segment: Address, at: Long, sys_flag: Long, born_ms: Long, store_ms: Long, hosts: Address) -> None:
-    """The times and hosts of a record; `hosts` has the two without a gap."""
+    """Write the times and hosts of a record; `hosts` has the two without a gap."""
     born_size, store_size = host_size(sys_flag & BORN_HOST_V6), host_size(sys_flag & STORE_HOST_V6)
     write_long(segment, at + 40, born_ms)
     copy_bytes(segment, at + 48, hosts, 0, born_size)
@@ -273,7 +273,7 @@ def write_origin(segment: Address, at: Long, sys_flag: Long, born_ms: Long, stor
 
 @cfunc
 def write_body_at(segment: Address, record: Long, at: Long, body: Address, size: Long) -> None:
-    """Body size and body at `at`, and the CRC in the record's head."""
+    """Write body size and body at `at`, and the CRC in the record's head."""
     write_int(segment, record + 8, body_crc(body, 0, size))
     write_int(segment, at, size)
     copy_bytes(segment, at + 4, body, 0, size)
@@ -283,7 +283,7 @@ def write_body_at(segment: Address, record: Long, at: Long, body: Address, size:
 def write_texts(
     segment: Address, at: Long, topic: Address, topic_size: Long, properties: Address, properties_size: Long
 ) -> None:
-    """Topic and properties; a topic that needs two bytes for its size makes the record one of V2."""
+    """Write topic and properties; a topic with a size of two bytes makes the record one of V2."""
     if topic_size > MAX_TOPIC_SIZE:
         write_byte(segment, at, topic_size >> 8)
         at += 1
@@ -301,7 +301,7 @@ def is_int(value: Long) -> Flag:
 
 @cfunc
 def record_size(numbers: Matrix, message: Long, body_ends: Longs, property_ends: Longs, topic_ends: Longs) -> Long:
-    """Size of the record, or -1 when a part has a size that the format can't hold."""
+    """Return size of the record, or -1 when a part has a size that the format can't hold."""
     topic = numbers[TOPIC, message]
     topic_size: Long = topic_ends[topic + 1] - topic_ends[topic]
     properties_size: Long = property_ends[message + 1] - property_ends[message]
@@ -316,7 +316,7 @@ def record_size(numbers: Matrix, message: Long, body_ends: Longs, property_ends:
 
 @cfunc
 def take_queue_offset(numbers: Matrix, message: Long, next_queue_offsets: Longs) -> Long:
-    """The message's place in its queue."""
+    """Return the message's place in its queue."""
     if numbers[SYS_FLAG, message] & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
         return 0
     queue = numbers[QUEUE, message]
@@ -338,7 +338,7 @@ def write_head(
     columns: Matrix,
     row: Long,
 ) -> None:
-    """The fields before the body size but the CRC."""
+    """Write the fields before the body size but the CRC."""
     flag = numbers[SYS_FLAG, message]
     queue_offset = take_queue_offset(numbers, message, next_queue_offsets)
     write_int(segment, at, size)
@@ -367,7 +367,7 @@ def write_head(
 
 @cfunc
 def write_body(segment: Address, bodies: Address, ends: Longs, message: Long, columns: Matrix, row: Long) -> None:
-    """Body size, body, and the CRC, taken while the bytes are still near."""
+    """Write body size, body, and the CRC, taken while the bytes are still near."""
     start, size = ends[message], ends[message + 1] - ends[message]
     at = columns[Column.BODY_POSITION, row]
     write_int(segment, at - 4, size)

@@ -27,7 +27,7 @@ _BYTE_PAIRS, _WORD_PAIRS = 0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF
 
 @cfunc
 def hash_text(buffer: Address, start: Long, stop: Long, before: Long) -> Long:
-    """The hash `before` carried on over the text in start … stop."""
+    """Return the hash `before` carried on over the text in start … stop."""
     value = before
     at = start
     while stop - at >= 8:
@@ -49,7 +49,7 @@ def hash_text(buffer: Address, start: Long, stop: Long, before: Long) -> Long:
 
 @cfunc
 def hash_eight(word: Long) -> Long:
-    """Hash eight ASCII characters, the first in the highest byte, by joining pairs three times."""
+    """Return hash eight ASCII characters, the first in the highest byte, by joining pairs three times."""
     pairs = (word >> 8 & _BYTE_PAIRS) * 31 + (word & _BYTE_PAIRS)
     fours = (pairs >> 16 & _WORD_PAIRS) * _POWER_2 + (pairs & _WORD_PAIRS)
     return (fours >> 32) * _POWER_4 + (fours & WORD_MASK)
@@ -57,7 +57,7 @@ def hash_eight(word: Long) -> Long:
 
 @cfunc
 def hash_beyond_ascii(buffer: Address, start: Long, stop: Long, before: Long) -> Long:
-    """hash_text for any UTF-8."""
+    """Hash any UTF-8 as hash_text does."""
     value = before
     at = start
     while at < stop:
@@ -94,7 +94,7 @@ def decode_one(buffer: Address, at: Long, stop: Long) -> tuple[Long, Long]:
 
 @cfunc
 def is_second_byte(first: Long, second: Long) -> Flag:
-    """Whether a continuation byte may follow `first`: no overlong form, nothing above U+10FFFF."""
+    """Return whether a continuation byte may follow `first`: no overlong form, nothing above U+10FFFF."""
     if first == 0xE0:
         return second >= 0xA0
     if first == 0xF0:
@@ -104,13 +104,13 @@ def is_second_byte(first: Long, second: Long) -> Flag:
 
 @cfunc
 def to_int(value: Long) -> Long:
-    """0 … 2^32 - 1 as a signed Java int."""
+    """Convert 0 … 2^32 - 1 to a signed Java int."""
     return (value ^ SIGN_BIT) - SIGN_BIT
 
 
 @cfunc
 def to_key_hash(value: Long) -> Long:
-    """The hash as the index stores it: Math.abs, and 0 for the value that has no positive twin."""
+    """Return the hash as the index stores it: Math.abs, and 0 for the value that has no positive twin."""
     if value == SIGN_BIT:
         return 0
     return abs(to_int(value))

@@ -197,7 +197,7 @@ def put_entry(
     store_time_ms: Long,
     header: Longs,
 ) -> None:
-    """One entry at the head of its slot's chain."""
+    """Put one entry at the head of its slot's chain."""
     count = header[INDEX_COUNT]
     slot_at = HEADER_SIZE + SLOT_SIZE * (key_hash % slot_count)
     previous = read_int(index, slot_at)
@@ -220,7 +220,7 @@ def put_entry(
 
 @cfunc
 def time_diff_seconds(store_time_ms: Long, begin_time_ms: Long) -> Long:
-    """Seconds since the file's first entry, cut to 0 … 2^31 - 1; 0 while it has no begin time."""
+    """Return seconds since the file's first entry, cut to 0 … 2^31 - 1; 0 while it has no begin time."""
     difference = store_time_ms - begin_time_ms
     if begin_time_ms <= 0 or difference <= 0:
         return 0

@@ -111,7 +111,7 @@ def pass_blanks(buffer: Address, at: Long, end: Long) -> Long:
 
 @cfunc
 def text_end(buffer: Address, at: Long, end: Long, is_utf8: Flag) -> Long:
-    """The closing quote of the text at `at`; -1 without a text, or with escapes or controls in it."""
+    """Return the closing quote of the text at `at`; -1 without a text, or with escapes or controls in it."""
     if at >= end or read_byte(buffer, at) != _QUOTE:
         return -1
     at += 1
@@ -127,7 +127,7 @@ def text_end(buffer: Address, at: Long, end: Long, is_utf8: Flag) -> Long:
 
 @cfunc
 def member_code(buffer: Address, start: Long, end: Long, words: Address, word_ends: Longs, likely: Long) -> Long:
-    """The number of a name, or -1."""
+    """Return the number of a name, or -1."""
     size = end - start
     for code in range(likely, NAME_COUNT):
         if word_ends[code + 1] - word_ends[code] == size and bytes_equal(buffer, start, words, word_ends[code], size):
@@ -261,7 +261,7 @@ def read_parts(buffer: Address, at: Long, end: Long, is_utf8: Flag, values: Matr
 
 @cfunc
 def is_given(buffer: Address, parts: Matrix, count: Long) -> Flag:
-    """Whether one of the first `count` properties has the name of the next one."""
+    """Return whether one of the first `count` properties has the name of the next one."""
     start, size = parts[NAME_FROM, count], parts[NAME_TO, count] - parts[NAME_FROM, count]
     for part in range(count):
         at = parts[NAME_FROM, part]

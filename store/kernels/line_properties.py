@@ -120,7 +120,7 @@ def put_part(
 
 @cfunc
 def take_bytes(buffer: Address, values: Matrix, target: Address, start: Long, at: Long) -> Long:
-    """The end of the string of `property_bytes`; -1 if it is not that of the properties."""
+    """Return the end of the string of `property_bytes`; -1 if it is not that of the properties."""
     if values[KIND, OF_PROPERTY_BYTES] != TEXT:
         return -1
     end: Long = decode_base64(buffer, values[FROM, OF_PROPERTY_BYTES], values[TO, OF_PROPERTY_BYTES], target, at)

@@ -222,7 +222,7 @@ def put_named(
 
 @cfunc
 def find_part(records: Address, parts: Matrix, count: Long, words: Address, word_ends: Longs, word: Long) -> Long:
-    """The number of the property of this name, or -1."""
+    """Return the number of the property of this name, or -1."""
     for part in range(count):
         if is_word(records, parts[NAME_FROM, part], parts[NAME_TO, part], words, word_ends, word):
             return part

@@ -164,7 +164,7 @@ def take_texts(buffer: Address, values: Matrix, texts: Matrix, rows: Matrix, row
 
 @cfunc
 def take_text(buffer: Address, values: Matrix, code: Long, texts: Matrix, rows: Matrix, field: Long, row: Long) -> None:
-    """Where the text was first, and its size; -1 for none."""
+    """Look up where the text was first, and its size; -1 for none."""
     rows[field, row], rows[field + 1, row] = -1, 0
     if values[KIND, code] != TEXT:
         return

@@ -22,7 +22,7 @@ CRC_MASK = 0x7FFFFFFF
 
 
 def start_of(buffer: Bytes) -> Address:
-    """The address of a buffer's first byte; here the buffer."""
+    """Return the address of a buffer's first byte; here the buffer."""
     return buffer
 
 
@@ -31,7 +31,7 @@ def size_of(buffer: Bytes) -> int:
 
 
 def address_of(values: bytes | bytearray | memoryview) -> Address:
-    """The address of the first of bytes that keep their number; here the object."""
+    """Return the address of the first of bytes that keep their number; here the object."""
     return values
 
 
@@ -46,7 +46,7 @@ def tuple_of(kind: Object, items: Object) -> Object:
 
 
 def field_of(holder: Object, slots: Object, number: int) -> Object:
-    """The field of `holder` that a slot of its class names, as `holder.field` gives it."""
+    """Return the field of `holder` that a slot of its class names, as `holder.field` gives it."""
     return getattr(holder, slots[number].__name__)
 
 
@@ -64,12 +64,12 @@ def set_number(holder: Object, slots: Object, number: int, value: int) -> Object
 
 
 def clock_ms() -> int:
-    """Milliseconds since the epoch."""
+    """Return milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 def read_byte(buffer: Address, position: int) -> int:
-    """The byte as 0 … 255."""
+    """Return the byte as 0 … 255."""
     return int(buffer[position])
 
 
@@ -114,13 +114,13 @@ def bytes_equal(buffer: Address, position: int, other: Address, start: int, size
 
 
 def body_crc(buffer: Address, position: int, size: int) -> int:
-    """RocketMQ's CRC of a stretch: IEEE CRC-32 without its top bit."""
+    """Compute RocketMQ's CRC of a stretch: IEEE CRC-32 without its top bit."""
     return _crc32()(bytes(buffer[position : position + size])) & CRC_MASK
 
 
 @functools.cache
 def _crc32() -> Callable[[bytes], int]:
-    """isal's CRC-32, else crcmod's."""
+    """Compute isal's CRC-32, else crcmod's."""
     try:
         from isal import isal_zlib
     except ImportError:
@@ -132,7 +132,7 @@ def _crc32() -> Callable[[bytes], int]:
 
 
 def find_head(buffer: Address, head: int, start: int, stop: int) -> int:
-    """First position in start … stop - 4 of an int whose upper three bytes are those of `head`, or -1.
+    """Find an int whose upper three bytes are those of `head`: the first in start … stop - 4, or -1.
 
     RocketMQ's two record magics differ in the last byte only.
     """
@@ -147,13 +147,13 @@ def find_head(buffer: Address, head: int, start: int, stop: int) -> int:
 
 
 def find_bytes(buffer: Address, text: Address, size: int, start: int, stop: int) -> int:
-    """First position in start … stop - size of `size` bytes of text, or -1."""
+    """Return first position in start … stop - size of `size` bytes of text, or -1."""
     found = bytes(buffer[start:stop]).find(bytes(text[:size])) if size > 0 and stop > start else -1
     return start + found if found >= 0 else -1
 
 
 def find_either(buffer: Address, first: int, second: int, start: int, stop: int) -> int:
-    """First position in start … stop - 1 of one byte or the other, or `stop`."""
+    """Return first position in start … stop - 1 of one byte or the other, or `stop`."""
     part = bytes(buffer[start:stop])
     found = part.find(first)
     other = part.find(second, 0, found if found >= 0 else len(part)) if second != first else -1
@@ -162,13 +162,13 @@ def find_either(buffer: Address, first: int, second: int, start: int, stop: int)
 
 
 def find_all(buffer: Address, wanted: int, start: int, stop: int) -> int:
-    """A bit for each of the next 64 bytes, the lowest for the first, that is this byte."""
+    """Return a bit for each of the next 64 bytes, the lowest for the first, that is this byte."""
     part = bytes(buffer[start : min(stop, start + 64)])
     return sum(1 << place for place, byte in enumerate(part) if byte == wanted)
 
 
 def lowest_bit(bits: int) -> int:
-    """The number of the lowest bit that is set; there must be one."""
+    """Return the number of the lowest bit that is set; there must be one."""
     return (bits & -bits).bit_length() - 1
 
 
@@ -181,5 +181,5 @@ def prefetch_near(buffer: Address, position: int) -> None:
 
 
 def has_lost_page() -> bool:
-    """Whether a page was lost (lost_pages.h); never where kernels run uncompiled."""
+    """Return whether a page was lost (lost_pages.h); never where kernels run uncompiled."""
     return False

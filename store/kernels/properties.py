@@ -50,13 +50,13 @@ _INT_LIMIT = 1 << 31
 
 @kernel
 def find_text(buffer: Bytes, text: Bytes, start: Long, stop: Long) -> Long:
-    """First place of the text in start … stop - len(text), or -1."""
+    """Return first place of the text in start … stop - len(text), or -1."""
     return find_bytes(start_of(buffer), start_of(text), size_of(text), max(start, 0), min(stop, size_of(buffer)))
 
 
 @cfunc
 def name_code(buffer: Address, start: Long, size: Long) -> Long:
-    """Code of the name at this place, of those that dispatch asks for."""
+    """Return the code of the name at this place, of those that dispatch asks for."""
     if size == 4:
         name = read_int(buffer, start)
         if name == _TAGS:
@@ -110,7 +110,7 @@ def find_values(buffer: Address, start: Long, stop: Long) -> tuple[Long, Long, L
 
 @cfunc
 def parse_int(buffer: Address, start: Long, stop: Long) -> tuple[Flag, Long]:
-    """Integer.parseInt of ASCII text: (False, 0) where Java throws."""
+    """Parse ASCII text as Integer.parseInt does: (False, 0) where Java throws."""
     at = start
     negative: Flag = False
     if at < stop:

@@ -149,7 +149,7 @@ def prefetch_record(buffer: Address, position: Long, topic_at: Long) -> None:
 
 @cfunc
 def read_head(buffer: Address, position: Long, limit: Long, accept_v2: Flag) -> tuple[Long, Long, Long]:
-    """Outcome, reason and size by the first 8 bytes; FULL means that a record may stand here."""
+    """Return outcome, reason and size by the first 8 bytes; FULL means that a record may stand here."""
     left = limit - position
     if left < HEAD_SIZE:
         return (LIMIT if left <= 0 else END), SOUND, 0
@@ -256,7 +256,7 @@ def read_record(
 def read_lengths(
     buffer: Address, at: Long, limit: Long, size: Long, is_v2: Flag
 ) -> tuple[Long, Long, Long, Long, Long, Long, Long]:
-    """Reason, then place and size of body, topic and properties, from the body size at `at` on.
+    """Return reason, then place and size of body, topic and properties, from the body size at `at` on.
 
     Each length is compared with the bytes left, topic and properties with the record's size too (the broker reads
     them into an array of that size). Negative sizes of body and properties count as none.
@@ -289,7 +289,7 @@ def read_lengths(
 
 @cfunc
 def read_topic_size(buffer: Address, at: Long, is_v2: Flag) -> Long:
-    """A signed byte in V1, a signed short in V2."""
+    """Return a signed byte in V1, a signed short in V2."""
     if is_v2:
         return read_short(buffer, at)
     size = read_byte(buffer, at)
@@ -308,7 +308,7 @@ def sum_reason(size: Long, left: Long, body: Long, hosts_extra: Long) -> Long:
 
 @cfunc
 def is_schedule_topic(buffer: Address, at: Long) -> Flag:
-    """Whether the 19 bytes at `at` name the topic of delayed messages."""
+    """Return whether the 19 bytes at `at` name the topic of delayed messages."""
     return (
         read_long(buffer, at) == _SCHEDULE_1
         and read_long(buffer, at + 8) == _SCHEDULE_2
@@ -318,7 +318,7 @@ def is_schedule_topic(buffer: Address, at: Long) -> Flag:
 
 @cfunc
 def is_delay_level_valid(buffer: Address, start: Long, stop: Long) -> Flag:
-    """Whether the properties have no DELAY, or one that Integer.parseInt takes."""
+    """Return whether the properties have no DELAY, or one that Integer.parseInt takes."""
     _, _, level_at, level_stop, _, _, _, _ = find_values(buffer, start, stop)
     if level_at < 0:
         return True
@@ -328,7 +328,7 @@ def is_delay_level_valid(buffer: Address, start: Long, stop: Long) -> Flag:
 
 @cfunc
 def check_body(buffer: Address, columns: Matrix, row: Long, size: Long) -> tuple[Long, Long]:
-    """Reason and size after the body's CRC; an empty body is not checked."""
+    """Return reason and size after the body's CRC; an empty body is not checked."""
     body = columns[Column.BODY_SIZE, row]
     if body > 0 and body_crc(buffer, columns[Column.BODY_POSITION, row], body) != columns[Column.BODY_CRC, row]:
         return BAD_CRC, -1
@@ -370,7 +370,7 @@ def find_record_start(
 
 @cfunc
 def find_magic(buffer: Address, start: Long, stop: Long, accept_v2: Flag) -> Long:
-    """First place of a magic that the rules accept, or -1."""
+    """Return first place of a magic that the rules accept, or -1."""
     at = find_head(buffer, MAGIC_V1, start, stop)
     while at >= 0:
         magic = read_int(buffer, at)

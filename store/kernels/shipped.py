@@ -17,12 +17,12 @@ _FILE_NAME = f"rmqctl_kernels{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 
 def copy_to_ship(compiled: ModuleType, folder: Path) -> Path:
-    """A copy of the compiled module in `folder`, under the name that workers look for."""
+    """Return a copy of the compiled module in `folder`, under the name that workers look for."""
     return Path(shutil.copyfile(str(compiled.__file__), folder / _FILE_NAME))
 
 
 def load_shipped(name: str) -> ModuleType:
-    """The compiled module from a folder of the import path; ImportError where none has it."""
+    """Return the compiled module from a folder of the import path; ImportError where none has it."""
     for path in (Path(folder, _FILE_NAME) for folder in sys.path):
         spec = spec_from_file_location(name, path) if path.is_file() else None
         if spec is not None and spec.loader is not None:

@@ -25,7 +25,7 @@ NO_QUEUE_OFFSET = -1
 
 @kernel
 def first_bad_body(buffer: Bytes, columns: Matrix, start: Long, count: Long) -> Long:
-    """First record whose body does not have the CRC it is stored with; an empty body always has."""
+    """Return first record whose body does not have the CRC it is stored with; an empty body always has."""
     data = start_of(buffer)
     for row in range(start, count):
         size = columns[Column.BODY_SIZE, row]
@@ -36,7 +36,10 @@ def first_bad_body(buffer: Bytes, columns: Matrix, start: Long, count: Long) -> 
 
 @kernel
 def first_bad_log_offset(columns: Matrix, start: Long, count: Long, file_start: Long) -> Long:
-    """First record that names another place than its own: a leftover of an earlier life of the file."""
+    """Return first record that names another place than its own.
+
+    A leftover of an earlier life of the file.
+    """
     for row in range(start, count):
         if columns[Column.LOG_OFFSET, row] != file_start + columns[Column.POSITION, row]:
             return row
@@ -45,7 +48,10 @@ def first_bad_log_offset(columns: Matrix, start: Long, count: Long, file_start: 
 
 @kernel
 def first_earlier(columns: Matrix, start: Long, count: Long, latest_ms: Long) -> Long:
-    """First record stored before the one in front of it; `latest_ms` is the store time ahead of `start`."""
+    """Return first record stored before the one in front of it.
+
+    `latest_ms` is the store time ahead of `start`.
+    """
     for row in range(start, count):
         if columns[Column.STORE_TIMESTAMP_MS, row] < latest_ms:
             return row
@@ -55,7 +61,7 @@ def first_earlier(columns: Matrix, start: Long, count: Long, latest_ms: Long) ->
 
 @kernel
 def first_queue_gap(columns: Matrix, slots: Longs, start: Long, count: Long, next_offsets: Longs) -> Long:
-    """First record whose queue offset is not its queue's next.
+    """Return first record whose queue offset is not its queue's next.
 
     slots         queue number per record, negative to leave it out
     next_offsets  per queue the offset awaited, NO_QUEUE_OFFSET to take any; moved on here up to the record in front
@@ -89,7 +95,7 @@ def first_bad_properties_crc(buffer: Bytes, columns: Matrix, start: Long, count:
 
 @cfunc
 def stored_properties_crc(buffer: Address, end: Long, properties_size: Long) -> Long:
-    """The number in the block that ends at `end`, or -1 when the properties do not end with one."""
+    """Return the number in the block that ends at `end`, or -1 when the properties do not end with one."""
     start = end - CRC_BLOCK_SIZE
     if properties_size < CRC_BLOCK_SIZE or read_long(buffer, start) != _CRC_NAME:
         return -1

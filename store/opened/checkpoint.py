@@ -22,7 +22,7 @@ from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decod
 
 
 def read_checkpoint_file(path: Path, fs: Filesystem) -> bytes:
-    """The file's bytes, none where the device can't give them."""
+    """Return the file's bytes, none where the device can't give them."""
     try:
         return fs.read_file(path)
     except StoreIOError as error:
@@ -51,7 +51,7 @@ class StoreCheckpoint:
 
     @classmethod
     def load(cls, path: Path, fs: Filesystem) -> StoreCheckpoint:
-        """Reads the page; a missing or short file reads as zeros, as it does for a broker. Writes nothing."""
+        """Read the page; a missing or short file reads as zeros, as it does for a broker. Writes nothing."""
         if not fs.exists(path):
             return cls(path, fs, CheckpointPage(), None)
         data = read_checkpoint_file(path, fs)
@@ -84,20 +84,20 @@ class StoreCheckpoint:
         return self.page.min_timestamp_index_ms
 
     def note_stored(self, store_timestamp_ms: int) -> None:
-        """Takes over the store time of the last message that was put into a queue."""
+        """Take over the store time of the last message that was put into a queue."""
         self.logics_ms = store_timestamp_ms
 
     def set_index_ms(self, end_timestamp_ms: int) -> None:
-        """Takes over the end time of an index file that is full."""
+        """Take over the end time of an index file that is full."""
         self.index_ms = end_timestamp_ms
 
     def note_full_index(self, end_timestamp_ms: int) -> None:
-        """Takes over the end time of an index file that is full and flushed, and makes it durable."""
+        """Take over the end time of an index file that is full and flushed, and make it durable."""
         self.set_index_ms(end_timestamp_ms)
         self.flush()
 
     def flush(self) -> None:
-        """Writes the page and makes it durable; services flush it from threads of their own.
+        """Write the page and make it durable; services flush it from threads of their own.
 
         StoreIOError where the device refuses.
         """

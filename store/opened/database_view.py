@@ -50,11 +50,11 @@ class DatabaseQueueView(QueueView):
         self._note(f"{error}; the queues are read from the log")
 
     def topics(self) -> list[str]:
-        """The topics of the database, and those of queues that were opened or met in the log."""
+        """Return the topics of the database, and those of queues that were opened or met in the log."""
         return sorted({topic for topic, _ in self._known_keys()})
 
     def queue_ids(self, topic: str) -> list[int]:
-        """The ids of a topic's queues."""
+        """Return the ids of a topic's queues."""
         return sorted({queue_id for name, queue_id in self._known_keys() if name == topic})
 
     def _known_keys(self) -> set[QueueKey]:
@@ -64,14 +64,14 @@ class DatabaseQueueView(QueueView):
         return {*self._opened.newest, *self._queues, *self._builder.met}
 
     def end_on_disk(self, topic: str, queue_id: int) -> int:
-        """The log offset behind the newest record that the database has units of, -1 without it."""
+        """Return the log offset behind the newest record that the database has units of, -1 without it."""
         return self._opened.checkpoint if self._opened is not None else -1
 
     def _keys_on_disk(self) -> Iterator[QueueKey]:
         yield from self._opened.newest if self._opened is not None else ()
 
     def _find_resting(self, keys: Sequence[QueueKey]) -> dict[QueueKey, RestingQueue]:
-        """None: no queue has a file."""
+        """Return none: no queue has a file."""
         return {}
 
     def _open(self, key: QueueKey) -> Repair:

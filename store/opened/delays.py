@@ -73,7 +73,7 @@ def describe_assumed_delays(layout: StoreLayout, config: StoreConfig, fs: Filesy
 
 
 def built_levels(published: Mapping[Path, Path], layout: StoreLayout, fs: Filesystem) -> set[int]:
-    """The levels whose queues get entries by files, each staged, that a plan publishes."""
+    """Return the levels whose queues get entries by files, each staged, that a plan publishes."""
     found, schedule = set[int](), layout.consumequeue / SCHEDULE_TOPIC
     databases = [one for one in STRUCTURES if one.has_furniture("delays")]
     for path, staged in published.items():
@@ -87,7 +87,7 @@ def built_levels(published: Mapping[Path, Path], layout: StoreLayout, fs: Filesy
 
 
 def stored_levels(layout: StoreLayout, fs: Filesystem) -> set[int]:
-    """The levels whose queues have entries."""
+    """Return the levels whose queues have entries."""
     queues = [*_units_in_databases(layout, fs), *_units_in_files(layout, fs)]
     return {level for level, units in queues if len(units)}
 
@@ -107,7 +107,7 @@ def refuse_mixed_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
 
 
 def read_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
-    """The delays in ms that the entries of each level have, by level."""
+    """Return the delays in ms that the entries of each level have, by level."""
     queues = dict([*_units_in_databases(layout, fs), *_units_in_files(layout, fs)])
     segments = {parse_segment_name(file.path.name): file for file in segments_of(layout, fs)}
     found: Delays = {}
@@ -122,7 +122,7 @@ def read_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
 
 
 def _units_in_files(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[int, np.ndarray]]:
-    """The written units of each level's queue files, in order; none of an unreadable file."""
+    """Yield the written units of each level's queue files, in order; none of an unreadable file."""
     folder = layout.consumequeue / SCHEDULE_TOPIC
     for name in fs.list_names(folder) if fs.is_folder(folder) else ():
         queue_id = parse_queue_id(name)
@@ -137,7 +137,7 @@ def _units_in_files(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[int, 
 
 
 def _units_in_databases(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[int, np.ndarray]]:
-    """The units of each level that are in no files (5.x)."""
+    """Yield the units of each level that are in no files (5.x)."""
     for room in rooms_with(names_of(layout, fs), "delays", "units_of"):
         yield from room.units_of(layout, fs)
 
@@ -148,7 +148,7 @@ def _written_units(data: bytes) -> np.ndarray:
 
 
 def _delay_of(unit: np.void, level: int, segments: Mapping[int | None, Entry], fs: Filesystem) -> int | None:
-    """The delay of the unit's record; None where the unit or its record does not tell it."""
+    """Return the delay of the unit's record; None where the unit or its record does not tell it."""
     log_offset, size = int(unit["log_offset"]), int(unit["size"])
     start = max((at for at in segments if at is not None and at <= log_offset), default=None)
     if start is None or log_offset + size > start + segments[start].size:
@@ -165,6 +165,6 @@ def _delay_of(unit: np.void, level: int, segments: Mapping[int | None, Entry], f
 
 
 def _word(delay_ms: int) -> str:
-    """A delay as messageDelayLevel has it."""
+    """Return a delay as messageDelayLevel has it."""
     unit, unit_ms = next((unit, ms) for unit, ms in _UNITS_MS if delay_ms % ms == 0)
     return f"{delay_ms // unit_ms}{unit}"

@@ -53,7 +53,7 @@ class FoundStore(NamedTuple):
 def find_store(
     layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem, *, compat: str | None = None
 ) -> FoundStore:
-    """Reads settings and broker line off the files; given settings come first."""
+    """Read settings and broker line off the files; given settings come first."""
     line = broker_line(compat) if compat is not None else detect_line(layout, fs)
     config = infer_config(layout, settings, fs)
     assumed = (*assumed_sizes(layout, config, settings, fs), *describe_inferred_delays(config, settings))
@@ -62,7 +62,7 @@ def find_store(
 
 
 def find_other_queues(layout: StoreLayout, config: StoreConfig, fs: Filesystem) -> OtherQueues:
-    """Finds the topics with queues of another type than plain ones; none where queues are in a database."""
+    """Find the topics with queues of another type than plain ones; none where queues are in a database."""
     if not config.queues_in_database:
         for room in rooms_with(names_of(layout, fs), "queue_types", "other_queues"):
             found: OtherQueues = room.other_queues(layout, config, fs)
@@ -71,7 +71,7 @@ def find_other_queues(layout: StoreLayout, config: StoreConfig, fs: Filesystem) 
 
 
 def queue_type_faults(layout: StoreLayout, fs: Filesystem) -> list[str]:
-    """Describes folders with queues of another type than topics.json says.
+    """Describe folders with queues of another type than topics.json says.
 
     A 5.3 broker does not start with them.
     """
@@ -80,14 +80,14 @@ def queue_type_faults(layout: StoreLayout, fs: Filesystem) -> list[str]:
 
 
 def refuse_wrong_queue_types(layout: StoreLayout, fs: Filesystem) -> None:
-    """UnsupportedFormat where a broker would not start because of a queue's type, with the remedy."""
+    """Raise UnsupportedFormat where a broker would not start because of a queue's type, with the remedy."""
     for fault in queue_type_faults(layout, fs):
         reason = f"a broker does not start with this store: {fault}"
         raise UnsupportedFormat(reason, file=layout.config / "topics.json", code="queue-type")
 
 
 def require_store(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raises NotAStore unless a broker wrote this folder.
+    """Raise NotAStore unless a broker wrote this folder.
 
     ForeignFile where a folder or a FIFO is in the place of one of the broker's files, or a file for one of its folders.
     """
@@ -110,7 +110,7 @@ def require_store(layout: StoreLayout, fs: Filesystem) -> None:
 
 
 def require_log(layout: StoreLayout, fs: Filesystem) -> None:
-    """NotAStore where the commit log is empty and queues are not: its disk may not be mounted."""
+    """Raise NotAStore where the commit log is empty and queues are not: its disk may not be mounted."""
     if segments_of(layout, fs):
         return
     queues = [
@@ -128,18 +128,18 @@ def require_log(layout: StoreLayout, fs: Filesystem) -> None:
 
 
 def _queue_folders(topic: Entry, fs: Filesystem) -> list[Entry]:
-    """The folders of a topic that hold queue files."""
+    """Return the folders of a topic that hold queue files."""
     return [queue for queue in fs.list_folder(topic.path) if queue.is_folder and numbered_files(queue.path, fs)]
 
 
 def is_absent_or_empty(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Whether a new store may be created here."""
+    """Return whether a new store may be created here."""
     found = fs.look_at(layout.root)
     return found is None or (found.is_folder and not fs.list_folder(layout.root))
 
 
 def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, verb: str) -> None:
-    """Raises UnsupportedFormat for a structure that the verb would leave wrong.
+    """Raise UnsupportedFormat for a structure that the verb would leave wrong.
 
     verb  its word in store.structures.registry
     """
@@ -156,7 +156,7 @@ def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, verb: str) -> None:
 
 
 def refuse_links(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raises ForeignFile for a folder of the store that is a link, and for a segment that is no file.
+    """Raise ForeignFile for a folder of the store that is a link, and for a segment that is no file.
 
     A change would leave the store."""
     own = (layout.consumequeue, layout.consumequeue_ext, *layout.queue_parents, layout.index)
@@ -172,7 +172,7 @@ def refuse_links(layout: StoreLayout, fs: Filesystem) -> None:
 
 
 def _require_segment_files(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raises ForeignFile where a segment's name leads to no file.
+    """Raise ForeignFile where a segment's name leads to no file.
 
     What it stood for may be on a lost disk."""
     for folder in layout.commitlogs:
@@ -187,7 +187,7 @@ def _require_segment_files(layout: StoreLayout, fs: Filesystem) -> None:
 
 
 def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path, str]]:
-    """File and description of each structure that no broker known here writes (5.3.4 and later)."""
+    """Yield file and description of each structure that no broker known here writes (5.3.4 and later)."""
     names = names_of(layout, fs)
     for one in (one for one in present(names) if one.newer):
         for name in names.matching(one.traces[0]):
@@ -213,7 +213,7 @@ def detect_line(layout: StoreLayout, fs: Filesystem) -> BrokerLine:
 
 
 def traces_of_5_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
-    """Each trace that only a broker of 5.4 or later leaves, as a clause for people."""
+    """Yield each trace that only a broker of 5.4 or later leaves, as a clause for people."""
     names = names_of(layout, fs)
     for one in STRUCTURES:
         if one.lines == NEWEST:
@@ -228,7 +228,7 @@ def traces_of_5_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
 
 
 def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
-    """Each trace that only a 5.x broker leaves, as a clause for people."""
+    """Yield each trace that only a 5.x broker leaves, as a clause for people."""
     if fs.exists(layout.checkpoint):
         page = decode_checkpoint(read_checkpoint_file(layout.checkpoint, fs)[:CHECKPOINT_SIZE])
         if page.master_flushed_offset or page.confirm_log_offset:
@@ -241,7 +241,7 @@ def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
 
 
 def make_layout(root: Path, settings: Mapping[str, object], fs: Filesystem | None = None) -> StoreLayout:
-    """Tells where the parts lie: under the root, by storePathCommitLog, or in a member's folder.
+    """Tell where the parts lie: under the root, by storePathCommitLog, or in a member's folder.
 
     All paths are absolute, so that those of a plan have one root.
     """
@@ -263,7 +263,7 @@ def make_layout(root: Path, settings: Mapping[str, object], fs: Filesystem | Non
 
 
 def _split_paths(text: str) -> tuple[Path, ...]:
-    """Splits paths as the broker does (MultiPathMappedFileQueue).
+    """Split paths as the broker does (MultiPathMappedFileQueue).
 
     Blanks belong to a name, empty names at the end are dropped.
     """
@@ -276,23 +276,26 @@ def _split_paths(text: str) -> tuple[Path, ...]:
 
 
 def _absolute(path: Path) -> Path:
-    """The path from the root of all files; with `..` in it, another's file would look like one below it."""
+    """Return the path from the root of all files.
+
+    With `..` in it, another's file would look like one below it.
+    """
     path = path.absolute()
     return path.resolve() if ".." in path.parts else path
 
 
 def infer_config(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> StoreConfig:
-    """Fills the given settings up from the files' lengths and the broker's defaults."""
+    """Fill the given settings up from the files' lengths and the broker's defaults."""
     return StoreConfig().with_settings({**infer_settings(layout, settings, fs), **settings})
 
 
 def has_database(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Whether the store's consume queues are in a database, and in no files."""
+    """Return whether the store's consume queues are in a database, and in no files."""
     return StoreConfig().with_settings(settings_told(layout, fs)).queues_in_database
 
 
 def infer_settings(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> dict[str, object]:
-    """Infers settings that are not given from the files' lengths, and delays from delayed messages."""
+    """Infer settings that are not given from the files' lengths, and delays from delayed messages."""
     found = infer_sizes(layout, settings, fs) | settings_told(layout, fs)
     if DELAY_LEVELS not in settings and (levels := infer_delay_levels(layout, fs)) is not None:
         found[DELAY_LEVELS] = levels

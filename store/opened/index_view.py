@@ -64,7 +64,7 @@ class IndexView(IndexService):
         self._piece_lock = threading.Lock()
 
     def load(self) -> None:
-        """Opens the files of the right size; entries of others are read from the log."""
+        """Open the files of the right size; entries of others are read from the log."""
         size = index_file_size(self._slot_count, self._entry_count)
         for entry in self._fs.list_folder(self._folder):
             if not entry.is_file or parse_index_file_name(entry.path.name) is None or entry.size < HEADER_SIZE:
@@ -84,7 +84,7 @@ class IndexView(IndexService):
             self.files.append(file)
 
     def show(self, segments: Sequence[Segment], log: Stretch, rules: ScanRules, *, verify: bool, indexed: bool) -> None:
-        """Sets the log that the index belongs to.
+        """Set the log that the index belongs to.
 
         verify   look whether files are whole, as after a crash
         indexed  False where the store is set to have no index
@@ -96,7 +96,7 @@ class IndexView(IndexService):
         self._order, self._parts = list(self._covering()) if indexed else [*self.files], None
 
     def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryOffsets:
-        """As IndexService does; a file that can't be read is left out, and its keys are read from the log."""
+        """Query as IndexService does; keys of a file that can't be read are read from the log."""
         while True:
             try:
                 found = super().query(topic, key, max_count, begin_ms, end_ms)
@@ -155,7 +155,7 @@ class IndexView(IndexService):
             yield _Uncovered(Stretch(last, stop), _ALL, part.later)
 
     def _covering(self) -> Iterator[IndexFile | _Uncovered]:
-        """The files, oldest first, and between them the stretches of the log that they do not cover."""
+        """Yield the files, oldest first, and between them the stretches of the log that they do not cover."""
         at, known = self._log.start, 0
         for file in self.files:
             header = file.header
@@ -248,7 +248,7 @@ class LogKeys:
         return cls(folder / f"(log from {at})", IndexHeader(time_ms, time_ms, at, at, 0, 1), [], [])
 
     def take(self, run: Run, hashes: Int64Array, records: Int64Array, wanted: int) -> None:
-        """Adds the keys that have the wanted hash."""
+        """Add the keys that have the wanted hash."""
         columns, last = run.columns, records[-1]
         self.header = self.header._replace(
             end_timestamp_ms=int(columns.store_timestamp_ms[last]),
@@ -263,7 +263,7 @@ class LogKeys:
         return self.header.matches_time(begin_ms, end_ms)
 
     def select(self, key: str, max_count: int, begin_ms: int, end_ms: int, found: list[int]) -> None:
-        """Appends log offsets to `found`, newest first, until it has `max_count`."""
+        """Append log offsets to `found`, newest first, until it has `max_count`."""
         first_ms = self.header.begin_timestamp_ms
         for log_offset, stored_ms in zip(reversed(self.log_offsets), reversed(self.times_ms), strict=True):
             if len(found) >= max_count:
@@ -277,7 +277,7 @@ class LogKeys:
 
 
 def is_whole(file: IndexFile) -> bool:
-    """Whether header, slots and entries of a file agree, so that no page of it was lost in a crash."""
+    """Return whether header, slots and entries of a file agree: no page of it was lost in a crash."""
     header = decode_header(file.buffer)
     count = header.index_count
     if count <= 1:
@@ -295,7 +295,7 @@ def is_whole(file: IndexFile) -> bool:
 
 
 def _entries_of_first_record(file: IndexFile) -> int:
-    """How many of the oldest entries belong to the file's first record."""
+    """Return how many of the oldest entries belong to the file's first record."""
     count = min(max(1, file.header.index_count), file.entry_count, _KEPT_PIECES)
     file.require(file.position_of(1), file.position_of(count) - file.position_of(1))
     entries = entries_of(file.buffer, file.slot_count, count)[1:]
@@ -304,7 +304,7 @@ def _entries_of_first_record(file: IndexFile) -> int:
 
 
 def _entries_of_last_record(file: IndexFile) -> int:
-    """How many of the newest entries belong to the file's last record."""
+    """Return how many of the newest entries belong to the file's last record."""
     header = file.header
     last, first = (min(max(1, count), file.entry_count) for count in (header.index_count, header.index_count - 256))
     file.require(file.position_of(first), file.position_of(last) - file.position_of(first))
@@ -314,6 +314,6 @@ def _entries_of_last_record(file: IndexFile) -> int:
 
 
 def _cuts(count: int, added: int, capacity: int) -> range | list[int]:
-    """Cuts `added` keys behind `count` others into pieces of `capacity` keys; 0 is one of the places."""
+    """Cut `added` keys behind `count` others into pieces of `capacity` keys; 0 is one of the places."""
     first_full = (capacity - count % capacity) % capacity
     return [0, *range(first_full or capacity, added, capacity)] if added else []

@@ -47,7 +47,7 @@ class ViewedEnd:
 def find_crashed_end(
     segments: list[Segment], start: int, rules: ScanRules, progress: Callable[[int, int], None] | None
 ) -> ViewedEnd:
-    """Walks from `start`, where recovery of the crashed store would."""
+    """Walk from `start`, where recovery of the crashed store would."""
     total = segments[-1].file_start + segments[-1].size - start if segments else 0
     newest = _Newest()
 
@@ -62,7 +62,7 @@ def find_crashed_end(
 def find_closed_end(
     segments: list[Segment], line: BrokerLine, rules: ScanRules, walked_anyway: int | None = None
 ) -> ViewedEnd:
-    """Walks the newest segments of a log that was closed, or is in use.
+    """Walk the newest segments of a log that was closed, or is in use.
 
     walked_anyway  so many bytes are walked as a broker does; WALKED_ANYWAY_BYTES by default
     """

@@ -45,7 +45,7 @@ class Stretch(NamedTuple):
 
 
 def lost_stretches(queue: ConsumeQueue, log: Stretch) -> list[Stretch]:
-    """Finds where a recovered queue may lack units, in log order; the last place may be the log's end."""
+    """Find where a recovered queue may lack units, in log order; the last place may be the log's end."""
     if queue.holds_batches:
         # Queue offsets name no place, so units can be seen to be missing only at the end of a batch queue.
         is_full = queue.files.max_offset % queue.files.file_size == 0
@@ -99,7 +99,7 @@ class Repair:
 
     @classmethod
     def of(cls, queue: ConsumeQueue, log: Stretch, trusted: int) -> Repair:
-        """Plans a recovered queue's repair; dispatch has reached all queues up to log offset `trusted`."""
+        """Plan a recovered queue's repair; dispatch has reached all queues up to log offset `trusted`."""
         repair = cls(queue, lost_stretches(queue, log))
         at_end = repair.stretches and repair.stretches[-1].stop == log.stop
         tail = repair.stretches.pop().start if at_end else max(trusted, queue.max_physic_offset)
@@ -152,7 +152,7 @@ class QueueBuilder:
         has_light: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> int:
-        """Reads the log once and does the repairs; gives the number of units built.
+        """Read the log once and do the repairs; give the number of units built.
 
         meet       is asked once for each queue of the log that has no repair
         start      a log offset from which to read in any case
@@ -185,7 +185,7 @@ class QueueBuilder:
         return sum(repair.placed for repair in done.values())
 
     def newest_records(self, start: int) -> dict[QueueKey, int]:
-        """The log offset of each queue's newest record, of those that have any at or behind `start`."""
+        """Return the log offset of each queue's newest record, of those that have any at or behind `start`."""
         table, found = QueueTable(), np.full(0, -1, np.int64)
         newest: dict[QueueKey, int] = {}
         for step in readable_behind(self._segments, start, rules=self._rules) if start < self._log.stop else ():
@@ -209,7 +209,7 @@ class QueueBuilder:
             self.damages[log_offset] = step
 
     def _take(self, repair: Repair | None, run: Run, rows: Int64Array) -> None:
-        """Places and appends the units of these records of one queue."""
+        """Place and append the units of these records of one queue."""
         if repair is None:
             return
         if repair.names is None and self._extends and repair.queue.ext is not None:
@@ -231,7 +231,7 @@ class QueueBuilder:
                 repair.placed += repair.queue.max_offset - before
 
     def _part(self, run: Run, rows: Int64Array) -> _Part:
-        """The chosen records as a run of their own, with their tags codes."""
+        """Return the chosen records as a run of their own, with their tags codes."""
         array = np.ascontiguousarray(run.array[:, rows])
         part = Run(run.file_start, run.path, run.buffer, array, len(rows))
         return _Part(part, self._queues.tags_codes(part))
@@ -262,7 +262,7 @@ class ExtensionNames:
                 part.codes[row] = encode_ext_address(positions.popleft())
 
     def _find_unnamed(self) -> dict[tuple[int, int], deque[int]]:
-        """Positions of extension units that no unit names, by tags code and store time."""
+        """Return positions of extension units that no unit names, by tags code and store time."""
         named = {position for file in self._queue.files.files for position in extension_positions(file).tolist()}
         found: dict[tuple[int, int], deque[int]] = {}
         for position, unit in self._ext.units():
@@ -298,7 +298,7 @@ class _Part(NamedTuple):
 
 
 def _by_queue(numbers: Int64Array, rows: Int64Array, queue_count: int) -> Iterator[tuple[int, Int64Array]]:
-    """Each queue's number, and those of `rows` that are in it, in the log's order."""
+    """Yield each queue's number, and those of `rows` that are in it, in the log's order."""
     order, starts = np.empty(len(rows), np.int64), np.empty(queue_count + 1, np.int64)
     kernels.order_by_queue(numbers[rows], len(rows), queue_count, order, starts)
     for number in np.flatnonzero(starts[1:] > starts[:-1]).tolist():
@@ -306,7 +306,7 @@ def _by_queue(numbers: Int64Array, rows: Int64Array, queue_count: int) -> Iterat
 
 
 def _place(repair: Repair, part: _Part) -> None:
-    """Writes units to the places that their queue offsets name, in files that were missing."""
+    """Write units to the places that their queue offsets name, in files that were missing."""
     files, columns = repair.queue.files, part.run.columns
     assert isinstance(files, OverlayFileQueue)
     addresses = columns.queue_offset * UNIT_SIZE
@@ -330,7 +330,7 @@ def _place(repair: Repair, part: _Part) -> None:
 
 
 def _finish(repair: Repair) -> None:
-    """Fills the space before a first file's first unit with pre-blank units, as dispatch does."""
+    """Fill the space before a first file's first unit with pre-blank units, as dispatch does."""
     files = repair.queue.files
     first = files.first
     if first is None or first.file_start not in repair.created or repair.first_address is None:

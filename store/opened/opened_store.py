@@ -72,7 +72,7 @@ class OpenedStore:
         refuse: Callable[[StoreError], None] | None = None,
         resting: Mapping[QueueKey, RestingQueue] | None = None,
     ) -> OpenedStore:
-        """Loads all file sets; raises errors that would keep a broker from starting.
+        """Load all file sets; raise errors that would keep a broker from starting.
 
         refuse   is called with the error of a queue's file, or of a foreign name, which is then left out
         resting  queues that were read before, and have not changed since
@@ -107,7 +107,7 @@ class OpenedStore:
     def for_view(
         cls, found: FoundStore, fs: Filesystem, clock: Callable[[], int], overlay: Overlay, note: Callable[[str], None]
     ) -> OpenedStore:
-        """Opens log and checkpoint for readers; queues and index are opened when they are asked."""
+        """Open log and checkpoint for readers; queues and index are opened when they are asked."""
         layout, config, line, assumed, others, _ = found
         files = _overlaid_log(found, fs, overlay)
         left_out: list[StoreError] = []
@@ -133,12 +133,12 @@ class OpenedStore:
         return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed)
 
     def rooms_with(self, kind: str, function: str) -> Iterator[ModuleType]:
-        """The modules of this kind of the store's structures, where they have the function."""
+        """Return the modules of this kind of the store's structures, where they have the function."""
         names = names_of(self.layout, self.fs)
         return rooms_with(names, kind, function, in_database=self.config.queues_in_database)
 
     def scan_rules(self, *, check_crc: bool, cuts_torn: bool = False) -> ScanRules:
-        """Rules of the broker line for the walk of the log.
+        """Return the rules of the broker line for the walk of the log.
 
         Of a group's log nothing is cut for its properties: the group decides which entries count.
         """
@@ -147,7 +147,7 @@ class OpenedStore:
         return ScanRules(check_crc, accept_v2=self.line.accepts_v2, by_place=ours, cuts_torn=cuts_torn)
 
     def require_no_empty_file(self) -> None:
-        """WrongFileSize for a last file of 0 bytes where the line's broker does not start with it."""
+        """Raise WrongFileSize for a last file of 0 bytes where the line's broker does not start with it."""
         if self.line.drops_empty_last_file:
             return
         segments = self.log.segments
@@ -160,7 +160,7 @@ class OpenedStore:
                 raise error
 
     def close(self) -> None:
-        """Drops maps and descriptors, and the scratch folder."""
+        """Drop maps and descriptors, and the scratch folder."""
         self.log.close()
         self.queues.close()
         self.index.close()
@@ -202,7 +202,7 @@ def _overlaid_log(found: FoundStore, fs: Filesystem, overlay: Overlay) -> Overla
 
 
 def foreign_only(refuse: Callable[[StoreError], None]) -> Callable[[StoreError], None]:
-    """Makes a `refuse` that takes foreign names alone; a file of a wrong size is refused all the same."""
+    """Make a `refuse` that takes foreign names alone; a file of a wrong size is refused all the same."""
 
     def take(error: StoreError) -> None:
         if not isinstance(error, ForeignFile):

@@ -59,7 +59,7 @@ class QueueView(ConsumeQueueStore):
         note: Callable[[str], None],
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Sets the log that the queues belong to.
+        """Set the log that the queues belong to.
 
         trusted  the log offset up to which dispatch has reached all queues
         note     is called with what was missing
@@ -93,18 +93,18 @@ class QueueView(ConsumeQueueStore):
         return super().of_topic(topic)
 
     def topics(self) -> list[str]:
-        """The topics that have a folder, and those of queues that were opened or met in the log."""
+        """Return the topics that have a folder, and those of queues that were opened or met in the log."""
         names = [entry.path.name for entry in self._fs.list_folder(self._layout.consumequeue) if entry.is_folder]
         return sorted({*names, *self._others.topics, *(topic for topic, _ in [*self._queues, *self._builder.met])})
 
     def queue_ids(self, topic: str) -> list[int]:
-        """The ids of a topic's queues that have a folder, and of those that were opened or met in the log."""
+        """Return the ids of a topic's queues that have a folder, were opened, or were met in the log."""
         names = [entry.path.name for entry in self._fs.list_folder(self.queue_folder(topic, 0).parent)]
         found = {queue_id for name in names if (queue_id := parse_queue_id(name)) is not None}
         return sorted(found | {key[1] for key in [*self._queues, *self._builder.met] if key[0] == topic})
 
     def end_on_disk(self, topic: str, queue_id: int) -> int:
-        """The log offset that a queue's files reach, -1 without units."""
+        """Return the log offset that a queue's files reach, -1 without units."""
         queue = self._new_queue(topic, queue_id)
         queue.files.load(self._line, refuse=lambda error: None)
         try:
@@ -114,7 +114,7 @@ class QueueView(ConsumeQueueStore):
         return queue.built_to
 
     def describe_findings(self) -> list[str]:
-        """Describes damage and disorder met in the log while units were built, as sentences for people."""
+        """Describe damage and disorder met in the log while units were built, as sentences for people."""
         damages = [damage for _, damage in sorted(self._builder.damages.items())]
         passed = [f"passed over while queues were built from the log: {one.describe()}" for one in damages]
         return passed + super().describe_findings()
@@ -133,7 +133,7 @@ class QueueView(ConsumeQueueStore):
                     yield topic.path.name, queue_id
 
     def _look_at_all(self) -> None:
-        """Takes in every queue, also those that only the log knows; a small one that lacks nothing rests."""
+        """Take in every queue, also those that only the log knows; a small one that lacks nothing rests."""
         with self._view_lock:
             if self._is_whole:
                 return
@@ -148,7 +148,7 @@ class QueueView(ConsumeQueueStore):
                     queue.max_physic_offset = queue.max_physic_offset if queue.max_offset else self._log.stop
 
     def _find_resting(self, keys: Sequence[QueueKey]) -> dict[QueueKey, RestingQueue]:
-        """Those of the queues on disk that lack no unit, and have none past the log's end."""
+        """Return those of the queues on disk that lack no unit, and have none past the log's end."""
         file_size, found = self._config.mapped_file_size_consume_queue, {}
         for key in keys:
             folder = self.queue_folder(*key)
@@ -172,7 +172,7 @@ class QueueView(ConsumeQueueStore):
             return self._queues.get(key)
 
     def _open(self, key: QueueKey) -> Repair:
-        """Opens one queue with its units on disk up to the log's end, and the units it may lack."""
+        """Open one queue with its units on disk up to the log's end, and the units it may lack."""
         queue = self._new_queue(*key)
         queue.files.load(self._line, refuse=self._leave_out)
         if queue.ext is not None:
@@ -193,7 +193,7 @@ class QueueView(ConsumeQueueStore):
         self._note(f"left out: {error}")
 
     def _complete(self, repairs: dict[QueueKey, Repair], *, all_queues: bool = False) -> None:
-        """Builds the missing units of the queues, and takes in every queue that has units."""
+        """Build the missing units of the queues, and take in every queue that has units."""
         met = dict(repairs)
 
         def meet(key: QueueKey) -> Repair | None:

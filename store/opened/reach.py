@@ -13,7 +13,7 @@ from store.layout import is_address, is_bundle
 def reach_store(
     root: str | Path, fs: Filesystem | None = None, scratch: Path | None = None, *, to_change: bool = False
 ) -> tuple[Path, Filesystem]:
-    """Finds folder and file system of the store at `root`, a path or a URI.
+    """Find folder and file system of the store at `root`, a path or a URI.
 
     The mirror of a remote store is a folder in `scratch`, which goes with its file system. A bundle is unpacked.
     """

@@ -22,5 +22,5 @@ class OpenRequest:
     progress: Callable[[int, int], None] | None
 
     def find(self) -> FoundStore:
-        """The store before it is opened: its parts, its settings, the broker line whose rules apply."""
+        """Return the store before it is opened: its parts, its settings, the broker line whose rules apply."""
         return find_store(self.layout, self.settings, self.fs, compat=self.compat)

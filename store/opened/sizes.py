@@ -19,7 +19,7 @@ _SOME_FILES = 16
 
 
 def infer_sizes(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> dict[str, object]:
-    """Reads file sizes, and the use of extension files, off the files: as settings that are not given."""
+    """Read file sizes, and the use of extension files, off the files: as settings that are not given."""
     found: dict[str, object] = {}
     segment_size = usual_size(segments_of(layout, fs))
     if segment_size:
@@ -41,7 +41,7 @@ def infer_sizes(layout: StoreLayout, settings: Mapping[str, object], fs: Filesys
 def assumed_sizes(
     layout: StoreLayout, config: StoreConfig, settings: Mapping[str, object], fs: Filesystem
 ) -> Iterator[str]:
-    """Assumes sizes for a store with a log and without any derived file."""
+    """Assume sizes for a store with a log and without any derived file."""
     if not segments_of(layout, fs):
         return
     hint = "give it as a setting if the broker uses another"
@@ -61,7 +61,7 @@ def assumed_sizes(
 
 
 def _names_extension(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Whether a file of the first few queues begins with a unit that names an extension unit."""
+    """Return whether a file of the first few queues begins with a unit that names an extension unit."""
     return any(
         _begins_with_address(file, fs) for file in islice(some_queue_files(layout.consumequeue, fs), _SOME_FILES)
     )
@@ -77,7 +77,7 @@ def _begins_with_address(file: Entry, fs: Filesystem) -> bool:
 
 
 def _index_geometry(folder: Path, fs: Filesystem) -> dict[str, int]:
-    """The geometry that an index file's contents tell, else one that fits their size."""
+    """Return the geometry that an index file's contents tell, else one that fits their size."""
     found = None
     for entry in fs.list_folder(folder):
         if not entry.is_file or parse_index_file_name(entry.path.name) is None:

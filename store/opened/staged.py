@@ -50,7 +50,7 @@ def staged_store(
     verb: str | None = DERIVE,
     refuse: Callable[[StoreError], None] | None = None,
 ) -> Iterator[OpenedStore]:
-    """Opens the store at `root` for a plan; options as open_store takes them.
+    """Open the store at `root` for a plan; options as open_store takes them.
 
     verb    the word of the change, which some structures refuse (store.structures.registry); None for a look
     refuse  is called with the error of a queue's file, which is then left out: for plans that are only shown
@@ -71,7 +71,7 @@ def staged_store(
 
 
 def takes_path(verb: str, *, passes_foreign: bool = False) -> Callable[[_Plan[P, R]], _PlanByPath[P, R]]:
-    """Lets a plan take a store's path too: the store is opened and locked until the Change is closed.
+    """Let a plan take a store's path too: the store is opened and locked until the Change is closed.
 
     verb            the word of the change, which some structures refuse
     passes_foreign  foreign names are left out, and the plan says which brokers they keep from starting
@@ -105,7 +105,7 @@ def locked_store(
     take: bool = True,
     verb: str | None = DERIVE,
 ) -> Iterator[tuple[StoreLayout, Filesystem]]:
-    """Holds the lock of the store at `root` inside of the block if it is to `take` it; gives its layout.
+    """Hold the lock of the store at `root` inside of the block if it is to `take` it; give its layout.
 
     verb  the word of the change, which some structures refuse; None for a look
     """
@@ -124,7 +124,7 @@ def locked_store(
 def staging(
     layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool, scratch: Path | None = None
 ) -> Iterator[Path]:
-    """Gives a folder for files that a command builds; removes it when the block ends.
+    """Give a folder for files that a command builds; remove it when the block ends.
 
     Unless it is a dry run the folder is in the store, whose lock the caller holds, and no change is half done there.
     """
@@ -147,7 +147,7 @@ def staging(
 
 
 def require_no_interrupted_change(layout: StoreLayout, fs: Filesystem) -> None:
-    """StoreIOError when a crash left a change half done."""
+    """Raise StoreIOError when a crash left a change half done."""
     # A dry run asks for none, and this takes long to import.
     from store.change.quarantine import interrupted_change
 

@@ -22,7 +22,7 @@ WORTH_REMEMBERING_BYTES = 64 << 20
 
 
 def verified_until(opened: OpenedStore) -> int:
-    """The log offset up to where all queues are known to be whole; 0 when unknown or outdated."""
+    """Return the log offset up to where all queues are known to be whole; 0 when unknown or outdated."""
     known = _read(opened)
     try:
         queues = known["queues"]
@@ -33,7 +33,10 @@ def verified_until(opened: OpenedStore) -> int:
 
 
 def index_verified_until(opened: OpenedStore) -> int:
-    """The log offset up to where every key is known to be in an index file; 0 when unknown or outdated."""
+    """Return the log offset up to where every key is known to be in an index file.
+
+    0 when unknown or outdated.
+    """
     known, held = _read(opened), _newest_keys(opened)
     try:
         wanted = {name: int(end) for name, end in known["index"].items() if int(end) >= opened.log.min_offset}
@@ -44,7 +47,7 @@ def index_verified_until(opened: OpenedStore) -> int:
 
 
 def remember_verified(opened: OpenedStore) -> None:
-    """Remembers the queues of a store that was recovered and is about to be written to."""
+    """Remember the queues of a store that was recovered and is about to be written to."""
     log_end = opened.log.max_offset
     if log_end - opened.log.min_offset < WORTH_REMEMBERING_BYTES:
         return
@@ -70,7 +73,7 @@ def _read(opened: OpenedStore) -> Any:
 
 
 def _known_end(opened: OpenedStore, known: Any) -> int:
-    """The end of the log that the verdict is on; 0 where its segments look different."""
+    """Return the end of the log that the verdict is on; 0 where its segments look different."""
     log_end = int(known["log_end"])
     return log_end if known["segments"] == _segments(opened, log_end) else 0
 

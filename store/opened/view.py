@@ -26,7 +26,7 @@ class CurrentView:
 
     @contextmanager
     def reading(self) -> Iterator[OpenedStore]:
-        """Gives the store as it is, open to the end of the block even if a refresh replaces it."""
+        """Give the store as it is, open to the end of the block even if a refresh replaces it."""
         with self._lock:
             opened = self.opened
             self._reader_counts[id(opened)] += 1
@@ -41,7 +41,7 @@ class CurrentView:
                 opened.close()
 
     def replace(self, fresh: OpenedStore) -> None:
-        """Shows `fresh` to readers that come from now on."""
+        """Show `fresh` to readers that come from now on."""
         with self._lock:
             old = fresh
             if not self._is_closed:
@@ -51,7 +51,7 @@ class CurrentView:
             old.close()
 
     def close(self) -> None:
-        """Closes the store, once the last reader has left."""
+        """Close the store, once the last reader has left."""
         with self._lock:
             was_closed, self._is_closed = self._is_closed, True
             is_idle = not self._reader_counts[id(self.opened)]

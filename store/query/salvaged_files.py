@@ -21,7 +21,7 @@ _REPEATED = ["topic", "queue_id", "tags", "flag", "sys_flag", "born_host", "stor
 
 
 def write_parquet(runs: Iterable[SalvagedRun], path: Path) -> int:
-    """Writes every record of the runs to `path`; gives their number."""
+    """Write every record of the runs to `path`; give their number."""
     messages: pa.Schema = arrow_schema(MESSAGES)
     schema = messages.append(pa.field("grade", pa.string())).append(pa.field("reason", pa.string()))
     count = 0

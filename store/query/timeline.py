@@ -54,7 +54,7 @@ class Timeline:
     last_ms: int = -1
 
     def rows(self) -> Iterator[tuple[int, int, int]]:
-        """(start in ms, messages, bytes) of every bucket with a message, by time."""
+        """Return (start in ms, messages, bytes) of every bucket with a message, by time."""
         for start in sorted(self.messages):
             yield start, self.messages[start], self.size_bytes[start]
 

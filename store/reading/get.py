@@ -60,12 +60,12 @@ class Queue(Protocol):
         """Find the units from the one that holds `queue_offset` to the end of its file."""
 
     def read_range(self, queue_offset: int) -> memoryview | None:
-        """The written units from `queue_offset` to the end of its file, 20 bytes each."""
+        """Return the written units from `queue_offset` to the end of its file, 20 bytes each."""
 
     def roll_next_file(self, queue_offset: int) -> int: ...
 
     def ext_unit(self, tags_code: int) -> ExtUnit | None:
-        """The extension unit that the tags code is the address of; None without one."""
+        """Return the extension unit that the tags code is the address of; None without one."""
 
 
 def get_message(
@@ -77,7 +77,7 @@ def get_message(
     message_filter: MessageFilter | None = None,
     memory_size: Callable[[], int] | None = None,
 ) -> GetResult:
-    """One call of DefaultMessageStore.getMessage; `queue` is None for a queue that does not exist."""
+    """Answer one call of DefaultMessageStore.getMessage; `queue` is None for a missing queue."""
     seen = lost_pages.count()
     result = _get(log, queue, offset, max_count, config, message_filter, memory_size)
     lost_pages.require_none_since(seen)
@@ -112,7 +112,7 @@ def _get(
 
 
 def physical_memory_size() -> int:
-    """Bytes of memory of this machine (StoreUtil.getTotalPhysicalMemorySize)."""
+    """Return bytes of memory of this machine (StoreUtil.getTotalPhysicalMemorySize)."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -148,7 +148,10 @@ class _Call:
         return result
 
     def run_over_batches(self, offset: int, max_count: int, result: GetResult) -> GetResult:
-        """The same over the units of a batch queue; messages count, and a record is taken whole (5.3.3)."""
+        """Return the same over the units of a batch queue.
+
+        Messages count, and a record is taken whole (5.3.3).
+        """
         units = self.queue.units_from(offset)
         if units is None:
             result.status, result.next_offset = GetStatus.OFFSET_FOUND_NULL, self.queue.roll_next_file(offset)
@@ -175,7 +178,7 @@ class _Call:
         return result
 
     def _wants(self, unit: QueueUnit, result: GetResult) -> bool:
-        """Whether the unit's message has to be read.
+        """Return whether the unit's message has to be read.
 
         While there is no message, the newest unit decides over the status.
         """
@@ -192,7 +195,7 @@ class _Call:
         return ext is None or message_filter.matches_tags_code(ext.tags_code, ext)
 
     def _collect(self, unit: QueueUnit, result: GetResult) -> int:
-        """Takes the unit's message in; gives the log offset up to where all has expired, or _SKIP_NONE."""
+        """Take the unit's message in; give the log offset up to where all has expired, or _SKIP_NONE."""
         record = self.log.read(unit.log_offset, unit.size)
         if record is None:
             if not result.messages:
@@ -212,7 +215,7 @@ class _Call:
         return _SKIP_NONE
 
     def _pass_over(self, log_offset: int) -> int:
-        """Gives the log offset up to where units are skipped; notes a unit whose record has not expired.
+        """Give the log offset up to where units are skipped; notes a unit whose record has not expired.
 
         A broker skips up to the following segment in any case. A unit that names a place past the log's end is
         damaged, and would hide all that follow.
@@ -225,7 +228,7 @@ class _Call:
         return log_offset + size - log_offset % size
 
     def _damage_of_units(self) -> list[DamagedRecord]:
-        """One finding for all units outside of the log, as there may be as many as there are messages."""
+        """Return one finding for all units outside of the log, as there may be as many as there are messages."""
         if not self.outside:
             return []
         more = f", as at {len(self.outside) - 1:,} places more" if len(self.outside) > 1 else ""

@@ -11,7 +11,7 @@ from store.formats.message import INNER_BATCH, StoredMessage
 def messages_inside(
     record: StoredMessage, is_wanted: Callable[[StoredMessage], bool] = lambda message: True
 ) -> list[StoredMessage]:
-    """The wanted messages of a record that is wanted; all of them where none is by itself.
+    """Return the wanted messages of a record that is wanted; all of them where none is by itself.
 
     A record whose messages can't be read is given as it is.
     """

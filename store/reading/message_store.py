@@ -81,7 +81,7 @@ class MessageStore(ReadableStore):
     def get(
         self, topic: str, queue_id: int, offset: int, max_count: int = 32, message_filter: MessageFilter | None = None
     ) -> GetResult:
-        """One broker call: messages of one queue from a queue offset on.
+        """Answer one broker call: messages of one queue from a queue offset on.
 
         >>> import tempfile
         >>> from store import Message, open_store
@@ -103,7 +103,7 @@ class MessageStore(ReadableStore):
             return get_message(opened.log, queue, offset, max_count, self.config, message_filter)
 
     def _copy_of(self, opened: OpenedStore, topic: str, queue_id: int) -> CopyOfQueue | None:
-        """The copy of a queue that a broker reads in its place; None without one."""
+        """Return the copy of a queue that a broker reads in its place; None without one."""
         if self._copies is None or self._copies[0] is not opened:
             self._copies = opened, [room.CopiedQueues(opened) for room in opened.rooms_with("get", "CopiedQueues")]
         found = (copies.find(topic, queue_id) for copies in self._copies[1])
@@ -112,7 +112,7 @@ class MessageStore(ReadableStore):
     def _read_on(
         self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter | None
     ) -> GetResult:
-        """Makes one call of many: behind a hole reading goes on, where a broker's consumer starts anew."""
+        """Make one call of many: behind a hole reading goes on, where a broker's consumer starts anew."""
         answer = self.get(topic, queue_id, offset, max_count, message_filter)
         if answer.status is GetStatus.OFFSET_FOUND_NULL and answer.next_offset <= offset:
             with self._current.reading() as opened:
@@ -121,7 +121,7 @@ class MessageStore(ReadableStore):
         return answer
 
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
-        """The message at a log offset, None where the log has none.
+        """Return the message at a log offset, None where the log has none.
 
         DamagedRecord where the bytes are no record.
         """
@@ -147,7 +147,9 @@ class MessageStore(ReadableStore):
         by_tags: bool = False,
         in_database: bool = False,
     ) -> QueryResult:
-        """Messages by key, as DefaultMessageStore.queryMessage finds them; `verify` drops hash collisions.
+        """Return messages by key, as DefaultMessageStore.queryMessage finds them.
+
+        `verify` drops hash collisions.
 
         With `by_tags` the key is the tags of the messages; BadRequest for a store of a broker before 5.4. The message
         database is asked where there are no index files, and the log where neither has entries. With `in_database` it
@@ -219,17 +221,17 @@ class MessageStore(ReadableStore):
             return queue.max_offset if queue is not None else 0
 
     def queues(self) -> list[QueueState]:
-        """Every queue, by topic and queue id."""
+        """Return every queue, by topic and queue id."""
         with self._current.reading() as opened:
             return sorted(opened.queues.states())
 
     def topics(self) -> list[str]:
-        """The topics that have queues."""
+        """Return the topics that have queues."""
         with self._current.reading() as opened:
             return opened.queues.topics()
 
     def queue_ids(self, topic: str) -> list[int]:
-        """The ids of a topic's queues."""
+        """Return the ids of a topic's queues."""
         with self._current.reading() as opened:
             return opened.queues.queue_ids(topic)
 
@@ -253,21 +255,23 @@ class MessageStore(ReadableStore):
         return self._current.opened
 
     def delays(self, time_ms: int) -> tuple[list[DelayLevel], list[DelayedMessage]]:
-        """The delay levels in use, and every delayed message, as they are at `time_ms`."""
+        """Return the delay levels in use, and every delayed message, as they are at `time_ms`."""
         from store.structures.delayoffsets.review import review_delays
 
         with self._current.reading() as opened:
             return review_delays(opened, time_ms)
 
     def timers(self, time_ms: int) -> TimerReview:
-        """The state of every timer message (5.x) at `time_ms`."""
+        """Return the state of every timer message (5.x) at `time_ms`."""
         from store.structures import review_timers
 
         with self._current.reading() as opened:
             return review_timers(opened, time_ms)
 
     def locate(self, log_offset: int, size: int = 0) -> tuple[Path, int]:
-        """The segment file and the position in it of a log offset; BadRequest where the log has no such byte.
+        """Return the segment file and the position in it of a log offset.
+
+        BadRequest where the log has no such byte.
 
         `size` bytes behind it are read in; StoreIOError where the disk can't give them.
         """
@@ -280,7 +284,7 @@ class MessageStore(ReadableStore):
         return file.path, position
 
     def refresh(self) -> None:
-        """Takes in writes of other processes since a read-only store was opened.
+        """Take in writes of other processes since a read-only store was opened.
 
         Calls that are under way in other threads end on what they began with.
         """
@@ -291,11 +295,11 @@ class MessageStore(ReadableStore):
     # Ending.
 
     def describe_findings(self) -> list[str]:
-        """Damage and disorder met so far where queues were built from the log, as sentences for people."""
+        """Return damage and disorder met so far in queues built from the log, as sentences for people."""
         return self._current.opened.queues.describe_findings()
 
     def close(self) -> None:
-        """Gives the store back. Closing twice is fine."""
+        """Give the store back. Closing twice is fine."""
         self._open = False
         self._current.close()
 
@@ -309,7 +313,7 @@ def _lookup(log: CommitLog, log_offset: int, size: int | None = None) -> StoredM
 
 
 def _at_hit(log: CommitLog, log_offset: int) -> StoredMessage | None:
-    """The message an index entry points to, None for an entry that points nowhere."""
+    """Return the message an index entry points to, None for an entry that points nowhere."""
     try:
         return _lookup(log, log_offset)
     except DamagedRecord:
@@ -330,7 +334,7 @@ def _index_in_database(opened: OpenedStore, *, by_tags: bool) -> _Ask:
 
 
 def _damage_of_hits(log: CommitLog, log_offsets: list[int]) -> list[DamagedRecord]:
-    """One finding for all hits in the log without a record; expired ones are none."""
+    """Return one finding for all hits in the log without a record; expired ones are none."""
     inside = [log_offset for log_offset in log_offsets if log.min_offset <= log_offset < log.max_offset]
     if not inside:
         return []

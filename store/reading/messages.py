@@ -59,7 +59,7 @@ class MessageIterator:
         return sum(damage.record_count for damage in self.damaged)
 
     def __iter__(self) -> Iterator[StoredMessage]:
-        """Reads on from `next_offset`; a second iteration goes on where the first one ended."""
+        """Read on from `next_offset`; a second iteration goes on where the first one ended."""
         while self.max_count is None or self.found_count < self.max_count:
             wanted = ONE_CALL_MAX if self.max_count is None else self.max_count - self.found_count
             before = self.next_offset
@@ -77,11 +77,11 @@ class MessageIterator:
                 return
 
     def _goes_on(self, status: GetStatus) -> bool:
-        """Whether reading goes on behind an answer; also where messages expired between two calls."""
+        """Return whether reading goes on behind an answer; also where messages expired between two calls."""
         return status in GO_ON or (status is GetStatus.OFFSET_TOO_SMALL and self._call_count > 1)
 
     def _messages_of(self, answer: GetResult, start: int) -> Iterator[StoredMessage]:
-        """The answer's messages from queue offset `start` on, those inside of records one by one."""
+        """Yield the answer's messages from queue offset `start` on, those inside of records one by one."""
         for record in answer.messages:
             if self.outer or not record.sys_flag & INNER_BATCH:
                 yield record

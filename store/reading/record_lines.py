@@ -62,7 +62,7 @@ class RecordLines:
         line_ends: Int64Array,
         is_left: Int64Array,
     ) -> str:
-        """The lines of some records: those in the target, and between them those that were left."""
+        """Return the lines of some records: those in the target, and between them those that were left."""
         target, written = memoryview(self._target), 0
         texts = []
         for row in (np.flatnonzero(is_left[start:stop]) + start).tolist():

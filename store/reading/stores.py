@@ -36,11 +36,11 @@ class ReadableStore(Protocol):
     def get(
         self, topic: str, queue_id: int, offset: int, max_count: int = 32, message_filter: MessageFilter | None = None
     ) -> GetResult:
-        """One broker call: messages of one queue from a queue offset on."""
+        """Answer one broker call: messages of one queue from a queue offset on."""
 
     @abstractmethod
     def lookup(self, log_offset: int) -> StoredMessage | None:
-        """The message at a log offset, None where the log has none."""
+        """Return the message at a log offset, None where the log has none."""
 
     @abstractmethod
     def query(
@@ -55,18 +55,18 @@ class ReadableStore(Protocol):
         by_tags: bool = False,
         in_database: bool = False,
     ) -> QueryResult:
-        """Messages by key, or by tags (5.4 and later), as DefaultMessageStore.queryMessage finds them.
+        """Return messages by key, or by tags (5.4 and later), as DefaultMessageStore.queryMessage finds them.
 
         in_database  ask the message database (5.4 and later) instead of the index files
         """
 
     @abstractmethod
     def topics(self) -> list[str]:
-        """The topics that have queues."""
+        """Return the topics that have queues."""
 
     @abstractmethod
     def queue_ids(self, topic: str) -> list[int]:
-        """The ids of a topic's queues."""
+        """Return the ids of a topic's queues."""
 
     @abstractmethod
     def min_offset(self, topic: str, queue_id: int) -> int:
@@ -82,7 +82,7 @@ class ReadableStore(Protocol):
 
     @abstractmethod
     def close(self) -> None:
-        """Gives the store, or the connection to its owner, back."""
+        """Give the store, or the connection to its owner, back."""
 
     def messages(
         self,
@@ -97,7 +97,7 @@ class ReadableStore(Protocol):
         outer: bool = False,
         must_exist: bool = True,
     ) -> MessageIterator:
-        """Iterates over messages of one queue from a queue offset (default: its first) to the queue's end.
+        """Iterate over messages of one queue from a queue offset (default: its first) to the queue's end.
 
         >>> import tempfile
         >>> from store import Message, open_store
@@ -131,7 +131,7 @@ class ReadableStore(Protocol):
     def _read_on(
         self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter | None
     ) -> GetResult:
-        """Makes one call of many."""
+        """Make one call of many."""
         return self.get(topic, queue_id, offset, max_count, message_filter)
 
 
@@ -141,18 +141,18 @@ class LiveStore(ReadableStore, Protocol):
 
     @abstractmethod
     def put(self, message: Message) -> PutResult:
-        """Appends one message; it is durable as flushDiskType says."""
+        """Append one message; it is durable as flushDiskType says."""
 
     def put_all(self, messages: Sequence[Message]) -> list[PutResult]:
-        """Appends messages in their order; each has its own result."""
+        """Append messages in their order; each has its own result."""
         return [self.put(message) for message in messages]
 
     @abstractmethod
     def put_replayed(
         self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None
     ) -> PutResult:
-        """Appends a message that another store had, with that store's time if one is given."""
+        """Append a message that another store had, with that store's time if one is given."""
 
     @abstractmethod
     def flush(self) -> int:
-        """Makes everything put so far durable, queues and index too; gives the log offset that this reached."""
+        """Make everything put so far durable, queues and index too; give the log offset that this reached."""

@@ -40,7 +40,7 @@ class Entry:
     is_fault: bool = False
 
     def values(self) -> dict[str, object]:
-        """The fields under their names, bytes as hex, and the extra values."""
+        """Return the fields under their names, bytes as hex, and the extra values."""
         values = {one.name: one.value.hex() if isinstance(one.value, bytes) else one.value for one in self.fields}
         return {**values, **self.extra}
 
@@ -60,7 +60,7 @@ class EntryBlock:
         return len(self.numbers)
 
     def select(self, rows: npt.NDArray[np.bool_] | slice) -> EntryBlock:
-        """The entries of these rows."""
+        """Return the entries of these rows."""
         chosen = {name: one[rows] if isinstance(one, np.ndarray) else one for name, one in self.columns.items()}
         return EntryBlock(self.numbers[rows], chosen)
 
@@ -86,11 +86,11 @@ class Asked:
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def queue_files(self, reader: StoreReader, folder: str) -> list[StoredFile]:
-        """The files that the chosen queues have in a folder."""
+        """Return the files that the chosen queues have in a folder."""
         queues = [one for one in reader.queues() if self.topic in (None, one[0]) and self.queue_id in (None, one[1])]
         return [file for topic, queue in queues for file in reader.numbered_files(f"{folder}/{topic}/{queue}")]
 
 
 def files_at(reader: StoreReader, *paths: str) -> list[StoredFile]:
-    """Those of the files that are there."""
+    """Return those of the files that are there."""
     return [file for path in paths if (file := reader.file_at(path)) is not None]

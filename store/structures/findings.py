@@ -119,19 +119,19 @@ class Finding:
 
 
 def effect_on_start(size: int, *, is_last: bool) -> str:
-    """Describes the effect of a file of a wrong length on a start; 5.3 deletes a last one of zero bytes."""
+    """Describe the effect of a file of a wrong length on a start; 5.3 deletes a last one of zero bytes."""
     if is_last and not size:
         return "a 4.9 broker does not start with it, a 5.3 one deletes it"
     return "no broker starts with it"
 
 
 def by_place(finding: Finding) -> tuple[object, ...]:
-    """Sorts findings by file and offset, and then by everything that people see."""
+    """Sort findings by file and offset, and then by everything that people see."""
     return (finding.file, finding.offset, *finding.place, finding.detail)
 
 
 def group_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """One finding per place for the kinds that come in masses, in the order of file and offset."""
+    """Return one finding per place for the kinds that come in masses, in the order of file and offset."""
     kept: list[Finding] = []
     masses: dict[tuple[str, str, str, int], Finding] = {}
     for finding in findings:

@@ -104,7 +104,7 @@ class Structure:
         return import_module(f"store.structures.{self.room}.{kind}") if self.has_furniture(kind) else None
 
     def has_furniture(self, kind: str) -> bool:
-        """Whether the room has such a module; imports nothing."""
+        """Return whether the room has such a module; imports nothing."""
         return _is_module(str(self.room), kind)
 
 
@@ -309,7 +309,7 @@ class Names:
 
     @classmethod
     def of_files(cls, files: StoreReader, *, reads: bool = True) -> Names:
-        """The names that a reader of a store's files finds; unless it `reads`, traces are paths alone."""
+        """Return the names that a reader of a store's files finds; unless it `reads`, traces are paths alone."""
 
         def read(path: str) -> bytes | None:
             return bytes(files.read(path)) if reads and files.file_at(path) is not None else None
@@ -317,17 +317,17 @@ class Names:
         return cls(files.names, files.exists, read)
 
     def of(self, folder: str) -> frozenset[str]:
-        """The names in a folder, none where there is no such folder."""
+        """Return the names in a folder, none where there is no such folder."""
         if folder not in self._known:
             self._known[folder] = frozenset(self._list_names(folder))
         return self._known[folder]
 
     def matching(self, trace: Trace) -> list[str]:
-        """The names in the trace's folder that its last name matches."""
+        """Return the names in the trace's folder that its last name matches."""
         return sorted(name for name in self.of(trace.folder) if fnmatchcase(name, trace.name))
 
     def has(self, trace: Trace) -> bool:
-        """Whether the trace is in the store."""
+        """Return whether the trace is in the store."""
         if "*" in trace.name:
             return bool(self.matching(trace))
         found = trace.name in self.of(trace.folder) and self._exists(trace.path)
@@ -339,7 +339,7 @@ class Names:
 
 
 def names_of(layout: StoreLayout, fs: Filesystem) -> Names:
-    """The names in a local store's folders, and the folder of a DLedger member that is lost."""
+    """Return the names in a local store's folders, and the folder of a DLedger member that is lost."""
     member = () if layout.dledger is None else (layout.dledger.name,)
     return Names(
         lambda folder: [*fs.list_names(layout.root / folder), *(member if not folder else ())],
@@ -349,24 +349,24 @@ def names_of(layout: StoreLayout, fs: Filesystem) -> Names:
 
 
 def present(names: Names) -> Iterator[Structure]:
-    """The structures whose traces are in the store, in the registry's order."""
+    """Return the structures whose traces are in the store, in the registry's order."""
     return (one for one in STRUCTURES if is_present(one, names))
 
 
 def is_present(one: Structure, names: Names, *, in_database: bool = False) -> bool:
-    """Whether a structure's traces are in the store, or it holds its queues `in_database`."""
+    """Return whether a structure's traces are in the store, or it holds its queues `in_database`."""
     return (in_database and one.holds_queues) or any(map(names.has, one.traces))
 
 
 def rooms_with(names: Names, kind: str, function: str, *, in_database: bool = False) -> Iterator[ModuleType]:
-    """The modules of this kind of the store's structures, where they have the function."""
+    """Return the modules of this kind of the store's structures, where they have the function."""
     fitted = (one for one in STRUCTURES if one.has_furniture(kind))
     found = dict.fromkeys(one.furniture(kind) for one in fitted if is_present(one, names, in_database=in_database))
     return (room for room in found if room is not None and hasattr(room, function))
 
 
 def settings_told(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
-    """The settings that the store's structures tell by their files."""
+    """Return the settings that the store's structures tell by their files."""
     told: dict[str, object] = {}
     for room in rooms_with(names_of(layout, fs), "infer", "infer_settings"):
         told |= room.infer_settings(layout, fs)
@@ -374,19 +374,22 @@ def settings_told(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
 
 
 def refusing(names: Names, verb: str) -> Iterator[Structure]:
-    """The structures of the store that the verb would leave wrong."""
+    """Return the structures of the store that the verb would leave wrong."""
     return (one for one in STRUCTURES if verb in one.refuses and any(map(names.has, one.traces)))
 
 
 def structure_of(name: str) -> Structure | None:
-    """The structure that explains a name in a store's root: by a trace of that name, or by one below it."""
+    """Return the structure that explains a name in a store's root.
+
+    By a trace of that name, or by one below it.
+    """
     whole = (one for one in STRUCTURES for trace in one.traces if fnmatchcase(name, trace.path))
     below = (one for one in STRUCTURES for trace in one.traces if fnmatchcase(name, trace.path.split("/")[0]))
     return next(whole, None) or next(below, None)
 
 
 def unknown_names(names: Names, *, databases: bool = False) -> list[str]:
-    """The names in the store's root that no structure explains: RocksDB folders, or the others."""
+    """Return the names in the store's root that no structure explains: RocksDB folders, or the others."""
     known = (*_ROOT_NAMES, *_FILE_SYSTEMS_OWN, OWN_FOLDER)
     found = (name for name in sorted(names.of("")) if not any(fnmatchcase(name, pattern) for pattern in known))
     return [name for name in found if names.has(Trace(f"{name}/CURRENT")) == databases]

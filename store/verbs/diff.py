@@ -65,7 +65,7 @@ class StoreDiff:
 
 
 def diff_stores(a: StoreReader, b: StoreReader, *, deep: bool = False) -> StoreDiff:
-    """Compares the logs in order of log offset, then the queues."""
+    """Compare the logs in order of log offset, then the queues."""
     comparison = _Comparison(deep)
     segments_a, segments_b = ({file.number: file for file in one.segments()} for one in (a, b))
     common = segments_a.keys() & segments_b.keys()
@@ -96,7 +96,7 @@ class _Records:
     ends: Any
 
     def bytes_of(self, row: int, last: int | None = None) -> bytes:
-        """The bytes of one record, or of the adjacent records up to `last`."""
+        """Return the bytes of one record, or of the adjacent records up to `last`."""
         stretch, file_start = self.stretches[self.run_of(row)]
         end_row = row if last is None else last
         end = int(self.offsets[end_row] + self.columns[COMPARED.index("size"), end_row]) - file_start
@@ -159,7 +159,7 @@ class _Comparison:
 
 
 def _unlike_bytes(a: _Records, rows_a: Any, b: _Records, rows_b: Any, alike: Any) -> list[int]:
-    """Of these rows of both logs those whose bytes differ; adjacent records are compared together first."""
+    """Return the rows of both logs whose bytes differ; adjacent records are compared together first."""
     unlike: list[int] = []
     for first in range(0, len(alike), ROWS_AT_ONCE):
         some = alike[first : first + ROWS_AT_ONCE].tolist()
@@ -174,7 +174,7 @@ def _unlike_bytes(a: _Records, rows_a: Any, b: _Records, rows_b: Any, alike: Any
 
 
 def _ranges(records: _Records, rows: Any) -> list[Range]:
-    """The ranges that these rows cover; adjacent rows form one range."""
+    """Return the ranges that these rows cover; adjacent rows form one range."""
     if not len(rows):
         return []
     starts = records.offsets[rows]
@@ -194,7 +194,7 @@ def _merged(ranges: list[Range]) -> list[Range]:
 
 
 def _queue_differences(a: StoreReader, b: StoreReader) -> Iterator[dict[str, Any]]:
-    """Queues that one store lacks, or whose offsets or entries differ."""
+    """Queue that one store lacks, or whose offsets or entries differ."""
     digests_a, digests_b = ({one.name: one for one in queue_digests(each)} for each in (a, b))
     for name in sorted(digests_a.keys() | digests_b.keys()):
         one, other = digests_a.get(name), digests_b.get(name)

@@ -100,7 +100,7 @@ def examine(
     fs: Filesystem | None = None,
     on_progress: OnProgress = lambda done, total: None,
 ) -> Examination:
-    """Steps 1 to 6. `lines` are the broker lines to simulate, by default the one that wrote the store.
+    """Run steps 1 to 6. `lines` are the broker lines to simulate, by default the store's own.
 
     `beside` are lines of which only the starts are wanted: what they would lose is no diagnosis.
     """
@@ -144,7 +144,7 @@ class _Examiner:
         return found
 
     def _info(self) -> Iterator[Diagnosis]:
-        """Faults beyond the check: structures, the last shutdown, a half change, unreadable parts."""
+        """Yield faults beyond the check: structures, the last shutdown, a half change, unreadable parts."""
         ranks = {
             "not shut down": Rank.NOTE,
             "interrupted change": Rank.WRONG,
@@ -183,7 +183,7 @@ class _Examiner:
             yield Diagnosis(self._rank_of(kind), "check", kind, detail, count, code=kind)
 
     def _rank_of(self, kind: str) -> Rank:
-        """Ranks a kind of findings; a wrong length counts less where a simulated start succeeds."""
+        """Rank a kind of findings; a wrong length counts less where a simulated start succeeds."""
         starts = self.found.starts
         if kind == kinds.WRONG_SIZE and starts and all(start.starts for start in starts):
             return Rank.WRONG

@@ -27,7 +27,7 @@ class DumpedFile(NamedTuple):
     file: StoredFile
 
     def entries(self, asked: Asked) -> Iterator[Entry]:
-        """The entries of the file, in the order of its bytes."""
+        """Return the entries of the file, in the order of its bytes."""
         return self.room.rows(self.reader, self.file, asked)  # type: ignore[no-any-return]
 
 
@@ -38,19 +38,19 @@ class DumpedFolder(NamedTuple):
     folder: Path
 
     def entries(self, asked: Asked) -> Iterator[Entry]:
-        """The entries of the database.
+        """Return the entries of the database.
 
         Raises BadRequest without the package that reads it, DamagedFile where it does not open.
         """
         return self.room.rows(self.folder, asked)  # type: ignore[no-any-return]
 
     def blocks(self, asked: Asked) -> Iterator[EntryBlock | Entry]:
-        """The same as blocks; damage stays an Entry."""
+        """Return the same as blocks; damage stays an Entry."""
         return self.room.blocks(self.folder, asked)  # type: ignore[no-any-return]
 
 
 def dumped_folder(kind: str, layout: StoreLayout, fs: Filesystem) -> DumpedFolder | None:
-    """The database with a store's rows of a kind; None where they are in files."""
+    """Return the database with a store's rows of a kind; None where they are in files."""
     for room in _rooms(kind):
         if hasattr(room, "folder_in") and (folder := room.folder_in(layout, fs)) is not None:
             return DumpedFolder(room, folder)
@@ -58,13 +58,13 @@ def dumped_folder(kind: str, layout: StoreLayout, fs: Filesystem) -> DumpedFolde
 
 
 def dumped_files(kind: str, reader: StoreReader, asked: Asked) -> list[DumpedFile]:
-    """The files of a store that hold rows of a kind, from the first entry asked for on."""
+    """Return the files of a store that hold rows of a kind, from the first entry asked for on."""
     listed = (room.files(reader, asked) for room in _rooms(kind) if hasattr(room, "files"))
     return [DumpedFile(_room_of(kind, reader, file), reader, file) for files in listed for file in files]
 
 
 def dumped_folder_at(kind: str, path: Path) -> DumpedFolder | None:
-    """A database without a store around it; None where the path is another folder, or a file."""
+    """Return a database without a store around it; None where the path is another folder, or a file."""
     fs = Filesystem()
     for room in _rooms(kind):
         if hasattr(room, "is_folder") and fs.is_folder(path) and room.is_folder(path, fs):
@@ -73,7 +73,7 @@ def dumped_folder_at(kind: str, path: Path) -> DumpedFolder | None:
 
 
 def dumped_at(kind: str, path: Path) -> list[DumpedFile]:
-    """A file, or the files of a folder, without a store around them.
+    """Return a file, or the files of a folder, without a store around them.
 
     Raises NotAStore where there is no such file.
     """
@@ -95,7 +95,7 @@ def _single_file(kind: str, path: Path, fs: Filesystem) -> DumpedFile:
 
 
 def _rooms(kind: str) -> Iterator[ModuleType]:
-    """The rooms with rows of a kind, the plain one last."""
+    """Return the rooms with rows of a kind, the plain one last."""
     rooms = (one.furniture("rows") for one in reversed(STRUCTURES) if one.dumped_as == kind)
     return (room for room in rooms if room is not None)
 

@@ -57,7 +57,7 @@ class Digest:
 def fingerprint_files(
     reader: StoreReader, on_progress: Callable[[int], None] = lambda done_bytes: None
 ) -> tuple[list[Digest], str]:
-    """The digests of all parts, and the one of the store."""
+    """Return the digests of all parts, and the one of the store."""
     digests, done = [], 0
     for segment, digest in zip(
         reader.segments(), ordered_map(lambda one: _segment(reader, one), reader.segments()), strict=True
@@ -74,12 +74,12 @@ def fingerprint_files(
 
 
 def queue_digests(reader: StoreReader) -> list[Digest]:
-    """The digests of the queues that hold a unit, by topic and queue id."""
+    """Return the digests of the queues that hold a unit, by topic and queue id."""
     return [one for topic, queue_id in reader.queues() if (one := _queue(reader, topic, queue_id)) is not None]
 
 
 def digest_differences(before: list[Digest], after: list[Digest]) -> list[dict[str, str | int | None]]:
-    """The parts that only one side has, or whose digests differ."""
+    """Return the parts that only one side has, or whose digests differ."""
     old, new = ({one.key: one for one in side} for side in (before, after))
     rows: list[dict[str, str | int | None]] = []
     for key in sorted(old.keys() | new.keys()):
@@ -108,7 +108,7 @@ def _segment(reader: StoreReader, segment: StoredFile) -> Digest:
 
 
 def _queue(reader: StoreReader, topic: str, queue_id: int) -> Digest | None:
-    """None for a queue without a unit."""
+    """Return none for a queue without a unit."""
     hasher, start, end, notes = hashlib.sha256(), -1, -1, []
     for file in reader.queue_files(topic, queue_id):
         found = reader.salvage_written(file.path, file.size, UNIT_SIZE)
@@ -128,7 +128,7 @@ def _queue(reader: StoreReader, topic: str, queue_id: int) -> Digest | None:
 
 
 def _written(units: np.ndarray) -> int:
-    """Units in front of the first that was never written (ConsumeQueue.recover's rule)."""
+    """Return units in front of the first that was never written (ConsumeQueue.recover's rule)."""
     valid = (units["log_offset"] >= 0) & (units["size"] > 0)
     return len(units) if valid.all() else int(valid.argmin())
 

@@ -139,7 +139,7 @@ class StoreInfo:
 
 
 def look_at_store(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> StoreInfo:
-    """Steps 1 to 7. NotAStore where the folder is absent or holds nothing that a broker makes."""
+    """Run steps 1 to 7. NotAStore where the folder is absent or holds nothing that a broker makes."""
     root = fs.look_at(layout.root)
     if root is None:
         raise NotAStore("there is no such folder", file=layout.root, code="no-store")
@@ -204,7 +204,7 @@ class _Look:
 
     @contextlib.contextmanager
     def _noting(self) -> Iterator[None]:
-        """Notes a step's failure as a problem."""
+        """Note a step's failure as a problem."""
         try:
             yield
         except StoreError as error:
@@ -242,7 +242,7 @@ class _Look:
         return int(first.columns.store_timestamp_ms[0]) if isinstance(first, Run) else -1
 
     def _walk_tail(self, segment: StoredFile) -> None:
-        """Walks the last written segment from the newest record that a queue names.
+        """Walk the last written segment from the newest record that a queue names.
 
         Where no record starts there, the walk begins at the segment's start.
         """
@@ -256,7 +256,7 @@ class _Look:
             self.failures.append(Problem("damage", detail, code="damage"))
 
     def _walk_from(self, segment: StoredFile, start: int) -> Damage | None:
-        """Walks up to the first bytes that are no record, and notes their log offset.
+        """Walk up to the first bytes that are no record, and notes their log offset.
 
         Gives the damage, if these bytes are damaged.
         """
@@ -313,7 +313,7 @@ class _Look:
                 yield Problem("foreign file", f"commitlog/{entry.path.name}: {fault}", code="foreign-file")
 
     def _lost_parts(self, segments: list[StoredFile]) -> Iterator[Problem]:
-        """Parts that only a walk of the log shows to be lost; a long log is not walked."""
+        """Yield parts that only a walk of the log shows to be lost; a long log is not walked."""
         info = self.info
         parts = list(find_lost_extensions(self.reader, info.queues))
         info.is_walked = info.log.size_bytes <= WALKED_BYTES and not info.has_database
@@ -333,7 +333,7 @@ def _state_problems(info: StoreInfo) -> Iterator[Problem]:
 
 
 def _behind_problems(info: StoreInfo, *, has_index: bool) -> Iterator[Problem]:
-    """Parts that are missing or do not reach the log's end; of a live store they are on their way."""
+    """Yield parts that are missing or do not reach the log's end; a live store may still write them."""
     log, is_live = info.log, info.holder is not None
     has_records = log.first_ms >= 0 or log.last_ms >= 0
     if not log.segment_count:

@@ -124,7 +124,7 @@ def review_lag(
     topic: str | None = None,
     ends: Iterable[QueueEnd | QueueState] | None = None,
 ) -> LagReport:
-    """The lag of all groups and topics, or of one.
+    """Return the lag of all groups and topics, or of one.
 
     ends  of all queues, where they are known; else the log's end is read for queues that have no file yet
     """
@@ -179,7 +179,7 @@ def _queue_lag(store: MessageStore, group: str, topic: str, queue_id: int, consu
 
 
 def _sizes(store: MessageStore, topic: str, queue_id: int, first: int, stop: int) -> Iterator[int]:
-    """Bytes that the units [first, stop) name, queue file by queue file."""
+    """Yield bytes that the units [first, stop) name, queue file by queue file."""
     queue = store.opened.queues.find(topic, queue_id)
     while queue is not None and queue.holds_batches and first < stop:
         units = [unit for unit in queue.units_from(first) or () if unit.queue_offset < stop]

@@ -47,7 +47,7 @@ def find_lost_parts(
     stop: int,
     other_topics: frozenset[str],
 ) -> Iterator[LostPart]:
-    """Walks the log up to log offset `stop`, up to where queues and index are expected to be built."""
+    """Walk the log up to log offset `stop`, up to where queues and index are expected to be built."""
     queues = _QueueFiles(ends, queue_file_size, other_topics)
     index = _IndexCoverage(reader, stop)
     mapped = [StoredSegment(reader, segment) for segment in segments]
@@ -136,7 +136,7 @@ class _IndexCoverage:
 
 
 def find_lost_extensions(reader: StoreReader, queues: Sequence[QueueEnd]) -> Iterator[LostPart]:
-    """The queues whose newest unit names an extension unit in no file."""
+    """Yield the queues whose newest unit names an extension unit in no file."""
     for queue in queues:
         if queue.extension < 0:
             continue

@@ -46,7 +46,7 @@ class QueueEnd:
 
 
 def queue_ends(reader: StoreReader, min_log_offset: int = 0, line: BrokerLine = LINE_4_9) -> Iterator[QueueEnd]:
-    """Gives every queue's extent as a broker of the line has it.
+    """Give every queue's extent as a broker of the line has it.
 
     Units before `min_log_offset` count as expired.
     """
@@ -76,7 +76,7 @@ def _end_of_resting(
 
 
 def _end_of_nothing(topic: str, queue_id: int, fault: str = "", start: int = 0) -> QueueEnd:
-    """The extent of a queue without a unit, or one that can't be read."""
+    """Return the extent of a queue without a unit, or one that can't be read."""
     return QueueEnd(topic, queue_id, start, start, -1, -1, fault)
 
 
@@ -107,13 +107,13 @@ def _first_offset(reader: StoreReader, files: Sequence[StoredFile], min_log_offs
 
 
 def _first_kept(file: StoredFile, units: np.ndarray, written: np.ndarray, min_log_offset: int) -> int | None:
-    """The queue offset of a file's first unit that is not expired, None without one."""
+    """Return the queue offset of a file's first unit that is not expired, None without one."""
     kept = written[units["log_offset"][written] >= min_log_offset]
     return file.number // UNIT_SIZE + int(kept[0]) if len(kept) else None
 
 
 def _units(reader: StoreReader, file: StoredFile) -> tuple[np.ndarray, np.ndarray]:
-    """A file's units, and the numbers of those that are written and no filler."""
+    """Return a file's units, and the numbers of those that are written and no filler."""
     units = units_of(reader.read_written(file.path, file.size))
     is_written = (units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units)
     return units, np.flatnonzero(is_written)

@@ -12,7 +12,7 @@ from store.verbs.salvage.walk import find_start
 
 
 def open_segment(file: Path, fs: Filesystem | None = None) -> StoreReader:
-    """Opens one segment file as a log; its records tell its log offset, else its name does.
+    """Open one segment file as a log; its records tell its log offset, else its name does.
 
     NotAStore where neither a record nor the name tells it.
     """

@@ -95,14 +95,14 @@ class StaleRecord:
         return self.uniq_key, self.topic, self.queue_id, self.body_crc
 
     def read(self, fs: Filesystem) -> bytes:
-        """The record's bytes."""
+        """Return the record's bytes."""
         return fs.read(fs.open_read(self.file), self.position, self.size)
 
 
 def find_stale(
     reader: StoreReader, root: Path, fs: Filesystem, on_progress: OnProgress = lambda done: None
 ) -> list[StaleRecord]:
-    """Steps 1 to 3; the records in the order of their files and places."""
+    """Run steps 1 to 3; the records in the order of their files and places."""
     found: list[StaleRecord] = []
     for segment in reader.segments():
         end = _end_of(reader, segment)
@@ -116,7 +116,7 @@ def find_stale(
 
 
 def _end_of(reader: StoreReader, segment: StoredFile) -> int | None:
-    """Place behind the blank or at the zeros that end a segment; None where records fill it."""
+    """Return place behind the blank or at the zeros that end a segment; None where records fill it."""
     end: int | None = None
     for step in walk_slice(reader, whole_segment(segment), ScanRules()):
         if isinstance(step, Blank):
@@ -127,7 +127,7 @@ def _end_of(reader: StoreReader, segment: StoredFile) -> int | None:
 
 
 def _records_from(reader: StoreReader, segment: StoredFile, start: int) -> Iterator[StaleRecord]:
-    """Records at or behind a place that name their own place, with any bytes between them."""
+    """Yield records at or behind a place that name their own place, with any bytes between them."""
     path = Path(reader.name_of(segment.path))
     for begin, stop in reader.written_ranges(segment.path, start):
         position: int | None = max(begin, start)
@@ -172,7 +172,7 @@ def _of_run(run: Run, segment: StoredFile, path: Path) -> Iterator[StaleRecord]:
 
 
 def _kept_segments(root: Path, fs: Filesystem) -> Iterator[tuple[StoreReader, StoredFile]]:
-    """Segments in the quarantine; queue files have such names too, and hold no record."""
+    """Yield segments in the quarantine; queue files have such names too, and hold no record."""
     for change in fs.list_folder(quarantine_folder(root)):
         folder = change.path / "files"
         for entry in fs.list_folder(folder) if change.is_folder else ():
@@ -189,7 +189,7 @@ def _kept_segments(root: Path, fs: Filesystem) -> Iterator[tuple[StoreReader, St
 
 
 def _mark(stale: list[StaleRecord], reader: StoreReader, on_progress: OnProgress) -> None:
-    """Step 3, in one walk of the live log."""
+    """Do step 3, in one walk of the live log."""
     by_key: dict[MessageKey, list[StaleRecord]] = {}
     by_place: dict[QueuePlace, list[StaleRecord]] = {}
     for one in stale:
@@ -209,7 +209,10 @@ def _mark(stale: list[StaleRecord], reader: StoreReader, on_progress: OnProgress
 
 
 def _has_unit(sys_flag: int) -> bool:
-    """Whether a record takes a queue offset: a prepared and a rolled back one carry 0 and have no unit."""
+    """Return whether a record takes a queue offset.
+
+    A prepared and a rolled back one carry 0 and have no unit.
+    """
     return sys_flag & TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 
@@ -219,7 +222,7 @@ def _take(one: StaleRecord, state: StaleState, row: dict[str, int]) -> None:
 
 
 def _live_batches(reader: StoreReader, topics: pa.Array, on_progress: OnProgress) -> Iterator[pa.RecordBatch]:
-    """Live records of these topics."""
+    """Yield live records of these topics."""
     done = 0
     for segment in reader.segments():
         for step in walk_slice(reader, whole_segment(segment), ScanRules()):
@@ -231,5 +234,5 @@ def _live_batches(reader: StoreReader, topics: pa.Array, on_progress: OnProgress
 
 
 def message_of(record: StaleRecord, fs: Filesystem) -> StoredMessage:
-    """The record, decoded."""
+    """Return the record, decoded."""
     return decode_record(record.read(fs), file=record.file, position=record.position)

@@ -65,7 +65,7 @@ class ConfigReview:
 def review_tables(
     layout: StoreLayout, reader: StoreReader, line: BrokerLine, fs: Filesystem, ends: list[QueueEnd] | None = None
 ) -> ConfigReview:
-    """Reviews every table as a broker would load it. `ends` spares reading the queues' ends again."""
+    """Review every table as a broker would load it. `ends` spares reading the queues' ends again."""
     queues = {(end.topic, end.queue_id): end for end in (ends if ends is not None else queue_ends(reader))}
     files = read_config_files(layout.config, fs)
     topics = {topic for (topic, _), end in queues.items() if end.max_offset and not shares_records(topic)}
@@ -78,7 +78,7 @@ def review_tables(
 
 
 def table_entries(files: list[ConfigFile]) -> Iterator[TableEntry]:
-    """Every entry of the tables as a broker would load them."""
+    """Yield every entry of the tables as a broker would load them."""
     for file in files:
         copy = file.loaded
         for section, table in (copy.document or {}).items() if copy is not None else ():
@@ -88,7 +88,7 @@ def table_entries(files: list[ConfigFile]) -> Iterator[TableEntry]:
 
 
 def queues_of_log(reader: StoreReader, on_progress: OnProgress = lambda done: None) -> set[Queue]:
-    """Topic and queue id of every record of the log, behind damage too."""
+    """Return topic and queue id of every record of the log, behind damage too."""
     found: set[Queue] = set()
     done = 0
     for segment in reader.segments():

@@ -39,6 +39,12 @@ OPTION_LISTS = {
 }
 """The library's functions whose keywords are options, as a command's are; each has its line in the docstring."""
 
+NOT_IMPERATIVE = re.compile(
+    r"(the|an?|each|every|all|both|one|some|any|another|whether|how|why|where|which|what|who|when|its|their|this|that|"
+    r"these|those|as|for|from|in|of|per|up|behind|after|until|steps?|[a-z]*[^\W_s]s|\w+error)\b",
+    re.IGNORECASE,
+)
+"""First words of a docstring that is no order: an article, a preposition, `reads`, a plural, an error."""
 CLAUSE = re.compile(r"\b(what|which|whoever|whatever)\b", re.IGNORECASE)
 PICTURE = re.compile(r"\b(lies|stands|told|walks up to|gone|somebody|nobody|its life|neighbours?|strangers?)\b")
 STEP = re.compile(r"\bsteps? (\d+)")
@@ -126,6 +132,15 @@ def first_lines(module: Module) -> Iterator[Offence]:
             yield Offence(module.file, node.body[0].lineno, first)
 
 
+def moods(module: Module) -> Iterator[Offence]:
+    """Docstrings of functions that do not begin with an imperative verb; properties have a noun."""
+    for node in _documented(module.tree):
+        first = (ast.get_docstring(node) or "").split("\n")[0]
+        is_order = first[:1].isupper() and not NOT_IMPERATIVE.match(first)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_order and not _is_property(node):
+            yield Offence(module.file, node.body[0].lineno, first)
+
+
 def pictures(module: Module) -> Iterator[Offence]:
     """Docstrings and comments that use a picture for the field's word."""
     for node in _documented(module.tree):
@@ -199,6 +214,7 @@ def circles(module: Module) -> Iterator[Offence]:
 
 RULES: dict[str, Callable[[Module], Iterator[Offence]]] = {
     "first-lines": first_lines,
+    "moods": moods,
     "pictures": pictures,
     "steps": steps,
     "long-functions": long_functions,
@@ -328,6 +344,10 @@ def _documented(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.Fu
         is_documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         if is_documented and ast.get_docstring(node):
             yield node
+
+
+def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any("property" in ast.unparse(one) for one in node.decorator_list)
 
 
 def _public_functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

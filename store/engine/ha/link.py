@@ -77,11 +77,11 @@ class MasterLink:
         self.close()
 
     def close(self) -> None:
-        """Ends the connection."""
+        """End the connection."""
         self._socket.close()
 
     def report(self, log_offset: int) -> None:
-        """Tells the master `log_offset`."""
+        """Tell the master `log_offset`."""
         self._send(self._encode_report(log_offset))
 
     def _send(self, data: bytes) -> None:
@@ -96,7 +96,7 @@ class MasterLink:
         return FrameHeader(*HEADER.unpack(head))
 
     def next_header(self, wait_s: float) -> FrameHeader | None:
-        """The next frame's head; None where it is not whole within `wait_s`. Call read_body next."""
+        """Return the next frame's head; None where it is not whole within `wait_s`. Call read_body next."""
         deadline = time.monotonic() + wait_s
         view = memoryview(self._head)
         while self._head_filled < self.head_size:
@@ -135,7 +135,7 @@ class MasterLink:
             raise LinkLost(f"the master at {self.address} sent no whole frame for {self._stall_s:g} seconds")
 
     def _receive(self, parts: list[memoryview], deadline: float) -> int:
-        """Some bytes into `parts`; 0 where none came in time. LinkLost where the master closed."""
+        """Receive some bytes into `parts`; 0 where none came in time. LinkLost where the master closed."""
         with self._errors("receive from the master"):
             try:
                 # A timeout of 0 would make the socket non-blocking.

@@ -61,7 +61,7 @@ class Peer:
         """Since when the listener waits for it; None while a request is worked on."""
 
     def note_request(self) -> None:
-        """A whole request came, and the next one is waited for."""
+        """Count a whole request, and wait for the next one."""
         self.has_asked = True
         self.waiting_since = time.monotonic()
 
@@ -163,11 +163,11 @@ class Listener:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def state(self) -> ListenerState:
-        """The listener at this moment."""
+        """Return the listener at this moment."""
         return ListenerState(self.name, self.connection_count, self.limits.allowed, dict(self.ended))
 
     def describe_findings(self) -> list[str]:
-        """Why no connection is accepted at present, and the last defect, as sentences for people."""
+        """Return why no connection is accepted at present, and the last defect, as sentences for people."""
         accepts = [f"the {self.name} accepts no connection: {self.trouble}"] if self.trouble is not None else []
         return accepts + ([f"the {self.name} ended a connection by a defect: {self.defect}"] if self.defect else [])
 
@@ -222,7 +222,7 @@ class Listener:
         return not is_full or bool(waiting)
 
     def _waiting(self) -> list[tuple[Peer, float]]:
-        """The peers that are waited for, and since when."""
+        """Return the peers that are waited for, and since when."""
         with self._lock:
             peers = [(peer, peer.waiting_since) for peer in self._peers if not peer.end_reason]
         return [(peer, since) for peer, since in peers if since is not None]

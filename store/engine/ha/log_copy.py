@@ -86,12 +86,12 @@ class LogCopy:
         return self._layout.commitlog
 
     def begin(self, log_offset: int) -> None:
-        """Lets an empty copy begin at `log_offset`. BadRequest where no segment can begin there."""
+        """Let an empty copy begin at `log_offset`. BadRequest where no segment can begin there."""
         require_segment_start(log_offset, self.segment_size)
         self.first = self.end = self.durable = log_offset
 
     def correct_segment_size(self, size: int) -> None:
-        """Gives the only segment the length that its blank tells."""
+        """Give the only segment the length that its blank tells."""
         if size == self.segment_size:
             return
         self.segment_size = size
@@ -133,13 +133,13 @@ class LogCopy:
         self.end += len(data)
 
     def sync(self) -> None:
-        """Makes everything durable that was appended."""
+        """Make everything durable that was appended."""
         if self._file is not None and self.durable < self.end:
             self._fs.fdatasync(self._file)
         self.durable = self.end
 
     def close(self) -> None:
-        """Makes everything durable and gives the store back."""
+        """Make everything durable and give the store back."""
         try:
             self.sync()
             self._keep_line()
@@ -155,7 +155,7 @@ class LogCopy:
             StoreCheckpoint(self._layout.checkpoint, self._fs, page, None).flush()
 
     def remove_if_unused(self) -> None:
-        """Removes the folders of a new store that nothing was copied into."""
+        """Remove the folders of a new store that nothing was copied into."""
         if self._made and self.is_empty and not self._fs.list_folder(self.folder):
             # Before the lock is given back: then it may be another's.
             self._fs.unlink(self._layout.lock)

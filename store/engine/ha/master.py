@@ -53,7 +53,7 @@ class ServedLog(Protocol):
     def max_offset(self) -> int: ...
 
     def read(self, log_offset: int, most: int) -> memoryview | None:
-        """Some bytes from `log_offset` on, none beyond their segment; None where the log has none."""
+        """Return some bytes from `log_offset` on, none beyond their segment; None where the log has none."""
 
 
 class CommitLogSource:
@@ -65,7 +65,7 @@ class CommitLogSource:
 
     @classmethod
     def of(cls, store: MessageStore) -> Self:
-        """The log of an opened store that is not refreshed meanwhile."""
+        """Return the log of an opened store that is not refreshed meanwhile."""
         return cls(store.opened.log)
 
     @property
@@ -73,7 +73,7 @@ class CommitLogSource:
         return self._log.max_offset
 
     def read(self, log_offset: int, most: int) -> memoryview | None:
-        """Some bytes from `log_offset` on, none beyond their segment; None where the log has none."""
+        """Return some bytes from `log_offset` on, none beyond their segment; None where the log has none."""
         file = self._log.segments.find_by_offset(log_offset)
         if file is None:
             return None
@@ -153,7 +153,7 @@ class HAMaster:
         return len(self._connections)
 
     def slaves(self) -> list[SlaveState]:
-        """The connected slaves, by address."""
+        """Return the connected slaves, by address."""
         end = self.log.max_offset
         connected = [(str(one.address), one.acknowledged) for one in list(self._connections)]
         return [SlaveState(name, acknowledged, end - acknowledged) for name, acknowledged in sorted(connected)]
@@ -192,7 +192,7 @@ class HAMaster:
             return Replication.OK if self._acknowledged.wait_for(is_there, timeout_s) else Replication.TIMEOUT
 
     def wait_for_end(self, should_stop: Callable[[], bool]) -> None:
-        """Returns when a slave has acknowledged the whole log, and the heartbeat behind it is sent."""
+        """Wait until a slave has acknowledged the whole log, and the heartbeat after it is sent."""
         with self._acknowledged:
             while not self._has_sent_all() and not should_stop():
                 self._acknowledged.wait(IDLE_POLL_S)
@@ -300,7 +300,7 @@ class _Connection:
         return asked or log.max_offset - log.max_offset % log.segment_size
 
     def _send(self, log_offset: int) -> None:
-        """Sends the log from `log_offset` on until the connection ends."""
+        """Send the log from `log_offset` on until the connection ends."""
         log, options = self._master.log, self._master.options
         sent_at = time.monotonic()
         while not self._is_over:
@@ -316,7 +316,7 @@ class _Connection:
             sent_at = time.monotonic()
 
     def _wait_beyond(self, log_end: int) -> None:
-        """Waits until the log has grown beyond `log_end`, at most for IDLE_POLL_S."""
+        """Wait until the log has grown beyond `log_end`, at most for IDLE_POLL_S."""
         master = self._master
         with master.grown:
             if master.log.max_offset == log_end and not self._is_over:

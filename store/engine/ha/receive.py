@@ -136,7 +136,7 @@ class Receiver:
         self._verifier: LogVerifier | None = None
 
     def run(self) -> ReceiveReport:
-        """Copies until the end that the options say; everything received is durable then."""
+        """Copy until the end that the options say; everything received is durable then."""
         copy, options = self._copy, self._options
         while True:
             try:
@@ -186,7 +186,7 @@ class Receiver:
         return verifier
 
     def _ask(self, log_offset: int) -> _Opening | None:
-        """Connects and reports `log_offset`; None where it should stop before the master answers."""
+        """Connect and reports `log_offset`; None where it should stop before the master answers."""
         link = self._options.connect(self._address, self._options.stall_s)
         try:
             link.report(log_offset)
@@ -208,7 +208,7 @@ class Receiver:
         return self._ask(max(1, copy.first, copy.end - overlap))
 
     def _begin_empty(self) -> _Opening | None:
-        """Finds the first segment of the copy, and has the master begin there."""
+        """Find the first segment of the copy, and has the master begin there."""
         opening = self._ask(0)
         if opening is None:
             return None
@@ -230,7 +230,7 @@ class Receiver:
         return self._begun(found, wanted)
 
     def _ask_first_segment(self, last: int) -> _Opening | None:
-        """The oldest segment that the master still has, by bisection over 0 … last."""
+        """Return the oldest segment that the master still has, by bisection over 0 … last."""
         found, size = self._ask(1), self._copy.segment_size
         if found is None or not found.header.is_heartbeat:
             return self._begun(found, 0)
@@ -290,7 +290,7 @@ class _Transfer:
         self._largest = self._small_count = 0
 
     def run(self) -> None:
-        """Takes frames until the end of the log is reached, or for ever with `follow`."""
+        """Take frames until the end of the log is reached, or for ever with `follow`."""
         self._take_first_byte()
         is_over = False
         while not is_over and not self._options.should_stop():
@@ -312,7 +312,7 @@ class _Transfer:
             self._verifier.took(1)
 
     def _take(self, header: FrameHeader) -> bool:
-        """Receives one frame; True where the master has nothing more."""
+        """Receive one frame; True where the master has nothing more."""
         if header.log_offset != self._next:
             raise ReplicationError(
                 f"the master sends log offset {header.log_offset}, {self._next} comes next", offset=self._next
@@ -348,7 +348,7 @@ class _Transfer:
         self._options.on_progress(self._report.received_bytes)
 
     def _settle_in_passing(self) -> None:
-        """Appends and syncs now and then while frames come without a pause."""
+        """Append and sync now and then while frames come without a pause."""
         if self._verifier.pending_bytes >= VERIFY_BYTES:
             _append_verified(self._verifier, self._copy)
         is_due = time.monotonic() - self._synced_at > SYNC_INTERVAL_S

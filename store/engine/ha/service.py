@@ -55,7 +55,7 @@ class HAService:
             self.master.stop()
 
     def describe_findings(self) -> list[str]:
-        """Why replication ended by itself, as sentences for people."""
+        """Return why replication ended by itself, as sentences for people."""
         failure = self.client.failure if self.client is not None else None
         return [f"replication ended: {failure}"] if failure is not None else []
 

@@ -57,7 +57,7 @@ class LogVerifier:
         return self.next_offset - self._start
 
     def room(self, size: int) -> memoryview:
-        """Memory for the next `size` bytes."""
+        """Return memory for the next `size` bytes."""
         filled = self.pending_bytes
         if filled + size > len(self._buffer):
             grown = bytearray(max(2 * len(self._buffer), filled + size))
@@ -66,7 +66,7 @@ class LogVerifier:
         return memoryview(self._buffer)[filled : filled + size]
 
     def took(self, size: int) -> None:
-        """Counts `size` bytes of the room as filled."""
+        """Count `size` bytes of the room as filled."""
         self.next_offset += size
 
     def verified(self) -> Iterator[tuple[int, memoryview]]:
@@ -91,7 +91,10 @@ class LogVerifier:
             self._start += size
 
     def _step(self, position: int, filled: int) -> int:
-        """The end of the proved bytes from `position` on; `position` itself where more bytes are needed."""
+        """Return the end of the proved bytes from `position` on.
+
+        `position` itself where more bytes are needed.
+        """
         log_offset = self._start + position
         if log_offset < self._filler_end:
             return min(filled, self._filler_end - self._start)
@@ -141,7 +144,7 @@ class LogVerifier:
         self.segment_size = size
 
     def _refuse_damage(self, position: int, limit: int, segment_end: int, outcome: int) -> None:
-        """ReplicationError unless more bytes may complete the record at `position`."""
+        """Raise ReplicationError unless more bytes may complete the record at `position`."""
         left, log_offset = limit - position, self._start + position
         if left < BLANK_SIZE and log_offset + BLANK_SIZE <= segment_end:
             return

@@ -116,6 +116,6 @@ class Arrivals:
 
 
 def _rows_of(run: Run, units: Units) -> Iterator[int]:
-    """The row of each unit; units are in log order, as the records are."""
+    """Return the row of each unit; units are in log order, as the records are."""
     offsets = {int(position) + run.file_start: row for row, position in enumerate(run.columns.position[: run.count])}
     return (offsets[int(log_offset)] for log_offset in units.log_offset)

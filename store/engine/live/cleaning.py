@@ -68,7 +68,7 @@ class CleanCommitLogService:
         return deque(file for file, verdict in zip(segments, verdicts, strict=True) if verdict.goes)
 
     def _look_at_space(self) -> tuple[float, float]:
-        """The used shares of both partitions; sets the flag and the full folders (isSpaceToDelete)."""
+        """Return the used shares of both partitions; sets the flag and the full folders (isSpaceToDelete)."""
         opened, rules = self._opened, self._retention
         ratios = {folder: opened.fs.used_ratio(folder) for folder in opened.layout.writable_commitlogs}
         above = frozenset(folder for folder, used in ratios.items() if used > rules.forced_above)
@@ -145,7 +145,7 @@ class CorrectLogicOffsetService:
 
 
 def needs_correction(queue: ConsumeQueue, log_start: int, *, may_look: bool) -> bool:
-    """Whether a queue's start is before the log's.
+    """Return whether a queue's start is before the log's.
 
     may_look  into the queue's first unit; otherwise only a queue that ends before the log is found
     """
@@ -171,7 +171,7 @@ class StoreCleaning:
         self._period_ms = opened.config.clean_resource_interval
 
     def tasks(self) -> list[TimedTask]:
-        """The services as tasks of a timetable."""
+        """Return the services as tasks of a timetable."""
         steps = {
             "cleaning the commit log": self.log.run,
             "correcting the queues' starts": self.offsets.run,

@@ -42,7 +42,7 @@ class HeldGet:
     woken: threading.Event = field(default_factory=threading.Event)
 
     def wants(self, arrival: Arrival) -> bool:
-        """Whether the filter lets the message through."""
+        """Return whether the filter lets the message through."""
         wanted = self.message_filter
         return wanted is None or (
             wanted.matches_tags_code(arrival.tags_code) and wanted.matches_properties(arrival.properties)

@@ -116,7 +116,7 @@ class RetriedQueues:
                 self._stopping.wait(self._retry_seconds)
 
     def describe_findings(self) -> list[str]:
-        """Why the last run is tried again, as a sentence for people."""
+        """Return why the last run is tried again, as a sentence for people."""
         trouble = self._trouble
         return [f"a queue cannot be written, and is tried again: {trouble}"] if trouble is not None else []
 

@@ -19,12 +19,12 @@ PERIOD_MS = 600_000
 
 
 def self_check_task(opened: OpenedStore) -> TimedTask:
-    """The timed task that checks `opened`."""
+    """Return the timed task that checks `opened`."""
     return TimedTask("checking the files", lambda: check_self(opened), FIRST_MS, PERIOD_MS)
 
 
 def check_self(opened: OpenedStore) -> None:
-    """DamagedFile where a file is missing between two others."""
+    """Raise DamagedFile where a file is missing between two others."""
     for files in (opened.log.segments, *(queue.files for queue in opened.queues.awake())):
         _require_no_gap(files)
 

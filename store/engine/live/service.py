@@ -75,7 +75,7 @@ class ServiceThread(ABC):
         """Do one round."""
 
     def last_work(self) -> None:  # noqa: B027 (most services have none)
-        """Does the work that is left when the loop has ended."""
+        """Do the work that is left when the loop has ended."""
 
     def sleep(self) -> None:
         """Wait until the interval is over, a wake-up comes, or the main thread has ended."""
@@ -117,7 +117,7 @@ class ServiceThread(ABC):
         return True
 
     def describe_findings(self) -> list[str]:
-        """Why the service failed, or tries again, as sentences for people."""
+        """Return why the service failed, or tries again, as sentences for people."""
         said = (("failed", self.failure), ("tries again", self.trouble))
         return [f"{type(self).__name__} {verb}: {_as_text(error)}" for verb, error in said if error is not None]
 
@@ -128,11 +128,11 @@ def _as_text(error: BaseException) -> str:
 
 
 def monotonic_ms() -> int:
-    """Milliseconds of a clock that never goes back."""
+    """Return milliseconds of a clock that never goes back."""
     return time.monotonic_ns() // 1_000_000
 
 
 def note_flushed(segments: MappedFileQueue, checkpoint: StoreCheckpoint) -> None:
-    """Gives the checkpoint the last durable store time; 0 before the first thorough flush."""
+    """Give the checkpoint the last durable store time; 0 before the first thorough flush."""
     if segments.store_timestamp_ms > 0:
         checkpoint.physic_ms = segments.store_timestamp_ms

@@ -136,7 +136,7 @@ class StoreServices:
             raise
 
     def catch_up(self) -> None:
-        """Waits until everything put so far is dispatched; raises a service's failure."""
+        """Wait until everything put so far is dispatched; raise a service's failure."""
         while self._reput.dispatcher.behind_bytes > 0 and self._reput.failure is None:
             if self._reput.trouble is not None:
                 raise self._reput.trouble.with_traceback(None)
@@ -179,7 +179,7 @@ class StoreServices:
         )
 
     def raise_failure(self) -> None:
-        """Raises StoreClosed with the failure of a background service."""
+        """Raise StoreClosed with the failure of a background service."""
         for service in self._running:
             if service.failure is not None:
                 if isinstance(service.failure, StoreError):

@@ -47,7 +47,7 @@ _BEFORE_IT_WRITES = {
 
 
 def answer_of(frame: Frame | None, no_answer: str = "no answer") -> Answer:
-    """The outcome of the message that the frame answers; None for no answer."""
+    """Return the outcome of the message that the frame answers; None for no answer."""
     if frame is None:
         return Answer(Outcome.DOUBT, no_answer)
     if frame.code in _STORED:

@@ -63,7 +63,7 @@ class Cluster:
             self._connections.popitem()[1].close()
 
     def places(self, topic: str) -> Sequence[Place]:
-        """The queues that take messages of a topic; BadRequest gives the reason for none."""
+        """Return the queues that take messages of a topic; BadRequest gives the reason for none."""
         if fault := topic_fault(topic):
             raise BadRequest(f"the topic {topic} {fault}")
         places = self.routes.places(topic)
@@ -71,7 +71,7 @@ class Cluster:
         return places
 
     def refusal(self, sending: Sending) -> str:
-        """Why a broker will refuse a message, empty where it takes it."""
+        """Return why a broker will refuse a message, empty where it takes it."""
         limits = [self.settings(broker).get("maxMessageSize", "") for broker in self._brokers_of[sending.topic]]
         most = min((int(limit) for limit in limits if limit.isdigit()), default=MAX_MESSAGE_SIZE)
         if len(sending.body) > most:
@@ -81,7 +81,7 @@ class Cluster:
         return ""
 
     def settings(self, broker: str) -> Mapping[str, str]:
-        """All settings of a broker; empty where it does not show them."""
+        """Return all settings of a broker; empty where it does not show them."""
         if broker not in self._settings:
             answer = self._connection(self.routes.master(broker)).ask(GET_BROKER_CONFIG)
             lines = answer.body.decode("utf-8", "replace").splitlines() if answer.code == SUCCESS else ()
@@ -181,7 +181,7 @@ class Cluster:
         return {SEND_V2_NAMES[name]: str(value) for name, value in values.items()}
 
     def _delay(self, one: Sending, broker: str) -> dict[str, str]:
-        """The properties that make the broker wait for the rest of a delay."""
+        """Return the properties that make the broker wait for the rest of a delay."""
         rest_ms = one.deliver_ms - self._clock()
         if rest_ms <= 0:
             return {}
@@ -210,7 +210,7 @@ class Cluster:
 
 
 def _records(body: bytes) -> list[StoredMessage]:
-    """The records of an answer, one behind the other."""
+    """Return the records of an answer, one behind the other."""
     records, at = [], 0
     while at < len(body):
         size = int.from_bytes(body[at : at + 4], "big")

@@ -100,7 +100,7 @@ class Connection:
         return found
 
     def _next(self, waiting: set[int], deadline: float) -> Frame:
-        """The next answer to one of the requests."""
+        """Return the next answer to one of the requests."""
         while True:
             with self._errors("receive"):
                 self._socket.settimeout(max(deadline - time.monotonic(), 0.001))

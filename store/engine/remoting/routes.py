@@ -44,13 +44,13 @@ class Routes:
             self._note_masters(members(member(_document(answer), "brokerAddrTable")).values())
 
     def master(self, broker: str) -> Address:
-        """The address of a broker; BadRequest where no master of that name is up."""
+        """Return the address of a broker; BadRequest where no master of that name is up."""
         if broker not in self._masters:
             raise BadRequest(f"no master of {broker} is up, says {self.address}")
         return self._masters[broker]
 
     def places(self, topic: str) -> Sequence[Place]:
-        """Queues that take messages, by broker; BadRequest gives the reason for none."""
+        """Queue that take messages, by broker; BadRequest gives the reason for none."""
         queues = self._of_broker(topic) if self.is_broker else self._of_name_server(topic)
         places = [Place(broker, number) for broker, count in sorted(queues.items()) for number in range(count)]
         if not places:
@@ -89,7 +89,7 @@ class Routes:
 
 
 def _writable(row: Json) -> int:
-    """The queues of a topic that take messages."""
+    """Return the queues of a topic that take messages."""
     perm, count = member(row, "perm"), member(row, "writeQueueNums")
     return count if isinstance(perm, int) and perm & WRITABLE and isinstance(count, int) else 0
 

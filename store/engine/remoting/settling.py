@@ -49,7 +49,7 @@ class Settling:
         return f"the broker has not done in {MOST_S:g} seconds what it had got"
 
     def unknown(self, sent_ms: int) -> str:
-        """Why a message that is not found may have been there; empty where it was not."""
+        """Return why a message that is not found may have been there; empty where it was not."""
         return "the broker has deleted messages of that time" if self.earliest_ms > sent_ms else ""
 
 

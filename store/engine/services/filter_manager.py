@@ -37,7 +37,7 @@ class ConsumerFilterManager:
         self._persist_lock = threading.Lock()
 
     def register(self, group: str, topic: str, expression: str, client_version: int | None = None) -> bool:
-        """Whether the subscription was taken in; BadRequest for an expression that does not compile.
+        """Return whether the subscription was taken in; BadRequest for an expression that does not compile.
 
         `client_version` is the present time where it is not given, as clients have it.
         """
@@ -57,7 +57,7 @@ class ConsumerFilterManager:
         self._is_changed = True
 
     def of_group(self, topic: str, group: str) -> SubscriptionFilter:
-        """The filter of a group for get() and wait_for_message()."""
+        """Return the filter of a group for get() and wait_for_message()."""
         return SubscriptionFilter(self.table, topic, group, supports_retry=self._opened.config.filter_support_retry)
 
     def persist(self) -> None:
@@ -73,5 +73,5 @@ class ConsumerFilterManager:
                     raise
 
     def task(self) -> TimedTask:
-        """The timed task that persists."""
+        """Return the timed task that persists."""
         return TimedTask("writing the consumer filters", self.persist, PERSIST_MS, PERSIST_MS)

@@ -75,7 +75,7 @@ def plan_resolve(opened: OpenedStore, transaction_id: str, *, commit: bool) -> C
 
 
 def find_open_transaction(review: TransactionReview, transaction_id: str, *, commit: bool) -> Transaction:
-    """The transaction with this UNIQ_KEY, or with a half of this message id.
+    """Return the transaction with this UNIQ_KEY, or with a half of this message id.
 
     BadRequest where there is none, or it has ended otherwise.
     """
@@ -113,7 +113,10 @@ def _halves_to_name(transaction: Transaction, review: TransactionReview) -> list
 
 
 def _op_messages(opened: OpenedStore, half: StoredMessage, named: list[int]) -> list[Message]:
-    """One record for each half (4.9), or one for all (5.3); of a half in a database that of its room."""
+    """Return one record for each half (4.9), or one for all (5.3).
+
+    Of a half in a database that of its room.
+    """
     for room in opened.rooms_with("halves", "op_message"):
         if room.has(half):
             return [room.op_message(half, opened.clock())]

@@ -16,7 +16,10 @@ from store.opened.opened_store import OpenedStore
 
 
 def read_runtime_info(opened: OpenedStore, services: StoreServices, delay_offsets: Mapping[int, int]) -> dict[str, str]:
-    """The report of a store that is written to; `delay_offsets` are those of the delivery, by level."""
+    """Return the report of a store that is written to.
+
+    `delay_offsets` are those of the delivery, by level.
+    """
     log, now_ms = opened.log, opened.clock()
     locked_since_ms = log.locked_since_ms
     info = _disk_ratios(opened) | {
@@ -66,7 +69,7 @@ def _capacity(opened: OpenedStore) -> str:
 
 
 def describe_bytes(count: int) -> str:
-    """An amount of bytes as MixAll.humanReadableByteCount writes it."""
+    """Return an amount of bytes as MixAll.humanReadableByteCount writes it."""
     if count < 1024:
         return f"{count} B"
     exponent = min((count.bit_length() - 1) // 10, 6)

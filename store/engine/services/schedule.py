@@ -102,7 +102,7 @@ class ScheduleMessageService(ServiceThread):
         )
 
     def backlog(self) -> list[LevelBacklog]:
-        """The messages of each level that has a queue, at this moment."""
+        """Return the messages of each level that has a queue, at this moment."""
         levels = [(level, delay, self._queue(level)) for level, delay in enumerate(self._delays, start=1)]
         return [self._backlog(level, delay, queue) for level, delay, queue in levels if queue is not None]
 
@@ -120,7 +120,7 @@ class ScheduleMessageService(ServiceThread):
     # Loading.
 
     def _load(self) -> dict[int, int]:
-        """The saved offsets, moved into their queues (correctDelayOffset)."""
+        """Return the saved offsets, moved into their queues (correctDelayOffset)."""
         offsets = read_delay_offsets(self._opened.layout, self._opened.fs)
         for level, offset in offsets.items():
             queue = self._queue(level)
@@ -153,7 +153,7 @@ class ScheduleMessageService(ServiceThread):
         return min(max(self._reached.get(level, 0), queue.min_offset), queue.max_offset)
 
     def _deliver_unit(self, queue: ConsumeQueue, offset: int, level: int, delay_ms: int) -> bool | None:
-        """Whether the unit's message was delivered; None where the level has to wait."""
+        """Return whether the unit's message was delivered; None where the level has to wait."""
         unit = queue.unit(offset)
         if unit is None:
             return None
@@ -190,7 +190,10 @@ class ScheduleMessageService(ServiceThread):
 
 
 def delivered_message(record: StoredMessage, line: BrokerLine) -> Message:
-    """The message that a delayed record delivers; ValueError without its real place (messageTimeup)."""
+    """Return the message that a delayed record delivers.
+
+    ValueError without its real place (messageTimeup).
+    """
     properties = record.properties
     topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE_ID)
     number = parse_int(queue_id or "")

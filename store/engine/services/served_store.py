@@ -152,7 +152,7 @@ class ServedStore(WritableStore):
         return [cleaning, statistics if Service.STATISTICS in self.services else [], always]
 
     def close(self) -> None:
-        """Ends the services, then the store."""
+        """End the services, then the store."""
         self.cleaning.stop()
         with contextlib.ExitStack() as at_end:
             at_end.callback(super().close)
@@ -217,7 +217,7 @@ class ServedStore(WritableStore):
         *,
         group: str = DEFAULT_GROUP,
     ) -> GetResult:
-        """One broker call, counted for a consumer group."""
+        """Make one broker call, counted for a consumer group."""
         began_ms = self._clock()
         result = super().get(topic, queue_id, offset, max_count, message_filter)
         elapsed_ms = self._clock() - began_ms
@@ -271,7 +271,7 @@ class ServedStore(WritableStore):
             self.statistics.note_failed_put(elapsed_ms)
 
     def _note_delivered(self, level: int, result: PutResult) -> None:
-        """Counts a delivery as a get of the delayed message (enableScheduleMessageStats)."""
+        """Count a delivery as a get of the delayed message (enableScheduleMessageStats)."""
         self.broker_statistics.note_get(
             SCHEDULE_GROUP, SCHEDULE_TOPIC, level - 1, result.message_count, result.size, of_broker=False
         )
@@ -285,14 +285,14 @@ class ServedStore(WritableStore):
     # Reporting.
 
     def runtime_info(self) -> dict[str, str]:
-        """The store's part of the broker's runtime report, under the broker's names."""
+        """Return the store's part of the broker's runtime report, under the broker's names."""
         from store.engine.services.runtime_info import read_runtime_info
 
         offsets = self._schedule.offsets if self._schedule is not None else {}
         return self.statistics.runtime_info() | read_runtime_info(self.opened, self._services, offsets)
 
     def state(self) -> ServedState:
-        """The store's slaves, delayed messages, halves and connections at this moment."""
+        """Return the store's slaves, delayed messages, halves and connections at this moment."""
         master, transactions = self._services.ha.master, self._transactions
         threads = self._services.threads + self._running
         return ServedState(
@@ -307,7 +307,7 @@ class ServedStore(WritableStore):
         )
 
     def describe_findings(self) -> list[str]:
-        """Findings of the store and of its services, as sentences for people."""
+        """Return findings of the store and of its services, as sentences for people."""
         timed = [finding for one in self._running if isinstance(one, Timetable) for finding in one.findings]
         delivered = self._schedule.findings if self._schedule is not None else []
         checked = self._transactions.findings if self._transactions is not None else []

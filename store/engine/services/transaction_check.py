@@ -65,7 +65,7 @@ class CheckRules:
 
     @classmethod
     def of(cls, config: StoreConfig) -> Self:
-        """The rules that a store's settings give."""
+        """Return the rules that a store's settings give."""
         return cls(config.transaction_time_out, config.transaction_check_max, config.file_reserved_time)
 
 
@@ -125,7 +125,7 @@ class CheckPass:
         return self.report
 
     def _look(self) -> bool:
-        """Whether the pass goes on behind one look at the half at the present offset."""
+        """Return whether the pass goes on behind one look at the half at the present offset."""
         if self._ops.take(self._half_offset):
             return self._go_on()
         found = self._get(HALF_TOPIC, 0, self._half_offset, 1)
@@ -165,7 +165,7 @@ class CheckPass:
         return self._clock() - half.born_timestamp_ms
 
     def _counted(self, properties: dict[str, str]) -> dict[str, str] | None:
-        """The properties with one check more; None where there were enough (needDiscard)."""
+        """Return the properties with one check more; None where there were enough (needDiscard)."""
         times = 0
         if CHECK_TIMES in properties:
             times = _number(properties[CHECK_TIMES])
@@ -178,7 +178,10 @@ class CheckPass:
         return self._rules.timeout_ms if seconds == -1 else seconds * 1000
 
     def _wait_for_immunity(self, half: StoredMessage, properties: dict[str, str]) -> bool | None:
-        """Whether the pass goes on; None where the half is treated like another (checkPrepareQueueOffset)."""
+        """Return whether the pass goes on.
+
+        None where the half is treated like another (checkPrepareQueueOffset).
+        """
         if PREPARED_QUEUE_OFFSET in properties:
             first = _number(properties[PREPARED_QUEUE_OFFSET])
             if first == -1:
@@ -254,7 +257,7 @@ class _OpRecords:
             self._next = found.next_offset
 
     def take(self, half_offset: int) -> bool:
-        """Whether an op record names the half; it is done with."""
+        """Return whether an op record names the half; it is done with."""
         op = self._named.pop(half_offset, None)
         if op is None:
             return False
@@ -264,7 +267,7 @@ class _OpRecords:
         return True
 
     def done_to(self) -> int:
-        """O, moved over the op records that are done (calculateOpOffset)."""
+        """Return O, moved past the op records that are done (calculateOpOffset)."""
         reached = self._op_from
         while reached in self._done:
             reached += 1
@@ -286,6 +289,6 @@ class _OpRecords:
 
 
 def _number(text: str) -> int:
-    """Parses a number like Long.parseLong; -1 where that throws (getLong)."""
+    """Parse a number like Long.parseLong; -1 where that throws (getLong)."""
     number = parse_long(text)
     return number if number is not None else -1

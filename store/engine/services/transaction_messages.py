@@ -47,7 +47,7 @@ DEFAULT_CAPACITY = 16
 
 
 def half_message(message: Message, producer_group: str, line: BrokerLine, unique_key: str) -> Message:
-    """The half of `message`, as producer and broker make it (parseHalfMessageInner).
+    """Return the half of `message`, as producer and broker make it (parseHalfMessageInner).
 
     unique_key  of a message without: copies of a half are known by it, and every client gives one
     """
@@ -74,7 +74,7 @@ def half_message(message: Message, producer_group: str, line: BrokerLine, unique
 
 
 def put_back_message(half: StoredMessage, properties: Mapping[str, str], line: BrokerLine) -> Message:
-    """A copy of `half` with other properties (renewHalfMessageInner)."""
+    """Return a copy of `half` with other properties (renewHalfMessageInner)."""
     return Message(
         half.topic,
         half.body,
@@ -88,13 +88,13 @@ def put_back_message(half: StoredMessage, properties: Mapping[str, str], line: B
 
 
 def immune_message(half: StoredMessage, properties: Mapping[str, str], line: BrokerLine) -> Message:
-    """A copy of `half` that keeps its first queue offset (renewImmunityHalfMessageInner)."""
+    """Return a copy of `half` that keeps its first queue offset (renewImmunityHalfMessageInner)."""
     first = properties.get(PREPARED_QUEUE_OFFSET, str(half.queue_offset))
     return put_back_message(half, {**properties, WAIT: "false", PREPARED_QUEUE_OFFSET: first}, line)
 
 
 def commit_message(half: StoredMessage, line: BrokerLine) -> Message:
-    """The message that `half` becomes; BadRequest without its real place (endMessageTransaction)."""
+    """Return the message that `half` becomes; BadRequest without its real place (endMessageTransaction)."""
     properties = half.properties
     topic, queue_id = properties.get(REAL_TOPIC), parse_int(properties.get(REAL_QUEUE_ID, ""))
     if not topic or queue_id is None or queue_id < 0:
@@ -124,12 +124,12 @@ def op_message(body: str, host: Host, now_ms: int, line: BrokerLine) -> Message:
 
 
 def op_body(half_offset: int, line: BrokerLine) -> str:
-    """How an op record names a half queue offset."""
+    """Return how an op record names a half queue offset."""
     return str(half_offset) if line is LINE_4_9 else f"{half_offset}{OFFSET_SEPARATOR}"
 
 
 def discard_message(half: StoredMessage, properties: Mapping[str, str], line: BrokerLine) -> Message:
-    """The record of a half that is given up (toMessageExtBrokerInner)."""
+    """Return the record of a half that is given up (toMessageExtBrokerInner)."""
     return Message(
         DISCARD_TOPIC,
         half.body,

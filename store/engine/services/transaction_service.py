@@ -171,7 +171,7 @@ class TransactionalMessageService(ServiceThread):
         return len(self._in_doubt)
 
     def _find_in_doubt(self) -> set[int]:
-        """The halves behind H that no op record behind O names."""
+        """Return the halves behind H that no op record behind O names."""
         queues, (half_from, op_from) = self._opened.queues, self._offsets()
         halves, ops = queues.find(HALF_TOPIC, 0), queues.find(OP_TOPIC, 0)
         found = set(range(max(half_from, halves.min_offset), halves.max_offset)) if halves is not None else set()
@@ -181,7 +181,7 @@ class TransactionalMessageService(ServiceThread):
         return found
 
     def _half(self, log_offset: int, producer_group: str, is_answer: bool) -> StoredMessage:
-        """The half at `log_offset` (EndTransactionProcessor.checkPrepareMessage)."""
+        """Return the half at `log_offset` (EndTransactionProcessor.checkPrepareMessage)."""
         half = self._store.lookup(log_offset)
         if half is None or half.topic != HALF_TOPIC:
             raise BadRequest("there is no half message", offset=log_offset)
@@ -193,7 +193,7 @@ class TransactionalMessageService(ServiceThread):
         return half
 
     def _refuse_late_end(self, half: StoredMessage) -> None:
-        """5.3 refuses an end that comes behind the half's own immunity (rejectCommitOrRollback)."""
+        """Return whether 5.3 refuses an end after the half's own immunity (rejectCommitOrRollback)."""
         text = half.properties.get(CHECK_IMMUNITY)
         if text is None:
             return
@@ -245,7 +245,7 @@ class TransactionalMessageService(ServiceThread):
     # Checks.
 
     def check(self) -> CheckReport:
-        """One pass; saves how far it came."""
+        """Make one pass, and save how far it came."""
         self._checked_at = self._clock()
         self._store.catch_up()
         half_from, op_from = self._offsets()
@@ -268,7 +268,7 @@ class TransactionalMessageService(ServiceThread):
         self.ask(copy)
 
     def _offsets(self) -> tuple[int, int]:
-        """H and O; a queue's first offset where none is saved."""
+        """Return H and O; a queue's first offset where none is saved."""
         saved = read_consumer_offsets(self._opened.layout.config, self._opened.fs)
         half, op = (
             saved.get((topic, CHECK_GROUP), {}).get(0, self._store.min_offset(topic, 0))
@@ -286,5 +286,5 @@ class TransactionalMessageService(ServiceThread):
 
 
 def _named_halves(op_text: str) -> set[int]:
-    """The half queue offsets that an op record's body names, in the form of either line."""
+    """Return the half queue offsets that an op record's body names, in the form of either line."""
     return {half for half in map(parse_long, op_text.split(OFFSET_SEPARATOR)) if half is not None}

@@ -103,7 +103,7 @@ class TransactionReview:
 
 
 def review_transactions(store: MessageStore | OpenedStore) -> TransactionReview:
-    """The verdict on each transaction of the store."""
+    """Return the verdict on each transaction of the store."""
     opened = store if isinstance(store, OpenedStore) else store.opened
     queues = _queues(opened, read_consumer_offsets(opened.layout.config, opened.fs))
     ops, warnings = _read_ops(opened, queues)
@@ -152,7 +152,7 @@ def _queues(opened: OpenedStore, offsets: ConsumerOffsets) -> TransactionQueues:
 
 
 def _read_ops(opened: OpenedStore, queues: TransactionQueues) -> tuple[set[int], list[str]]:
-    """Reads the half queue offsets that op records name, and the faults of op records."""
+    """Read the half queue offsets that op records name, and the faults of op records."""
     named: set[int] = set()
     warnings: list[str] = []
     queue = opened.queues.find(OP_TOPIC, 0)
@@ -177,7 +177,7 @@ def _read_ops(opened: OpenedStore, queues: TransactionQueues) -> tuple[set[int],
 
 
 def _grouped_halves(opened: OpenedStore) -> dict[object, list[tuple[int, StoredMessage]]]:
-    """The readable half records with their queue offsets, by identity."""
+    """Return the readable half records with their queue offsets, by identity."""
     groups: dict[object, list[tuple[int, StoredMessage]]] = defaultdict(list)
     queue = opened.queues.find(HALF_TOPIC, 0)
     for queue_offset, _, record in queue_records(opened.log, queue) if queue is not None else ():

@@ -42,7 +42,7 @@ class Calls:
         self._on_stop = on_stop
 
     def answer(self, request: Frame) -> Frame:
-        """The answer to one request; BadRequest for an unknown call or for wrong arguments."""
+        """Return the answer to one request; BadRequest for an unknown call or for wrong arguments."""
         name = request.head.get("call")
         call = getattr(self, f"_call_{name}", None) if isinstance(name, str) else None
         if call is None:

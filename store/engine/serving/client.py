@@ -61,7 +61,7 @@ class StoreClient(LiveStore):
 
     @classmethod
     def find(cls, root: str | Path) -> Self | None:
-        """The same; None where no process serves the store, or this user may not connect."""
+        """Return the same; None where no process serves the store, or this user may not connect."""
         path = socket_path(Path(root))
         connection = connect_to(path)
         return cls(path, connection) if connection is not None else None
@@ -111,7 +111,7 @@ class StoreClient(LiveStore):
         *,
         group: str | None = None,
     ) -> GetResult:
-        """One broker call, counted for the group."""
+        """Make one broker call, counted for the group."""
         head = {"call": "get", "topic": topic, "queue_id": queue_id, "offset": offset, "max_count": max_count}
         options = {"filter": describe_filter(message_filter), **({"group": group} if group is not None else {})}
         answer = self._call(head | options)
@@ -125,7 +125,7 @@ class StoreClient(LiveStore):
         return bool(self._call({**head, "filter": describe_filter(message_filter)}).head["has_come"])
 
     def lookup(self, log_offset: int) -> StoredMessage | None:
-        """The message at a log offset, None where the log has none."""
+        """Return the message at a log offset, None where the log has none."""
         answer = self._call({"call": "lookup", "log_offset": log_offset})
         return decode_record(answer.attachment) if answer.head["is_found"] else None
 
@@ -141,7 +141,7 @@ class StoreClient(LiveStore):
         by_tags: bool = False,
         in_database: bool = False,
     ) -> QueryResult:
-        """Messages by key, as MessageStore.query finds them."""
+        """Return messages by key, as MessageStore.query finds them."""
         head = {"call": "query", "topic": topic, "key": key, "max_count": max_count, "begin_ms": begin_ms}
         head |= {"end_ms": end_ms, "verify": verify, "by_tags": by_tags, "in_database": in_database}
         answer = self._call(head)
@@ -150,11 +150,11 @@ class StoreClient(LiveStore):
         return QueryResult(_records(answer), **{name: found[name] for name in names}, damaged=_damaged(answer))
 
     def topics(self) -> list[str]:
-        """The topics that have queues."""
+        """Return the topics that have queues."""
         return list(self._call({"call": "topics"}).head["topics"])
 
     def queue_ids(self, topic: str) -> list[int]:
-        """The ids of a topic's queues."""
+        """Return the ids of a topic's queues."""
         return list(self._call({"call": "queues", "topic": topic}).head["queue_ids"])
 
     def min_offset(self, topic: str, queue_id: int) -> int:
@@ -176,7 +176,10 @@ class StoreClient(LiveStore):
     # Keeping.
 
     def stats(self, ring: str = "minute") -> Head:
-        """The owner's report: `runtime`, `items`, `moments`, `flags`, `findings`, fields of ServedState."""
+        """Return the owner's report.
+
+        `runtime`, `items`, `moments`, `flags`, `findings`, fields of ServedState.
+        """
         return self._call({"call": "stats", "ring": ring}).head
 
     def flush(self) -> int:

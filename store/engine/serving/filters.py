@@ -11,7 +11,7 @@ from store.reading.filter.tags import TagExpression
 
 
 def read_filter(given: Head | None) -> TagExpression | KeyExpression | SqlFilter | None:
-    """The filter that a request names, as `describe_filter` wrote it."""
+    """Return the filter that a request names, as `describe_filter` wrote it."""
     if given is None:
         return None
     if "tags" in given:
@@ -22,7 +22,7 @@ def read_filter(given: Head | None) -> TagExpression | KeyExpression | SqlFilter
 
 
 def describe_filter(given: object) -> dict[str, str] | None:
-    """A filter as a request names it; BadRequest for one that is not a text."""
+    """Return a filter as a request names it; BadRequest for one that is not a text."""
     if given is None:
         return None
     if isinstance(given, TagExpression):

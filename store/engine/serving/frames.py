@@ -44,7 +44,7 @@ def send_frame(connection: socket.socket, frame: Frame) -> None:
 
 
 def encode_frame(frame: Frame) -> bytes:
-    """The bytes of one frame."""
+    """Return the bytes of one frame."""
     head = json.dumps(frame.head, separators=(",", ":")).encode("ascii")
     return SIZES.pack(len(head), len(frame.attachment)) + head + frame.attachment
 
@@ -68,7 +68,7 @@ def receive_parts(connection: socket.socket) -> tuple[bytes, bytes] | None:
 
 
 def parse_frame(head: bytes, attachment: bytes) -> Frame:
-    """The frame of a head and its attachment; BadRequest for a head that is no JSON object."""
+    """Return the frame of a head and its attachment; BadRequest for a head that is no JSON object."""
     try:
         parsed = json.loads(head)
     except (ValueError, RecursionError) as error:
@@ -79,7 +79,7 @@ def parse_frame(head: bytes, attachment: bytes) -> Frame:
 
 
 def _receive(connection: socket.socket, size: int) -> bytes | bytearray | None:
-    """Exactly `size` bytes, or None where the connection ends before."""
+    """Receive exactly `size` bytes; None where the connection ends before."""
     received = bytearray()
     while len(received) < size:
         piece = connection.recv(min(size - len(received), _PIECE_BYTES))
@@ -93,7 +93,10 @@ def _receive(connection: socket.socket, size: int) -> bytes | bytearray | None:
 
 
 def pack_messages(messages: Sequence[Message]) -> tuple[list[Row], bytes]:
-    """The messages for a frame's head, and their bytes for its attachment; raises as check_message."""
+    """Return the messages for a frame's head, and their bytes for its attachment.
+
+    Raises as check_message.
+    """
     for message in messages:
         check_message(message)
     rows = [
@@ -108,7 +111,10 @@ def pack_messages(messages: Sequence[Message]) -> tuple[list[Row], bytes]:
 
 
 def unpack_messages(rows: Sequence[Row], attachment: bytes) -> list[Message]:
-    """The messages of a frame, checked; BadRequest where head and attachment do not fit each other."""
+    """Return the messages of a frame, checked.
+
+    BadRequest where head and attachment do not fit each other.
+    """
     messages, at = [], 0
     for topic, queue_id, body_size, properties_size, flag, sys_flag, born_ms, born, stored, times, prepared in rows:
         check_number("the size of a body", body_size, least=0)
@@ -126,7 +132,7 @@ def unpack_messages(rows: Sequence[Row], attachment: bytes) -> list[Message]:
 
 
 def split_records(sizes: Sequence[int], attachment: bytes) -> list[memoryview]:
-    """The records of an attachment."""
+    """Return the records of an attachment."""
     view, records, at = memoryview(attachment), [], 0
     for size in sizes:
         records.append(view[at : at + size])

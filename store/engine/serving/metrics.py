@@ -33,7 +33,7 @@ class StoreCollector:
         self._store = store
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric, with its values of this moment."""
+        """Yield every metric, with its values of this moment."""
         yield from self._counters()
         yield from self._by_topic()
         yield self._latency()
@@ -109,7 +109,7 @@ class StoreCollector:
 
 
 def _labelled(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
-    """A gauge with one label."""
+    """Return a gauge with one label."""
     from prometheus_client.metrics_core import GaugeMetricFamily
 
     gauge = GaugeMetricFamily(PREFIX + name, text, labels=[label])
@@ -170,7 +170,7 @@ class CopyCollector:
         self._receiver, self._copy = receiver, copy
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric, with its values of this moment."""
+        """Yield every metric, with its values of this moment."""
         from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
         report, copy = self._receiver.report, self._copy
@@ -220,7 +220,7 @@ class MetricsServer:
 
 
 def _page_of(registry: CollectorRegistry) -> type:
-    """The handler of one request: prometheus_client's, at /metrics alone."""
+    """Return the handler of one request: prometheus_client's, at /metrics alone."""
     from prometheus_client.exposition import MetricsHandler
 
     class Page(MetricsHandler):

@@ -25,12 +25,12 @@ _MODE = 0o600
 
 
 def socket_path(root: Path) -> Path:
-    """Where the owner of the store at `root` listens."""
+    """Return where the owner of the store at `root` listens."""
     return root / OWN_FOLDER / SOCKET_NAME
 
 
 def has_socket(root: Path) -> bool:
-    """Whether a process may serve the store at `root`; a killed one leaves its socket."""
+    """Return whether a process may serve the store at `root`; a killed one leaves its socket."""
     return os.path.lexists(socket_path(root))
 
 

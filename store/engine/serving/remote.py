@@ -49,7 +49,7 @@ class RemoteFilters:
         self._call = call
 
     def register(self, group: str, topic: str, expression: str, client_version: int | None = None) -> bool:
-        """Whether the subscription was taken in; BadRequest for an expression that does not compile."""
+        """Return whether the subscription was taken in; BadRequest for an expression that does not compile."""
         head = {"call": "register", "group": group, "topic": topic, "expression": expression}
         return bool(self._call({**head, "client_version": client_version}).head["is_taken"])
 
@@ -59,7 +59,7 @@ class RemoteFilters:
 
 
 def put_row(result: PutResult) -> PutRow:
-    """A put's result for a frame's head."""
+    """Return a put's result for a frame's head."""
     return (
         result.status.value, result.log_offset, result.size, result.queue_offset, result.store_timestamp_ms,
         result.reason,
@@ -67,6 +67,6 @@ def put_row(result: PutResult) -> PutRow:
 
 
 def read_put_row(row: PutRow, message: Message | None) -> PutResult:
-    """The result that a head holds."""
+    """Return the result that a head holds."""
     status, log_offset, size, queue_offset, store_ms, reason = row
     return PutResult(PutStatus(status), log_offset, size, queue_offset, store_ms, 1, reason, message)

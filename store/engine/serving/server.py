@@ -81,7 +81,7 @@ class ControlServer:
 
 
 def describe_error(error: StoreError) -> dict[str, object]:
-    """An error of the engine for the other side."""
+    """Return an error of the engine for the other side."""
     return {
         "class": type(error).__name__,
         "reason": error.reason,

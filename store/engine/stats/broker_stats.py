@@ -161,12 +161,12 @@ class BrokerStatsManager:
     # Reporting.
 
     def items(self) -> list[tuple[str, str, StatsItem]]:
-        """Every set, key and item, in order."""
+        """Return every set, key and item, in order."""
         with self._lock:
             return [(name, key, item) for (name, key), item in sorted(self._items.items())]
 
     def moments(self) -> list[tuple[str, str, int]]:
-        """Every set, key and value of those that keep the last value."""
+        """Return every set, key and value of those that keep the last value."""
         with self._lock:
             return [(name, key, value) for (name, key), value in sorted(self._moments.items())]
 

@@ -57,13 +57,13 @@ class Latency:
         self._buckets = [0] * len(BUCKET_BOUNDS_MS)
 
     def describe_classes(self) -> str:
-        """The classes of the last full minute as the broker writes them."""
+        """Return the classes of the last full minute as the broker writes them."""
         if self.last_classes is None:
             return "null"
         return "".join(f"{name}:{count} " for name, count in zip(CLASSES, self.last_classes, strict=True))
 
     def percentile(self, share: float) -> float:
-        """The time in ms that `share` of the last full minute's puts took at most; 0 without puts.
+        """Return the time in ms that `share` of the last full minute's puts took at most; 0 without puts.
 
         Between two bounds the puts count as evenly spread.
         """

@@ -113,7 +113,7 @@ class StoreStatsService:
         return (getattr(newest, name) - getattr(older, name)) / passed_ms * 1000 if passed_ms else None
 
     def runtime_info(self) -> dict[str, str]:
-        """The report under the broker's names, as texts."""
+        """Return the report under the broker's names, as texts."""
         with self._lock:
             messages, size = self.put_messages, self.put_bytes
             # The broker's divisor, and so its report, is 1 where nothing was put.
@@ -148,7 +148,7 @@ class StoreStatsService:
 
 
 def describe_duration(passed_ms: int) -> str:
-    """A duration as the broker writes it."""
+    """Return a duration as the broker writes it."""
     seconds = max(0, passed_ms) // 1000
     days, hours, minutes = seconds // 86_400, seconds // 3600 % 24, seconds // 60 % 60
     return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds % 60} seconds ]"

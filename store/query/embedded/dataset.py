@@ -49,7 +49,7 @@ class Watch:
         self.begin()
 
     def begin(self, on_progress: OnProgress | None = None) -> None:
-        """A query begins; on_progress is called with the bytes of log that were read and those that will be."""
+        """Begin a query; on_progress gets the bytes of log that were read and those to be read."""
         self.failure: BaseException | None = None
         self.is_stopped = False
         self._on_progress = on_progress
@@ -164,7 +164,7 @@ def _with_constants(batch: pa.RecordBatch, schema: pa.Schema, constants: dict[st
 
 
 def readers_of(stores: Sequence[str]) -> dict[str, StoreReader]:
-    """Readers of stores by their addresses as given; NotAStore where there is none."""
+    """Open readers of stores by their addresses as given; NotAStore where there is none."""
     readers = {store: StoreReader(store) for store in stores}
     for reader in readers.values():
         reader.check_is_store()
@@ -178,7 +178,7 @@ def export_arrow(
     columns: Sequence[str] | None = None,
     filter: pc.Expression | None = None,
 ) -> pa.RecordBatchReader:
-    """Reads a table of one or several stores as Arrow batches.
+    """Read a table of one or several stores as Arrow batches.
 
     Only the requested columns, and the files that may hold a requested row, are read.
 

@@ -74,7 +74,7 @@ class Engine:
         connection.register(MESSAGES_WITH_RECORDS, with_records)
 
     def query(self, text: str, *, limit: int, on_progress: OnProgress | None = None) -> tuple[list[str], list[Row]]:
-        """Names of the columns, and the first `limit` rows of the answer, with values as JSON has them."""
+        """Return the columns' names and the first `limit` rows of the answer, with values as in JSON."""
         rows: list[Row] = []
         answer = self.ask(text, on_progress)
         for batch in answer:
@@ -84,7 +84,7 @@ class Engine:
         return unique_names(answer.schema.names), rows
 
     def ask(self, text: str, on_progress: OnProgress | None = None) -> pa.RecordBatchReader:
-        """Answers a query; the scans run while the answer is read.
+        """Answer a query; the scans run while the answer is read.
 
         BadRequest for a text that is no query, or a wrong one.
         """
@@ -92,7 +92,7 @@ class Engine:
         return self.ask_duckdb(for_duckdb(text) if is_translated(text) else text, on_progress)
 
     def ask_duckdb(self, text: str, on_progress: OnProgress | None = None) -> pa.RecordBatchReader:
-        """As `ask`, in DuckDB's own words."""
+        """Ask, in DuckDB's own words."""
         self._watch.begin(on_progress)
         with self._errors():
             reader = self._wait(lambda: bound(self._connection, text).to_arrow_reader(ANSWER_BATCH_ROWS))
@@ -107,7 +107,7 @@ class Engine:
             yield batch
 
     def _wait(self, call: Callable[[], Any]) -> Any:
-        """Calls DuckDB in another thread: this one could not hear of a signal before the call is over."""
+        """Call DuckDB in another thread: this one could not hear of a signal before the call is over."""
         waiting: Future[Any] | None = None
         try:
             with interrupts_wait():
@@ -127,7 +127,7 @@ class Engine:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Raises the failure of a scan, or DuckDB's own refusal as one sentence."""
+        """Raise the failure of a scan, or DuckDB's own refusal as one sentence."""
         try:
             yield
         except Exception as error:
@@ -145,7 +145,7 @@ def open_engine(
     outer: bool = False,
     scratch: Path | None = None,
 ) -> Iterator[Engine]:
-    """DuckDB with the tables of these stores.
+    """Start DuckDB with the tables of these stores.
 
     stores        their addresses, or readers of checked stores by the names that the column `store` has
     memory_bytes  that DuckDB may have; by default a quarter of the machine's, at most MOST_MEMORY_BYTES
@@ -177,7 +177,7 @@ def _memory_bytes() -> int:
 
 
 def restrict(connection: duckdb.DuckDBPyConnection) -> None:
-    """Restricts a connection to queries over its registered tables."""
+    """Restrict a connection to queries over its registered tables."""
     for name, function, argument in JAVA_TEXTS:
         connection.create_function(name, function, [argument], "VARCHAR")
     for statement in _BEFORE_QUERIES:
@@ -194,7 +194,7 @@ def bound(connection: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyRe
 
 
 def as_store_error(error: Exception) -> BadRequest | StoreIOError:
-    """DuckDB's refusal or failure as one sentence."""
+    """Return DuckDB's refusal or failure as one sentence."""
     text = str(error)
     if isinstance(error, duckdb.OutOfMemoryException):
         return StoreIOError(f"the query needs more memory or scratch space: {_first_line(text)}", hint="ask for less")
@@ -204,6 +204,6 @@ def as_store_error(error: Exception) -> BadRequest | StoreIOError:
 
 
 def _first_line(text: str) -> str:
-    """DuckDB's sentence without the lines that show the query again."""
+    """Return DuckDB's sentence without the lines that show the query again."""
     lines = [line.strip() for line in re.split(r"\n\s*LINE \d+:", text)[0].splitlines() if line.strip()]
     return " ".join(lines).removesuffix(".")[:300]

@@ -34,14 +34,14 @@ _CSV_TIME = "%Y-%m-%dT%H:%M:%S.%gZ"
 
 class _File(Protocol):
     def write(self, batch: pa.RecordBatch) -> None:
-        """Appends rows."""
+        """Append rows."""
 
     def close(self) -> None:
-        """Completes the file."""
+        """Complete the file."""
 
 
 def write_export(engine: Engine, target: Path, export: Export, *, on_progress: OnProgress | None = None) -> None:
-    """Writes the messages as files under `target`; `target` must not exist."""
+    """Write the messages as files under `target`; `target` must not exist."""
     answer = engine.ask_duckdb(_query(engine, export), on_progress)
     count = len(answer.schema.names) - len(export.partition_by)
     written = pa.schema([answer.schema.field(i) for i in range(count)])
@@ -57,7 +57,10 @@ def write_export(engine: Engine, target: Path, export: Export, *, on_progress: O
 
 
 def export_lines(engine: Engine, export: Export, *, on_progress: OnProgress | None = None) -> Iterator[str]:
-    """The lines of an export as JSON lines, in the order of the log, with their ends; some at a time."""
+    """Yield the lines of an export as JSON lines, in the order of the log, with their ends.
+
+    Some at a time.
+    """
     for batch in engine.ask_duckdb(_query(engine, export), on_progress):
         yield from _lines(export, batch)
 
@@ -76,7 +79,7 @@ def read_records(engine: Engine, where: str | None, *, on_progress: OnProgress |
 
 
 def _query(engine: Engine, export: Export) -> str:
-    """The columns of the files, and behind them those that are partitioned by."""
+    """Return the columns of the files, and behind them those that are partitioned by."""
     written = [_written(export.kind, name, kind) for name, kind in _columns(engine, export).items()]
     parts = [f'"{name}" as "partition {i}"' for i, name in enumerate(export.partition_by)]
     where = f"where ({for_duckdb(export.where)})" if export.where else ""
@@ -93,7 +96,7 @@ def _columns(engine: Engine, export: Export) -> dict[str, str]:
 
 
 def _written(kind: str, name: str, column: str) -> str:
-    """A column as an expression: in CSV bytes are base64, lists and maps JSON."""
+    """Return a column as an expression: in CSV bytes are base64, lists and maps JSON."""
     if kind == "csv" and column == "timestamp":
         return f'strftime("{name}", \'{_CSV_TIME}\') as "{name}"'
     if kind == "csv" and column in ("binary", "array<string>", "map<string,string>"):
@@ -104,7 +107,7 @@ def _written(kind: str, name: str, column: str) -> str:
 def _by_partition(
     batch: pa.RecordBatch, count: int, partition_by: Sequence[str]
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of every partition, with its folder's path; the first `count` columns are written."""
+    """Yield the rows of every partition, with its folder's path; the first `count` columns are written."""
     written = batch.select(range(count))
     if not partition_by:
         yield "", written

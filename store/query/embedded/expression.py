@@ -54,7 +54,7 @@ class ExpressionFilter:
         return [shares[number] for number in sorted(int(fragment.path) for fragment in left)]
 
     def _known(self, ranges: Ranges) -> pc.Expression:
-        """Builds the expression that every row of a share satisfies."""
+        """Build the expression that every row of a share satisfies."""
         known = [ds.field(name) == value for name, value in self.constants.items()]
         for name, (smallest, largest) in ranges.items():
             kind = self._table.field(name).type
@@ -86,7 +86,7 @@ class ExpressionFilter:
         return narrow if len(rows) == batch.num_rows else narrow.take(pa.array(rows))
 
     def _rows(self, batch: pa.RecordBatch, count: int) -> Any:
-        """The numbers of the rows that are wanted, rising."""
+        """Return the numbers of the rows that are wanted, rising."""
         columns: dict[str, Any] = {name: pa.repeat(value, count) for name, value in self.constants.items()}
         columns |= dict(zip(batch.schema.names, batch.columns, strict=True))
         columns[ROW] = np.arange(count)

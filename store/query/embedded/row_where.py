@@ -31,7 +31,7 @@ class RowWhere:
         restrict(self._connection)
 
     def select(self, rows: Sequence[Mapping[str, object]]) -> list[int]:
-        """The numbers of the rows that satisfy the condition."""
+        """Return the numbers of the rows that satisfy the condition."""
         if not rows:
             return []
         names = dict.fromkeys([*self._known, *(name for row in rows for name in row)])
@@ -54,7 +54,7 @@ class RowWhere:
 
 
 def _column(values: Sequence[Any]) -> pa.Array:
-    """The values of one name; maps and lists keep their form, a mixture becomes text."""
+    """Return the values of one name; maps and lists keep their form, a mixture becomes text."""
     if any(isinstance(value, Mapping) for value in values):
         pairs = [list(value.items()) if isinstance(value, Mapping) else None for value in values]
         return pa.array(pairs, pa.map_(pa.string(), pa.string()))

@@ -25,7 +25,7 @@ DEFAULT_OPTIONS = CheckOptions()
 def audit_store(
     spark: SparkSession, address: str, options: CheckOptions = DEFAULT_OPTIONS, progress: Progress | None = None
 ) -> list[Finding]:
-    """All findings, sorted by file and offset."""
+    """Return all findings, sorted by file and offset."""
     files = StoreReader(address)
     files.check_is_store()
     with errors_as_sentences(), watched(spark, progress):
@@ -34,7 +34,7 @@ def audit_store(
 
 
 def findings_frame(spark: SparkSession, findings: Sequence[Finding]) -> DataFrame:
-    """Findings as a DataFrame with the columns of the table `anomalies`.
+    """Return findings as a DataFrame with the columns of the table `anomalies`.
 
     Findings between segments are among these, unlike in the table.
     """

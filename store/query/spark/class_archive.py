@@ -25,7 +25,7 @@ _QUIET = "-Xlog:disable"
 
 
 def archive_options(java: Path) -> list[str]:
-    """The options that make a JVM read the archive, or write it; none without a folder for it."""
+    """Return the options that make a JVM read the archive, or write it; none without a folder for it."""
     archive = _archive(java)
     if archive is None or any(letter.isspace() or letter in "\"'\\" for letter in str(archive)):
         # Spark would cut the option in two.
@@ -42,7 +42,7 @@ def archive_options(java: Path) -> list[str]:
 
 
 def _archive(java: Path) -> Path | None:
-    """The archive's place, None where there is to be none."""
+    """Return the archive's place, None where there is to be none."""
     named = os.environ.get(FOLDER_VARIABLE)
     if named == "":
         return None

@@ -27,7 +27,7 @@ FOLDER = "rmqctl.damageFolder"
 
 
 def noting(batches: Iterable[pa.RecordBatch], files: StoreReader, folder: str | None) -> Iterator[pa.RecordBatch]:
-    """In a worker: passes the batches on, and notes the damage behind the last one that was asked for."""
+    """Pass the batches on, in a worker, and note the damage after the last one that was asked for."""
     try:
         yield from batches
     finally:
@@ -41,7 +41,7 @@ def noting(batches: Iterable[pa.RecordBatch], files: StoreReader, folder: str | 
 
 @contextmanager
 def damage_noted(spark: SparkSession, reader: StoreReader) -> Iterator[None]:
-    """Takes the damage that tasks meet into the reader's."""
+    """Take the damage that tasks meet into the reader's."""
     with Scratch() as scratch:
         spark.conf.set(FOLDER, str(scratch.folder.absolute()))
         try:

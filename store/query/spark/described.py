@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def to_json_value(value: object, kind: DataType) -> JsonValue:
-    """The value of a column of this Spark type."""
+    """Return the value of a column of this Spark type."""
     if value is None:
         return None
     # typeName() says which attributes the two have, and mypy can't follow it.
@@ -35,7 +35,7 @@ def to_json_value(value: object, kind: DataType) -> JsonValue:
 
 
 def to_json_row(row: Sequence[object], kind: StructType) -> dict[str, JsonValue]:
-    """The values of a row, or of a struct in one, by name."""
+    """Return the values of a row, or of a struct in one, by name."""
     names = unique_names([field.name for field in kind.fields])
     values = (to_json_value(value, field.dataType) for value, field in zip(row, kind.fields, strict=True))
     return dict(zip(names, values, strict=True))

@@ -23,7 +23,7 @@ Progress = Callable[[int, int], None]  # (tasks done, tasks in all)
 
 @contextmanager
 def errors_as_sentences() -> Iterator[None]:
-    """Raises Spark's errors as the StoreError of the failed task, or as one sentence."""
+    """Raise Spark's errors as the StoreError of the failed task, or as one sentence."""
     try:
         yield
     except StoreError:
@@ -37,7 +37,7 @@ def errors_as_sentences() -> Iterator[None]:
 
 
 def _is_of_interrupt(error: BaseException | None) -> bool:
-    """Whether the error was raised while an interrupt was handled.
+    """Return whether the error was raised while an interrupt was handled.
 
     Ctrl-C reaches the JVM too, so the JVM may not answer any more.
     """
@@ -67,7 +67,7 @@ def _as_store_error(error: Exception) -> StoreError:
 
 
 def reason_of(error: Exception) -> str:
-    """The message of the innermost error in an error's text."""
+    """Return the message of the innermost error in an error's text."""
     raised = re.findall(r"^(?:: )?(\w+(?:\.\w+)*(?:Error|Exception): .*)$", str(error), re.MULTILINE)
     return raised[-1].removeprefix("org.apache.spark.SparkException: ") if raised else _first_line(error)
 
@@ -79,7 +79,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def watched(spark: SparkSession, progress: Progress | None) -> Iterator[None]:
-    """Calls `progress` with the tasks done and in all, of every stage seen so far, four times a second."""
+    """Call `progress` with the tasks done and in all, of every stage seen so far, four times a second."""
     context = getattr(spark, "_sc", None)
     if progress is None or context is None:
         yield

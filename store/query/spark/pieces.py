@@ -66,7 +66,7 @@ class UnitPiece(NamedTuple):
     is_dense: bool
 
     def leads_on_to(self, later: UnitPiece) -> bool:
-        """Whether the first unit of `later` may simply be appended behind this piece's last."""
+        """Return whether the first unit of `later` may simply be appended behind this piece's last."""
         return later.first == self.last + 1 and later.first_end > self.last_end
 
 
@@ -111,7 +111,7 @@ class Gatherer:
     rules: ScanRules = VERIFYING
 
     def __call__(self, part: LogSlice) -> PartPieces:
-        """Walks a part up to its stop or to the end of the log."""
+        """Walk a part up to its stop or to the end of the log."""
         found = PartPieces(part)
         scratch = _Scratch(self.folder)
         units, keys = _Units(scratch, found, self.scope), _Keys(scratch, found)
@@ -160,7 +160,7 @@ class _Scratch:
         self._size = 0
 
     def append(self, *pieces: Any) -> int:
-        """Writes these buffers one behind another; gives the position of the first."""
+        """Write these buffers one behind another; give the position of the first."""
         if self._descriptor is None:
             self._descriptor = self._fs.open_new(self.path)
         position = self._size

@@ -35,7 +35,7 @@ _CSV = {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ig
 def register_views(
     spark: SparkSession, stores: Sequence[str], *, columns_of: str, tables_of: str, outer: bool = False
 ) -> None:
-    """Makes the tables that one text names known to Spark, with the columns that the other may mean."""
+    """Make the tables that one text names known to Spark, with the columns that the other may mean."""
     for table in tables_named(tables_of):
         frame = fleet_frame(spark, stores, table, columns_named(columns_of, table), outer=outer)
         frame.createOrReplaceTempView(table)
@@ -44,7 +44,7 @@ def register_views(
 def fleet_frame(
     spark: SparkSession, stores: Sequence[str], table: str, columns: dict[str, str], *, outer: bool = False
 ) -> DataFrame:
-    """One table of all stores; the column `store` tells them apart where there are several.
+    """Return one table of all stores; the column `store` tells them apart where there are several.
 
     outer  a record of several messages is one row, instead of a row a message
     """
@@ -71,7 +71,7 @@ def run_query(
     progress: Progress | None = None,
     outer: bool = False,
 ) -> tuple[list[str], list[Row]]:
-    """Names of the columns, and the first `limit` rows of the answer, with values as JSON has them."""
+    """Return the columns' names and the first `limit` rows of the answer, with values as in JSON."""
     check_is_query(text)
     asked = for_spark(text) if is_translated(text) else text
     with errors_as_sentences(), watched(spark, progress):
@@ -91,7 +91,7 @@ def _check_columns(kind: Any) -> None:
 
 
 def _ask(spark: SparkSession, stores: Sequence[str], text: str, outer: bool) -> DataFrame:
-    """The answer as a DataFrame."""
+    """Return the answer as a DataFrame."""
     register_views(spark, stores, columns_of=text, tables_of=text, outer=outer)
     try:
         answer = spark.sql(text)
@@ -112,7 +112,7 @@ def write_export(
     progress: Progress | None = None,
     outer: bool = False,
 ) -> None:
-    """Writes the messages as files under `target`; `target` must not exist."""
+    """Write the messages as files under `target`; `target` must not exist."""
     with published(target) as folder, errors_as_sentences(), watched(spark, progress):
         columns = export.columns | ({RECORD: "binary"} if export.kind == "jsonl" else {})
         frame = _chosen(fleet_frame(spark, stores, "messages", columns, outer=outer), export)
@@ -129,7 +129,7 @@ def write_export(
 
 
 def export_lines(spark: SparkSession, stores: Sequence[str], export: Export, *, outer: bool = False) -> Iterator[str]:
-    """The lines of an export as JSON lines, of each part of the log in its order, with their ends."""
+    """Yield the lines of an export as JSON lines, of each part of the log in its order, with their ends."""
     with errors_as_sentences():
         columns = export.columns | {RECORD: "binary"}
         frame = _chosen(fleet_frame(spark, stores, "messages", columns, outer=outer), export)
@@ -138,7 +138,7 @@ def export_lines(spark: SparkSession, stores: Sequence[str], export: Export, *, 
 
 
 def _chosen(frame: DataFrame, export: Export) -> DataFrame:
-    """The messages asked for; `day` can be asked for, and stays where it is partitioned by."""
+    """Return the messages asked for; `day` can be asked for, and stays where it is partitioned by."""
     from pyspark.sql.functions import date_format
 
     frame = frame.withColumn(DAY, date_format("store_timestamp", "yyyy-MM-dd"))
@@ -147,7 +147,7 @@ def _chosen(frame: DataFrame, export: Export) -> DataFrame:
 
 
 def _flat(frame: DataFrame) -> DataFrame:
-    """For CSV: bytes as base64, and lists and maps as JSON."""
+    """Return a CSV's columns: bytes as base64, lists and maps as JSON."""
     from pyspark.sql.functions import base64, col, regexp_replace, to_json
 
     binary = [name for name, kind in frame.dtypes if kind == "binary"]
@@ -157,7 +157,7 @@ def _flat(frame: DataFrame) -> DataFrame:
 
 
 def _lines(frame: DataFrame, export: Export) -> DataFrame:
-    """For JSON lines: the line of each record, and the columns that are partitioned by."""
+    """Return for JSON lines the line of each record, and the columns that are partitioned by."""
     frame = frame.select(RECORD, *export.partition_by)
     schema = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in frame.schema.fields[1:])
     return frame.mapInArrow(partial(_to_lines, require_to_line(export)), f"line string{', ' if schema else ''}{schema}")

@@ -52,7 +52,7 @@ def rebuild_on_spark(
     rules: ScanRules = VERIFYING,
     parts_per_segment: int | None = None,
 ) -> RebuildReport:
-    """Builds the scope's files under `staging`, laid out like a store; the store itself is only read.
+    """Build the scope's files under `staging`, laid out like a store; the store itself is only read.
 
     The log ends at the first thing that is no record by the `rules`.
     """
@@ -73,7 +73,7 @@ def rebuild_on_spark(
 
 
 def _write_files(spark: SparkSession, fs: Filesystem, shares: Sequence[Share]) -> None:
-    """Writes every file."""
+    """Write every file."""
     for folder in {share.path.parent for share in shares}:
         fs.make_folder(folder)
     for _ in map_tasks(spark, _write_shares, plan_tasks(shares)):

@@ -33,7 +33,7 @@ TASK_BYTES = 64 << 20
 def valid_parts(
     parts: Sequence[PartPieces], walk_again: Callable[[LogSlice], PartPieces]
 ) -> tuple[list[PartPieces], LogEnd]:
-    """The parts up to the log's valid end, and that end: the walk of one machine, put together.
+    """Return the parts up to the log's valid end, and that end: the walk of one machine, put together.
 
     A part looks for its first record by what records say of themselves. Where the one before it ended at something
     else, such as a blank or a record that is wrong about its own place, the part is walked again from there.
@@ -66,7 +66,7 @@ def valid_parts(
 
 
 def plan_tasks(shares: Sequence[Share]) -> Iterator[list[Share]]:
-    """The shares of each task, the largest first, so that no task is left when the others are done."""
+    """Yield the shares of each task, the largest first, so that no task is left when the others are done."""
     task: list[Share] = []
     size = 0
     for share in sorted(shares, key=lambda share: share.weight_bytes, reverse=True):
@@ -82,7 +82,7 @@ def plan_tasks(shares: Sequence[Share]) -> Iterator[list[Share]]:
 def plan_shares(
     live: Sequence[PartPieces], layout: StoreLayout, config: StoreConfig, scope: RebuildScope, now_ms: int
 ) -> list[Share]:
-    """Every file that there will be."""
+    """Return every file that there will be."""
     shares: list[Share] = list(_queue_shares(live, layout, config))
     if scope.index:
         shares += _index_shares(live, layout, config, now_ms)
@@ -90,7 +90,7 @@ def plan_shares(
 
 
 def _queue_shares(live: Sequence[PartPieces], layout: StoreLayout, config: StoreConfig) -> Iterator[Share]:
-    """The files of all queues that have units."""
+    """Yield the files of all queues that have units."""
     size = config.mapped_file_size_consume_queue
     of_queue: dict[Queue, list[UnitPiece]] = {}
     for part in live:
@@ -105,7 +105,7 @@ def _queue_shares(live: Sequence[PartPieces], layout: StoreLayout, config: Store
 
 
 def _has_fixed_places(pieces: Sequence[UnitPiece], file_size: int) -> bool:
-    """Whether each unit is at its queue offset.
+    """Return whether each unit is at its queue offset.
 
     Only a damaged record has an offset that no file can be named after.
     """
@@ -128,7 +128,7 @@ def _queue_files(folder: Path, size: int, pieces: Sequence[UnitPiece]) -> Iterat
 def _index_shares(
     live: Sequence[PartPieces], layout: StoreLayout, config: StoreConfig, now_ms: int
 ) -> Iterator[IndexKeys]:
-    """The files of the index, named by counting on from a time; none without records."""
+    """Yield the files of the index, named by counting on from a time; none without records."""
     with_records = [part for part in live if part.record_count]
     if not with_records:
         return
@@ -154,5 +154,8 @@ def _index_shares(
 
 
 def _place_of(value: int, starts: Sequence[int]) -> int:
-    """The number of the piece that contains `value`; the first piece's where `value` is before all."""
+    """Return the number of the piece that contains `value`.
+
+    The first piece's where `value` is before all.
+    """
     return max(bisect_right(starts, value) - 1, 0)

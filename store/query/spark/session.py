@@ -59,13 +59,13 @@ DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
 
 
 def java_program() -> str | None:
-    """The Java that Spark would start, None without one."""
+    """Return the Java that Spark would start, None without one."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else shutil.which("java")
 
 
 def java_version() -> int | None:
-    """The major version of the Java that Spark would start, or None when there is none."""
+    """Return the major version of the Java that Spark would start, or None when there is none."""
     java = java_program()
     if java is None:
         return None
@@ -78,7 +78,7 @@ def java_version() -> int | None:
 
 
 def check_java() -> None:
-    """BadRequest in one sentence when Spark cannot start here."""
+    """Raise BadRequest in one sentence when Spark cannot start here."""
     version = java_version()
     if version is None:
         raise BadRequest("Spark needs Java, and none was found on PATH or in JAVA_HOME", hint=JAVA_HINT)
@@ -87,18 +87,18 @@ def check_java() -> None:
 
 
 def is_installed() -> bool:
-    """Whether PySpark can be imported; it is not, as that takes a while."""
+    """Return whether PySpark can be imported; it is not, as that takes a while."""
     return find_spec("pyspark") is not None
 
 
 def check_pyspark() -> None:
-    """BadRequest with the line that installs it where PySpark is missing."""
+    """Raise BadRequest with the line that installs it where PySpark is missing."""
     if not is_installed():
         raise BadRequest("PySpark is not installed", hint="install it: pip install 'rmqctl[spark]'")
 
 
 def why_not_here() -> str | None:
-    """Why Spark cannot start on this machine, as a clause; None where it can."""
+    """Return why Spark cannot start on this machine, as a clause; None where it can."""
     if not is_installed():
         return "PySpark is not installed"
     if (java_version() or 0) < OLDEST_JAVA:
@@ -129,7 +129,7 @@ def open_session(
     packages: Sequence[Path] = (),
     on_start: Callable[[], None] = lambda: None,
 ) -> Iterator[SparkSession]:
-    """A Spark session with the data source registered; stopped on leaving. `master` defaults to local[*].
+    """Start a Spark session with the data source; stop it on leaving. `master` defaults to local[*].
 
     packages  folders of Python packages that tasks need besides this one
     on_start  called when nothing is known that would keep it from starting
@@ -161,7 +161,7 @@ def open_session(
 def start_session(
     master: str | None = None, remote: str | None = None, **options: Unpack[SessionOptions]
 ) -> SparkSession:
-    """As open_session, for notebooks: the session lasts until the process ends."""
+    """Open a session for notebooks, as open_session does; it lasts until the process ends."""
     lasting = ExitStack()
     spark = lasting.enter_context(open_session(master, remote, **options))
     atexit.register(lasting.close)
@@ -221,7 +221,7 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def _set_environment(master: str | None) -> None:
-    """Sets the variables that workers inherit.
+    """Set the variables that workers inherit.
 
     Without them executors start the python3 of PATH, not the running interpreter.
     """
@@ -239,7 +239,7 @@ def _is_on_this_machine(master: str) -> bool:
 
 
 def _check_address(master: str | None, remote: str | None) -> None:
-    """A standalone client would try for a minute to reach a master that is not there."""
+    """Refuse a master that is not there: a standalone client would try for a minute to reach it."""
     address = remote or master or ""
     if remote and not remote.startswith("sc://"):
         raise BadRequest(f"{remote!r} is no Spark Connect address", hint="one is sc://HOST:15002")
@@ -259,7 +259,7 @@ def _check_address(master: str | None, remote: str | None) -> None:
 
 
 def _ship_packages(spark: SparkSession, master: str | None, folder: Path, others: Sequence[Path]) -> None:
-    """Ships this package as a zip, and its compiled kernels, to executors on other machines.
+    """Ship this package as a zip, and its compiled kernels, to executors on other machines.
 
     Executors on this machine have both.
     """
@@ -282,7 +282,7 @@ def _ship_packages(spark: SparkSession, master: str | None, folder: Path, others
 
 @contextmanager
 def _quiet_stderr(verbose: bool) -> Iterator[Path | None]:
-    """Points descriptor 2 at a file while the JVM starts; gives the file, None when verbose.
+    """Point descriptor 2 at a file while the JVM starts; give the file, None when verbose.
 
     The JVM keeps the descriptor, so it goes on writing to the file.
     """
@@ -305,7 +305,7 @@ def _quiet_stderr(verbose: bool) -> Iterator[Path | None]:
 
 
 def _tail(log: Path | None) -> str:
-    """The last thing that Spark wrote before it gave up, but for its greetings and warnings."""
+    """Return the last thing that Spark wrote before it gave up, but for its greetings and warnings."""
     lines = log.read_text(errors="replace").strip().splitlines() if log else []
     lines = [
         line

@@ -31,7 +31,7 @@ Answer = TypeVar("Answer")
 
 
 def map_tasks(spark: SparkSession, work: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
-    """`work(item)` of every item, in the order of the items."""
+    """Return `work(item)` of every item, in the order of the items."""
     shares = list(items)
     if shares:
         with _partitions(spark, min(len(shares), MOST_TASKS)):
@@ -42,7 +42,7 @@ def map_tasks(spark: SparkSession, work: Callable[[Item], Answer], items: Iterab
 
 @contextmanager
 def _partitions(spark: SparkSession, count: int) -> Iterator[None]:
-    """Makes Spark cut a local table into so many partitions, and not into one for each core.
+    """Make Spark cut a local table into so many partitions, and not into one for each core.
 
     Repartitioning the table instead takes a job to sample it and a shuffle.
     """
@@ -58,7 +58,7 @@ def _partitions(spark: SparkSession, count: int) -> Iterator[None]:
 
 
 def _share_frame(spark: SparkSession, shares: Sequence[object]) -> DataFrame:
-    """The shares as a DataFrame, in their order.
+    """Return the shares as a DataFrame, in their order.
 
     Spark keeps a large table as its batches and makes a partition of each, so a batch is a partition's share.
     """
@@ -68,19 +68,19 @@ def _share_frame(spark: SparkSession, shares: Sequence[object]) -> DataFrame:
 
 
 def _shares_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
-    """Number and share of every row."""
+    """Yield number and share of every row."""
     for batch in batches:
         for number, share in zip(batch.column("number"), batch.column("share"), strict=True):
             yield number.as_py(), pickle.loads(share.as_py())
 
 
 def run_task(work: Callable[[Item], Answer], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a worker: answers every share."""
+    """Answer every share, in a worker."""
     return whole(_answer(number, pickle.dumps(work(share))) for number, share in _shares_of(batches))
 
 
 def _answer(number: int, share: bytes) -> pa.RecordBatch:
-    """A batch of one row, of buffers: to make an array of a list, Arrow imports Pandas."""
+    """Return a batch of one row, of buffers: to make an array of a list, Arrow imports Pandas."""
     numbers = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(np.array([number]))])
     ends = pa.py_buffer(np.array([0, len(share)], np.int32))
     shares = pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(share)])
@@ -88,7 +88,7 @@ def _answer(number: int, share: bytes) -> pa.RecordBatch:
 
 
 def whole(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a worker: passes the batches on; StoreIOError for a lost page that no finding names."""
+    """Pass the batches on, in a worker; StoreIOError for a lost page that no finding names."""
     _catch_lost_pages()
     for batch in batches:
         _require_pages()
@@ -104,13 +104,13 @@ def _require_pages() -> None:
 
 @cache
 def _catch_lost_pages() -> None:
-    """Lets the worker survive lost pages."""
+    """Let the worker survive lost pages."""
     catch_lost_pages()
 
 
 @cache
 def _spare_modules() -> None:
-    """Freezes the imports of the worker's first task, so that garbage collection skips them.
+    """Freeze the imports of the worker's first task, so that garbage collection skips them.
 
     A worker collects after each task; with Pandas imported this saves 18 ms of 20.
     """

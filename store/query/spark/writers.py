@@ -49,7 +49,7 @@ class QueueFile:
         return self.size
 
     def write(self) -> int:
-        """Writes fillers up to the queue's first unit, then this file's units; gives the number of files.
+        """Write fillers up to the queue's first unit, then this file's units; give the number of files.
 
         The units come from the pieces.
         """
@@ -83,7 +83,7 @@ class WholeQueue:
         return sum(piece.unit_count for piece in self.pieces) * UNIT_SIZE
 
     def write(self) -> int:
-        """Puts unit after unit; gives the number of files."""
+        """Put unit after unit; give the number of files."""
         fs = Filesystem()
         fs.remove_tree(self.path)
         files = MappedFileQueue(self.path, self.file_size, fs, writable=True)
@@ -121,7 +121,7 @@ class IndexKeys:
         return index_file_size(self.slot_count, self.count)
 
     def write(self) -> int:
-        """Puts key after key, as the broker does; gives the number of files."""
+        """Put key after key, as the broker does; give the number of files."""
         files: list[IndexFile] = []
         before: IndexHeader | None = None
         rank = -self.skip
@@ -140,7 +140,7 @@ class IndexKeys:
         return len(files)
 
     def _file_to_write(self, files: list[IndexFile], before: IndexHeader | None) -> IndexFile:
-        """The last of the files, or a new one behind it when it is full."""
+        """Return the last of the files, or a new one behind it when it is full."""
         if files and not files[-1].is_full:
             return files[-1]
         fs, path = Filesystem(), self.path.with_name(f"{int(self.path.name) + len(files):017d}")
@@ -166,7 +166,7 @@ class _Keys(NamedTuple):
     columns: Int64Array
 
     def header_at(self, number: int) -> IndexHeader:
-        """The end of the header that a file has whose last key this is."""
+        """Return the end of the header that a file has whose last key this is."""
         row = self.records[number]
         time_ms, log_offset = int(self.columns[STORE_TIME, row]), int(self.columns[LOG_OFFSET, row])
         return IndexHeader(end_timestamp_ms=time_ms, end_log_offset=log_offset)
@@ -183,7 +183,7 @@ def _keys_of(piece: KeyPiece) -> _Keys:
 
 
 def _units_of(piece: UnitPiece) -> Iterator[tuple[int, int, int, int]]:
-    """Units with their queue offsets, some at a time: as objects they take ten times their bytes."""
+    """Yield units with their queue offsets, some at a time: as objects they take ten times their bytes."""
     fs, offsets_at = Filesystem(), piece.unit_count * UNIT_SIZE
     for start in range(0, piece.unit_count, _CHUNK_UNITS):
         count = min(_CHUNK_UNITS, piece.unit_count - start)

@@ -25,7 +25,7 @@ AnomalyShare: TypeAlias = list[Finding] | tuple[StoredFile, Derived]
 
 
 def plan_anomalies(files: StoreReader) -> list[AnomalyShare]:
-    """Divides the check into shares.
+    """Divide the check into shares.
 
     Queues and index files are surveyed here, in one process; `audit` surveys them in tasks.
     """
@@ -39,7 +39,7 @@ def plan_anomalies(files: StoreReader) -> list[AnomalyShare]:
 
 
 def read_anomalies(files: StoreReader, share: AnomalyShare, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """A share's findings as one batch."""
+    """Yield a share's findings as one batch."""
     findings = share if isinstance(share, list) else _check(files, *share)
     rows = [{name: getattr(finding, name) for name in schema.names} for finding in findings]
     yield pa.RecordBatch.from_pylist(rows, schema=schema)

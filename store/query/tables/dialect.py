@@ -168,7 +168,7 @@ def _checked(text: str) -> list[_Token]:
 
 
 def _is_ordered(tokens: Sequence[_Token], place: int) -> bool:
-    """Whether the words beside `place` compare, order or make distinct its value."""
+    """Return whether the words beside `place` compare, order or make distinct its value."""
     first = place - 2 if _word(tokens, place - 1) == "." else place
     before, after = _word(tokens, first - 1), _word(tokens, place + 1)
     if before == "(":
@@ -203,7 +203,7 @@ def _word(tokens: Sequence[_Token], place: int) -> str:
 
 
 def _named(text: str, tokens: list[_Token]) -> list[_Token]:
-    """The tokens, with a quoted name behind every column of a select that is more than a name."""
+    """Return the tokens, with a quoted name behind every column of a select that is more than a name."""
     names: dict[int, list[_Token]] = {}
     for first, stop in _columns(tokens):
         item = tokens[first:stop]
@@ -224,7 +224,7 @@ def _name(text: str) -> list[_Token]:
 
 
 def _ends_with_name(item: Sequence[_Token]) -> bool:
-    """Whether the last word names the expression before it."""
+    """Return whether the last word names the expression before it."""
     before, last = item[-2:]
     if last.kind not in ("word", "name") or last.word in _NO_NAME or _word(item, len(item) - 3) == "interval":
         return False
@@ -233,7 +233,7 @@ def _ends_with_name(item: Sequence[_Token]) -> bool:
 
 
 def _columns(tokens: Sequence[_Token]) -> Iterator[tuple[int, int]]:
-    """First and stop of every column of every select."""
+    """Yield first and stop of every column of every select."""
     for place, token in enumerate(tokens):
         if token.word == "select":
             first = place + 1 + (_word(tokens, place + 1) in ("distinct", "all"))
@@ -251,7 +251,7 @@ def _columns(tokens: Sequence[_Token]) -> Iterator[tuple[int, int]]:
 
 
 def _casts(tokens: Sequence[_Token]) -> Iterator[tuple[int, int]]:
-    """Place and closing bracket of every cast that has one."""
+    """Yield place and closing bracket of every cast that has one."""
     for place, token in enumerate(tokens):
         if token.word == "cast" and _word(tokens, place + 1) == "(":
             depth = 0

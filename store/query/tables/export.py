@@ -49,7 +49,7 @@ class Export:
 
 
 def check_export(target: Path, export: Export, store_count: int = 1) -> None:
-    """Raises BadRequest for an export that is certain to fail, before an engine starts."""
+    """Raise BadRequest for an export that is certain to fail, before an engine starts."""
     if export.kind not in FORMATS:
         raise BadRequest(f"no export is called {export.kind!r}", hint=", ".join(FORMATS))
     if re.match(r"[A-Za-z][\w+.-]*:/", str(target)):  # a Path has s3:/ for s3://
@@ -71,7 +71,10 @@ def check_export(target: Path, export: Export, store_count: int = 1) -> None:
 
 
 def require_to_line(export: Export) -> Callable[[bytes], str]:
-    """The function that makes a line of a record; BadRequest where an export as JSON lines has none."""
+    """Return the function that makes a line of a record.
+
+    BadRequest where an export as JSON lines has none.
+    """
     if export.to_line is None:
         raise BadRequest("an export as jsonl needs to_line")
     return export.to_line
@@ -79,7 +82,7 @@ def require_to_line(export: Export) -> Callable[[bytes], str]:
 
 @contextmanager
 def published(target: Path) -> Iterator[Path]:
-    """The folder to write into; it becomes `target` on leaving, and is removed where that failed."""
+    """Make the folder to write into; it becomes `target` on leaving, or is removed on failure."""
     with os_errors(target.parent, "create the folder"):
         target.parent.mkdir(parents=True, exist_ok=True)
     staged = target.with_name(f".{target.name}.part")

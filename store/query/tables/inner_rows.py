@@ -52,7 +52,7 @@ class InnerRows(MessageRows):
 
 
 def rows_of_messages(run: Run) -> InnerRows:
-    """One row for each message of a run."""
+    """Return one row for each message of a run."""
     pieces: list[_Piece] = []
     done = 0
     for row in np.flatnonzero(run.columns.sys_flag & INNER_BATCH).tolist():
@@ -84,7 +84,7 @@ class _Piece:
 
 
 def _as_stored(run: Run, first: int, stop: int) -> _Piece:
-    """The records first … stop - 1 of a run."""
+    """Return the records first … stop - 1 of a run."""
     columns = Columns(*(column[first:stop] for column in run.columns))
     if first == stop:
         return _Piece(b"", columns, columns.position, columns.position)
@@ -103,7 +103,7 @@ def _messages_of(run: Run, row: int) -> Iterator[StoredMessage]:
 
 
 def _encoded(message: StoredMessage) -> _Piece:
-    """The message as a record of its own, without the trailing parts that only the record of all has."""
+    """Return the message as a record of its own, without the outer record's trailing parts."""
     topic = message.topic.encode("utf-8", "surrogatepass")
     data = encode_record(
         message.as_put(),

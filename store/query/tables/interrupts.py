@@ -12,7 +12,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Holds Ctrl-C, SIGTERM and SIGHUP back until the block is over.
+    """Hold Ctrl-C, SIGTERM and SIGHUP back until the block is over.
 
     Afterwards they are handled as before.
 

@@ -31,7 +31,7 @@ Row: TypeAlias = dict[str, Any]
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, JsonValue]]:
-    """The rows of a batch, with values as JSON has them."""
+    """Yield the rows of a batch, with values as JSON has them."""
     names = unique_names(batch.schema.names)
     columns = [_column(batch.column(i)) for i in range(batch.num_columns)]
     for values in zip(*columns, strict=True):
@@ -39,7 +39,7 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, JsonValue]]:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """The names of columns; of several with one name, as joins give, the later ones get a number."""
+    """Return the names of columns; of several with one name, as joins give, the later ones get a number."""
     seen: list[str] = []
     for name in names:
         count = sum(name == other for other in names[: len(seen)])
@@ -48,7 +48,7 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 def plain(value: object) -> JsonScalar:
-    """A value that is no list, map or struct, as JSON has it."""
+    """Return a value that is no list, map or struct, as JSON has it."""
     if isinstance(value, bytes | bytearray):
         return b64encode(value).decode()
     if isinstance(value, datetime):
@@ -61,12 +61,12 @@ def plain(value: object) -> JsonScalar:
 
 
 def map_key(value: JsonValue) -> str:
-    """The key of a JSON object for the key of a map."""
+    """Return the key of a JSON object for the key of a map."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _column(array: pa.Array) -> list[JsonValue]:
-    """The values of one column."""
+    """Return the values of one column."""
     convert = _converter(array.type)
     if kinds.is_timestamp(array.type):
         # Numbers: a damaged time may lie beyond the years that datetime has.
@@ -97,7 +97,10 @@ def _nested(value: Any, kind: pa.DataType) -> JsonValue:
 
 
 def _moment(count: int, kind: pa.TimestampType) -> str:
-    """A count of the type's units since the epoch as text; the number itself where no calendar has it."""
+    """Return a count of the type's units since the epoch as text.
+
+    The number itself where no calendar has it.
+    """
     per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[kind.unit]
     try:
         moment = EPOCH + timedelta(microseconds=count * 1_000_000 // per_second)

@@ -38,7 +38,7 @@ _MEANS_UNNAMED = re.compile(
 
 
 def check_is_query(text: str) -> None:
-    """Raises BadRequest unless the text only asks.
+    """Raise BadRequest unless the text only asks.
 
     A statement that changes something would do so with the user's rights.
     """
@@ -56,7 +56,7 @@ MAX_NESTING = 500
 
 
 def require_shallow(text: str) -> None:
-    """BadRequest for an expression with more brackets inside brackets than anybody writes."""
+    """Raise BadRequest for an expression with more brackets inside brackets than anybody writes."""
     depth = 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")
@@ -65,13 +65,13 @@ def require_shallow(text: str) -> None:
 
 
 def tables_named(text: str) -> list[str]:
-    """The tables that the text may mean; `show` means all of them."""
+    """Return the tables that the text may mean; `show` means all of them."""
     words = _words(text)
     return [table for table in TABLES if table in words or _first_word(_code(text)) == "show"]
 
 
 def columns_named(text: str, table: str) -> dict[str, str]:
-    """The table's columns that the text may mean; at least one, so that rows can be counted."""
+    """Return the table's columns that the text may mean; at least one, so that rows can be counted."""
     columns = TABLES[table]
     code = _COUNT_OF_ROWS.sub("", _code(text))
     if _first_word(code) not in ("select", "with") or _MEANS_UNNAMED.search(code):
@@ -83,7 +83,10 @@ def columns_named(text: str, table: str) -> dict[str, str]:
 
 
 def is_translated(text: str) -> bool:
-    """Whether the text is one whose words both engines share; of the others each engine has its own."""
+    """Return whether the text is one whose words both engines share.
+
+    Of the others each engine has its own.
+    """
     return _first_word(_code(text)) in ("select", "with")
 
 
@@ -97,7 +100,7 @@ def _first_word(code: str) -> str:
 
 
 def _code(text: str) -> str:
-    """The text in small letters, with a blank for each comment, and quotes emptied."""
+    """Return the text in small letters, with a blank for each comment, and quotes emptied."""
     code, at = [], 0
     while found := _QUOTED.search(text, at):
         code.append(text[at : found.start()])
@@ -107,7 +110,7 @@ def _code(text: str) -> str:
 
 
 def _comment_end(text: str, at: int) -> int:
-    """Behind the bracketed comment whose inside begins at `at`."""
+    """Return the position after the bracketed comment whose inside begins at `at`."""
     depth = 1
     for found in _BRACKET.finditer(text, at):
         depth += 1 if found.group() == "/*" else -1

@@ -57,7 +57,7 @@ class Request:
 
 
 def _limits(text: str | None, sign: str) -> tuple[Condition, ...]:
-    """`from` or `to` as a condition; log offset and time differ by their form."""
+    """Return `from` or `to` as a condition; log offset and time differ by their form."""
     if text is None:
         return ()
     if (offset := parse_whole_number(text)) is not None:

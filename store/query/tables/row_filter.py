@@ -48,19 +48,19 @@ class RowFilter(Protocol):
     """Selects the wanted rows of a table."""
 
     def mentions(self, column: str) -> bool:
-        """Whether a range of this column may rule something out."""
+        """Return whether a range of this column may rule something out."""
 
     def choose(self, shares: Sequence[Share], ranges_of: Callable[[Share], Ranges]) -> Sequence[Share]:
-        """The shares that may hold a wanted row, by the ranges of each."""
+        """Return the shares that may hold a wanted row, by the ranges of each."""
 
     def select_messages(self, found: MessageRows) -> MessageRows:
-        """The messages that are wanted."""
+        """Return the messages that are wanted."""
 
     def columns_for(self, schema: pa.Schema) -> pa.Schema:
-        """The columns that other tables must build, so that `select` can narrow them to `schema`."""
+        """Return the columns that other tables must build, so that `select` can narrow them to `schema`."""
 
     def select(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-        """The rows of another table's batch that are wanted, with the columns of `schema`."""
+        """Return the rows of another table's batch that are wanted, with the columns of `schema`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _topic_mask(found: MessageRows, condition: Condition) -> np.ndarray:
 
 
 def bounds(conditions: Iterable[Condition], column: str) -> tuple[Limit | None, Limit | None]:
-    """The smallest and the largest value of `column` that can pass, None where there is no limit."""
+    """Return the smallest and the largest value of `column` that can pass, None where there is no limit."""
     low: Limit | None = None
     high: Limit | None = None
     for condition in conditions:

@@ -170,7 +170,7 @@ TABLES = {
 
 
 def arrow_schema(columns: dict[str, str]) -> pa.Schema:
-    """The columns as an Arrow schema."""
+    """Return the columns as an Arrow schema."""
     import pyarrow as pa
 
     text = pa.string()
@@ -188,5 +188,5 @@ def arrow_schema(columns: dict[str, str]) -> pa.Schema:
 
 
 def ddl(columns: dict[str, str]) -> str:
-    """`{"topic": "string"}` as the text Spark takes for a schema."""
+    """Return `{"topic": "string"}` as the text Spark takes for a schema."""
     return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())

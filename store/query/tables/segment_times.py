@@ -37,7 +37,7 @@ CLOCK_SLACK_US = 60 * 1_000_000
 
 
 def segment_times(files: StoreReader, segments: Sequence[StoredFile]) -> list[tuple[int | None, int | None]]:
-    """The smallest and largest store time that each segment may hold, in µs; None for no limit.
+    """Return the smallest and largest store time that each segment may hold, in µs; None for no limit.
 
     `segments` is the whole log.
     """
@@ -63,7 +63,7 @@ def _are_plausible(times: Sequence[int], segments: Sequence[StoredFile]) -> bool
 
 
 def first_store_time_us(files: StoreReader, file: StoredFile) -> int | None:
-    """The store time of the record at the segment's start; None without a record there."""
+    """Return the store time of the record at the segment's start; None without a record there."""
     head = bytes(files.read(file.path, 0, SEGMENT_HEAD_SIZE))
     start = first_record_at(head)
     if start is None or len(head) < start + BORN_HOST_AT + 28:

@@ -38,14 +38,14 @@ TableShare: TypeAlias = LogSlice | StoredFile | tuple[str, int] | AnomalyShare
 
 
 def plan(files: StoreReader, request: Request, wanted: RowFilter) -> Sequence[TableShare]:
-    """The shares of the requested table that may hold a row that is wanted."""
+    """Return the shares of the requested table that may hold a row that is wanted."""
     return _PLANS[request.table](files, request, wanted)
 
 
 def read(
     files: StoreReader, request: Request, wanted: RowFilter, share: TableShare, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """A share's wanted rows as Arrow batches of exactly this schema."""
+    """Yield a share's wanted rows as Arrow batches of exactly this schema."""
     if request.table == "messages":
         yield from _read_messages(files, request, wanted, cast(LogSlice, share), schema)
         return
@@ -87,7 +87,7 @@ def _read_messages(
 
 
 def _rows_of(run: Run, *, outer: bool) -> MessageRows:
-    """A row for each record of a run, or for each message where records hold several."""
+    """Return a row for each record of a run, or for each message where records hold several."""
     if outer or not (run.columns.sys_flag & INNER_BATCH).any():
         return MessageRows(run.buffer, run.file_start, run.columns)
     from store.query.tables.inner_rows import rows_of_messages

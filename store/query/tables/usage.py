@@ -36,7 +36,7 @@ def usage_query(by: Sequence[str], *, by_store: bool = False, where: str | None 
 
 
 def usage_rows(answer: Sequence[Row]) -> list[Row]:
-    """The answer with each group's share of all bytes, and times in milliseconds."""
+    """Return the answer with each group's share of all bytes, and times in milliseconds."""
     total = sum(row["size_bytes"] for row in answer)
     return [
         {

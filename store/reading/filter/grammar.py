@@ -61,7 +61,7 @@ GRAMMAR = r"""
 
 
 def parse(text: str) -> Node:
-    """Parses an expression into a tree of nodes; UnexpectedInput where it does not follow the grammar."""
+    """Parse an expression into a tree of nodes; UnexpectedInput where it does not follow the grammar."""
     return cast(Node, _parser().parse(text))
 
 

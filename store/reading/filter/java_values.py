@@ -30,7 +30,7 @@ def negated(value: Value) -> Value:
 
 
 def compare(left: Value, right: Value) -> int:
-    """Compares as ComparisonExpression.__compare: below 0, 0 or above; -1 for types that don't compare."""
+    """Compare as ComparisonExpression.__compare: below 0, 0 or above; -1 for types that don't compare."""
     if isinstance(left, bool) or isinstance(right, bool):
         return _compare_boolean(left, right)
     if isinstance(left, str) and not isinstance(right, str):
@@ -53,7 +53,7 @@ def _compare_boolean(left: Value, right: Value) -> int:
 
 
 def _compare_doubles(left: float, right: float) -> int:
-    """Double.compareTo: NaN is above everything and equal to itself, -0.0 is below 0.0."""
+    """Compare as Double.compareTo does: NaN is above all and equals itself, -0.0 is below 0.0."""
     if left < right or left > right:
         return -1 if left < right else 1
     left_rank = (math.isnan(left), math.copysign(1, left) if left == 0 else 0)

@@ -43,15 +43,15 @@ class SqlFilter:
         self._evaluate = evaluate
 
     def matches_tags_code(self, tags_code: int, ext: ExtUnit | None = None) -> bool:
-        """Every unit may match: a queue unit says nothing of the properties."""
+        """Return True: any unit may match, as it holds nothing of the properties."""
         return True
 
     def matches(self, message: StoredMessage) -> bool:
-        """The test of the second step, on a message that was read."""
+        """Return the test of the second step, on a message that was read."""
         return self.matches_properties(message.properties)
 
     def matches_properties(self, properties: Properties) -> bool:
-        """True when the expression is TRUE; null and values that cannot be compared are not."""
+        """Return True when the expression is TRUE; null and values that cannot be compared are not."""
         try:
             return self._evaluate(properties) is True
         except CannotCompare:
@@ -63,7 +63,7 @@ class SqlFilter:
 
 @functools.lru_cache(maxsize=100)
 def compile_sql(text: str) -> SqlFilter:
-    """The filter for an expression; BadRequest with column and reason when it is not one."""
+    """Return the filter for an expression; BadRequest with column and reason when it is not one."""
     from lark.exceptions import UnexpectedInput
 
     try:

@@ -55,7 +55,7 @@ class SubscriptionFilter:
         return self._compiled.text if self._compiled is not None else None
 
     def matches_tags_code(self, tags_code: int, ext: ExtUnit | None = None) -> bool:
-        """Whether the record is worth reading (isMatchedByConsumeQueue)."""
+        """Return whether the record is worth reading (isMatchedByConsumeQueue)."""
         own, bloom = self.subscription, self._filters.bloom
         if own is None or self._compiled is None or not own.bit_count:
             return True
@@ -66,13 +66,13 @@ class SubscriptionFilter:
         return has_bits(ext.bit_map, own.positions)
 
     def matches(self, message: StoredMessage) -> bool:
-        """Whether the group gets the message (isMatchedByCommitLog)."""
+        """Return whether the group gets the message (isMatchedByCommitLog)."""
         if self._compiled is None and not self._is_retry:
             return True
         return self.matches_properties(message.properties)
 
     def matches_properties(self, properties: Mapping[str, str]) -> bool:
-        """Whether the group gets a message with these properties."""
+        """Return whether the group gets a message with these properties."""
         compiled = self._compiled
         if self._is_retry:
             compiled = compile_subscription(self._filters.get(properties.get(RETRY_TOPIC, ""), self._group))
@@ -80,7 +80,7 @@ class SubscriptionFilter:
 
 
 def compile_subscription(subscription: ConsumerFilter | None) -> SqlFilter | None:
-    """The compiled expression; None without one, and for one that a broker can't compile either."""
+    """Return the compiled expression; None without one, and for one that a broker can't compile either."""
     if subscription is None or not subscription.expression or subscription.expression_type in TAG_TYPES:
         return None
     try:
@@ -90,7 +90,7 @@ def compile_subscription(subscription: ConsumerFilter | None) -> SqlFilter | Non
 
 
 def load_filters(layout: StoreLayout, config: StoreConfig, fs: Filesystem, now_ms: int) -> ConsumerFilterTable:
-    """The filters that a broker with these settings loads."""
+    """Return the filters that a broker with these settings loads."""
     bloom = BloomFilter.sized(config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter)
     filters = ConsumerFilterTable(bloom)
     filters.load(layout.config, fs, now_ms)
@@ -103,7 +103,7 @@ def use_bit_maps(opened: OpenedStore) -> None:
 
 
 def make_bit_maps(layout: StoreLayout, config: StoreConfig, fs: Filesystem, now_ms: int) -> BitMaps | None:
-    """Makes the bit maps of the filters that a store holds; None where enableCalcFilterBitMap is off."""
+    """Make the bit maps of the filters that a store holds; None where enableCalcFilterBitMap is off."""
     if not (config.enable_calc_filter_bit_map and config.enable_consume_queue_ext):
         return None
     return BitMaps(load_filters(layout, config, fs, now_ms))
@@ -117,7 +117,7 @@ class BitMaps:
         """Those whose bits are set."""
 
     def __call__(self, run: Run, rows: Sequence[int], topic: str) -> list[bytes] | None:
-        """A bit map for each row; None where the topic has no filter."""
+        """Return a bit map for each row; None where the topic has no filter."""
         compiled = [(one, compile_subscription(one)) for one in self.filters.of_topic(topic)]
         if not compiled:
             return None

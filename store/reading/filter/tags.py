@@ -27,7 +27,7 @@ class TagExpression:
     __slots__ = ("_codes", "tags", "text")
 
     def __init__(self, text: str) -> None:
-        """Raises BadRequest for an expression of separators only."""
+        """Raise BadRequest for an expression of separators only."""
         self.text = text
         everything = text in ("", ALL)
         self.tags = frozenset() if everything else frozenset(filter(None, map(str.strip, text.split("||"))))
@@ -38,15 +38,15 @@ class TagExpression:
         self._codes = frozenset(string_hash(tag) & 0xFFFFFFFF for tag in self.tags)
 
     def matches_tags_code(self, tags_code: int, ext: ExtUnit | None = None) -> bool:
-        """The broker's test, on the queue unit alone; a different tag with the same hash passes."""
+        """Return the broker's test, on the queue unit alone; a different tag with the same hash passes."""
         return not self.tags or (tags_code & 0xFFFFFFFF) in self._codes
 
     def matches(self, message: StoredMessage) -> bool:
-        """The test of the second step, on a message that was read."""
+        """Return the test of the second step, on a message that was read."""
         return self.matches_properties(message.properties)
 
     def matches_properties(self, properties: Mapping[str, str]) -> bool:
-        """The client's test, on the text."""
+        """Return the client's test, on the text."""
         return not self.tags or properties.get(TAGS_PROPERTY) in self.tags
 
     def __repr__(self) -> str:

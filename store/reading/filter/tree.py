@@ -182,7 +182,7 @@ class Builder:
 
 
 def _decided_by(decisive: bool, left: Evaluate, right: Evaluate) -> Evaluate:
-    """AND is decided by the first FALSE, OR by the first TRUE; undecided and with a null, both are null."""
+    """Decide AND by the first FALSE, OR by the first TRUE; undecided and with a null, both are null."""
 
     def evaluate(properties: Properties) -> Value:
         first = left(properties)

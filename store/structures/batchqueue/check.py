@@ -74,7 +74,7 @@ def _topics(store: CheckedStore) -> frozenset[str]:
 
 
 def _topics_of_backup(files: StoreReader) -> frozenset[str]:
-    """The topics of batch queues where the log is alone, by topics.json; none elsewhere."""
+    """Return the topics of batch queues where the log is alone, by topics.json; none elsewhere."""
     if not files.holds_log_alone or not files.exists(TOPICS):
         return frozenset()
     try:
@@ -118,7 +118,7 @@ class _Expected:
         self._table = QueueTable()
 
     def take(self, run: Run) -> None:
-        """Notes the units of a run's records in batch queues."""
+        """Note the units of a run's records in batch queues."""
         numbers = self._table.assign(run.buffer, run.array, run.count)
         names = self._table.names
         wanted = [number for number, (topic, _) in enumerate(names) if topic in self._topics]
@@ -131,7 +131,7 @@ class _Expected:
             self.units[names[number]].append(units if self._horizon is None else _before(units, self._horizon))
 
     def inner_findings(self, run: Run) -> Iterator[Finding]:
-        """Findings about records that do not hold the messages they say."""
+        """Yield findings about records that do not hold the messages they say."""
         columns = run.columns
         for row in np.flatnonzero(columns.sys_flag & INNER_BATCH_FLAG).tolist():
             at, size = int(columns.position[row]), int(columns.size[row])
@@ -152,7 +152,7 @@ class _Expected:
             yield Finding(INNER_BATCH, str(run.path), run.file_start + at, record.topic, record.queue_id, detail=detail)
 
     def of(self, queue: Queue) -> BatchUnitArray:
-        """The units of a queue, in log order."""
+        """Return the units of a queue, in log order."""
         return np.concatenate(found) if (found := self.units.get(queue)) else batch_units_of(b"")
 
 
@@ -167,7 +167,7 @@ class _QueueCheck:
     is_written_to: bool = False
 
     def alone(self) -> Iterator[Finding]:
-        """Findings about the queue's files without the log."""
+        """Yield findings about the queue's files without the log."""
         following: int | None = None
         for file in self.stored:
             if file.size != self.usual_size:

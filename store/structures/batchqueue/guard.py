@@ -8,7 +8,7 @@ from store.layout import StoreLayout
 
 
 def refuse(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raises UnsupportedFormat for a store with batch queues."""
+    """Raise UnsupportedFormat for a store with batch queues."""
     if fs.list_folder(layout.batchconsumequeue):
         raise UnsupportedFormat(
             "batch consume queues (queue.type=BatchCQ) are not built on Spark",

@@ -8,6 +8,6 @@ from store.layout import StoreLayout
 
 
 def infer_settings(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
-    """The setting of the size that most files have."""
+    """Return the setting of the size that most files have."""
     size = usual_size(some_queue_files(layout.batchconsumequeue, fs))
     return {"mapperFileSizeBatchConsumeQueue": size} if size else {}

@@ -112,7 +112,7 @@ class BatchConsumeQueue(ConsumeQueue):
         return True
 
     def correct_min_offset(self, min_log_offset: int) -> None:
-        """Moves the queue's beginning behind the leading units of its first file that point before the log."""
+        """Move the queue's beginning behind the leading units of its first file that point before the log."""
         first = self.files.first
         if first is None or not first.readable_position:
             return
@@ -127,14 +127,14 @@ class BatchConsumeQueue(ConsumeQueue):
     # Building.
 
     def append_records(self, run: Run, rows: Int64Array, codes: Int64Array) -> list[OutOfOrder]:
-        """Appends the units of these records; repeats are passed over, and none is shifted."""
+        """Append the units of these records; repeats are passed over, and none is shifted."""
         units = units_of_records(run, rows, codes)
         wanted = (units["log_offset"] > self.max_physic_offset) & (units["queue_offset"] >= 0)
         self.append_units(units[wanted & (units["message_count"] >= 0)])
         return []
 
     def append_units(self, units: BatchUnitArray) -> None:
-        """Appends units as they are, to as many files as they take."""
+        """Append units as they are, to as many files as they take."""
         while len(units):
             file = self.files.last_file()
             room = (file.size - file.wrote) // BATCH_UNIT_SIZE
@@ -162,7 +162,7 @@ class BatchConsumeQueue(ConsumeQueue):
         return int(all_units(file)["log_offset"][-1])
 
     def units_from(self, queue_offset: int) -> Iterator[BatchUnit] | None:
-        """The units from the one that holds `queue_offset` to the end of its file; None without it."""
+        """Return the units from the one that holds `queue_offset` to the end of its file; None without it."""
         files = [file for file in self.files.files if file.readable_position]
         index = bisect_right(files, queue_offset, key=lambda file: unit_at(all_units(file), 0).queue_offset) - 1
         if index < 0:
@@ -183,7 +183,7 @@ class BatchConsumeQueue(ConsumeQueue):
         return min((int(u["queue_offset"]) for u in units if u["queue_offset"] > queue_offset), default=self.max_offset)
 
     def read_range(self, queue_offset: int) -> memoryview | None:
-        """None: the units of batches have 46 bytes, and `units_from` gives them."""
+        """Return none: the units of batches have 46 bytes, and `units_from` gives them."""
         return None
 
     def offset_by_time(
@@ -207,10 +207,10 @@ def all_units(file: MappedFile) -> BatchUnitArray:
 
 
 def written_units(file: MappedFile) -> BatchUnitArray:
-    """The units of a file up to its end."""
+    """Return the units of a file up to its end."""
     return all_units(file)[: file.readable_position // BATCH_UNIT_SIZE]
 
 
 def unit_at(units: BatchUnitArray, row: int) -> BatchUnit:
-    """Reads one unit of an array."""
+    """Read one unit of an array."""
     return BatchUnit(*map(int, units[row].item()[:6]))

@@ -24,41 +24,44 @@ BATCH = "BatchCQ"
 
 
 def other_queues(layout: StoreLayout, config: StoreConfig, fs: Filesystem) -> OtherQueues:
-    """The kind of the store's batch queues; of no topic where the queues are in a database."""
+    """Return the kind of the store's batch queues; of no topic where the queues are in a database."""
     size = config.mapper_file_size_batch_consume_queue
     topics = frozenset() if config.queues_in_database else batch_topics(layout, fs)
     return OtherQueues(topics, layout.batchconsumequeue.name, size, BatchConsumeQueue)
 
 
 def topics_with_files(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
-    """Topics whose queues are batch queues, in files."""
+    """Return topics whose queues are batch queues, in files."""
     in_database = StoreConfig().with_settings(settings_told(layout, fs)).queues_in_database
     return frozenset() if in_database else batch_topics(layout, fs)
 
 
 def batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
-    """Topics whose queues are batch queues, by their folders first, then by topics.json."""
+    """Return topics whose queues are batch queues, by their folders first, then by topics.json."""
     plain = _with_queues(layout.consumequeue, fs)
     return _with_queues(layout.batchconsumequeue, fs) | (configured_batch_topics(layout, fs) - plain)
 
 
 def configured_batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
-    """Topics with the attribute queue.type=BatchCQ in the topics.json that a broker would load."""
+    """Return topics with the attribute queue.type=BatchCQ in the topics.json that a broker would load."""
     return frozenset(name for name, kind in configured_types(layout, fs).items() if kind == BATCH)
 
 
 def configured_types(layout: StoreLayout, fs: Filesystem) -> dict[str, str]:
-    """The attribute queue.type of every topic that has one."""
+    """Return the attribute queue.type of every topic that has one."""
     return topic_attribute(layout.config, fs, QUEUE_TYPE)
 
 
 def types_in(document: Mapping[str, Json]) -> dict[str, str]:
-    """The attribute queue.type of every topic that has one in a topics.json."""
+    """Return the attribute queue.type of every topic that has one in a topics.json."""
     return attribute_in(document, QUEUE_TYPE)
 
 
 def mismatched_topics(layout: StoreLayout, fs: Filesystem) -> list[str]:
-    """Sentences about folders of another type than topics.json says; a broker does not start with them."""
+    """Return sentences about folders of another type than topics.json says.
+
+    A broker does not start with them.
+    """
     kinds = configured_types(layout, fs)
     wrong = [(topic, kinds.get(topic, "SimpleCQ"), BATCH) for topic in _with_queues(layout.batchconsumequeue, fs)]
     wrong += [(topic, kinds.get(topic, "SimpleCQ"), "SimpleCQ") for topic in _with_queues(layout.consumequeue, fs)]
@@ -76,7 +79,7 @@ def _with_queues(folder: Path, fs: Filesystem) -> frozenset[str]:
 
 
 def without_types(document: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
-    """A topics.json whose batch queues are simple ones, and their topics."""
+    """Return a topics.json whose batch queues are simple ones, and their topics."""
     entries = members(document.get("topicConfigTable"))
     batched = [one for one in entries if member(member(entries[one], "attributes"), QUEUE_TYPE) == BATCH]
     for topic in batched:

@@ -41,7 +41,7 @@ NO_EXTENT = Extent(0, 0, -1, -1)
 def extents(
     reader: StoreReader, min_log_offset: int, line: BrokerLine
 ) -> Iterator[tuple[str, int, int, int, int, int, str]]:
-    """Every batch queue, its extent, and the reason why its files can't be read."""
+    """Yield every batch queue, its extent, and the reason why its files can't be read."""
     for queue, of_queue in files_of(reader).items():
         try:
             yield *queue, *extent_of(reader, of_queue, min_log_offset), ""
@@ -50,12 +50,12 @@ def extents(
 
 
 def newest_record(reader: StoreReader) -> int:
-    """The log offset of the newest record with a unit, -1 without one."""
+    """Return the log offset of the newest record with a unit, -1 without one."""
     return max((extent_of(reader, one, 0).newest for one in files_of(reader).values()), default=-1)
 
 
 def files_of(files: StoreReader) -> dict[QueueKey, list[StoredFile]]:
-    """The files of every batch queue, in order."""
+    """Return the files of every batch queue, in order."""
     found: dict[QueueKey, list[StoredFile]] = defaultdict(list)
     for entry in files.below(FOLDER):
         names = entry.path.split("/")[1:]
@@ -67,7 +67,7 @@ def files_of(files: StoreReader) -> dict[QueueKey, list[StoredFile]]:
 
 
 def extent_of(reader: StoreReader, files: Sequence[StoredFile], min_log_offset: int) -> Extent:
-    """The extent of one queue; units before `min_log_offset` count as expired."""
+    """Return the extent of one queue; units before `min_log_offset` count as expired."""
     for file in reversed(files):
         units = _written(reader, file)
         if len(units):
@@ -79,12 +79,12 @@ def extent_of(reader: StoreReader, files: Sequence[StoredFile], min_log_offset: 
 
 
 def holds(reader: StoreReader, queue: QueueKey) -> bool:
-    """Whether a queue is a batch queue with files."""
+    """Return whether a queue is a batch queue with files."""
     return queue in files_of(reader)
 
 
 def find_unit(reader: StoreReader, queue: QueueKey, log_offset: int) -> tuple[str, int, int] | None:
-    """File, position and record size of the unit that names this log offset; None without one."""
+    """Return file, position and record size of the unit that names this log offset; None without one."""
     for file in files_of(reader)[queue]:
         rows = np.flatnonzero(_written(reader, file)["log_offset"] == log_offset)
         if len(rows):
@@ -94,7 +94,7 @@ def find_unit(reader: StoreReader, queue: QueueKey, log_offset: int) -> tuple[st
 
 
 def expired_size(data: memoryview, log_start: int) -> int:
-    """The size of the leading units of expired messages, 0 without one."""
+    """Return the size of the leading units of expired messages, 0 without one."""
     units = batch_units_of(data)
     units = units[: written_count(units)]
     return expired_count(units, np.zeros(len(units), bool), log_start) * BATCH_UNIT_SIZE

@@ -11,7 +11,7 @@ from store.structures.entry import Asked, Entry
 
 
 def holds(reader: StoreReader, file: StoredFile) -> bool:
-    """Whether a queue file holds units of a batch queue, by its folder or its second unit."""
+    """Return whether a queue file holds units of a batch queue, by its folder or its second unit."""
     if "batchconsumequeue" in reader.name_of(file.path):
         return True
     head = bytes(reader.read(file.path, 0, 2 * BATCH_UNIT.size))
@@ -22,7 +22,7 @@ def holds(reader: StoreReader, file: StoredFile) -> bool:
 
 
 def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
-    """The units of a 5.x batch queue's file."""
+    """Yield the units of a 5.x batch queue's file."""
     data = bytes(reader.read_written(file.path, file.size))
     for at in range(0, len(data) - BATCH_UNIT.size + 1, BATCH_UNIT.size):
         piece = data[at : at + BATCH_UNIT.size]

@@ -14,7 +14,7 @@ UNREADABLE = (None, errno.EIO)
 
 
 def confirmed_offset(files: StoreReader) -> int | None:
-    """Reads the confirm offset of a broker in controller mode; None without one."""
+    """Read the confirm offset of a broker in controller mode; None without one."""
     if files.is_segment or not files.exists(CONTROLLER_MODE):
         return None
     page, _ = read_page(files)
@@ -22,7 +22,10 @@ def confirmed_offset(files: StoreReader) -> int | None:
 
 
 def read_page(files: StoreReader) -> tuple[CheckpointPage, int | None]:
-    """The page and the file's size; one that can't be read promises nothing, as one that is not there."""
+    """Return the page and the file's size.
+
+    One that can't be read promises nothing, as one that is not there.
+    """
     try:
         return read_file(files)
     except StoreIOError as error:
@@ -32,7 +35,7 @@ def read_page(files: StoreReader) -> tuple[CheckpointPage, int | None]:
 
 
 def read_file(files: StoreReader) -> tuple[CheckpointPage, int | None]:
-    """The page and the file's size, None without a file."""
+    """Return the page and the file's size, None without a file."""
     if not files.exists("checkpoint"):
         return CheckpointPage(), None
     data = bytes(files.read("checkpoint"))

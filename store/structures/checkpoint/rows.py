@@ -11,12 +11,12 @@ from store.structures.entry import Asked, Entry, files_at
 
 
 def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
-    """The file, where there is one."""
+    """Return the file, where there is one."""
     return files_at(reader, "checkpoint")
 
 
 def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
-    """The checkpoint's fields, and unknown bytes behind them."""
+    """Yield the checkpoint's fields, and unknown bytes behind them."""
     data = bytes(reader.read(file.path, 0, CHECKPOINT_SIZE)).ljust(CHECKPOINT_SIZE, b"\0")
     fields = fields_of(FIELDS, FIELD_NAMES, data)
     if not fields[-1].value:

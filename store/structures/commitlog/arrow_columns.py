@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def bytes_of(batch: pa.RecordBatch, name: str, *, may_be_null: bool) -> tuple[memoryview, Int64Array]:
-    """The data that the column's bytes lie in, and their ends, the first one's start before them."""
+    """Return the data that the column's bytes lie in, and their ends, the first one's start before them."""
     array = _plain(batch.column(name), name)
     if array.null_count and not may_be_null:
         raise BadRequest(f"the column {name} has nulls")
@@ -37,7 +37,7 @@ def bytes_of(batch: pa.RecordBatch, name: str, *, may_be_null: bool) -> tuple[me
 
 
 def topics_of(batch: pa.RecordBatch, name: str) -> tuple[list[str], Int64Array]:
-    """The distinct topics, and each row's place among them."""
+    """Return the distinct topics, and each row's place among them."""
     import pyarrow as pa
 
     array = batch.column(name)
@@ -55,7 +55,7 @@ def topics_of(batch: pa.RecordBatch, name: str) -> tuple[list[str], Int64Array]:
 
 
 def numbers_of(batch: pa.RecordBatch, name: str) -> Int64Array:
-    """The column's numbers, 0 where null."""
+    """Return the column's numbers, 0 where null."""
     import pyarrow as pa
 
     array = batch.column(name)
@@ -66,7 +66,7 @@ def numbers_of(batch: pa.RecordBatch, name: str) -> Int64Array:
 
 
 def _plain(array: pa.Array, name: str) -> pa.Array:
-    """The array, cast when its type has no buffer of offsets and one of data."""
+    """Return the array, cast when its type has no buffer of offsets and one of data."""
     import pyarrow as pa
 
     types, kind = pa.types, array.type

@@ -74,13 +74,16 @@ class MessageColumns:
         return len(self.topic_of)
 
     def host_pairs(self) -> tuple[list[tuple[Host, Host]], Int64Array]:
-        """The pairs of born host and store host, and the place of each message's pair."""
+        """Return the pairs of born host and store host, and the place of each message's pair."""
         if self.hosts_of is None:
             return [(self.born_host, self.store_host)], np.zeros(len(self), np.int64)
         return self.hosts, self.hosts_of
 
     def find_in_properties(self, text: bytes) -> bool:
-        """Whether any message's properties hold `text`. Piece by piece, as uncompiled kernels copy a piece."""
+        """Return whether any message's properties hold `text`.
+
+        Piece by piece, as uncompiled kernels copy a piece.
+        """
         start, stop = int(self.property_ends[0]), int(self.property_ends[-1])
         return any(
             kernels.find_text(self.properties, text, at, min(at + _PIECE_SIZE + len(text) - 1, stop)) >= 0
@@ -88,7 +91,7 @@ class MessageColumns:
         )
 
     def waits_for_flush(self) -> npt.NDArray[np.bool_]:
-        """Marks the messages that wait for the disk: those whose producer did not say WAIT=false."""
+        """Mark the messages that wait for the disk: those whose producer did not say WAIT=false."""
         waits = np.ones(len(self), np.bool_)
         if self.find_in_properties(WAIT_MARK):
             for row in range(len(self)):
@@ -96,7 +99,10 @@ class MessageColumns:
         return waits
 
     def number_queues(self) -> tuple[Int64Array, Int64Array]:
-        """The queues that occur, as topic place << 32 | queue id, and the number of each message's queue."""
+        """Return the queues that occur, and the number of each message's queue.
+
+        A queue is (topic place << 32) + queue id.
+        """
         queue_ids = self.numbers["queue_id"]
         width = int(queue_ids.max()) + 1 if len(queue_ids) else 1
         if queue_ids.min(initial=0) < 0 or width * len(self.topics) > _MAX_QUEUE_PLACES:
@@ -111,7 +117,7 @@ class MessageColumns:
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> MessageColumns:
-        """BadRequest unless all messages have the same hosts; raises as check_message does."""
+        """Raise BadRequest unless all messages have the same hosts; raises as check_message does."""
         first = messages[0] if messages else Message("")
         given = {name: [getattr(one, name) for one in messages] for name in NUMBER_COLUMNS}
         given |= {name: [getattr(one, name) for one in messages] for name in _KINDS}
@@ -149,7 +155,7 @@ class MessageColumns:
     def from_arrow(
         cls, batch: pa.RecordBatch, *, born_host: Host = LOCALHOST, store_host: Host = LOCALHOST
     ) -> MessageColumns:
-        """From a pyarrow.RecordBatch.
+        """Make messages of a pyarrow.RecordBatch.
 
         BadRequest when `topic` or `body` is missing or null anywhere, or a column has a type that can't be taken.
         """
@@ -177,7 +183,7 @@ class MessageColumns:
         )
 
     def message(self, row: int) -> Message:
-        """One row as a Message."""
+        """Return one row as a Message."""
         pairs, pair_of = self.host_pairs()
         born_host, store_host = pairs[int(pair_of[row])]
         numbers = {name: int(column[row]) for name, column in self.numbers.items()}
@@ -211,13 +217,13 @@ class PutManyResult:
 
     @classmethod
     def empty(cls, count: int) -> PutManyResult:
-        """The answer before anything was stored."""
+        """Return the answer before anything was stored."""
         nowhere, zeros = np.full(count, -1, np.int64), np.zeros(count, np.int64)
         return cls(nowhere, nowhere.copy(), zeros, zeros.copy(), {})
 
     @classmethod
     def of(cls, answers: Sequence[PutResult]) -> PutManyResult:
-        """The answer of messages that were put one by one."""
+        """Return the answer of messages that were put one by one."""
         result = cls.empty(len(answers))
         for row, one in enumerate(answers):
             result.log_offsets[row], result.queue_offsets[row] = one.log_offset, one.queue_offset
@@ -228,13 +234,13 @@ class PutManyResult:
 
     @classmethod
     def all_refused(cls, count: int, refusal: PutResult) -> PutManyResult:
-        """The same answer for every message."""
+        """Return the same answer for every message."""
         result = cls.empty(count)
         result.refused = dict.fromkeys(range(count), refusal)
         return result
 
     def status_of(self, row: int) -> PutStatus:
-        """Status of one message."""
+        """Return status of one message."""
         return self.refused[row].status if row in self.refused else self.status
 
 

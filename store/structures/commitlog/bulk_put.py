@@ -44,7 +44,7 @@ _STORE_TIME = NUMBER_NAMES.index("store_timestamp_ms")
 
 
 def put_many(log: CommitLog, messages: MessageColumns) -> PutManyResult:
-    """Appends columns of messages, each as `CommitLog.put` would store it.
+    """Append columns of messages, each as `CommitLog.put` would store it.
 
     Refused ones are left out. Delayed messages and those for light queues have to be rewritten, so columns with any go
     one by one; so do those with a property CRC (5.x), and those that `_needs_care` names.
@@ -64,7 +64,7 @@ def put_many(log: CommitLog, messages: MessageColumns) -> PutManyResult:
 def put_many_replayed(
     log: CommitLog, messages: MessageColumns, *, as_stored: bool, store_timestamps_ms: Int64Array | None = None
 ) -> PutManyResult:
-    """Appends columns of another store's messages, each as `CommitLog.put_replayed` would."""
+    """Append columns of another store's messages, each as `CommitLog.put_replayed` would."""
     check_columns(messages)
     if store_timestamps_ms is not None:
         check_shape("store_timestamps_ms", store_timestamps_ms, len(messages))
@@ -79,7 +79,7 @@ def put_many_replayed(
 
 
 def _needs_care(log: CommitLog, messages: MessageColumns) -> bool:
-    """Whether a topic is too long for V1, or a half-written chunk could run into old records."""
+    """Return whether a topic is too long for V1, or a half-written chunk could run into old records."""
     last = log.segments.last
     is_stale = last is not None and last.file_start == log.stale_segment
     return is_stale or any(len(topic.encode()) > MAX_TOPIC_SIZE_V1 for topic in messages.topics)
@@ -91,7 +91,7 @@ def _put_rows(
     put_one: Callable[[int], PutResult],
     store_timestamps_ms: Int64Array | None = None,
 ) -> PutManyResult:
-    """Appends the rows that are not refused; `put_one` says why the others are."""
+    """Append the rows that are not refused; `put_one` says why the others are."""
     result = PutManyResult.empty(len(messages))
     refused = log.rules.refuse_rows(messages)
     for row in np.flatnonzero(refused).tolist():
@@ -101,7 +101,7 @@ def _put_rows(
 
 
 def _with_separators(messages: MessageColumns) -> MessageColumns:
-    """The messages with a separator behind every property string, as a 5.3 broker stores them."""
+    """Return the messages with a separator behind every property string, as a 5.3 broker stores them."""
     ends, data = messages.property_ends, np.frombuffer(messages.properties, np.uint8)
     lacks = np.flatnonzero(np.diff(ends))
     lacks = lacks[data[ends[lacks + 1] - 1] != ord(PROPERTY_SEPARATOR)]
@@ -142,7 +142,7 @@ class _BulkPut:
         self.next_size = RECORD_MIN_SIZE
 
     def run(self) -> None:
-        """Chunk by chunk, each under the put lock for its own time only."""
+        """Put chunk by chunk, each under the put lock for its own time only."""
         if not len(self.rows):
             return
         numbers, body_ends, property_ends = self._numbers()
@@ -158,7 +158,10 @@ class _BulkPut:
                 return
 
     def _numbers(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """Numbers of the rows to store, as the kernel reads them; only these are copied for refused rows."""
+        """Return numbers of the rows to store, as the kernel reads them.
+
+        Only these are copied for refused rows.
+        """
         messages = self.messages
         numbers = np.zeros((len(NUMBER_NAMES), len(messages)), np.int64)
         for name, column in messages.numbers.items():
@@ -217,7 +220,7 @@ class _BulkPut:
 
 
 def _kept(data: Any, ends: Int64Array, rows: Int64Array) -> tuple[memoryview, Int64Array]:
-    """The parts of some rows, one behind another."""
+    """Return the parts of some rows, one behind another."""
     starts, stops = ends[rows].tolist(), ends[rows + 1].tolist()
     kept_ends = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(ends[rows + 1] - ends[rows], out=kept_ends[1:])
@@ -226,6 +229,6 @@ def _kept(data: Any, ends: Int64Array, rows: Int64Array) -> tuple[memoryview, In
 
 
 def _most_bytes(body_ends: Int64Array, property_ends: Int64Array, start: int, stop: int) -> int:
-    """The greatest number of bytes that the records of these rows and a blank behind them can take."""
+    """Return the most bytes that the records of these rows and a blank after them can take."""
     parts = body_ends[stop] - body_ends[start] + property_ends[stop] - property_ends[start]
     return int(parts) + (stop - start) * (RECORD_MIN_SIZE + MAX_TOPIC_SIZE_V1 + _MOST_EXTRA) + BLANK_SIZE

@@ -28,7 +28,7 @@ _INT_COLUMNS = {"queue_id", "flag", "sys_flag", "reconsume_times"}
 
 
 def check_columns(messages: MessageColumns) -> None:
-    """Raises BadRequest unless every row is inside of its columns."""
+    """Raise BadRequest unless every row is inside of its columns."""
     count = len(messages)
     check_shape("topic_of", messages.topic_of, count)
     _check_ends("body_ends", messages.body_ends, "bodies", messages.bodies, count)

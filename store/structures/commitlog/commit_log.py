@@ -74,7 +74,7 @@ _OK = PutStatus.PUT_OK
 def _alone_where_uncompiled(
     put: Callable[[CommitLog, Message], PutResult],
 ) -> Callable[[CommitLog, Message], PutResult]:
-    """Only a compiled kernel holds the GIL all the time."""
+    """Make a put take the put lock where kernels are uncompiled: only compiled ones hold the GIL."""
     if kernels.COMPILED:
         return put
 
@@ -129,16 +129,16 @@ class CommitLog(ReadableLog):
     # Queue offsets.
 
     def set_queue_offset(self, topic: str, queue_id: int, next_offset: int) -> None:
-        """Sets the queue offset of the queue's next message (CommitLog.recoverTopicQueueTable)."""
+        """Set the queue offset of the queue's next message (CommitLog.recoverTopicQueueTable)."""
         self.put_queue(topic, queue_id).move_to(next_offset)
 
     def queue_offset(self, topic: str, queue_id: int) -> int:
-        """The queue offset of the queue's next message."""
+        """Return the queue offset of the queue's next message."""
         queue = self._queues.get((topic, queue_id))
         return queue.queue_offset if queue is not None else 0
 
     def put_queue(self, topic: str, queue_id: int) -> PutQueue:
-        """The queue's cell; change it under the put lock only."""
+        """Return the queue's cell; change it under the put lock only."""
         return self._queues.setdefault((topic, queue_id), PutQueue.of(topic))
 
     # Appending.
@@ -259,7 +259,7 @@ class CommitLog(ReadableLog):
 
     @contextmanager
     def locked(self) -> Iterator[int]:
-        """Holds the put lock and closes the gate; gives the store time of puts inside the block."""
+        """Hold the put lock and close the gate; give the store time of puts inside the block."""
         with self.put_lock:
             _GATE.pack_into(self._gate, 0, True, 0)
             self.locked_since_ms = now_ms = self.clock()
@@ -271,7 +271,7 @@ class CommitLog(ReadableLog):
                 _GATE.pack_into(self._gate, 0, False, now_ms)
 
     def put_batch(self, messages: Sequence[Message], *, is_batch: bool = True) -> PutResult:
-        """Appends messages of one queue back to back with one store time; all of them, or none.
+        """Append messages of one queue back to back with one store time; all of them, or none.
 
         Their properties are stored as they are given: a batch's own are joined to them by the caller.
 
@@ -330,7 +330,9 @@ class CommitLog(ReadableLog):
         return PutResult(PutStatus.PUT_OK, log_offset, size, queue_offset, now_ms, len(messages), "", first, offsets)
 
     def file_for(self, size: int) -> MappedFile:
-        """The segment that takes `size` bytes and a blank's 8; ends the last one with a blank if it can't.
+        """Return the segment that takes `size` bytes and a blank's 8.
+
+        Ends the last one with a blank if it can't.
 
         The bytes have blocks on the disk; StoreIOError when it is full."""
         if self._is_closed:
@@ -365,7 +367,7 @@ class CommitLog(ReadableLog):
         file.wrote = end
 
     def close_stale_tail(self, file: MappedFile, end: int) -> None:
-        """Keeps bytes behind `end` from being read as a record."""
+        """Keep bytes behind `end` from being read as a record."""
         if file.write_buffer[end : end + BLANK_SIZE] != _ZEROS:
             file.write_buffer[end : end + BLANK_SIZE] = _ZEROS
 

@@ -48,11 +48,11 @@ class LogEnd:
         return self.log_end - self.start
 
     def describe_unreadable(self) -> list[str]:
-        """Sentences for people on the pages that the walk passed over."""
+        """Return sentences for people on the pages that the walk passed over."""
         return [f"passed over {damage.describe()}" for damage in self.unreadable]
 
     def describe(self) -> str:
-        """Why the log ends here, as a clause for people."""
+        """Return why the log ends here, as a clause for people."""
         return "an empty log" if self.outcome is None else self.outcome.describe()
 
 
@@ -64,7 +64,7 @@ def find_end(
     *,
     stop: int | None = None,
 ) -> LogEnd:
-    """Walks the segments from log offset `start`, a record's start, and gives every run to `on_run`.
+    """Walk the segments from log offset `start`, a record's start, and give every run to `on_run`.
 
     stop  a log offset: bytes at or behind it count as not there
 
@@ -74,7 +74,7 @@ def find_end(
 
 
 def walk_log(segments: Sequence[Segment], start: int, rules: ScanRules, stop: int | None = None) -> Iterator[Step]:
-    """Walks the log, also over pages that can't be read: behind them the log goes on."""
+    """Walk the log, also over pages that can't be read: behind them the log goes on."""
     at: int | None = start
     while at is not None:
         last: Step | None = None
@@ -101,7 +101,7 @@ def _record_behind(segments: Sequence[Segment], damage: Damage, rules: ScanRules
 
 
 def end_of_steps(steps: Iterable[Step], start: int, on_run: Callable[[Run], object] = lambda run: None) -> LogEnd:
-    """The end that these steps of a walk from `start` lead to."""
+    """Return the end that these steps of a walk from `start` lead to."""
     end = LogEnd(start, start)
     for step in steps:
         if isinstance(step, Run):

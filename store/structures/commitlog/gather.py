@@ -32,12 +32,18 @@ def _view(buffer: Buffer) -> memoryview:
 
 
 def ints(buffer: Buffer, positions: Ints) -> npt.NDArray[np.int32]:
-    """The signed big-endian 32-bit numbers at these positions; every one must lie inside the buffer."""
+    """Return the signed big-endian 32-bit numbers at these positions.
+
+    Every one must lie inside the buffer.
+    """
     return np.asarray(_numbers(buffer, positions, ">i4"), np.int32)
 
 
 def longs(buffer: Buffer, positions: Ints) -> Ints:
-    """The signed big-endian 64-bit numbers at these positions; every one must lie inside the buffer."""
+    """Return the signed big-endian 64-bit numbers at these positions.
+
+    Every one must lie inside the buffer.
+    """
     return np.asarray(_numbers(buffer, positions, ">i8"), np.int64)
 
 
@@ -50,12 +56,12 @@ def _numbers(buffer: Buffer, positions: Ints, kind: str) -> npt.NDArray[Any]:
 
 
 def rows(buffer: Buffer, positions: Ints, width: int) -> npt.NDArray[np.uint8]:
-    """`width` bytes at each position, as an array of shape (count, width)."""
+    """Return `width` bytes at each position, as an array of shape (count, width)."""
     return np.asarray(bytes_of(buffer)[positions[:, None] + np.arange(width)])
 
 
 def slices(buffer: Buffer, positions: Ints, sizes: Ints) -> pa.Array:
-    """The byte strings at these positions; a size below 0 counts as 0.
+    """Return the byte strings at these positions; a size below 0 counts as 0.
 
     Positions rise, and the strings do not overlap.
     """
@@ -73,7 +79,7 @@ def slices(buffer: Buffer, positions: Ints, sizes: Ints) -> pa.Array:
 
 
 def distinct_text(strings: pa.Array) -> pa.DictionaryArray:
-    """Byte strings as dictionary-encoded text.
+    """Return byte strings as dictionary-encoded text.
 
     Distinct bytes that decode to equal text stay two entries.
     """
@@ -83,7 +89,7 @@ def distinct_text(strings: pa.Array) -> pa.DictionaryArray:
 
 
 def text(strings: pa.Array) -> pa.Array:
-    """Byte strings as text: a cast where all of them are UTF-8, else decoded one by one."""
+    """Return byte strings as text: a cast where all of them are UTF-8, else decoded one by one."""
     try:
         return strings.cast(pa.string())
     except pa.ArrowInvalid:
@@ -91,7 +97,7 @@ def text(strings: pa.Array) -> pa.Array:
 
 
 def hex_text(data: npt.NDArray[np.uint8]) -> pa.Array:
-    """Each row of bytes as upper-case hex."""
+    """Return each row of bytes as upper-case hex."""
     count, width = data.shape
     digits = np.empty((count, 2 * width), np.uint8)
     digits[:, 0::2] = HEX_DIGITS[data >> 4]

@@ -14,7 +14,7 @@ RULE = "it is read and checked, and queues and index are rebuilt from it; its gr
 
 
 def refuse(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raises UnsupportedFormat for DLedger entries without a member's folder."""
+    """Raise UnsupportedFormat for DLedger entries without a member's folder."""
     for entry in segments_of(layout, fs) if layout.has_plain_log else ():
         if _begins_with_entry(entry, fs):
             raise UnsupportedFormat(f"DLedger entries in the commit log: {RULE}", file=entry.path, offset=0)

@@ -46,14 +46,14 @@ class Leftovers:
         return None if self._segment is None else self._segment.file_start + self._segment.size
 
     def among(self, run: Run) -> npt.NDArray[np.bool_]:
-        """Whether each record of a run is a leftover."""
+        """Return whether each record of a run is a leftover."""
         if self._segment is None or run.file_start != self._segment.file_start:
             return np.zeros(run.count, bool)
         return np.full(run.count, self._was_cut) | (run.columns.store_timestamp_ms < self._newest_ms)
 
 
 def is_zeroed_cut(segment: Segment, position: int) -> bool:
-    """Whether a cut zeroed a record's first 8 bytes here: the rest of the record is still there.
+    """Return whether a cut zeroed a record's first 8 bytes here: the rest of the record is still there.
 
     Zeros that a disk leaves reach to the end of a sector.
     """

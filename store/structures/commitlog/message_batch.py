@@ -57,7 +57,7 @@ class MessageRows:
         return MessageRows(self.buffer, self.file_start, Columns(*(column[start:stop] for column in self.columns)))
 
     def batch(self, schema: pa.Schema, *, with_body: bool = True) -> pa.RecordBatch:
-        """The columns that `schema` names, in its order; bodies are null when left out."""
+        """Return the columns that `schema` names, in its order; bodies are null when left out."""
         arrays = []
         for field in schema:
             if field.name in ("body", "body_problem") and not with_body:
@@ -100,7 +100,7 @@ class MessageRows:
         return np.where(self.columns.sys_flag & bit, IPV6_HOST_SIZE, IPV4_HOST_SIZE)
 
     def crc_ok(self) -> pa.Array:
-        """Whether each body has the CRC of its record."""
+        """Return whether each body has the CRC of its record."""
         ok, columns, row = np.ones(self.count, bool), np.array(self.columns, np.int64), 0
         while (row := kernels.first_bad_body(self.buffer, columns, row, self.count)) < self.count:
             ok[row] = False
@@ -118,18 +118,18 @@ class MessageRows:
         return slices(self.buffer, self.columns.body_position, self.columns.body_size)
 
     def body_problems(self) -> pa.Array:
-        """Why a stored body cannot be decompressed, null where it can or need not."""
+        """Return why a stored body cannot be decompressed, null where it can or need not."""
         flags = self.columns.sys_flag.tolist()
         compressed = np.flatnonzero(self.columns.sys_flag & COMPRESSED).tolist()
         found = {row: decode_body(self.bodies[row].as_py(), flags[row]).problem for row in compressed}
         return pa.array([found.get(row) or None for row in range(self.count)], pa.string())
 
     def hosts(self, positions: Ints, bit: int) -> pa.Array:
-        """Hosts as text; each distinct one is formatted once."""
+        """Return hosts as text; each distinct one is formatted once."""
         return self._by_host_size(positions, bit, _host_text)
 
     def msg_ids(self) -> pa.Array:
-        """Hex of the store host and the log offset."""
+        """Return hex of the store host and the log offset."""
         places = self.log_offset.astype(">i8").view(np.uint8).reshape(-1, 8)
         return self._by_host_size(
             self.behind_born_host + 8,
@@ -199,12 +199,12 @@ _BUILDERS: dict[str, Callable[[MessageRows], pa.Array]] = {
 
 
 def distinct_text_or_null(strings: pa.Array) -> pa.Array:
-    """Text of byte strings with few distinct values, null where there is none."""
+    """Return text of byte strings with few distinct values, null where there is none."""
     return distinct_text(strings).cast(pa.string())
 
 
 def row_limits(sizes: Ints, most_rows: int, most_bytes: int) -> Sequence[int]:
-    """Limits between pieces that have no more rows or bytes than allowed.
+    """Return the limits between pieces that have at most the allowed rows and bytes.
 
     A single larger row is a piece of its own.
     """

@@ -40,7 +40,7 @@ class MultiDispatch:
         self.is_on = config.enable_lmq if self._is_5_3 else config.enable_multi_dispatch
 
     def names_of(self, message: Message) -> list[str]:
-        """The queues that a message names beside its own."""
+        """Return the queues that a message names beside its own."""
         if not self.is_on or LIGHT_MARK not in message.properties or message.topic.startswith(RETRY_PREFIX):
             return []
         if self._is_5_3 and (message.topic == SCHEDULE_TOPIC or message.topic.startswith(_SYSTEM)):
@@ -54,7 +54,7 @@ class MultiDispatch:
     def put(
         self, message: Message, names: list[str], next_offset: Callable[[QueueKey], int], append: Append
     ) -> PutResult:
-        """Appends a message with its queue offsets; the caller holds the put lock, and moves the counters on."""
+        """Append a message with its queue offsets; the caller holds the put lock, and moves the counters on."""
         wrong = [name for name in names if self._is_5_3 and not name.startswith(LMQ_PREFIX)]
         if wrong:
             return illegal(
@@ -72,5 +72,5 @@ class MultiDispatch:
         return append(message)
 
     def queues_of(self, message: Message, names: list[str]) -> list[QueueKey]:
-        """The queue of each name."""
+        """Return the queue of each name."""
         return [(name, 0 if self._enable_lmq and name.startswith(LMQ_PREFIX) else message.queue_id) for name in names]

@@ -52,7 +52,7 @@ class PropertyTable:
             )
 
     def column(self, name: bytes) -> pa.Array:
-        """The property `name` of every record as bytes, null where it has none."""
+        """Return the property `name` of every record as bytes, null where it has none."""
         place = pc.index(self.names.dictionary, pa.scalar(name, pa.binary())).as_py()
         hits = np.flatnonzero(self.names.indices.to_numpy() == place)
         picks = np.full(self.count, -1, np.int64)
@@ -60,7 +60,7 @@ class PropertyTable:
         return self.values.take(pa.array(picks, mask=picks < 0))
 
     def left_over(self) -> pa.Array:
-        """The property string of each record whose map does not give it back byte for byte, else null."""
+        """Return the property string of each record whose map does not give it back byte for byte, else null."""
         pair_sizes = pc.add(pc.binary_length(self.names.cast(pa.binary())), pc.binary_length(self.values)).to_numpy()
         # Of each pair two separators, but none behind the last value.
         said = np.bincount(self.row, pair_sizes + 2, self.count) - (np.bincount(self.row, minlength=self.count) > 0)
@@ -72,7 +72,7 @@ class PropertyTable:
         return pc.if_else(pa.array(whole), pa.scalar(None, pa.binary()), self._strings)
 
     def maps(self) -> pa.MapArray:
-        """Every record's properties as a map of text."""
+        """Return every record's properties as a map of text."""
         offsets = np.searchsorted(self.row, np.arange(self.count + 1)).astype(np.int32)
         names = self.names.dictionary
         decoded = pa.DictionaryArray.from_arrays(self.names.indices, text(names)).cast(pa.string())
@@ -80,7 +80,7 @@ class PropertyTable:
 
 
 def is_utf8(text: bytes) -> bool:
-    """Whether the bytes are UTF-8."""
+    """Return whether the bytes are UTF-8."""
     try:
         text.decode()
     except UnicodeDecodeError:
@@ -89,7 +89,7 @@ def is_utf8(text: bytes) -> bool:
 
 
 def split_words(strings: pa.Array) -> pa.ListArray:
-    """KEYS values as lists of keys; no value gives an empty list.
+    """Return KEYS values as lists of keys; no value gives an empty list.
 
     Keys are separated by one space each; empty keys are skipped.
     """
@@ -102,7 +102,7 @@ def split_words(strings: pa.Array) -> pa.ListArray:
 
 
 def _flat(strings: pa.Array) -> tuple[np.ndarray, Ints]:
-    """The strings' bytes one behind another, and where each ends."""
+    """Return the strings' bytes one behind another, and where each ends."""
     offsets = np.frombuffer(strings.buffers()[1], np.int32)[strings.offset : strings.offset + len(strings) + 1]
     if not len(strings):
         return np.empty(0, np.uint8), np.empty(0, np.int64)
@@ -112,7 +112,10 @@ def _flat(strings: pa.Array) -> tuple[np.ndarray, Ints]:
 
 
 def _parts(data: np.ndarray, ends: Ints, separator: int = PART_END) -> tuple[Ints, Ints, Ints]:
-    """Start, stop and row of every part; a record of k separators has k + 1 parts, some of them empty."""
+    """Return start, stop and row of every part.
+
+    A record of k separators has k + 1 parts, some of them empty.
+    """
     marks = np.flatnonzero(data == separator)
     stops = np.concatenate((marks, ends))
     begins = np.concatenate((marks + 1, ends))
@@ -124,7 +127,7 @@ def _parts(data: np.ndarray, ends: Ints, separator: int = PART_END) -> tuple[Int
 
 
 def _first_in(places: Ints, starts: Ints, none: int) -> Ints:
-    """The first of the rising `places` at or behind each start; `none` where there is none."""
+    """Return the first of the rising `places` at or behind each start; `none` where there is none."""
     if not len(places):
         return np.full(len(starts), none, np.int64)
     at = np.searchsorted(places, starts)
@@ -132,7 +135,7 @@ def _first_in(places: Ints, starts: Ints, none: int) -> Ints:
 
 
 def _last_of_equals(row: Ints, name: np.ndarray, name_count: int) -> Ints | None:
-    """The places to keep so that no record has a name twice; None when none has."""
+    """Return the places to keep so that no record has a name twice; None when none has."""
     code = row * name_count + name
     distinct, backwards = np.unique(code[::-1], return_index=True)
     if len(distinct) == len(code):

@@ -40,7 +40,7 @@ class PutQueue(NamedTuple):
         return int.from_bytes(self.end, "big", signed=True)
 
     def move_to(self, queue_offset: int) -> None:
-        """Sets the next queue offset."""
+        """Set the next queue offset."""
         self.end[:] = queue_offset.to_bytes(_LONG_SIZE, "big", signed=True)
 
 

@@ -55,10 +55,10 @@ class PutResult(NamedTuple):
 
 
 def illegal(reason: str) -> PutResult:
-    """The refusal of a message that no broker would store."""
+    """Return the refusal of a message that no broker would store."""
     return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=reason)
 
 
 def no_segment(error: StoreIOError) -> PutResult:
-    """Refuses a message for want of a next segment."""
+    """Refuse a message for want of a next segment."""
     return PutResult(PutStatus.CREATE_MAPEDFILE_FAILED, reason=str(error))

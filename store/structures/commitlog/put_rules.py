@@ -52,7 +52,7 @@ class PutRules:
         self._level_count = len(config.delay_levels_ms)
 
     def refuse_batch(self, messages: Sequence[Message], *, is_batch: bool = True) -> PutResult | None:
-        """The checks of a batch (CommitLog.asyncPutMessages, MessageExtEncoder.encode for batches)."""
+        """Return the checks of a batch (CommitLog.asyncPutMessages, MessageExtEncoder.encode for batches)."""
         if not messages:
             return illegal("the batch is empty")
         first = messages[0]
@@ -80,7 +80,7 @@ class PutRules:
         return None
 
     def refuse_rows(self, messages: MessageColumns) -> npt.NDArray[np.bool_]:
-        """Marks the rows that a put would refuse; the put of one such row names the reason."""
+        """Mark the rows that a put would refuse; the put of one such row names the reason."""
         topics = [topic.encode() for topic in messages.topics]
         bad = [bool(self.refuse_topic(*both)) for both in zip(messages.topics, topics, strict=True)]
         sizes = np.array([len(topic) for topic in topics], np.int64)[messages.topic_of]
@@ -94,13 +94,13 @@ class PutRules:
         return refused
 
     def refuse_place(self, topic: str, queue_id: int) -> str:
-        """Why nothing can be stored in this queue, empty when it can."""
+        """Return why nothing can be stored in this queue, empty when it can."""
         if queue_id < 0:
             return f"the queue id is negative: {queue_id}"
         return self.refuse_topic(topic, topic.encode())
 
     def refuse_topic(self, topic: str, encoded: bytes) -> str:
-        """Why nothing can be stored under this topic, empty when it can.
+        """Return why nothing can be stored under this topic, empty when it can.
 
         A broker builds the queue's folder from the topic: one with a slash would lie outside consumequeue/.
         """
@@ -111,7 +111,7 @@ class PutRules:
         return "" if is_topic_folder_name(topic) else f"no folder can have the topic's name: {topic!r}"
 
     def as_stored(self, properties: bytes) -> bytes:
-        """The property string as the line's broker stores it."""
+        """Return the property string as the line's broker stores it."""
         if self.appends_crc:
             properties = without_crc(properties)
         if self.line.ends_with_separator and properties and not properties.endswith(props.PROPERTY_SEPARATOR_BYTE):
@@ -119,7 +119,7 @@ class PutRules:
         return properties
 
     def too_large(self, message: Message, size: int) -> PutResult:
-        """Names the limit that a message exceeds whose record would have `size` bytes."""
+        """Name the limit that a message exceeds whose record would have `size` bytes."""
         if len(message.properties) > props.MAX_PROPERTIES_SIZE:
             reason = f"the properties have {len(message.properties)} bytes, the limit is {props.MAX_PROPERTIES_SIZE}"
             too_long = utf16_length(message.properties.decode("utf-8", "replace")) > props.MAX_PROPERTIES_SIZE
@@ -130,7 +130,10 @@ class PutRules:
         return illegal(f"the record would have {size} bytes, the limit is {self.max_record}")
 
     def delayed(self, message: Message) -> Message:
-        """The message as it waits for its time: in the schedule topic, its real place in two properties."""
+        """Return the message as it waits for its time.
+
+        In the schedule topic, its real place in two properties.
+        """
         level = waiting_level(message, self._level_count)
         if level <= 0:
             return message

@@ -29,7 +29,7 @@ class ReadableLog:
         return self.segments.max_offset
 
     def read(self, log_offset: int, size: int) -> memoryview | None:
-        """A view of `size` bytes at `log_offset`, None unless all are there.
+        """Return a view of `size` bytes at `log_offset`, None unless all are there.
 
         Copies nothing.
         """
@@ -37,7 +37,7 @@ class ReadableLog:
         return file.read(log_offset - file.file_start, size) if file is not None else None
 
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
-        """The message at `log_offset`, None when no bytes are there.
+        """Return the message at `log_offset`, None when no bytes are there.
 
         Without `size` the record's own size counts.
 
@@ -82,12 +82,12 @@ class ReadableLog:
         return self.store_timestamp(self.min_offset, RECORD_MIN_SIZE)
 
     def scan(self, log_offset: int | None = None, rules: ScanRules = DEFAULT_RULES) -> Iterator[Step]:
-        """The walk over the log from `log_offset` on."""
+        """Return the walk over the log from `log_offset` on."""
         return scan_log(self.segments.files, log_offset, rules=rules)
 
 
 def read_store_timestamp(record: memoryview) -> int:
-    """The store time out of a record's bytes."""
+    """Return the store time out of a record's bytes."""
     sys_flag = int.from_bytes(record[36:40], "big")
     at = store_timestamp_at(sys_flag)
     return int.from_bytes(record[at : at + 8], "big", signed=True)

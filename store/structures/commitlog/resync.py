@@ -42,7 +42,7 @@ def read_on(
     behind_end: bool = False,
     scan_bad_body: Scan | None = None,
 ) -> Iterator[Step]:
-    """The steps from `position`, a record's start, and behind each Damage those from the next record on.
+    """Yield the steps from `position`, a record's start; after a Damage those from the next record on.
 
     behind_end     goes on behind Blank and End as well
     scan_bad_body  reads the one record at a position without its CRC: a record whose body alone is damaged is then
@@ -66,7 +66,7 @@ def read_on(
 
 
 def find_record(segment: Segment, position: int, *, accept_v2: bool = True) -> int:
-    """Position of the first record at or behind `position` that names its own place, -1 without one."""
+    """Return the first position from `position` on of a record with its own log offset, else -1."""
     columns = np.empty((len(COLUMN_NAMES), 1), np.int64)
     buffer, limit, size = segment.buffer, segment.size, FIRST_FIND_BYTES
     while (position := segment.next_written(position)) < limit:
@@ -93,7 +93,7 @@ def readable_behind(
     with_bad_bodies: bool = False,
     behind_end: bool = True,
 ) -> Iterator[Step]:
-    """Reads every record at or behind `log_offset`, and the Damage, Blank and End between the runs.
+    """Read every record at or behind `log_offset`, and the Damage, Blank and End between the runs.
 
     with_bad_bodies  gives a record whose body alone is damaged as a Run behind its Damage
     behind_end       False leaves out what a cut left past the end of a segment
@@ -106,7 +106,7 @@ def readable_behind(
 
 
 def runs_between(segments: Sequence[Segment], start: int, stop: int, *, rules: ScanRules) -> Iterator[Run]:
-    """Reads the records that begin from log offset `start` to before `stop`, behind damage too."""
+    """Read the records that begin from log offset `start` to before `stop`, behind damage too."""
     for step in readable_behind(segments, start, rules=rules) if start < stop else ():
         if isinstance(step, Run):
             inside = int(np.count_nonzero(step.columns.position + step.file_start < stop))
@@ -138,7 +138,7 @@ def _readable_in(
 
 
 def has_bytes_behind(segment: Segment, position: int, fs: Filesystem) -> bool:
-    """Whether anything but zeros is written at or behind `position`."""
+    """Return whether anything but zeros is written at or behind `position`."""
 
     def read(start: int, stop: int) -> memoryview:
         end = segment.readable_end(start, min(stop, segment.size))
@@ -149,7 +149,7 @@ def has_bytes_behind(segment: Segment, position: int, fs: Filesystem) -> bool:
 
 
 def has_bytes_in(ranges: Iterable[tuple[int, int]], read: Callable[[int, int], bytes | memoryview]) -> bool:
-    """Tells whether the ranges hold anything but zeros; `read(start, stop)` gives piece after piece."""
+    """Tell whether the ranges hold anything but zeros; `read(start, stop)` gives piece after piece."""
     return any(
         np.frombuffer(read(at, min(at + _ZERO_CHECK_SIZE, stop)), np.uint8).any()
         for start, stop in ranges

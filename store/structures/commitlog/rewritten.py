@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def rewritten_records(log: CommitLog, name: str = REAL_TOPIC) -> Iterator[StoredMessage]:
-    """The records with a property, in log order, up to the log's end or first damage."""
+    """Yield the records with a property, in log order, up to the log's end or first damage."""
     for step in log.scan():
         if isinstance(step, Run):
             yield from _of_run(step, name)
@@ -81,7 +81,7 @@ def _one_unit(queue: ConsumeQueue, at: int) -> bytes:
 
 
 def _units_with_records(data: bytes) -> Iterator[tuple[int, QueueUnit]]:
-    """Numbers and units of those that name a record; a file may be zeros for the most part."""
+    """Yield numbers and units of those that name a record; a file may be zeros for the most part."""
     units = units_of(data)
     names_one = (units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units)
     for number in np.flatnonzero(names_one).tolist():
@@ -89,7 +89,7 @@ def _units_with_records(data: bytes) -> Iterator[tuple[int, QueueUnit]]:
 
 
 def read_unit(log: CommitLog, unit: QueueUnit) -> StoredMessage | None:
-    """The record of a unit; None where it cannot be read any more."""
+    """Return the record of a unit; None where it cannot be read any more."""
     data = log.read(unit.log_offset, unit.size)
     if data is None:
         return None

@@ -32,14 +32,14 @@ EMPTY_SEGMENT = "a segment of 0 bytes; a 4.9 broker does not start with it, a 5.
 
 
 def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
-    """The segments; those before the first entry are passed over."""
+    """Return the segments; those before the first entry are passed over."""
     segments = reader.segments()
     pairs = zip_longest(segments, segments[1:])
     return [one for one, behind in pairs if behind is None or behind.number > asked.first]
 
 
 def rows(reader: StoreReader, segment: StoredFile, asked: Asked) -> Iterator[Entry]:
-    """The entries of one segment from log offset `asked.first` on."""
+    """Yield the entries of one segment from log offset `asked.first` on."""
     file_start = file_start_of(reader, segment)
     if not segment.size:
         yield Entry("damage", segment.path, file_start, 0, extra={"detail": EMPTY_SEGMENT}, is_fault=True)
@@ -89,7 +89,7 @@ def _records(reader: StoreReader, segment: StoredFile, file_start: int, run: Run
 
 
 def _header(run: Run, segment: StoredFile, position: int, file_start: int) -> Entry:
-    """The header of the DLedger entry whose record is at `position`."""
+    """Return the header of the DLedger entry whose record is at `position`."""
     start = position - DLEDGER_HEADER.size
     head = bytes(run.buffer[start:position])
     place = run.file_start + start

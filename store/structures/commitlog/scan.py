@@ -66,13 +66,13 @@ class Segment(Protocol):
     def readable_position(self) -> int: ...
 
     def readable_end(self, start: int, stop: int) -> int:
-        """Reads [start, stop) in; gives `stop`, or where the first page begins that the disk can't give."""
+        """Read [start, stop) in; give `stop`, or where the first page begins that the disk can't give."""
 
     def behind_unreadable(self, start: int, stop: int) -> int:
-        """The first readable page behind the unreadable one at `start`, or `stop`."""
+        """Return the first readable page behind the unreadable one at `start`, or `stop`."""
 
     def next_written(self, position: int) -> int:
-        """The first position at or behind this one that may have been written, at most the file's end."""
+        """Return the first position at or behind this one that may have been written, at most the file's end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Blank:
     declared_size: int
 
     def describe(self) -> str:
-        """Why the log ends here, as a clause for people."""
+        """Return why the log ends here, as a clause for people."""
         return f"the end of the last segment ({self.path.name}, offset {self.position})"
 
 
@@ -98,7 +98,7 @@ class End:
     position: int
 
     def describe(self) -> str:
-        """Why the log ends here, as a clause for people."""
+        """Return why the log ends here, as a clause for people."""
         return f"the end of what was written ({self.path.name}, offset {self.position})"
 
 
@@ -119,11 +119,11 @@ class Damage:
     unreadable: tuple[int, int] = (0, 0)
 
     def describe(self) -> str:
-        """Why the log ends here, as a clause for people."""
+        """Return why the log ends here, as a clause for people."""
         return str(DamagedRecord(self.describe_reason(), file=self.path.name, offset=self.position))
 
     def describe_reason(self) -> str:
-        """Describes the damage, without the place of the record."""
+        """Describe the damage, without the place of the record."""
         if self.reason != DamageReason.UNREADABLE:
             return self.reason.describe()
         return f"{self.reason.describe()}: bytes {self.unreadable[0]} to {self.unreadable[1]}"
@@ -162,7 +162,7 @@ def scan_segment(
     rules: ScanRules = DEFAULT_RULES,
     capacity: int = RUN_CAPACITY,
 ) -> Iterator[Step]:
-    """Walks one segment from `position` to `limit` (default: its readable end); the Outcome comes last."""
+    """Walk one segment from `position` to `limit` (default: its readable end); the Outcome comes last."""
     limit = segment.readable_position if limit is None else limit
     pages = _PagesAhead(segment, position, limit)
     try:
@@ -172,7 +172,7 @@ def scan_segment(
 
 
 def _steps(segment: Segment, pages: _PagesAhead, position: int, rules: ScanRules, capacity: int) -> Iterator[Step]:
-    """The steps of a walk that begins at `position`."""
+    """Yield the steps of a walk that begins at `position`."""
     buffer = segment.buffer
     state = np.zeros(8, np.int64)
     room = min(capacity, FIRST_CAPACITY)
@@ -204,7 +204,7 @@ def _steps(segment: Segment, pages: _PagesAhead, position: int, rules: ScanRules
 
 
 def _is_torn(buffer: memoryview, record: Int64Array, end: int, *, is_last: bool) -> bool:
-    """Tells whether the record's properties end in a zero byte, and no record follows."""
+    """Tell whether the record's properties end in a zero byte, and no record follows."""
     stop = int(record[Column.POSITION] + record[Column.SIZE])
     if not record[Column.PROPERTIES_SIZE] or buffer[stop - 1]:
         return False
@@ -212,7 +212,7 @@ def _is_torn(buffer: memoryview, record: Int64Array, end: int, *, is_last: bool)
 
 
 def _put_in_place(array: Int64Array, file_start: int) -> int:
-    """Writes the log offset where each record was read; returns how many records named another."""
+    """Write the log offset where each record was read; return how many records named another."""
     count = array.shape[1]
     if kernels.first_bad_log_offset(array, 0, count, file_start) == count:
         return 0
@@ -229,7 +229,7 @@ def scan_log(
     rules: ScanRules = DEFAULT_RULES,
     stop: int | None = None,
 ) -> Iterator[Step]:
-    """Walks the segments from `log_offset` (default: the first byte), into the next one at every Blank.
+    """Walk the segments from `log_offset` (default: the first byte), into the next one at every Blank.
 
     stop  a log offset: bytes at or behind it count as not there
 
@@ -271,7 +271,7 @@ class _PagesAhead:
         self._read(position)
 
     def may_cut(self, position: int, state: Int64Array) -> bool:
-        """Tells whether more pages could change the kernel's verdict on the bytes at `position`."""
+        """Tell whether more pages could change the kernel's verdict on the bytes at `position`."""
         outcome, reason = int(state[1]), int(state[2])
         if self.end >= self._limit:
             return False
@@ -281,7 +281,7 @@ class _PagesAhead:
         return reason in _BEYOND and size <= self._limit - position
 
     def read_on(self, position: int) -> bool:
-        """Reads more pages for a record at `position`; False when no more can be had."""
+        """Read more pages for a record at `position`; False when no more can be had."""
         if self._is_broken:
             return False
         if self._ahead is None and self._is_slow:
@@ -302,12 +302,12 @@ class _PagesAhead:
         self._is_broken = self.end < stop
 
     def close(self) -> None:
-        """Ends the reading ahead."""
+        """End the reading ahead."""
         if self._ahead is not None:
             self._ahead.close()
 
     def were_lost(self, position: int) -> bool:
-        """Tells whether pages from `position` on were lost meanwhile; `end` is before them then."""
+        """Tell whether pages from `position` on were lost meanwhile; `end` is before them then."""
         if lost_pages.count() == self._lost_count:
             return False
         start = _address_of(self._segment.buffer)
@@ -320,7 +320,7 @@ class _PagesAhead:
         return True
 
     def require_kept(self) -> None:
-        """StoreIOError where a page of the segment was lost since the last look."""
+        """Raise StoreIOError where a page of the segment was lost since the last look."""
         seen = self._lost_count
         if lost_pages.count() != seen:
             buffer = self._segment.buffer
@@ -329,7 +329,7 @@ class _PagesAhead:
             self._lost_count = lost_pages.count()
 
     def unreadable(self, position: int) -> Damage:
-        """The damage of a record at `position` that reaches into pages that can't be read."""
+        """Return the damage of a record at `position` that reaches into pages that can't be read."""
         behind = self._segment.behind_unreadable(self.end, self._limit)
         segment = self._segment
         return Damage(segment.file_start, segment.path, position, DamageReason.UNREADABLE, -1, (self.end, behind))

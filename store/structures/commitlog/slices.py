@@ -87,7 +87,7 @@ class Window:
 
 
 def split(segments: Sequence[StoredFile], part_bytes: int = DEFAULT_PART_BYTES) -> list[LogSlice]:
-    """The parts of these segments, in log order."""
+    """Return the parts of these segments, in log order."""
     return [
         LogSlice(file.path, file.number, file.size, start, min(start + part_bytes, file.size))
         for file in segments
@@ -96,19 +96,19 @@ def split(segments: Sequence[StoredFile], part_bytes: int = DEFAULT_PART_BYTES) 
 
 
 def whole_segment(segment: StoredFile) -> LogSlice:
-    """The slice that is all of a segment, walked from its first byte."""
+    """Return the slice that is all of a segment, walked from its first byte."""
     return LogSlice(segment.path, segment.number, segment.size, 0, segment.size, is_exact=True)
 
 
 def split_into(segments: Sequence[StoredFile], count: int) -> list[LogSlice]:
-    """As `split`, with `count` parts per segment."""
+    """Split as `split` does, with `count` parts per segment."""
     return [part for file in segments for part in split([file], max(1, -(-file.size // count)))]
 
 
 def walk_slice(
     files: StoreReader, part: LogSlice, rules: ScanRules, *, go_on: bool = True, with_bad_bodies: bool = False
 ) -> Iterator[Step]:
-    """Walks a part: its runs and their end; with `go_on` the readable rest follows every damage.
+    """Walk a part: its runs and their end; with `go_on` the readable rest follows every damage.
 
     with_bad_bodies  gives a record whose body alone is damaged as a Run behind its Damage
     A Run's and an outcome's positions count from its own file_start, which is the window's; add them up
@@ -135,7 +135,7 @@ def walk_slice(
 
 
 def readable_runs(files: StoreReader, part: LogSlice, rules: ScanRules) -> Iterator[Run]:
-    """Reads the runs of a part, behind damage too, and notes each damage in `files`."""
+    """Read the runs of a part, behind damage too, and notes each damage in `files`."""
     for step in walk_slice(files, part, rules):
         if isinstance(step, Run):
             yield step
@@ -145,7 +145,7 @@ def readable_runs(files: StoreReader, part: LogSlice, rules: ScanRules) -> Itera
 
 
 def _walk_windows(files: StoreReader, part: LogSlice, position: int, rules: ScanRules) -> Iterator[Step]:
-    """From a record's start to the part's stop or the first outcome, window by window."""
+    """Scan from a record's start to the part's stop or the first outcome, window by window."""
     size = part.file_size if files.is_local else WINDOW_BYTES
     while True:
         window = _window(files, part, position, size)
@@ -169,7 +169,7 @@ def _walk_windows(files: StoreReader, part: LogSlice, position: int, rules: Scan
 
 
 def _may_be_cut(step: Blank | End | Damage) -> bool:
-    """Could more bytes behind the window turn this outcome into a record?"""
+    """Return whether more bytes after the window could turn this outcome into a record."""
     return isinstance(step, End) or (isinstance(step, Damage) and step.reason == DamageReason.SIZE_BEYOND_SEGMENT)
 
 
@@ -183,7 +183,7 @@ def _window(files: StoreReader, part: LogSlice, position: int, size: int) -> Win
 
 
 def _find_in_file(files: StoreReader, part: LogSlice, position: int, rules: ScanRules) -> int | None:
-    """Finds the first record from `position` on, perhaps behind the part's stop; None without one."""
+    """Find the first record from `position` on, perhaps behind the part's stop; None without one."""
     while position < part.stop:
         # A window beyond the stop, for the record that begins before it and ends behind it.
         position = _behind_zeros(files, part, position)
@@ -199,7 +199,7 @@ def _find_in_file(files: StoreReader, part: LogSlice, position: int, rules: Scan
 
 
 def _behind_zeros(files: StoreReader, part: LogSlice, position: int) -> int:
-    """Skips the zeros of a preallocated file: `position`, or a later one with only zeros before."""
+    """Skip the zeros of a preallocated file: `position`, or a later one with only zeros before."""
     size = FIRST_ZERO_CHUNK_BYTES
     while position < part.stop:
         data, size = files.map(part.path, position, size), min(4 * size, ZERO_CHUNK_BYTES)

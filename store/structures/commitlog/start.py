@@ -39,14 +39,14 @@ class Start(NamedTuple):
 
 
 def is_abnormal(opened: OpenedStore, mode: str) -> bool:
-    """Whether a recovery in this mode is one after a crash; BadRequest for an unknown mode."""
+    """Return whether a recovery in this mode is one after a crash; BadRequest for an unknown mode."""
     if mode not in MODES:
         raise BadRequest(f"recovery is {' or '.join(MODES)}, not {mode}")
     return opened.abort.exists() if mode == "auto" else mode == "abnormal"
 
 
 def starting_segment(opened: OpenedStore, *, abnormal: bool) -> Start:
-    """The segment where the walk begins. The queues must have been recovered."""
+    """Return the segment where the walk begins. The queues must have been recovered."""
     segments = opened.log.segments.files
     if not segments:
         return Start(0, "the commit log is empty")
@@ -75,14 +75,14 @@ def entered_from(opened: OpenedStore, start: int, queue_end: int, *, abnormal: b
 
 
 def _entered(opened: OpenedStore) -> list[int]:
-    """How far structures beside the queues reach in the log; a start of 5.5 asks them too."""
+    """Return how far structures beside the queues reach in the log; a start of 5.5 asks them too."""
     asks = opened.as_broker and opened.line.matches_first_record
     rooms = opened.rooms_with("start", "entered") if asks else ()
     return [end for room in rooms for end in room.entered(opened)]
 
 
 def reads_whole_log(opened: OpenedStore, mode: str) -> bool:
-    """Tells whether a recovery in this mode walks and dispatches the log from its first segment."""
+    """Tell whether a recovery in this mode walks and dispatches the log from its first segment."""
     segments = opened.log.segments.files
     if not segments or not is_abnormal(opened, mode):
         return False
@@ -90,7 +90,7 @@ def reads_whole_log(opened: OpenedStore, mode: str) -> bool:
 
 
 def trusted_time_ms(opened: OpenedStore) -> int:
-    """The checkpoint's time until when an abnormal recovery takes everything to be on disk."""
+    """Return the checkpoint's time until when an abnormal recovery takes everything to be on disk."""
     config = opened.config
     if config.message_index_enable and config.message_index_safe:
         return opened.checkpoint.min_timestamp_index_ms
@@ -130,7 +130,7 @@ def _trust_rule(opened: OpenedStore) -> Rule:
 
 
 def newest_matching_segment(opened: OpenedStore, rule: Rule) -> Start:
-    """The newest of commitLogRecoverMaxNum segments with a whole first record that all structures reach."""
+    """Return the newest of commitLogRecoverMaxNum segments whose first record all structures reach."""
     entered = _entered(opened)
     segments = opened.log.segments.files[-opened.config.most_recovered_segments :]
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
@@ -144,7 +144,7 @@ def newest_matching_segment(opened: OpenedStore, rule: Rule) -> Start:
 
 
 def _accelerated(opened: OpenedStore, start: Start) -> Start:
-    """The start of an accelerated recovery, in a segment or even in a record.
+    """Return the start of an accelerated recovery, in a segment or even in a record.
 
     DamagedFile where the broker does not load.
     """

@@ -55,7 +55,7 @@ class TailPages:
         self._open_up()
 
     def reserve(self, end: int) -> None:
-        """Makes room for the bytes before `end`; StoreIOError when the disk is full."""
+        """Make room for the bytes before `end`; StoreIOError when the disk is full."""
         if end > self.limit_position:
             with self._lock:
                 self._note_rate()
@@ -64,7 +64,7 @@ class TailPages:
                 self._open_up()
 
     def go_ahead(self) -> None:
-        """At a high rate: makes the next window ready, unless another thread does."""
+        """Make the next window ready at a high rate, unless another thread does."""
         if self._is_fast:
             with self._lock:
                 start = self._ready
@@ -83,7 +83,7 @@ class TailPages:
         self.limit[:] = self._ready.to_bytes(_CELL_SIZE, "big")
 
     def _has_next_window(self) -> bool:
-        """Gives blocks to it; False at the file's end, or where the disk gives none."""
+        """Give blocks to it; False at the file's end, or where the disk gives none."""
         try:
             if self._ready < self._file.size:
                 self._give_blocks(self._ready + 1)
@@ -101,7 +101,7 @@ class TailPages:
         self._ready = end if self._is_fast else file.reserved
 
     def _note_rate(self) -> None:
-        """Compares the bytes written since the last look with the time; a few tell nothing."""
+        """Compare the bytes written since the last look with the time; a few tell nothing."""
         (before, then), wrote, now = self._seen, self._file.wrote, self._clock_ns()
         if wrote - before >= MEASURED_BYTES:
             self._seen = wrote, now

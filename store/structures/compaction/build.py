@@ -43,7 +43,7 @@ from store.structures.compaction.originals import Originals
 
 
 def plan_compaction_mend(layout: StoreLayout, fs: Filesystem, staging: Path) -> AnyChange:
-    """The Change that leaves equal names in both trees, and no leftover."""
+    """Return the Change that leaves equal names in both trees, and no leftover."""
     return _Mend(layout, fs, staging).plan()
 
 
@@ -67,7 +67,7 @@ class _Mend:
         return self.change
 
     def _mend_positions(self) -> None:
-        """Puts the copy of the table in its place where it is lost or none; without a copy a bad table goes."""
+        """Put the copy of the table in its place where it is lost or none; without a copy a bad table goes."""
         file, copy = self.files.file_at(POSITIONS), self.files.file_at(f"{POSITIONS}.bak")
         if file is not None and read_positions(self.files, POSITIONS) is not None:
             return
@@ -94,7 +94,7 @@ class _Mend:
                 self._remove(file, "a run that was cut short left it")
 
     def _agree(self, queue: QueueFiles, log: StoredFile, units: StoredFile) -> None:
-        """Gives a log file its length, and its file of units the units of its records."""
+        """Give a log file its length, and its file of units the units of its records."""
         log_size, unit_size = usual_size(queue.logs), usual_size(queue.units)
         runs, outcome = records_of(self.files, log)
         if log.size != log_size:
@@ -110,7 +110,7 @@ class _Mend:
             self._publish_bytes(units.path, wanted, "made from the records of the same name")
 
     def _feed_lost(self, known: set[Queue], queues: list[QueueFiles]) -> None:
-        """Copies the messages of queues of compacted topics that have no files here."""
+        """Copy the messages of queues of compacted topics that have no files here."""
         sizes = {(usual_size(queue.logs), usual_size(queue.units)) for queue in queues if queue.pairs}
         for topic, queue_id in self.files.queues():
             if topic not in self.topics or (topic, queue_id) in known:
@@ -123,7 +123,7 @@ class _Mend:
                 self.change.remarks.append(f"{lost}, and none is left whose files say how long they are")
 
     def _feed(self, queue: QueueFiles, log_size: int, unit_size: int) -> None:
-        """Copies the messages behind the last copy; a start copies none that has its unit in the queue."""
+        """Copy the messages behind the last copy; a start copies none that has its unit in the queue."""
         if queue.queue[0] not in self.topics or self.files.exists("abort"):
             return
         last, last_offset = LastPair(0, b"", 0, 0), -1
@@ -141,7 +141,7 @@ class _Mend:
                 self._publish_bytes(f"{folder}/{segment_name(pair.name)}", data, "with the messages that had no copy")
 
     def _is_wanted(self, queue: QueueFiles, number: int) -> bool:
-        """Whether files that were set aside get their name back.
+        """Return whether files that were set aside get their name back.
 
         They do while the run had not moved all of its files up, and where no file before holds their messages.
         """
@@ -158,7 +158,7 @@ class _Mend:
         return first >= 0 and all(not len(units) or int(units["queue_offset"][-1]) < first for units in before)
 
     def _complete(self, queue: QueueFiles, names: list[set[int]]) -> set[str]:
-        """Gives every name both files; returns the paths of those that were moved up."""
+        """Give every name both files; return the paths of those that were moved up."""
         log_folder, unit_folder = queue.folders
         unfinished = {file.path: file for file in queue.unfinished}
         taken: set[str] = set()
@@ -197,6 +197,6 @@ class _Mend:
 
 
 def _number_of(file: StoredFile) -> int:
-    """The number that the name of a .delete file had, -1 without one."""
+    """Return the number that the name of a .delete file had, -1 without one."""
     number = parse_segment_name(file.path.rpartition("/")[2].removesuffix(DELETED))
     return -1 if number is None else number

@@ -74,7 +74,7 @@ def check(store: CheckedStore) -> Iterator[Finding]:
 
 
 def _lost_queues(store: CheckedStore, known: set[tuple[str, int]]) -> Iterator[Finding]:
-    """Queues with messages that topics.json says are compacted, and that have no files here."""
+    """Yield queues with messages that topics.json says are compacted, and that have no files here."""
     files, topics = store.files, compacted_topics(store.layout.config, store.fs)
     for topic, queue_id in files.queues() if topics else ():
         if topic in topics and (topic, queue_id) not in known and files.queue_files(topic, queue_id):
@@ -102,7 +102,7 @@ class _QueueCheck:
             yield from self._uncopied_findings(pairs[-1][0])
 
     def _uncopied_findings(self, log: StoredFile) -> Iterator[Finding]:
-        """Messages behind the last copy; a start copies none that has its unit in the queue."""
+        """Yield messages behind the last copy; a start copies none that has its unit in the queue."""
         found = self.originals.uncopied(self.last_offset)
         if found is not None:
             queue_offset, count = found
@@ -161,7 +161,7 @@ class _QueueCheck:
     def _unit_findings(
         self, file: StoredFile, found: BatchUnitArray, wanted: BatchUnitArray, *, is_last: bool
     ) -> Iterator[Finding]:
-        """Compares units with the wanted ones."""
+        """Compare units with the wanted ones."""
         count = len(found)
         wrong = np.zeros(count, bool)
         for field in _COMPARED:
@@ -178,7 +178,10 @@ class _QueueCheck:
             yield self._find(COMPACTION_UNIT, file, count, detail, len(wanted) - count)
 
     def _rest_findings(self, file: StoredFile, outcome: Outcome | None, done: int) -> Iterator[Finding]:
-        """Bytes behind the last unit that are not those of its records' file: the end's mark, and zeros."""
+        """Yield bytes behind the last unit that are not those of its records' file.
+
+        The end's mark, and zeros.
+        """
         start = done * BATCH_UNIT_SIZE
         wanted = behind_units(outcome, file.size - start)
         if bytes(self.files.read(file.path, start)) != wanted and not self.is_written_to:

@@ -50,7 +50,7 @@ Queue = tuple[str, int]
 
 
 def compacted_topics(folder: Path, fs: Filesystem) -> frozenset[str]:
-    """Topics with cleanup.policy=COMPACTION (5.x) in the topics.json of a config folder."""
+    """Return topics with cleanup.policy=COMPACTION (5.x) in the topics.json of a config folder."""
     policies = topic_attribute(folder, fs, "cleanup.policy")
     return frozenset(topic for topic, policy in policies.items() if policy == "COMPACTION")
 
@@ -78,7 +78,7 @@ class QueueFiles:
 
 
 def queues_of(files: StoreReader) -> list[QueueFiles]:
-    """Every queue that has a folder in either tree."""
+    """Return every queue that has a folder in either tree."""
     found: set[Queue] = set()
     for tree in (LOG, QUEUE):
         for entry in files.below(tree):
@@ -90,7 +90,7 @@ def queues_of(files: StoreReader) -> list[QueueFiles]:
 
 
 def queue_files(files: StoreReader, queue: Queue) -> QueueFiles:
-    """The files of one queue."""
+    """Return the files of one queue."""
     topic, queue_id = queue
     folders = [f"{tree}/{topic}/{queue_id}" for tree in (LOG, QUEUE)]
     logs, units = ({file.number: file for file in files.numbered_files(folder)} for folder in folders)
@@ -107,13 +107,13 @@ def queue_files(files: StoreReader, queue: Queue) -> QueueFiles:
 
 
 def read_units(files: StoreReader, file: StoredFile) -> BatchUnitArray:
-    """The written units of a file, up to its end or its unit of log offset -1."""
+    """Return the written units of a file, up to its end or its unit of log offset -1."""
     units = batch_units_of(files.read(file.path))
     return units[: written_count(units)]
 
 
 def records_of(files: StoreReader, file: StoredFile) -> tuple[list[Run], Outcome | None]:
-    """Reads a log file's records with their CRCs checked; gives also the outcome of the walk."""
+    """Read a log file's records with their CRCs checked; give also the outcome of the walk."""
     runs: list[Run] = []
     for step in scan_segment(StoredSegment(files, file), rules=ScanRules(check_crc=True)):
         if not isinstance(step, Run):
@@ -123,14 +123,14 @@ def records_of(files: StoreReader, file: StoredFile) -> tuple[list[Run], Outcome
 
 
 def units_of_log(runs: list[Run], outcome: Outcome | None, size: int, levels: tuple[int, ...] = ()) -> bytes:
-    """The bytes of the file of units that belongs to a log file with these records."""
+    """Return the bytes of the file of units that belongs to a log file with these records."""
     units = [np.zeros(0, BATCH_UNIT_DTYPE), *(expected_units(run, levels) for run in runs)]
     data = np.concatenate(units).astype(BATCH_UNIT_DTYPE).tobytes()
     return data + behind_units(outcome, size - len(data))
 
 
 def behind_units(outcome: Outcome | None, size: int) -> bytes:
-    """The bytes behind the last unit of a file: the end's mark of a full log file, and zeros."""
+    """Return the bytes behind the last unit of a file: the end's mark of a full log file, and zeros."""
     end = np.zeros(1, BATCH_UNIT_DTYPE)
     end["log_offset"] = end["compacted_offset"] = NO_COMPACTED_OFFSET
     mark = end.tobytes() if isinstance(outcome, Blank) and size >= BATCH_UNIT_SIZE else b""
@@ -138,14 +138,14 @@ def behind_units(outcome: Outcome | None, size: int) -> bytes:
 
 
 def expected_units(run: Run, levels: tuple[int, ...] = ()) -> BatchUnitArray:
-    """The units that a run's records should have."""
+    """Return the units that a run's records should have."""
     codes = np.empty(run.count, np.int64)
     kernels.tags_codes(run.buffer, np.ascontiguousarray(run.array), run.count, np.array(levels, np.int64), codes)
     return units_of_records(run, np.arange(run.count), codes)
 
 
 def start_faults(queue: QueueFiles) -> Iterator[tuple[StoredFile, str]]:
-    """Files of a queue that keep a broker from starting, and their faults."""
+    """Yield files of a queue that keep a broker from starting, and their faults."""
     for name, has_log, has_units in iterate_names(queue):
         if not (has_log and has_units):
             file = queue.logs[name] if has_log else queue.units[name]
@@ -161,18 +161,18 @@ def start_faults(queue: QueueFiles) -> Iterator[tuple[StoredFile, str]]:
 
 
 def usual_size(tree: Mapping[int, StoredFile]) -> int:
-    """The length that most files of a tree have, 0 without files."""
+    """Return the length that most files of a tree have, 0 without files."""
     return Counter(file.size for file in tree.values()).most_common(1)[0][0] if tree else 0
 
 
 def iterate_names(queue: QueueFiles) -> Iterator[tuple[int, bool, bool]]:
-    """Each name of either tree, and whether the log and the units have it."""
+    """Yield each name of either tree, and whether the log and the units have it."""
     for name in sorted(queue.logs.keys() | queue.units.keys()):
         yield name, name in queue.logs, name in queue.units
 
 
 def read_positions(files: StoreReader, path: str) -> dict[str, int] | None:
-    """The position of each queue, by <topic>_<queue>; None where the file is no such table."""
+    """Return the position of each queue, by <topic>_<queue>; None where the file is no such table."""
     try:
         document = json.loads(bytes(files.read(path)).decode())
         table = document["queueOffsetMap"]

@@ -53,7 +53,7 @@ class CompactedQueue:
     def get(
         self, offset: int, max_count: int, config: StoreConfig, message_filter: MessageFilter | None = None
     ) -> GetResult:
-        """One call of CompactionLog.getMessage."""
+        """Answer one call of CompactionLog.getMessage."""
         low, high = self.min_offset, self.max_offset
         if high == 0:
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
@@ -107,7 +107,7 @@ class CopiedQueues:
         self._queues: dict[Queue, CompactedQueue] = {}
 
     def find(self, topic: str, queue_id: int) -> CompactedQueue | None:
-        """The queue, None where it is not compacted or has no files."""
+        """Return the queue, None where it is not compacted or has no files."""
         if topic not in self._topics:
             return None
         key = topic, queue_id

@@ -53,7 +53,7 @@ class Originals:
         return found[0], newest + self._written(newest) - found[0]
 
     def records_behind(self, last: int) -> Iterator[bytes]:
-        """The records with KEYS behind a queue offset, in the queue's order."""
+        """Return the records with KEYS behind a queue offset, in the queue's order."""
         return (record for _, record in self._keyed_behind(last))
 
     def _keyed_behind(self, last: int) -> Iterator[tuple[int, bytes]]:
@@ -66,12 +66,12 @@ class Originals:
                     yield first + row, record
 
     def _written(self, first: int) -> int:
-        """The number of units up to the last one that was written, of the file that begins at a queue offset."""
+        """Return the number of units up to the last written one, in the file at a queue offset."""
         rows = np.flatnonzero(self._units[first]["size"] > 0)
         return int(rows[-1]) + 1 if len(rows) else 0
 
     def _record_at(self, place: int, size: int) -> bytes | None:
-        """The record at a log offset, None without a sound one that has KEYS."""
+        """Return the record at a log offset, None without a sound one that has KEYS."""
         segment = next((one for one in self._segments if one.number <= place < one.number + one.size), None)
         if segment is None:
             return None
@@ -83,7 +83,7 @@ class Originals:
         return record if keys.strip() else None
 
     def _compare(self, run: Run, rows: Int64Array, data: memoryview, places: Int64Array, found: Int64Array) -> None:
-        """Fills the differing bytes of these rows in, where their places hold the records that were copied."""
+        """Fill the differing bytes of these rows in, where their places hold the records that were copied."""
         start, differing = int(places.min()), np.empty(len(rows), np.int64)
         kernels.first_differences(run.buffer, data, run.array, rows, places - start, differing)
         for number in np.flatnonzero(differing != NO_DIFFERENCE).tolist():
@@ -93,7 +93,7 @@ class Originals:
                 found[row] = differing[number]
 
     def _places(self, queue_offsets: Int64Array, sizes: Int64Array) -> Int64Array:
-        """The log offsets that the queue's units give; -1 without a unit of that size."""
+        """Return the log offsets that the queue's units give; -1 without a unit of that size."""
         places = np.full(len(queue_offsets), -1, np.int64)
         for first, units in self._units.items():
             rows = np.flatnonzero((queue_offsets >= first) & (queue_offsets < first + len(units)))

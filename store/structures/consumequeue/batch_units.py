@@ -41,7 +41,7 @@ BatchUnitArray = npt.NDArray[np.void]
 
 
 def batch_units_of(data: bytes | memoryview) -> BatchUnitArray:
-    """A file's units as a structured array over its bytes; nothing is copied."""
+    """Return a file's units as a structured array over its bytes; nothing is copied."""
     return np.frombuffer(data, BATCH_UNIT_DTYPE, memoryview(data).nbytes // BATCH_UNIT_SIZE)
 
 
@@ -53,13 +53,13 @@ def is_written(units: BatchUnitArray) -> npt.NDArray[np.bool_]:
 
 
 def written_count(units: BatchUnitArray) -> int:
-    """How many units are written before the first that is not."""
+    """Return how many units are written before the first that is not."""
     missing = np.flatnonzero(~is_written(units))
     return int(missing[0]) if len(missing) else len(units)
 
 
 def units_of_records(run: Run, rows: Int64Array, codes: Int64Array) -> BatchUnitArray:
-    """The units of these records of a run; `codes` holds a tags code for each record of the run."""
+    """Return the units of these records of a run; `codes` holds a tags code for each record of the run."""
     columns = run.columns
     units = np.zeros(len(rows), BATCH_UNIT_DTYPE)
     units["log_offset"] = columns.position[rows] + run.file_start
@@ -77,7 +77,7 @@ def units_of_records(run: Run, rows: Int64Array, codes: Int64Array) -> BatchUnit
 
 
 def _inner_batches(run: Run) -> Iterator[tuple[int, int, int]]:
-    """Row, first queue offset and message count of each record that holds several messages."""
+    """Yield row, first queue offset and message count of each record that holds several messages."""
     columns, rows = run.columns, np.empty(run.count, np.int64)
     count = kernels.rows_with_property(run.buffer, run.array, run.count, INNER_NUM.encode(), rows)
     for row in rows[:count].tolist():

@@ -81,7 +81,7 @@ class FoundUnits(NamedTuple):
     units: np.ndarray
 
     def pieces(self, names: Sequence[str], rows: Int64Array) -> list[Piece]:
-        """The rows of one queue as pieces, one for each file."""
+        """Return the rows of one queue as pieces, one for each file."""
         found = []
         for file in distinct(self.file[rows]):
             of_file = rows[self.file[rows] == file]
@@ -120,7 +120,7 @@ class UnitsOfSegment:
         return not (self._next < np.iinfo(np.int64).max).any()
 
     def below(self, high: int) -> FoundUnits:
-        """The units that point below `high` and were not given yet."""
+        """Return the units that point below `high` and were not given yet."""
         files = np.flatnonzero(self._next < high)
         taken = [self._take(int(file), high) for file in files]
         counts = np.array([len(units) for _, units in taken], np.int64)
@@ -170,7 +170,7 @@ def _read_units(files: StoreReader, file: QueueFile, low: int, high: int) -> tup
 def differing_queues(
     found: FoundUnits, expected: Units, expected_queue: Int64Array, starts: Int64Array, is_shared: np.ndarray
 ) -> Int64Array:
-    """The numbers of the queues whose units are not those that their records should have.
+    """Return the numbers of the queues whose units are not those that their records should have.
 
     expected_queue  the number of each expected unit's queue
     starts          where the records of all queues begin
@@ -198,7 +198,7 @@ def differing_queues(
 
 
 def rows_by_queue(queues: Int64Array) -> Int64Array:
-    """The rows by queue, otherwise in their order. NumPy sorts 16-bit numbers by radix."""
+    """Return the rows by queue, otherwise in their order. NumPy sorts 16-bit numbers by radix."""
     small = queues.max(initial=0) < 1 << 16
     return np.argsort(queues.astype(np.uint16) if small else queues, kind="stable")
 
@@ -240,7 +240,7 @@ def queue_differences(
 
 
 def _records_of(targets: Int64Array, offsets: Int64Array) -> tuple[Int64Array, np.ndarray]:
-    """For each target the row of `offsets` that it may be, and whether it is."""
+    """Return for each target the row of `offsets` that it may be, and whether it is."""
     if not len(offsets):
         return np.zeros(len(targets), np.int64), np.zeros(len(targets), bool)
     at = np.minimum(np.searchsorted(offsets, targets), len(offsets) - 1)
@@ -250,7 +250,7 @@ def _records_of(targets: Int64Array, offsets: Int64Array) -> tuple[Int64Array, n
 def split_by_start(
     targets: Int64Array, rows: Int64Array, starts: Int64Array, otherwise: str
 ) -> Iterator[tuple[Int64Array, str]]:
-    """The rows that point at no record's start (NO_RECORD), and those that point at one (`otherwise`)."""
+    """Yield the rows that point at no record's start (NO_RECORD), and the others (`otherwise`)."""
     at_start = is_in(targets[rows], starts)
     for picked, why in ((rows[~at_start], NO_RECORD), (rows[at_start], otherwise)):
         if len(picked):
@@ -312,7 +312,7 @@ def wrong_place(match: _Match, is_met: np.ndarray) -> Iterator[Finding]:
 
 
 def wrong_content(match: _Match) -> Iterator[Finding]:
-    """Units at the right place whose size or tags code is not their record's."""
+    """Yield units at the right place whose size or tags code is not their record's."""
     good, records = match.mine[match.exact], match.record[match.exact]
     units, expected = match.piece.units[good], match.expected
     sizes, codes = expected.size[records], expected.tags_code[records]

@@ -97,7 +97,7 @@ class ConsumeQueue:
         return f"ConsumeQueue({self.topic}, {self.queue_id}, {self.min_offset}..{self.max_offset})"
 
     def empty_files(self) -> list[Path]:
-        """Names the last files of 0 bytes, left out."""
+        """Name the last files of 0 bytes, left out."""
         return [files.empty_last for files in self._file_sets if files.empty_last is not None]
 
     @property
@@ -123,7 +123,7 @@ class ConsumeQueue:
     # After a restart.
 
     def recover(self) -> int:
-        """Finds the end by reading on over written units, from the third last file; gives max_physic_offset."""
+        """Find the end by reading on over written units, from the third last file; give max_physic_offset."""
         files = self.files.files
         if not files:
             return self.max_physic_offset
@@ -146,7 +146,7 @@ class ConsumeQueue:
         return self.max_physic_offset
 
     def truncate_dirty_logic_files(self, log_offset: int, *, as_broker: bool = False) -> None:
-        """Cuts off the units of records at or behind `log_offset`, from the newest file backwards.
+        """Cut off the units of records at or behind `log_offset`, from the newest file backwards.
 
         as_broker  takes the first unit of the file that stays for written, whatever it holds
         """
@@ -170,21 +170,21 @@ class ConsumeQueue:
             self.max_physic_offset = -1
 
     def has_lost_extension(self, min_log_offset: int) -> bool:
-        """Whether a unit of a record from `min_log_offset` on names a place that no extension file holds."""
+        """Return whether a unit of a record from `min_log_offset` on has a place in no extension file."""
         return lacks_extension(self.ext, (extension_positions(file, min_log_offset) for file in self.files.files))
 
     def has_cut_units(self) -> bool:
-        """Whether a written unit follows the end."""
+        """Return whether a written unit follows the end."""
         last = self.files.last
         return last is not None and last.wrote < last.size and is_written(unit_array(last)[last.wrote // UNIT_SIZE])
 
     def begins_last_file_unwritten(self) -> bool:
-        """Whether the last file has units and the first of them was never written."""
+        """Return whether the last file has units and the first of them was never written."""
         last = self.files.last
         return not self.holds_batches and last is not None and last.wrote > 0 and not is_written(unit_array(last)[0])
 
     def clear_cut_units(self) -> bool:
-        """Zeroes the units past the end, lest a recovery count them again; True when there were any."""
+        """Zero the units past the end, lest a recovery count them again; True when there were any."""
         if not self.has_cut_units():
             return False
         file = self.files.last_file()
@@ -195,7 +195,7 @@ class ConsumeQueue:
         return True
 
     def correct_min_offset(self, min_log_offset: int) -> None:
-        """Moves the queue's start to its first file's first unit at or behind `min_log_offset`.
+        """Move the queue's start to its first file's first unit at or behind `min_log_offset`.
 
         A queue whose newest unit is before it keeps its start (4.9), or has it moved to its end (5.3).
         """
@@ -221,13 +221,13 @@ class ConsumeQueue:
             self.ext.truncate_by_min_address(tags_code)
 
     def begin_at(self, queue_offset: int) -> None:
-        """Moves the queue's beginning to `queue_offset`."""
+        """Move the queue's beginning to `queue_offset`."""
         self._min_address = queue_offset * UNIT_SIZE
 
     # Building.
 
     def put(self, log_offset: int, size: int, tags_code: int, queue_offset: int) -> OutOfOrder | None:
-        """Appends the unit of one record (ConsumeQueue.putMessagePositionInfo); a repeat is passed over."""
+        """Append the unit of one record (ConsumeQueue.putMessagePositionInfo); a repeat is passed over."""
         end = log_offset + size
         # A sum that is no long is negative for a broker, which then takes the record for a repeat.
         if end <= self.max_physic_offset or end > LAST_ADDRESS:
@@ -253,7 +253,7 @@ class ConsumeQueue:
         return finding
 
     def append_encoded(self, units: memoryview) -> None:
-        """Appends these units, 20 bytes each, a continuation of the queue by kernels.find_break."""
+        """Append these units, 20 bytes each, a continuation of the queue by kernels.find_break."""
         done = 0
         while done < len(units):
             file = self.files.last_file()
@@ -265,7 +265,7 @@ class ConsumeQueue:
             self.max_physic_offset = last.log_offset + last.size
 
     def rewrite(self, queue_offset: int, unit: QueueUnit) -> None:
-        """Writes a unit over the one at `queue_offset`."""
+        """Write a unit over the one at `queue_offset`."""
         address = queue_offset * UNIT_SIZE
         held = self.files.find_by_offset(address)
         if held is None:
@@ -277,7 +277,7 @@ class ConsumeQueue:
             self.max_physic_offset = unit.log_offset + unit.size
 
     def append_records(self, run: Run, rows: Int64Array, codes: Int64Array) -> list[OutOfOrder]:
-        """Appends units at once where they follow on, else singly; gives the shifted ones."""
+        """Append units at once where they follow on, else singly; give the shifted ones."""
         shifted: list[OutOfOrder] = []
         units = memoryview(bytearray(len(rows) * UNIT_SIZE))
         at, stop = 0, len(rows)
@@ -296,7 +296,7 @@ class ConsumeQueue:
         return shifted
 
     def _start_at(self, file: MappedFile, address: int) -> None:
-        """Fills a queue's very first file with pre-blank units up to `address`."""
+        """Fill a queue's very first file with pre-blank units up to `address`."""
         self._min_address = address
         self.files.flushed_where = self.files.committed_where = address
         count = (address - file.file_start) // UNIT_SIZE
@@ -306,7 +306,7 @@ class ConsumeQueue:
     # Asking.
 
     def read_range(self, queue_offset: int) -> memoryview | None:
-        """The written units from `queue_offset` to its file's end, 20 bytes each; None when there are none."""
+        """Return the written units from `queue_offset` to its file's end; None when there are none."""
         address = queue_offset * UNIT_SIZE
         file = self.files.find_by_offset(address) if address >= self._min_address else None
         if file is None:
@@ -316,23 +316,23 @@ class ConsumeQueue:
         return units if units is not None and len(units) else None
 
     def ends_before(self, log_offset: int) -> bool:
-        """Tells that no unit points at or behind `log_offset`: all were appended here, in the log's order."""
+        """Tell that no unit points at or behind `log_offset`: all were appended here, in the log's order."""
         return not self.had_units and self.max_physic_offset <= log_offset
 
     def units_between(self, file: MappedFile, low: int, high: int) -> FileUnits:
-        """Copies the columns of a file's units that point into log offsets low … high - 1."""
+        """Copy the columns of a file's units that point into log offsets low … high - 1."""
         return units_between(file, low, high)
 
     def first_log_offset(self, file: MappedFile) -> int:
-        """Gives the log offset in a file's first unit for a record, -1 without one."""
+        """Give the log offset in a file's first unit for a record, -1 without one."""
         return first_log_offset(file)
 
     def last_log_offset(self, file: MappedFile) -> int:
-        """The log offset in the last unit of a full file."""
+        """Return the log offset in the last unit of a full file."""
         return int(unit_array(file)["log_offset"][-1])
 
     def units_from(self, queue_offset: int) -> Iterator[BatchUnit] | None:
-        """The units of batches from the one of `queue_offset` to its file's end; None without, as here."""
+        """Return the batches' units from `queue_offset` to its file's end; None without, as here."""
         return None
 
     def unit(self, queue_offset: int) -> QueueUnit | None:
@@ -349,12 +349,12 @@ class ConsumeQueue:
         return self.roll_next_file(queue_offset)
 
     def real_tags_code(self, tags_code: int) -> int:
-        """The tags code itself where the unit only holds an address in the extension file."""
+        """Return the tags code itself where the unit only holds an address in the extension file."""
         unit = self.ext_unit(tags_code)
         return unit.tags_code if unit is not None else tags_code
 
     def ext_unit(self, tags_code: int) -> ExtUnit | None:
-        """The extension unit that the tags code is the address of; None without one."""
+        """Return the extension unit that the tags code is the address of; None without one."""
         if self.ext is None or not is_ext_address(tags_code):
             return None
         return self.ext.read(decode_ext_address(tags_code))
@@ -377,12 +377,12 @@ class ConsumeQueue:
         return any(files.waits_for_flush(least_pages) for files in self._file_sets)
 
     def flush(self, least_pages: int) -> bool:
-        """Makes units durable; True when nothing moved."""
+        """Make units durable; True when nothing moved."""
         unmoved = [files.flush(least_pages) for files in self._file_sets]
         return all(unmoved)
 
     def destroy(self) -> None:
-        """Deletes every file of the queue."""
+        """Delete every file of the queue."""
         for files in self._file_sets:
             files.destroy()
         self.max_physic_offset = -1

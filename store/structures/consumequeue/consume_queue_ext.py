@@ -43,7 +43,7 @@ class ConsumeQueueExt:
         self.files = files
 
     def put(self, unit: ExtUnit) -> int | None:
-        """Appends a unit, gives its address as a queue unit's tags code; None for too large a bit map."""
+        """Append a unit, give its address as a queue unit's tags code; None for too large a bit map."""
         if unit.size > min(0x7FFF, self.files.file_size - EXT_END_SIZE):
             return None
         while True:
@@ -63,7 +63,7 @@ class ConsumeQueueExt:
         return addresses
 
     def put_run(self, tags_codes: Int64Array, store_timestamps_ms: Int64Array) -> Int64Array:
-        """Appends a unit without bit map for each tags code; gives their addresses as tags codes."""
+        """Append a unit without bit map for each tags code; give their addresses as tags codes."""
         units = np.zeros(len(tags_codes), EXT_DTYPE)
         units["size"] = EXT_UNIT_MIN_SIZE
         units["tags_code"], units["store_timestamp_ms"] = tags_codes, store_timestamps_ms
@@ -81,14 +81,14 @@ class ConsumeQueueExt:
         return addresses
 
     def read(self, position: int) -> ExtUnit | None:
-        """The unit at a position in the extension files, None where none is."""
+        """Return the unit at a position in the extension files, None where none is."""
         file = self.files.find_by_offset(position)
         if file is None:
             return None
         return decode_ext_unit(file.buffer[: file.readable_position], position - file.file_start)
 
     def units(self) -> Iterator[tuple[int, ExtUnit]]:
-        """Yields the position and the contents of every unit, in order."""
+        """Yield the position and the contents of every unit, in order."""
         for file in self.files.files:
             position = 0
             while (unit := decode_ext_unit(file.buffer[: file.readable_position], position)) is not None:
@@ -96,7 +96,7 @@ class ConsumeQueueExt:
                 position += unit.size
 
     def recover(self) -> None:
-        """Finds the end: unit by unit from the first file on."""
+        """Find the end: unit by unit from the first file on."""
         end = 0
         for file in self.files.files:
             position = 0
@@ -109,12 +109,12 @@ class ConsumeQueueExt:
         self.files.truncate_dirty_files(end)
 
     def begin_anew(self) -> None:
-        """Takes over a lost queue's extension files and overwrites their units, for nothing names them."""
+        """Take over a lost queue's extension files and overwrite their units, for nothing names them."""
         self.files.load()
         self.files.truncate_dirty_files(0)
 
     def truncate_by_max_address(self, tags_code: int) -> None:
-        """Cuts off the bytes behind the unit at this address; a tags code that is no address cuts nothing."""
+        """Cut off the bytes behind the unit at this address; a tags code that is no address cuts nothing."""
         if not is_ext_address(tags_code):
             return
         position = decode_ext_address(tags_code)
@@ -123,14 +123,14 @@ class ConsumeQueueExt:
             self.files.truncate_dirty_files(position + unit.size)
 
     def truncate_by_min_address(self, tags_code: int) -> None:
-        """Deletes the files that end before this address."""
+        """Delete the files that end before this address."""
         position = decode_ext_address(tags_code)
         gone = [file for file in self.files.files if file.file_start + file.size < position]
         self.files.delete_files(gone)
 
 
 def _end_file(file: MappedFile) -> None:
-    """Marks the end, so that the next unit goes into the next file."""
+    """Mark the end, so that the next unit goes into the next file."""
     if file.size - file.wrote >= EXT_END.size:
         file.reserve(file.wrote + EXT_END.size)
         file.write_buffer[file.wrote : file.wrote + EXT_END.size] = EXT_END.pack(EXT_END_MARK)
@@ -138,14 +138,14 @@ def _end_file(file: MappedFile) -> None:
 
 
 def _is_ended(buffer: memoryview, position: int) -> bool:
-    """Tells whether the end mark is here, so that the next file goes on."""
+    """Tell whether the end mark is here, so that the next file goes on."""
     if len(buffer) - position < EXT_END.size:
         return True
     return bool(EXT_END.unpack_from(buffer, position)[0] == EXT_END_MARK)
 
 
 def lacks_extension(ext: ConsumeQueueExt | None, named_by_files: Iterable[Int64Array]) -> bool:
-    """Whether units name a place that no extension file holds."""
+    """Return whether units name a place that no extension file holds."""
     held = {file.file_start for file in ext.files.files} if ext is not None else set[int]()
     for named in named_by_files:
         if ext is None or not len(named):

@@ -83,7 +83,7 @@ class ConsumeQueueStore(QueueSet):
 
     @contextlib.contextmanager
     def without_delay_levels(self) -> Iterator[None]:
-        """Inside the block delayed messages get the hash of their tags instead of their deliver time.
+        """Give delayed messages inside the block the hash of their tags, not their deliver time.
 
         4.9.8 recovers before it knows its delay levels, so that is what it writes then.
         """
@@ -99,11 +99,11 @@ class ConsumeQueueStore(QueueSet):
         return self._delay_levels_ms
 
     def dispatch(self, run: Run) -> None:
-        """Appends the units of a run's records to their queues."""
+        """Append the units of a run's records to their queues."""
         self.put_units(run, self.tags_codes(run))
 
     def put_units(self, run: Run, codes: Int64Array) -> None:
-        """Appends the units of a run's records, whose tags codes are given."""
+        """Append the units of a run's records, whose tags codes are given."""
         count = run.count
         numbers = self._table.assign(run.buffer, run.array, count)
         self._meet_queues()
@@ -132,7 +132,7 @@ class ConsumeQueueStore(QueueSet):
         return rewrite_torn_units(queues, run, order, starts, codes)
 
     def _append_new(self, run: Run, order: Int64Array, starts: Int64Array, codes: Int64Array) -> None:
-        """Appends the units of every queue in the run behind those that are there."""
+        """Append the units of every queue in the run behind those that are there."""
         present = np.flatnonzero(starts[1:] > starts[:-1])
         keys = [self._numbered[number] for number in present]
         if self._config.enable_consume_queue_ext:
@@ -158,7 +158,7 @@ class ConsumeQueueStore(QueueSet):
             self.append(queue, run, order[first:stop], codes)
 
     def _append_following(self, stretches: list[_Stretch], run: Run, order: Int64Array, codes: Int64Array) -> None:
-        """Appends units of many queues: those that follow on are written by one call, the others one by one."""
+        """Append units of many queues: those that follow on are written by one call, the others one by one."""
         firsts, stops, next_offsets, ends, breaks = (np.empty(len(stretches), np.int64) for _ in range(5))
         firsts[:] = [stretch.first for stretch in stretches]
         stops[:] = [stretch.stop for stretch in stretches]
@@ -176,7 +176,7 @@ class ConsumeQueueStore(QueueSet):
     def put_extensions(
         self, queue: ConsumeQueue, ext: ConsumeQueueExt, run: Run, rows: Int64Array, codes: Int64Array
     ) -> Int64Array:
-        """Appends extension units for the rows, with bit maps where they are calculated.
+        """Append extension units for the rows, with bit maps where they are calculated.
 
         Gives their addresses as tags codes.
         """
@@ -187,25 +187,25 @@ class ConsumeQueueStore(QueueSet):
         return ext.put_with_bit_maps(codes[rows], times, bit_maps)
 
     def _end_of(self, key: QueueKey | None) -> int:
-        """The log offset behind the last record that has a unit in the queue; no queue takes any."""
+        """Return the log offset behind the last record that has a unit in the queue; no queue takes any."""
         if key is None:
             return LAST_ADDRESS
         resting = self._resting.get(key)
         return resting.end if resting is not None else self._queues[key].max_physic_offset
 
     def tags_codes(self, run: Run) -> Int64Array:
-        """The tags codes of a run's records, for their units."""
+        """Return the tags codes of a run's records, for their units."""
         codes = np.empty(run.count, np.int64)
         kernels.tags_codes(run.buffer, run.array, run.count, self._delay_levels_ms, codes)
         return codes
 
     def append(self, queue: ConsumeQueue, run: Run, rows: Int64Array, codes: Int64Array) -> None:
-        """Appends units of one queue, and notes those that are shifted."""
+        """Append units of one queue, and notes those that are shifted."""
         for finding in queue.append_records(run, rows, codes):
             self._add_finding(finding)
 
     def _add_finding(self, finding: OutOfOrder) -> None:
-        """Notes the finding, or lengthens the one that it goes on from."""
+        """Note the finding, or lengthens the one that it goes on from."""
         for index in range(len(self.findings) - 1, -1, -1):
             joined = self.findings[index].joined(finding)
             if joined is not None:
@@ -214,7 +214,7 @@ class ConsumeQueueStore(QueueSet):
         self.findings = [*self.findings[-99:], finding]
 
     def _meet_queues(self) -> None:
-        """Notes the keys of newly numbered queues; None where no folder can have the topic's name."""
+        """Note the keys of newly numbered queues; None where no folder can have the topic's name."""
         for topic_bytes, queue_id in self._table.queues[len(self._numbered) :]:
             topic = decode_utf8(topic_bytes)
             key = topic, queue_id
@@ -231,13 +231,15 @@ class ConsumeQueueStore(QueueSet):
                 self.unusable_topics.append(topic)
 
     def _dispatch_to_named(self, run: Run, rows: Int64Array, codes: Int64Array) -> None:
-        """Appends units to the queues that messages name beside their own."""
+        """Append units to the queues that messages name beside their own."""
         for key, part, named in self.light_parts(run, rows):
             queue = self.find_or_create(*key)
             self.append(queue, part, _new_rows(part, queue.max_physic_offset), codes[named])
 
     def light_parts(self, run: Run, rows: Int64Array, *, always: bool = False) -> list[LightPart]:
-        """The parts of these records in light queues; none where the store is set to have no light queues.
+        """Return the parts of these records in light queues.
+
+        None where the store is set to have no light queues.
 
         always  whatever the settings are: a record tells which light queues its broker wrote to
         """
@@ -248,7 +250,7 @@ class ConsumeQueueStore(QueueSet):
         return [part for part in parts if self.wants(part.key)]
 
     def describe_findings(self) -> list[str]:
-        """Describes the faults found while building, as sentences for people."""
+        """Describe the faults found while building, as sentences for people."""
         shifted = [finding.describe() for finding in self.findings]
         unusable = [
             f"topic {topic!r} is no name of a folder: its messages get no queue entries"
@@ -259,7 +261,7 @@ class ConsumeQueueStore(QueueSet):
 
 
 def _new_rows(run: Run, max_physic_offset: int) -> Int64Array:
-    """The rows of a run for one queue, without those at the front that have their unit."""
+    """Return the rows of a run for one queue, without those at the front that have their unit."""
     order, first = np.arange(run.count), np.zeros(1, np.int64)
     ends, starts = np.array([max_physic_offset], np.int64), np.array([0, run.count], np.int64)
     kept = kernels.pass_repeats(order, starts, np.zeros(1, np.int64), 1, run.array, ends, first)

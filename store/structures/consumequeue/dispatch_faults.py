@@ -21,7 +21,10 @@ _NO_START = "no broker starts; start once with enableMultiDispatch=false and sto
 def dispatch_faults(
     light: LightParts, kind_of_poison: str = LIGHT_POISON, consequence: str = _NO_START
 ) -> Iterator[tuple[str, int, str]]:
-    """Kind, log offset and fault of each record; the consequence is that of an offset that is no number."""
+    """Yield kind, log offset and fault of each record.
+
+    The consequence is that of an offset that is no number.
+    """
     for log_offset in light.unmatched:
         detail = "more names than queue offsets, or fewer: it is in none of the light queues it names; put it again"
         yield LIGHT_UNMATCHED, log_offset, detail

@@ -27,12 +27,15 @@ class Units(NamedTuple):
     tags_code: Int64Array
 
     def rows(self, rows: Int64Array) -> Units:
-        """The units of these rows."""
+        """Return the units of these rows."""
         return Units(self.queues, *(column[rows] for column in self[1:]))
 
 
 def expected_units(run: Run, delay_levels_ms: tuple[int, ...], table: QueueTable | None = None) -> Units:
-    """The units of a run's records. A `table` that goes from run to run keeps the numbers of the queues."""
+    """Return the units of a run's records.
+
+    A `table` that goes from run to run keeps the numbers of the queues.
+    """
     array = run.array
     table = QueueTable() if table is None else table
     slots = table.assign(run.buffer, array, run.count)
@@ -53,7 +56,7 @@ def expected_units(run: Run, delay_levels_ms: tuple[int, ...], table: QueueTable
 def with_light_units(
     run: Run, units: Units, table: QueueTable, numbers: dict[tuple[str, int], int]
 ) -> tuple[Units, LightParts]:
-    """Adds the units in light queues to those of a run's records; gives their parts too.
+    """Add the units in light queues to those of a run's records; give their parts too.
 
     numbers  the numbers in `table` of light queues; new ones are added
     """

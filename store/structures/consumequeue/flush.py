@@ -9,7 +9,7 @@ from store.structures.consumequeue.consume_queue import ConsumeQueue
 
 
 def flush_queues(queues: Iterable[ConsumeQueue], least_pages: int = 0, tries: int | None = None) -> None:
-    """Makes the units of queues durable where at least `least_pages` pages wait (0: any byte).
+    """Make the units of queues durable where at least `least_pages` pages wait (0: any byte).
 
     tries  flushes of a queue at most, each of one file; without it all files are durable afterwards
     """

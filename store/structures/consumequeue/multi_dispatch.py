@@ -51,7 +51,7 @@ class LightParts(NamedTuple):
 
 
 def find_light_parts(run: Run, rows: Int64Array, config: StoreConfig | None = None) -> LightParts:
-    """Finds the light queues of these records, in the log's order.
+    """Find the light queues of these records, in the log's order.
 
     config  without enableLmq light queues have the record's queue id, else 0; None for a store that has them
     """
@@ -86,14 +86,16 @@ def _part(run: Run, key: QueueKey, units: list[tuple[int, int]]) -> LightPart:
 
 
 def _is_retried(run: Run, row: int) -> bool:
-    """Whether a record's topic is one of messages that a consumer gave back."""
+    """Return whether a record's topic is one of messages that a consumer gave back."""
     at = int(run.columns.topic_position[row])
     size = int(run.columns.topic_size[row])
     return bytes(run.buffer[at : at + size]).startswith(_RETRY_TOPIC_PREFIX)
 
 
 def _light_queues(properties: dict[str, str]) -> list[tuple[str, int]] | None:
-    """Names and queue offsets of the queues a message names; None where the two lists do not match.
+    """Return names and queue offsets of the queues a message names.
+
+    None where the two lists do not match.
 
     ValueError for an offset that is no long, at which a broker's dispatch ends.
     """
@@ -108,7 +110,7 @@ def _light_queues(properties: dict[str, str]) -> list[tuple[str, int]] | None:
 
 
 def _long(text: str) -> int:
-    """The number of a text that Java's Long.parseLong takes, else ValueError."""
+    """Return the number of a text that Java's Long.parseLong takes, else ValueError."""
     # Python passes over blanks and low lines.
     value = int(text) if not set(text) - set("+-0123456789") else _LAST_OFFSET + 1
     if not -_LAST_OFFSET <= value <= _LAST_OFFSET:
@@ -117,7 +119,7 @@ def _long(text: str) -> int:
 
 
 def _split(text: str) -> list[str]:
-    """The words between commas without empty ones at the end, as Java splits."""
+    """Return the words between commas without empty ones at the end, as Java splits."""
     words = text.split(",")
     while words and not words[-1]:
         words.pop()

@@ -53,7 +53,7 @@ class QueueTable:
         queued_only: bool = True,
         slots: Int64Array | None = None,
     ) -> Int64Array:
-        """The queue number of each of the `count` records; -1 for those that no consumer may see."""
+        """Return the queue number of each of the `count` records; -1 for those that no consumer may see."""
         slots = np.empty(count, np.int64) if slots is None else slots
         done = 0
         while True:
@@ -66,7 +66,7 @@ class QueueTable:
             self.add(bytes(buffer[at : at + size]), int(columns[Column.QUEUE_ID, done]))
 
     def add(self, topic: bytes, queue_id: int) -> int:
-        """Number a queue that is not in the table yet."""
+        """Return number a queue that is not in the table yet."""
         number = len(self.queues)
         if number == self._rows.shape[1]:
             self._grow()
@@ -80,7 +80,7 @@ class QueueTable:
         return number
 
     def _append_topic(self, topic: bytes) -> int:
-        """Appends the topic's bytes to those that the kernel compares with, and gives their place."""
+        """Append the topic's bytes to those that the kernel compares with, and give their place."""
         at, end = self._topics_size, self._topics_size + len(topic)
         while end > len(self._topics):
             self._topics = np.concatenate([self._topics, np.zeros_like(self._topics)])

@@ -23,14 +23,14 @@ class OutOfOrder:
     has_unit: bool = True
 
     def joined(self, other: OutOfOrder) -> OutOfOrder | None:
-        """These messages and `other`, where that is of the same queue and goes on where they end."""
+        """Return these messages and `other`, where that is of the same queue and goes on where they end."""
         place = self.place + self.count if self.has_unit else self.place
         end = replace(other, queue_offset=self.queue_offset + self.count, place=place)
         is_next = (self.topic, self.queue_id) == (other.topic, other.queue_id) and end == other
         return replace(self, count=self.count + other.count) if is_next else None
 
     def describe(self) -> str:
-        """The finding as a sentence for people."""
+        """Return the finding as a sentence for people."""
         name, last = f"{self.topic}, queue {self.queue_id}", self.queue_offset + self.count - 1
         came = f"came where {self.place} is next"
         if self.has_unit:

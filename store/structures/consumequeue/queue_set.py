@@ -101,7 +101,7 @@ class QueueSet:
         refuse: Refuse | None = None,
         known: Mapping[QueueKey, RestingQueue] | None = None,
     ) -> None:
-        """Opens every queue on disk; raises as a broker would refuse to start.
+        """Open every queue on disk; raise as a broker would refuse to start.
 
         refuse  is called with the error of a file or folder, which is then left out
         known   resting queues that were read before, and have not changed since
@@ -126,7 +126,7 @@ class QueueSet:
                     self._load_folder(key, folder / name)
 
     def refused_by(self, line: BrokerLine) -> list[StoreError]:
-        """Finds files and folders among the loaded queues that keep a broker of the line from starting."""
+        """Find files and folders among the loaded queues that keep a broker of the line from starting."""
         found: list[StoreError] = []
         for folder, entries in self._queue_folders():
             for queue_id, name, _ in entries:
@@ -136,7 +136,7 @@ class QueueSet:
         return found
 
     def _queue_folders(self) -> Iterator[tuple[Path, list[_QueueEntry]]]:
-        """The topics' folders, each with the queues in it; a broker passes over names that are no queue id."""
+        """Yield the topics' folders, each with its queues; a broker ignores other names."""
         parents = self._parents()
         for folder in [parent / topic for parent in parents for topic in self._fs.list_names(parent)]:
             entries = []
@@ -147,7 +147,7 @@ class QueueSet:
             yield folder, entries
 
     def _may_rest(self, topic_folder: Path) -> bool:
-        """Whether the queues of a topic may rest: plain ones without extension files."""
+        """Return whether the queues of a topic may rest: plain ones without extension files."""
         is_plain = topic_folder.name not in self._others.topics and topic_folder.parent == self._layout.consumequeue
         return is_plain and not self._config.enable_consume_queue_ext
 
@@ -182,7 +182,7 @@ class QueueSet:
         return queue
 
     def _wake(self, key: QueueKey) -> ConsumeQueue | None:
-        """The queue, opened if it was resting; None without one."""
+        """Return the queue, opened if it was resting; None without one."""
         queue = self._queues.get(key)
         if queue is not None or key not in self._resting:
             return queue
@@ -200,7 +200,7 @@ class QueueSet:
     # Looking.
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
-        """The queues that can be read, by topic and queue id; wakes all of them."""
+        """Return the queues that can be read, by topic and queue id; wakes all of them."""
         for key in list(self._resting):
             self._wake(key)
         return iter(sorted(self.awake(), key=lambda queue: (queue.topic, queue.queue_id)))
@@ -212,34 +212,34 @@ class QueueSet:
         return key in self._queues or key in self._resting
 
     def names(self) -> list[QueueKey]:
-        """Topic and queue id of every queue."""
+        """Return topic and queue id of every queue."""
         return [*self._queues, *self._resting]
 
     def awake(self) -> list[ConsumeQueue]:
-        """The queues that can be read and do not rest."""
+        """Return the queues that can be read and do not rest."""
         return [queue for queue in list(self._queues.values()) if queue.failure is None]
 
     def resting(self) -> dict[QueueKey, RestingQueue]:
-        """The queues that rest, as they are on disk."""
+        """Return the queues that rest, as they are on disk."""
         return dict(self._resting)
 
     def is_resting(self, key: QueueKey) -> bool:
         return key in self._resting
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
-        """The queues of a topic that can be read."""
+        """Return the queues of a topic that can be read."""
         for key in [key for key in self._resting if key[0] == topic]:
             self._wake(key)
         return [queue for queue in self.awake() if queue.topic == topic]
 
     def reaching(self, log_offset: int) -> list[ConsumeQueue]:
-        """The queues that can be read and may have a unit that points at or behind `log_offset`."""
+        """Return the queues that can be read and may have a unit that points at or behind `log_offset`."""
         for key in [key for key, resting in self._resting.items() if resting.max_log_offset >= log_offset]:
             self._wake(key)
         return self.awake()
 
     def states(self) -> Iterator[QueueState]:
-        """The state of every recovered queue that can be read; wakes none."""
+        """Yield the state of every recovered queue that can be read; wakes none."""
         for (topic, queue_id), resting in self._resting.items():
             first = resting.first_from(self._log_start or 0, self._line)
             yield QueueState(topic, queue_id, first, resting.unit_count, resting.end)
@@ -256,12 +256,12 @@ class QueueSet:
         return max(last, default=None)
 
     def next_offsets(self) -> Iterator[tuple[QueueKey, int]]:
-        """For every recovered queue that can be read the queue offset that its next message gets."""
+        """Return for each readable recovered queue the queue offset of its next message."""
         yield from ((key, resting.unit_count) for key, resting in self._resting.items())
         yield from (((queue.topic, queue.queue_id), queue.max_offset) for queue in self.awake())
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """The queue, None without one; StoreIOError where its files can't be read."""
+        """Return the queue, None without one; StoreIOError where its files can't be read."""
         queue = self._wake((topic, queue_id))
         if queue is not None and queue.failure is not None:
             raise queue.failure
@@ -273,11 +273,11 @@ class QueueSet:
         return [queue.failure for queue in self._queues.values() if queue.failure is not None]
 
     def topics(self) -> list[str]:
-        """The topics that have queues."""
+        """Return the topics that have queues."""
         return sorted({topic for topic, _ in self.names()})
 
     def queue_ids(self, topic: str) -> list[int]:
-        """The ids of a topic's queues."""
+        """Return the ids of a topic's queues."""
         return sorted(key[1] for key in self.names() if key[0] == topic)
 
     def find_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
@@ -308,7 +308,7 @@ class QueueSet:
     # After a restart.
 
     def recover(self) -> int:
-        """Finds every queue's end; gives max_physic_offset.
+        """Find every queue's end; give max_physic_offset.
 
         A queue that can't be read is left out from here on.
         """
@@ -325,12 +325,12 @@ class QueueSet:
             queue.failure = error
 
     def truncate_dirty(self, log_offset: int, *, as_broker: bool = False) -> None:
-        """Cuts every queue back to records before `log_offset`."""
+        """Cut every queue back to records before `log_offset`."""
         for queue in self.reaching(log_offset):
             queue.truncate_dirty_logic_files(log_offset, as_broker=as_broker)
 
     def clear_cut_units(self) -> int:
-        """Zeroes the units that a truncation left behind; gives the number of queues that had any."""
+        """Zero the units that a truncation left behind; give the number of queues that had any."""
         return sum(queue.clear_cut_units() for queue in self.awake())
 
     def correct_min_offsets(self, min_log_offset: int) -> None:
@@ -339,7 +339,7 @@ class QueueSet:
             queue.correct_min_offset(min_log_offset)
 
     def destroy(self) -> None:
-        """Deletes every queue file, as a broker does when the commit log is empty."""
+        """Delete every queue file, as a broker does when the commit log is empty."""
         for queue in self:
             queue.destroy()
 
@@ -364,11 +364,11 @@ class QueueSet:
                     yield files
 
     def queue_folder(self, topic: str, queue_id: int) -> Path:
-        """The folder of a queue, by the type of its topic."""
+        """Return the folder of a queue, by the type of its topic."""
         return self._parents()[-1 if topic in self._others.topics else 0] / topic / str(queue_id)
 
     def _parents(self) -> list[Path]:
-        """The folders of the topics with plain queues, and with others where there are some."""
+        """Return the folders of the topics with plain queues, and with others where there are some."""
         layout = self._layout
         return [layout.consumequeue, *([layout.root / self._others.folder] if self._others.topics else [])]
 

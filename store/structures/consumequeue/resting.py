@@ -38,7 +38,7 @@ class RestingQueue(NamedTuple):
     units: bytes
 
     def first_from(self, log_offset: int, line: BrokerLine) -> int:
-        """Finds the queue's start as ConsumeQueue.correct_min_offset does, for a log from `log_offset` on."""
+        """Find the queue's start as ConsumeQueue.correct_min_offset does, for a log from `log_offset` on."""
         if line.begins_at_end(self.last_unit()[0], log_offset):
             return self.unit_count
         return int(np.argmax(units_of(self.units)["log_offset"] >= log_offset)) if log_offset > 0 else 0
@@ -49,7 +49,7 @@ class RestingQueue(NamedTuple):
         return log_offset, size
 
     def agrees(self, run: Run, rows: Int64Array, codes: Int64Array) -> bool:
-        """Whether these records of a run have the units that are at their queue offsets, or behind the last."""
+        """Return whether these records' units are at their queue offsets, or follow the last unit."""
         columns = run.columns
         rows = rows[columns.queue_offset[rows] < self.unit_count]
         places = columns.queue_offset[rows]
@@ -64,7 +64,7 @@ class RestingQueue(NamedTuple):
 
 
 def read_resting(folder: str, file_size: int, fs: Filesystem) -> RestingQueue | None:
-    """Reads the ends of the queue in `folder`; None for one that may not rest or has an unreadable page."""
+    """Read the ends of the queue in `folder`; None for one that may not rest or has an unreadable page."""
     if fs.only_file(folder, FIRST_FILE) != file_size:
         return None
     try:
@@ -75,7 +75,7 @@ def read_resting(folder: str, file_size: int, fs: Filesystem) -> RestingQueue | 
 
 
 def ends_of_page(page: bytes) -> RestingQueue | None:
-    """Ends of a queue whose file begins with this page; None where the page does not tell them."""
+    """Return the ends of a queue whose file begins with this page; None where they are not in it."""
     ends = np.empty(2, np.int64)
     count = kernels.count_leading_units(page, ends)
     if not count:

@@ -13,12 +13,12 @@ from store.structures.entry import Asked, Entry
 
 
 def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
-    """The files of the chosen queues."""
+    """Return the files of the chosen queues."""
     return asked.queue_files(reader, "consumequeue")
 
 
 def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
-    """The units of a queue file from queue offset `asked.first` on, up to the last one that is not zero."""
+    """Yield a queue file's units from queue offset `asked.first` to the last one that is not zero."""
     start = parse_segment_name(file.path.rpartition("/")[2]) or 0
     data = bytes(reader.read_written(file.path, file.size)).rstrip(b"\0")
     count = -(-len(data) // UNIT_SIZE)

@@ -71,7 +71,7 @@ class QueueFile:
 def survey_queues(
     files: StoreReader, listings: Sequence[QueueListing], usual_size: int, log_start: int
 ) -> Iterator[QueueFile | Finding]:
-    """Surveys the queues' files in order, and gives the findings about each file alone.
+    """Survey the queues' files in order, and give the findings about each file alone.
 
     usual_size  the length of the store's queue files
     log_start   units before it point to expired records
@@ -124,7 +124,7 @@ def _survey_files(
 
 
 def _listing_findings(files: StoreReader, listing: QueueListing, usual_size: int) -> Iterator[Finding]:
-    """Files of another length than the store's queue files have, and gaps between files."""
+    """Yield files of another length than the store's queue files have, and gaps between files."""
     topic, queue_id, stored = listing.topic, listing.queue_id, listing.files
     for i, file in enumerate(stored):
         if file.size != usual_size or file.size % UNIT_SIZE:
@@ -173,14 +173,14 @@ class _Numbers(NamedTuple):
     last_extension: Int64Array
 
     def of_file(self, i: int) -> tuple[int, int, int, int, bool]:
-        """first_unit, last_unit, low, high and rises of a QueueFile."""
+        """Return first_unit, last_unit, low, high and rises of a QueueFile."""
         if self.last[i] < 0:
             return -1, -1, 0, -1, True
         return int(self.first[i]), int(self.last[i]), int(self.low[i]), int(self.high[i]), bool(self.rises[i])
 
     @classmethod
     def of(cls, files: Sequence[memoryview], log_start: int) -> _Numbers:
-        """All numbers of all files, each by one pass over the units put behind one another."""
+        """Return all numbers of all files, each by one pass over the units put behind one another."""
         # One unit more for each file, never written: reduceat needs a file to have a unit.
         sizes_in_units = [len(file) // UNIT_SIZE for file in files]
         pieces = (file[: count * UNIT_SIZE] for file, count in zip(files, sizes_in_units, strict=True))

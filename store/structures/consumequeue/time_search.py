@@ -18,7 +18,7 @@ StoreTime = Callable[[int, int], int]
 
 
 def nearest_by_time(queue: ConsumeQueue, time_ms: int, store_time: StoreTime, min_log_offset: int) -> int:
-    """The queue offset of the nearest message in the first file modified at or after a time, as of 4.9."""
+    """Find the nearest message in the first file modified at or after a time (4.9): its queue offset."""
     file = queue.files.find_by_time(time_ms)
     units = file.read(0, file.readable_position) if file is not None else None
     if file is None or not units:
@@ -48,7 +48,7 @@ def nearest_by_time(queue: ConsumeQueue, time_ms: int, store_time: StoreTime, mi
 
 
 def first_at_or_after(queue: ConsumeQueue, time_ms: int, store_time: StoreTime) -> int:
-    """The queue offset of the first message stored at or after a time, as of 5.3."""
+    """Return the queue offset of the first message stored at or after a time, as of 5.3."""
     low, high = queue.min_offset, queue.max_offset
     while low < high:
         middle = (low + high) // 2

@@ -38,7 +38,7 @@ class _Piece(NamedTuple):
 def rewrite_torn_units(
     queues: Sequence[ConsumeQueue | None], run: Run, order: Int64Array, starts: Int64Array, codes: Int64Array
 ) -> int:
-    """Rewrites the units of a run's records that contradict them; gives their number.
+    """Rewrite the units of a run's records that contradict them; give their number.
 
     order, starts  the run's records by queue (kernels.order_by_queue)
     """
@@ -77,7 +77,7 @@ def _is_torn(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def _pieces(queue: ConsumeQueue, run: Run, rows: Int64Array) -> Iterator[_Piece]:
-    """Groups the records of `rows` with units by file; none unless their queue offsets count up by one."""
+    """Group the records of `rows` with units by file; none unless their queue offsets count up by one."""
     offsets = run.array[Column.QUEUE_OFFSET]
     first, last = int(offsets[rows[0]]), int(offsets[rows[-1]])
     if queue.holds_batches or last - first + 1 != len(rows):
@@ -96,7 +96,7 @@ def _pieces(queue: ConsumeQueue, run: Run, rows: Int64Array) -> Iterator[_Piece]
 
 
 def _rewrite(queue: ConsumeQueue, queue_offset: int, found: QueueUnit, unit: QueueUnit) -> bool:
-    """Rewrites a unit; one whose tags code alone differs, as a broker writes it, stays."""
+    """Rewrite a unit; one whose tags code alone differs, as a broker writes it, stays."""
     if queue.ext is not None and is_ext_address(found.tags_code):
         unit = unit._replace(tags_code=found.tags_code)
     if queue.topic == SCHEDULE_TOPIC:

@@ -31,7 +31,9 @@ class FileUnits(NamedTuple):
 
 
 def unit_array(file: MappedFile) -> UnitArray:
-    """All units of a file as an array with the fields log_offset, size and tags_code; a view, not a copy.
+    """Return all units of a file as an array with the fields log_offset, size and tags_code.
+
+    A view, not a copy.
 
     StoreIOError when the disk can't give what was written."""
     file.require_written(_CHUNK_UNITS * UNIT_SIZE)
@@ -39,7 +41,7 @@ def unit_array(file: MappedFile) -> UnitArray:
 
 
 def first_between(file: MappedFile, low: int, high: int) -> int:
-    """Finds the first unit that points into log offsets low … high - 1; the number of units without one."""
+    """Find the first unit that points into log offsets low … high - 1; the number of units without one."""
     file.require_written(_CHUNK_UNITS * UNIT_SIZE)
     return int(kernels.first_unit_between(file.buffer, file.readable_position // UNIT_SIZE, low, high))
 
@@ -62,19 +64,19 @@ def units_between(file: MappedFile, low: int, high: int) -> FileUnits:
 
 
 def extension_positions(file: MappedFile, min_log_offset: int = 0) -> Int64Array:
-    """The positions in the extension files that units of records from `min_log_offset` on name."""
+    """Return the positions in the extension files that units of records from `min_log_offset` on name."""
     units = unit_array(file)[: file.readable_position // UNIT_SIZE]
     codes = units["tags_code"][units["log_offset"] >= min_log_offset].astype(np.int64)
     return codes[codes <= MAX_EXT_ADDRESS] & LAST_ADDRESS
 
 
 def is_written(unit: np.void) -> bool:
-    """Whether a broker takes the unit for written."""
+    """Return whether a broker takes the unit for written."""
     return bool(unit["log_offset"] >= 0 and unit["size"] > 0)
 
 
 def written_count(units: UnitArray) -> int:
-    """How many units are written before the first that is not."""
+    """Return how many units are written before the first that is not."""
     for start, stop in _chunks(len(units)):
         chunk = units[start:stop]
         bad = (chunk["log_offset"] < 0) | (chunk["size"] <= 0)
@@ -85,7 +87,7 @@ def written_count(units: UnitArray) -> int:
 
 
 def _chunks(count: int) -> Iterator[tuple[int, int]]:
-    """Divides `count` units, each part as long as all before, so that little of a sparse file is read."""
+    """Divide `count` units, each part as long as all before, so that little of a sparse file is read."""
     start, size = 0, FIRST_UNITS
     while start < count:
         yield start, min(start + size, count)
@@ -93,7 +95,7 @@ def _chunks(count: int) -> Iterator[tuple[int, int]]:
 
 
 def count_before(units: UnitArray, log_offset: int) -> int:
-    """How many written units stand before the first that points at or behind `log_offset`."""
+    """Return how many written units stand before the first that points at or behind `log_offset`."""
     for start, stop in _chunks(len(units)):
         chunk = units[start:stop]
         bad = (chunk["log_offset"] < 0) | (chunk["size"] <= 0) | (chunk["log_offset"] >= log_offset)

@@ -58,7 +58,7 @@ def plan_delay_offsets(opened: OpenedStore, time_ms: int) -> Change[DelayOffsets
 
 
 def _next_offset(level: DelayLevel, messages: list[DelayedMessage]) -> int:
-    """The first queue offset from the saved one on whose message is still to be delivered."""
+    """Return the first queue offset from the saved one on whose message is still to be delivered."""
     ahead = [one for one in messages if one.level == level.level and one.queue_offset >= level.next_offset]
     waiting = [one.queue_offset for one in ahead if one.state not in _DONE]
     if waiting:

@@ -16,7 +16,7 @@ FILE_NAME = "delayOffset.json"
 
 
 def read_delay_offsets(layout: StoreLayout, fs: Filesystem) -> dict[int, int]:
-    """The offset per level that a broker would load from config/delayOffset.json."""
+    """Return the offset per level that a broker would load from config/delayOffset.json."""
     copy = read_config_file(layout.config, FILE_NAME, fs).loaded
     table = members((copy.document or {}).get("offsetTable")) if copy is not None else {}
     levels = ((parse_long(str(level)), offset) for level, offset in table.items())
@@ -24,7 +24,7 @@ def read_delay_offsets(layout: StoreLayout, fs: Filesystem) -> dict[int, int]:
 
 
 def encode_delay_offsets(offsets: dict[int, int], version: DataVersion | None) -> bytes:
-    """The file's bytes, as Fastjson writes them; `version` is for 5.x."""
+    """Return the file's bytes, as Fastjson writes them; `version` is for 5.x."""
     table: dict[int, Json] = {level: offsets[level] for level in sorted(offsets)}
     document: dict[str, Json] = {"offsetTable": table}
     if version is not None:

@@ -86,7 +86,7 @@ class DelayLevel:
 
 
 def review_delays(opened: OpenedStore, time_ms: int) -> tuple[list[DelayLevel], list[DelayedMessage]]:
-    """Every level with a queue or a saved offset, and every delayed message, as they are at `time_ms`."""
+    """Return each level with a queue or saved offset, and each delayed message, as of `time_ms`."""
     offsets = read_delay_offsets(opened.layout, opened.fs)
     delays = opened.config.delay_levels_ms
     queues = {queue.queue_id + 1: queue for queue in opened.queues.of_topic(SCHEDULE_TOPIC)}
@@ -120,7 +120,7 @@ class _Copies:
                 self._found[_identity(record)].append(record)
 
     def take(self, source: StoredMessage, topic: str, earliest_ms: int) -> StoredMessage | None:
-        """The first copy behind `source` in `topic`, stored at `earliest_ms` or later."""
+        """Return the first copy behind `source` in `topic`, stored at `earliest_ms` or later."""
         candidates = self._found.get(_identity(source), [])
         for place, copy in enumerate(candidates):
             if copy.log_offset > source.log_offset and copy.topic == topic and copy.store_timestamp_ms >= earliest_ms:
@@ -129,7 +129,7 @@ class _Copies:
 
 
 def _identity(record: StoredMessage) -> object:
-    """The fields that a copy shares with its source: the unique key, else birth and body."""
+    """Return the fields that a copy shares with its source: the unique key, else birth and body."""
     return record.uniq_key or (record.born_timestamp_ms, record.born_host, record.body_crc)
 
 
@@ -194,7 +194,7 @@ class _Level:
         return DelayState.BLOCKED if self.is_blocked or is_poison else DelayState.DUE
 
     def _note_block(self, message: DelayedMessage, *, is_poison: bool) -> None:
-        """Whether the loop gets no further than this unit."""
+        """Note whether the loop gets no further than this unit."""
         if message.queue_offset < self.level.next_offset:
             return
         waits = self.time_ms < message.deliver_timestamp_ms <= self.time_ms + self.delay_ms
@@ -216,7 +216,7 @@ class _Level:
 
 
 def _number(text: str | None) -> int | None:
-    """Parses a number like Integer.parseInt; None where Java would throw."""
+    """Parse a number like Integer.parseInt; None where Java would throw."""
     try:
         return int(text) if text is not None and text.isascii() and "_" not in text else None
     except ValueError:

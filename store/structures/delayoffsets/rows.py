@@ -15,12 +15,12 @@ _INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
 def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
-    """The file, where there is one."""
+    """Return the file, where there is one."""
     return files_at(reader, "config/delayOffset.json")
 
 
 def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
-    """The next queue offset of each delay level, as config/delayOffset.json holds it."""
+    """Yield the next queue offset of each delay level, as config/delayOffset.json holds it."""
     data = bytes(reader.read(file.path))
     try:
         table = members(members(parse_fastjson(data.decode("utf-8", "replace"))).get("offsetTable"))
@@ -35,7 +35,7 @@ def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]
 
 
 def _level_in(data: bytes, level: str, offset: int) -> tuple[int, bytes, list[Field]]:
-    """Finds position, bytes and fields of a level in the table; none in another spelling."""
+    """Find position, bytes and fields of a level in the table; none in another spelling."""
     table = data.find(b"offsetTable")
     pair = re.compile(rb"\"?\b(%s)\b\"?\s*:\s*\"?(%d)\b" % (level.encode(), offset)).search(data, max(0, table))
     if pair is None:

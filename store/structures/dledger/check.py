@@ -52,7 +52,10 @@ _STATE_LINES = {
 
 
 def entry_files(files: StoreReader, layout: StoreLayout, fs: Filesystem) -> tuple[str, frozenset[str]] | None:
-    """The folder of the member, and the names of the files with entries; None without a DLedger log."""
+    """Return the folder of the member, and the names of the files with entries.
+
+    None without a DLedger log.
+    """
     if files.member is not None:
         found = files.numbered_files(f"{files.member}/data")
         return files.member, frozenset(file.path.rpartition("/")[2] for file in found)
@@ -92,7 +95,7 @@ class _Check:
         self.last_end = -1
 
     def take(self, run: Run) -> Iterator[Finding]:
-        """The findings of a run's entries."""
+        """Yield the findings of a run's entries."""
         headers = headers_of_run(run)
         places = run.columns.position + run.file_start
         follows = run.start - HEADER_SIZE == self.last_end
@@ -140,14 +143,14 @@ class _Check:
             yield Finding(DLEDGER_INDEX, self._index_name(), entry, count=len(rows), detail=detail)
 
     def pass_newer(self) -> None:
-        """Counts entries of a newer DLedger behind the last one with a message."""
+        """Count entries of a newer DLedger behind the last one with a message."""
         while self.last_index is not None and len(unit := self.index.units(self.last_index + 1, 1)):
             if int(unit["magic"][0]) not in NEWER_MAGICS:
                 return
             self.last_index, self.last_term = self.last_index + 1, max(self.last_term, int(unit["term"][0]))
 
     def index_end(self) -> Iterator[Finding]:
-        """A lost index, files of another length, and units behind the last entry."""
+        """Yield a lost index, files of another length, and units behind the last entry."""
         if not self.index.index_files:
             if self.last_index is not None:
                 detail = f"no index file for the entries up to {self.last_index}; a start rebuilds it from the entries"
@@ -164,7 +167,7 @@ class _Check:
             yield Finding(DLEDGER_INDEX, self._index_name(), behind + 1, detail=detail)
 
     def state_findings(self) -> Iterator[Finding]:
-        """Compares currterm and checkpoint with the entries."""
+        """Compare currterm and checkpoint with the entries."""
         state, last = read_member_state(self.files, self.name), -1 if self.last_index is None else self.last_index
         term, checkpoint = (self.files.name_of(f"{self.name}/{file}") for file in ("currterm", "checkpoint"))
         yield from self._form_findings()
@@ -192,7 +195,7 @@ class _Check:
             yield Finding(DLEDGER_STATE, checkpoint, 0, count=count, detail=detail)
 
     def _form_findings(self) -> Iterator[Finding]:
-        """Lines of the two files that a member does not write."""
+        """Yield lines of the two files that a member does not write."""
         for file, names in _STATE_LINES.items():
             path = f"{self.name}/{file}"
             for line in bytes(self.files.read(path)).splitlines() if self.files.file_at(path) is not None else ():
@@ -206,7 +209,7 @@ class _Check:
 
 
 def _newer_between(run: Run, headers: Headers, row: int, count: int) -> bool:
-    """Tells whether `count` entries of a newer DLedger lie between a run's record and the one before it."""
+    """Tell whether `count` entries of a newer DLedger lie between a run's record and the one before it."""
     at = int(run.columns.position[row - 1] + run.columns.size[row - 1])
     stop, index = int(run.columns.position[row]) - HEADER_SIZE, int(headers["index"][row]) - count
     while at < stop and count:

@@ -11,7 +11,7 @@ from store.structures.commitlog.end import LogEnd
 
 
 def refuse(layout: StoreLayout, changed: Sequence[Path], end: LogEnd) -> None:
-    """UnsupportedFormat where a file of the entries is among the changed ones."""
+    """Raise UnsupportedFormat where a file of the entries is among the changed ones."""
     folder = layout.dledger
     if folder is not None and any(path.is_relative_to(folder) for path in changed):
         raise UnsupportedFormat(

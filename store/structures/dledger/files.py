@@ -46,7 +46,7 @@ IndexUnits = npt.NDArray[np.void]
 
 
 def headers_of(run: Run) -> Headers:
-    """The headers before the records of a run; zeros before a record at the buffer's start."""
+    """Return the headers before the records of a run; zeros before a record at the buffer's start."""
     places = run.columns.position - HEADER_SIZE
     data = np.frombuffer(run.buffer, np.uint8)
     rows = np.maximum(places, 0)[:, None] + np.arange(HEADER_SIZE)
@@ -66,7 +66,7 @@ class MemberState:
 
 
 def read_member_state(files: StoreReader, name: str) -> MemberState:
-    """Reads checkpoint and currterm of the member's folder."""
+    """Read checkpoint and currterm of the member's folder."""
     checkpoint, term = (_pairs(files, f"{name}/{file}") for file in ("checkpoint", "currterm"))
     return MemberState(
         _number(checkpoint, "committedIndex"),
@@ -88,7 +88,7 @@ def _number(pairs: dict[str, str], name: str) -> int | None:
 
 
 def start_faults(index_files: Sequence[StoredFile], data_files: Sequence[StoredFile]) -> Iterator[tuple[str, str]]:
-    """Each file that ends a member's process at its start, with the reason.
+    """Yield each file that ends a member's process at its start, with the reason.
 
     Source: MmapFileList.load, checkSelf (dledger 0.3.1.2).
     """
@@ -111,7 +111,7 @@ class EntryIndex:
         self.index_files: list[StoredFile] = files.numbered_files(f"{name}/index")
 
     def units(self, first: int, count: int) -> IndexUnits:
-        """The units of `count` entries from index `first` on; fewer where the files end."""
+        """Return the units of `count` entries from index `first` on; fewer where the files end."""
         start, stop = first * INDEX_UNIT_SIZE, (first + count) * INDEX_UNIT_SIZE
         pieces = [np.empty(0, INDEX_DTYPE)]
         for file in self.index_files:
@@ -123,7 +123,7 @@ class EntryIndex:
         return np.concatenate(pieces)
 
     def first_newer(self) -> IndexUnits:
-        """The unit of the first entry that DLedger 0.3.1.2 does not know; empty without one."""
+        """Return the unit of the first entry that DLedger 0.3.1.2 does not know; empty without one."""
         for file in self.index_files:
             data = self.files.read_written(file.path, file.size)
             units = np.frombuffer(data, INDEX_DTYPE, len(data) // INDEX_UNIT_SIZE)

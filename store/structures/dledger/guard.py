@@ -11,7 +11,7 @@ from store.structures.commitlog.guard import RULE
 
 
 def refuse(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raises UnsupportedFormat for a log of DLedger entries."""
+    """Raise UnsupportedFormat for a log of DLedger entries."""
     if layout.dledger is not None:
         raise UnsupportedFormat(f"a DLedger commit log: {RULE}", file=layout.dledger)
 
@@ -24,6 +24,6 @@ def refuse_backup(layout: StoreLayout) -> None:
 
 
 def refuse_settings(settings: Mapping[str, object]) -> None:
-    """BadRequest for a put with the settings of a group's member."""
+    """Raise BadRequest for a put with the settings of a group's member."""
     if str(settings.get("enableDLegerCommitLog", "false")).strip().lower() == "true":
         raise BadRequest("with enableDLegerCommitLog=true only the leader of the DLedger group may write to the log")

@@ -12,7 +12,7 @@ from store.structures.dledger.files import EntryIndex
 
 
 def newer(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path, str]]:
-    """The member's folder and a description of its first newer entry."""
+    """Yield the member's folder and a description of its first newer entry."""
     folder = layout.dledger
     if folder is not None:
         for unit in EntryIndex(StoreReader(str(folder.parent), fs), folder.name).first_newer():

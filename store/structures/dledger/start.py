@@ -52,7 +52,7 @@ def blockers(opened: OpenedStore) -> Iterator[Trap]:
 
 
 def is_log(opened: OpenedStore) -> bool:
-    """Whether a broker's log is here; by its settings it may pass over entries that are there."""
+    """Return whether a broker's log is here; by its settings it may pass over entries that are there."""
     return opened.layout.dledger is not None
 
 
@@ -98,13 +98,13 @@ def _index_of(opened: OpenedStore) -> EntryIndex:
 
 
 def _newer_entry(opened: OpenedStore) -> int | None:
-    """Finds the log offset of the first entry that DLedger 0.3.1.2 does not know; its log ends there."""
+    """Find the log offset of the first entry that DLedger 0.3.1.2 does not know; its log ends there."""
     unit = _index_of(opened).first_newer()
     return int(unit["pos"][0]) if len(unit) else None
 
 
 def _end_at_commit(opened: OpenedStore, outcome: SimulatedStart) -> None:
-    """Moves the log's end back to that of the committed entries."""
+    """Move the log's end back to that of the committed entries."""
     folder = opened.layout.dledger
     assert folder is not None
     files = StoreReader(str(folder.parent), opened.fs)
@@ -124,7 +124,7 @@ def _end_at_commit(opened: OpenedStore, outcome: SimulatedStart) -> None:
 
 
 def _cut_queues(opened: OpenedStore, outcome: SimulatedStart, wrong_end: int, losses: LossCounter) -> None:
-    """Counts and cuts the units past the end that the broker takes for the log's."""
+    """Count and cut the units past the end that the broker takes for the log's."""
     segment = opened.log.segments.files[-1]
     for file in opened.log.segments.files:
         segment = file if file.file_start <= wrong_end < file.file_start + file.size else segment
@@ -139,7 +139,7 @@ def _cut_queues(opened: OpenedStore, outcome: SimulatedStart, wrong_end: int, lo
 
 
 def _cut_behind(opened: OpenedStore, outcome: SimulatedStart, end: LogEnd, losses: LossCounter) -> None:
-    """Counts and cuts the records and units past the end of the entries."""
+    """Count and cut the records and units past the end of the entries."""
     losses.read_behind([one for one in opened.log.segments.files if one.file_start + one.size > end.log_end], end)
     losses.read_units(end.log_end, END_OF_LOG)
     outcome.lost = losses.report()
@@ -147,7 +147,7 @@ def _cut_behind(opened: OpenedStore, outcome: SimulatedStart, end: LogEnd, losse
 
 
 def _accepted_end(segments: Sequence[MappedFile], log_end: int) -> int:
-    """The end of the entries behind damaged records: DLedger looks at headers alone."""
+    """Return the end of the entries behind damaged records: DLedger looks at headers alone."""
     segment = next((one for one in segments if one.file_start <= log_end < one.file_start + one.size), None)
     # The end is that of a record before, or the place of a damaged one behind its header.
     at = log_end - HEADER_SIZE if segment is not None and _entry_size(segment, log_end - HEADER_SIZE) else log_end
@@ -157,7 +157,7 @@ def _accepted_end(segments: Sequence[MappedFile], log_end: int) -> int:
 
 
 def _entry_size(segment: MappedFile, log_offset: int) -> int:
-    """The size of the entry that begins here by its header, 0 without one."""
+    """Return the size of the entry that begins here by its header, 0 without one."""
     at = log_offset - segment.file_start
     if at < 0 or at + HEADER_SIZE > segment.size:
         return 0

@@ -41,7 +41,7 @@ class EpochFile:
         self.entries: list[Epoch] = self._load()
 
     def _load(self) -> list[Epoch]:
-        """The entries of the file, else of its .bak; none without one."""
+        """Return the entries of the file, else of its .bak; none without one."""
         damage: DamagedFile | None = None
         for path in (self._path, self._path.with_name(EPOCHS + ".bak")):
             if not self._fs.exists(path):
@@ -78,13 +78,13 @@ class EpochFile:
 
 
 def encode_epochs(entries: Sequence[Epoch]) -> bytes:
-    """The file's bytes."""
+    """Return the file's bytes."""
     lines = "".join(f"{one.epoch}-{one.start}\n" for one in entries).encode()
     return f"{len(entries)}\n{crc32(lines)}\n".encode() + lines
 
 
 def decode_epochs(data: bytes) -> list[Epoch]:
-    """The entries of a file; ValueError where count, CRC or a line is wrong."""
+    """Return the entries of a file; ValueError where count, CRC or a line is wrong."""
     parts = data.split(b"\n", 2)
     count, stored_crc = [*(parse_whole_number(part.decode("utf-8", "replace")) for part in parts[:2]), None, None][:2]
     if len(parts) < 3 or count is None or stored_crc is None:

@@ -20,12 +20,12 @@ from store.structures.entry import Asked, Entry
 
 
 def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
-    """The files of the chosen queues."""
+    """Return the files of the chosen queues."""
     return asked.queue_files(reader, "consumequeue_ext")
 
 
 def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
-    """The units of an extension file, and the end mark or damage behind them."""
+    """Yield the units of an extension file, and the end mark or damage behind them."""
     start = parse_segment_name(file.path.rpartition("/")[2]) or 0
     data, at = bytes(reader.read_written(file.path, file.size)), 0
     while (unit := decode_ext_unit(data, at)) is not None:

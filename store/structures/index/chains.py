@@ -45,7 +45,7 @@ class Chains:
 
     @classmethod
     def of(cls, file: Salvaged, slot_count: int, count: int) -> Chains:
-        """Of the entries 1 … count - 1."""
+        """Walk the chains of the entries 1 … count - 1."""
         data, entries_at = file.buffer, HEADER_SIZE + SLOT_SIZE * slot_count
         slots, found = bytearray(SLOT_SIZE * slot_count), np.zeros(FOUND_COUNT, np.int64)
         for first in range(1, count, _WINDOW_ENTRIES):

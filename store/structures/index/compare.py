@@ -37,7 +37,7 @@ class EntryFile:
         self._rising = RisingOffsets(self.entries["log_offset"], self._require)
 
     def between(self, low: int, high: int) -> tuple[Int64Array, np.ndarray]:
-        """Numbers and entries with low <= log offset < high."""
+        """Return numbers and entries with low <= log offset < high."""
         if self.file.rises:
             first, behind = self._rising.row_of(low), self._rising.row_of(high)
             self._require(first, behind)
@@ -85,7 +85,7 @@ def index_differences(
 
 
 def _are_of_tags(run: Run, starts: Int64Array, entries: np.ndarray) -> npt.NDArray[np.bool_]:
-    """Whether each of these entries is of the tags of the record that it points to."""
+    """Return whether each of these entries is of the tags of the record that it points to."""
     targets = entries["log_offset"].astype(np.int64)
     known = np.flatnonzero(is_in(targets, starts))
     found = np.zeros(len(entries), bool)

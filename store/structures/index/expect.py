@@ -28,13 +28,13 @@ class Entries(NamedTuple):
     store_timestamp_ms: Int64Array
 
     def up_to(self, log_offset: int) -> Entries:
-        """The entries of the records up to this log offset."""
+        """Return the entries of the records up to this log offset."""
         count = int(np.searchsorted(self.log_offset, log_offset, "right"))
         return Entries(*(column[:count] for column in self))
 
 
 def expected_entries(run: Run) -> Entries:
-    """The index entries of a run's records."""
+    """Return the index entries of a run's records."""
     # Mostly there is room for all keys at once, and nothing is copied.
     pieces = KeyHasher(CAPACITY + _USUAL_KEYS * run.count).keys_of(run)
     found = [keys if keys.is_all_of(run) else keys.copy() for keys in pieces]
@@ -43,7 +43,7 @@ def expected_entries(run: Run) -> Entries:
 
 
 def are_of_tags(run: Run, rows: Int64Array, hashes: np.ndarray) -> npt.NDArray[np.bool_]:
-    """Whether each hash is that of the tags of the record in this row.
+    """Return whether each hash is that of the tags of the record in this row.
 
     5.4 and later add an entry of `topic#T#tags` for a message with TAGS; one index may have records with and without.
 

@@ -52,7 +52,9 @@ DEFAULT_GEOMETRY = Geometry(5_000_000, 20_000_000)
 
 
 def infer_geometry(path: Path, fs: Filesystem) -> Geometry | None:
-    """The geometry that the file at `path` tells; None for one that is empty, no index, or has bad pages.
+    """Return the geometry that the file at `path` tells.
+
+    None for one that is empty, no index, or has bad pages.
 
     StoreIOError where the file's own data is refused: keys would be added by a guessed geometry.
     """
@@ -72,7 +74,10 @@ def infer_geometry(path: Path, fs: Filesystem) -> Geometry | None:
 
 
 def _has_default_geometry(path: Path, fs: Filesystem) -> bool:
-    """Whether steps 1 and 2 fully agree with the broker's own numbers; four small reads of a large file."""
+    """Return whether steps 1 and 2 fully agree with the broker's own numbers.
+
+    Four small reads of a large file.
+    """
     try:
         return _agrees_with_default(path, fs)
     except StoreIOError:
@@ -100,7 +105,7 @@ def _agrees_with_default(path: Path, fs: Filesystem) -> bool:
 
 
 def geometry_of(buffer: bytes | memoryview, known: Geometry | None = None) -> Geometry | None:
-    """The geometry of a file's bytes; None where they do not tell.
+    """Return the geometry of a file's bytes; None where they do not tell.
 
     known  a likely geometry, of settings or of another file. A file of its size without a better one has it.
     """
@@ -155,14 +160,14 @@ class _Contents:
         self.words = np.frombuffer(buffer, ">i4", (self.size - HEADER_SIZE) // SLOT_SIZE, HEADER_SIZE)
 
     def agrees_with(self, geometry: Geometry) -> bool:
-        """Whether steps 1 and 2 fully agree, or step 3 does."""
+        """Return whether steps 1 and 2 fully agree, or step 3 does."""
         if self.newest >= geometry.entry_count:
             return False
         slots = np.array([geometry.slot_count])
         return self._points(slots).item() == FULL_SCORE or self._share_reachable(geometry.slot_count) >= 0.9
 
     def best(self) -> Geometry | None:
-        """The pair with the most points; None for a tie, or where too few entries are reachable."""
+        """Return the pair with the most points; None for a tie, or where too few entries are reachable."""
         scores: dict[int, tuple[float, ...]] = {}
         for slots in self._likely():
             share = self._share_reachable(slots)
@@ -176,7 +181,7 @@ class _Contents:
         return self._with_entries(*winners) if len(winners) == 1 else None
 
     def _likely(self) -> list[int]:
-        """The slot counts with the most points of steps 1 and 2, and of step 3 for a few entries."""
+        """Return the slot counts with the most points of steps 1 and 2, and of step 3 for a few entries."""
         found: list[tuple[int, int]] = []
         for slots in self._candidates():
             probed = [self._reachable(slots, number) for number in self._some_entries(_PROBED_ENTRIES)]
@@ -186,7 +191,7 @@ class _Contents:
         return [slots for _, slots in sorted(found)[:_BEST_PAIRS]]
 
     def _candidates(self) -> Iterator[np.ndarray]:
-        """All slot counts that the size allows, for files with room for the newest entry."""
+        """Yield all slot counts that the size allows, for files with room for the newest entry."""
         first = len(self.words) % WORDS_PER_ENTRY or WORDS_PER_ENTRY
         last = len(self.words) - WORDS_PER_ENTRY * (self.newest + 1)
         step = _PAIRS_AT_ONCE * WORDS_PER_ENTRY
@@ -194,18 +199,18 @@ class _Contents:
             yield np.arange(start, min(start + step, last + 1), WORDS_PER_ENTRY, dtype=np.int64)
 
     def _points(self, slots: np.ndarray) -> np.ndarray:
-        """Points of steps 1 and 2 for each slot count: the newest entry's slot and the two log offsets."""
+        """Count for each slot count the points of steps 1 and 2: the newest entry's slot, two log offsets."""
         ends = self._log_offsets(slots + WORDS_PER_ENTRY * self.newest) == self.header.end_log_offset
         begins = self._log_offsets(slots + WORDS_PER_ENTRY) == self.header.begin_log_offset
         return np.asarray(np.sum([self._is_in_slot(slots), ends, begins], axis=0))
 
     def _is_in_slot(self, slots: np.ndarray) -> np.ndarray:
-        """Whether the newest entry's slot has its number. Zeros are rarely an entry."""
+        """Return whether the newest entry's slot has its number. Zeros are rarely an entry."""
         hashes = self.words[slots + WORDS_PER_ENTRY * self.newest]
         return np.asarray((hashes > 0) & (self.words[hashes % slots] == self.newest))
 
     def _reachable(self, slots: np.ndarray | int, number: np.ndarray | int) -> np.ndarray:
-        """Whether step 3 holds for an entry under each slot count, or for entries under one."""
+        """Return whether step 3 holds for an entry under each slot count, or for entries under one."""
         at = slots + WORDS_PER_ENTRY * number
         hashes, previous = self.words[at], self.words[at + 4]
         heads = self.words[hashes % slots]
@@ -216,15 +221,15 @@ class _Contents:
         return np.asarray(high << 32 | (low & 0xFFFFFFFF))
 
     def _share_reachable(self, slots: int) -> float:
-        """The share of sampled entries that satisfy step 3."""
+        """Return the share of sampled entries that satisfy step 3."""
         return float(np.mean(self._reachable(slots, self._some_entries(_SAMPLED_ENTRIES))))
 
     def _some_entries(self, count: int) -> np.ndarray:
-        """The numbers of `count` entries, from the first to the newest."""
+        """Return the numbers of `count` entries, from the first to the newest."""
         return distinct(np.linspace(1, self.newest, count).astype(np.int64))
 
     def _points_of_rest(self, slots: int) -> int:
-        """Points of step 4."""
+        """Count the points of step 4."""
         behind = slots + WORDS_PER_ENTRY * (self.newest + 1)
         is_used = np.count_nonzero(self.words[:slots]) == self.header.hash_slot_count
         is_empty_behind = not self.words[behind : behind + _WORDS_BEHIND].any()

@@ -82,7 +82,7 @@ class IndexFile:
         return decode_header(self.buffer)
 
     def hold(self) -> None:
-        """Holds the header as it is, so that later entries of a writer are not read.
+        """Hold the header as it is, so that later entries of a writer are not read.
 
         StoreIOError as for `header`.
         """
@@ -116,13 +116,13 @@ class IndexFile:
         return newest > 0
 
     def start_after(self, previous: IndexHeader) -> None:
-        """Takes over the end of a full predecessor, as a broker constructs its next file."""
+        """Take over the end of a full predecessor, as a broker constructs its next file."""
         offset, time_ms = max(0, previous.end_log_offset), max(0, previous.end_timestamp_ms)
         # The count stays 0 in the file until the first entry, and is read as 1.
         self.write_header(IndexHeader(time_ms, time_ms, offset, offset, 0, 0))
 
     def put_hashes(self, hashes: Int64Array, records: Int64Array, start: int, stop: int, columns: Int64Array) -> int:
-        """Puts the keys start … stop - 1 (kernels.put_index_entries); returns its end: `stop`, or full."""
+        """Put the keys start … stop - 1 (kernels.put_index_entries); return its end: `stop`, or full."""
         self._reserve(stop - start)
         header = np.array(self.header, np.int64)
         return kernels.put_index_entries(
@@ -138,11 +138,11 @@ class IndexFile:
         )
 
     def matches_time(self, begin_ms: int, end_ms: int) -> bool:
-        """Whether the file may hold messages of that time (IndexFile.isTimeMatched)."""
+        """Return whether the file may hold messages of that time (IndexFile.isTimeMatched)."""
         return self.header.matches_time(begin_ms, end_ms)
 
     def select(self, key: str, max_count: int, begin_ms: int, end_ms: int, found: list[int]) -> None:
-        """Appends log offsets of entries with the key's hash to `found`, newest first, up to `max_count`."""
+        """Append log offsets of entries with the key's hash to `found`, newest first, up to `max_count`."""
         begin = self.header.begin_timestamp_ms
         hash_code = key_hash(key)
         for _, entry in self._chain(hash_code):
@@ -155,17 +155,17 @@ class IndexFile:
                 return
 
     def entry_numbers(self, key: str, log_offset: int) -> list[int]:
-        """Numbers of the entries with the key's hash that name the record at `log_offset`, newest first."""
+        """Return the numbers of entries with the key's hash and this log offset, newest first."""
         hash_code = key_hash(key)
         chain = self._chain(hash_code)
         return [number for number, one in chain if (one.key_hash, one.log_offset) == (hash_code, log_offset)]
 
     def position_of(self, number: int) -> int:
-        """Place in the file of entry `number`."""
+        """Return place in the file of entry `number`."""
         return entry_position(self.slot_count, number)
 
     def _chain(self, hash_code: int) -> Iterator[tuple[int, IndexEntry]]:
-        """Number and entry along the chain of the hash's slot, newest first, up to the first wrong one."""
+        """Yield number and entry along the chain of the hash's slot, newest first, up to the first wrong one."""
         header = self.header
         if header.index_count <= 1:
             return
@@ -184,7 +184,7 @@ class IndexFile:
             number = entry.previous
 
     def _newest_counted(self, slot: int, count: int) -> int:
-        """Number of the slot's newest entry, 0 for none; one beyond the count is none for a broker.
+        """Return number of the slot's newest entry, 0 for none; one beyond the count is none for a broker.
 
         While the file is written, slots run ahead of the count by a run of messages, and of a held header by more.
         Then the chain leads back to what is counted.
@@ -202,7 +202,7 @@ class IndexFile:
         return decode_entry(self.buffer, self.slot_count, number)
 
     def is_readable(self) -> bool:
-        """Whether the disk can give header, slots and entries."""
+        """Return whether the disk can give header, slots and entries."""
         try:
             require_written_readable(self._fs, self._read_path, self.buffer)
         except StoreIOError:
@@ -210,11 +210,11 @@ class IndexFile:
         return True
 
     def require(self, position: int, size: int) -> None:
-        """StoreIOError when the disk can't give these bytes."""
+        """Raise StoreIOError when the disk can't give these bytes."""
         require_readable(self._fs, self._read_path, self.buffer, position, position + size)
 
     def flush(self) -> None:
-        """Makes the file durable."""
+        """Make the file durable."""
         if self._descriptor is None:
             return
         self._fs.fdatasync(self._descriptor)
@@ -225,7 +225,7 @@ class IndexFile:
             self._name_is_new = False
 
     def _reserve(self, entry_count: int) -> None:
-        """Gives blocks to header, slots and so many more entries; StoreIOError when the disk is full."""
+        """Give blocks to header, slots and so many more entries; StoreIOError when the disk is full."""
         newest = self.header.index_count
         end = entry_position(self.slot_count, min(self.entry_count, newest + entry_count))
         if end > self._reserved and self._descriptor is not None:
@@ -242,12 +242,12 @@ class IndexFile:
             self._slots_are_writable = True
 
     def write_header(self, header: IndexHeader) -> None:
-        """Overwrites the header."""
+        """Overwrite the header."""
         HEADER.pack_into(self.buffer, 0, *header)
 
 
 def _map(descriptor: Descriptor, size: int, fs: Filesystem, *, writable: bool) -> memoryview:
-    """The file's bytes. A short file reads as if zeros followed; a broker would lengthen it."""
+    """Return the file's bytes. A short file reads as if zeros followed; a broker would lengthen it."""
     actual = fs.stat(descriptor.path).st_size
     if actual >= size:
         return memoryview(fs.map(descriptor, size, writable=writable))

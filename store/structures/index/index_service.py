@@ -119,7 +119,7 @@ class IndexService:
         self._removed: list[Path] = []
 
     def load(self) -> None:
-        """Opens every file, oldest first; short ones end in zeros, foreign names are passed over.
+        """Open every file, oldest first; short ones end in zeros, foreign names are passed over.
 
         A file whose header can't be read is left out from here on."""
         for entry in self._fs.list_folder(self._folder):
@@ -134,7 +134,10 @@ class IndexService:
                     self.files.append(file)
 
     def unsafe_files(self, index_timestamp_ms: int) -> list[IndexFile]:
-        """Files that a broker deletes after an abnormal exit: those with messages newer than the checkpoint."""
+        """Return files that a broker deletes after an abnormal exit.
+
+        Those with messages newer than the checkpoint.
+        """
         return [file for file in self.files if file.header.end_timestamp_ms > index_timestamp_ms]
 
     @property
@@ -143,7 +146,7 @@ class IndexService:
         return max([0, *(file.header.end_timestamp_ms for file in self.files if file.is_full)])
 
     def expired_files(self, min_log_offset: int) -> list[IndexFile]:
-        """The files that end before the log begins, oldest first, never the newest."""
+        """Return the files that end before the log begins, oldest first, never the newest."""
         expired = []
         for file in self.files[:-1]:
             if file.header.end_log_offset >= min_log_offset:
@@ -152,7 +155,7 @@ class IndexService:
         return expired
 
     def remove(self, files: list[IndexFile]) -> None:
-        """Deletes these files (in an overlay: notes them)."""
+        """Delete these files (in an overlay: notes them)."""
         for file in files:
             if self._overlay is None:
                 self._fs.unlink(file.path)
@@ -166,7 +169,7 @@ class IndexService:
             self.files = [file for file in self.files if file not in files]
 
     def drop_unreadable(self, *, with_empty: bool) -> int | None:
-        """Removes files that can't be read, and those behind them; gives where their keys begin in the log.
+        """Remove files that can't be read, and those behind them; give where their keys begin in the log.
 
         Of the newest file and of small ones every byte is asked for, of the others the header, as reading all of a
         large index takes long. None where all can be read.
@@ -189,12 +192,12 @@ class IndexService:
     # Building.
 
     def dispatch(self, run: Run) -> None:
-        """Adds the keys of a run's messages."""
+        """Add the keys of a run's messages."""
         for keys in self._hasher.keys_of(run):
             self.put_keys(run, keys)
 
     def put_keys(self, run: Run, keys: Keys) -> None:
-        """Puts hashed keys of a run, into as many files as they take."""
+        """Put hashed keys of a run, into as many files as they take."""
         # A file is wanted for each message that comes, also for one that has no keys or is passed over.
         self._file_to_write()
         log_offsets = run.array[LOG_OFFSET]
@@ -209,7 +212,7 @@ class IndexService:
             self._file_to_write()
 
     def _file_to_write(self) -> IndexFile:
-        """The newest file that is not full; a full one is flushed when its successor is created."""
+        """Return the newest file that is not full; a full one is flushed when its successor is created."""
         if self._flush_failure is not None:
             raise self._flush_failure
         last = self.files[-1] if self.files else None
@@ -222,7 +225,7 @@ class IndexService:
         return file
 
     def _flush_full(self, file: IndexFile) -> None:
-        """Flushes a full file, in a thread, as it may be large.
+        """Flush a full file, in a thread, as it may be large.
 
         A staged file is flushed by its plan.
         """
@@ -278,7 +281,7 @@ class IndexService:
         return file
 
     def lengthen_short(self) -> list[Path]:
-        """Stages short files at their full size, as a broker maps them; gives their paths."""
+        """Stage short files at their full size, as a broker maps them; give their paths."""
         size = index_file_size(self._slot_count, self._entry_count)
         short = [file for file in self.files if not file.writable and file.stored_size < size]
         for file in short:
@@ -286,7 +289,7 @@ class IndexService:
         return [file.path for file in short]
 
     def _replace(self, file: IndexFile) -> IndexFile:
-        """A writable copy of a file in the overlay, of its full size at least."""
+        """Return a writable copy of a file in the overlay, of its full size at least."""
         assert self._overlay is not None
         size = max(file.stored_size, index_file_size(self._slot_count, self._entry_count))
         descriptor = stage_copy(file.path, self._stage(file.path), size, self._fs)
@@ -328,7 +331,7 @@ class IndexService:
         return QueryOffsets(found, last.end_timestamp_ms if last else 0, last.end_log_offset if last else 0, visited)
 
     def sources(self, key: str) -> Sequence[IndexSource]:
-        """Sources that a query for the key reads, oldest first."""
+        """Return sources that a query for the key reads, oldest first."""
         return self.files
 
     # Keeping.
@@ -339,7 +342,7 @@ class IndexService:
                 file.flush()
 
     def close(self) -> None:
-        """Waits for full files that are being flushed, and lets go of all."""
+        """Wait for full files that are being flushed, and let go of all."""
         if self._flushing is not None:
             self._flushing.join()
         self.files = []
@@ -359,7 +362,7 @@ class IndexService:
 
 
 def _passed_over(log_offsets: Int64Array, records: Int64Array, end_log_offset: int) -> int:
-    """How many keys at the front belong to messages that the file holds already."""
+    """Return how many keys at the front belong to messages that the file holds already."""
     if log_offsets[records[0]] >= end_log_offset:
         return 0
     new = log_offsets[records] >= end_log_offset

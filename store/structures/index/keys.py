@@ -24,7 +24,7 @@ class Keys(NamedTuple):
     stop: int
 
     def is_all_of(self, run: Run) -> bool:
-        """Whether these are the keys of all records of the run."""
+        """Return whether these are the keys of all records of the run."""
         return not self.first and self.stop == run.count
 
     def copy(self) -> Keys:
@@ -40,7 +40,7 @@ class KeyHasher:
         self._records: Int64Array = np.empty(capacity, np.int64)
 
     def keys_of(self, run: Run) -> Iterator[Keys]:
-        """Yields all keys in log order.
+        """Yield all keys in log order.
 
         The next step overwrites the yielded keys; `copy` keeps them.
         """
@@ -52,7 +52,7 @@ class KeyHasher:
         )
 
     def keys_and_codes(self, run: Run, delay_levels_ms: Int64Array, codes: Int64Array) -> Iterator[Keys]:
-        """Yields all keys as keys_of does; of the records that a piece has seen, `codes` has the tags codes."""
+        """Yield all keys as keys_of does; of the records that a piece has seen, `codes` has the tags codes."""
         return self._pieces(
             run,
             lambda first, state: kernels.dispatch_requests(

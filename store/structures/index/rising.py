@@ -26,7 +26,7 @@ class RisingOffsets:
         self._offsets, self._require = offsets, require
 
     def row_of(self, log_offset: int) -> int:
-        """Row of the first item with this log offset or a higher one."""
+        """Return row of the first item with this log offset or a higher one."""
         row, found_for = self.found
         row, count = row if log_offset >= found_for else 0, len(self._offsets)
         behind = min(row + _ROWS_AT_ONCE, count)

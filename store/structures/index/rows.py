@@ -21,12 +21,12 @@ from store.structures.index.geometry import geometry_of, given_geometry
 
 
 def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
-    """All index files."""
+    """Return all index files."""
     return reader.index_files()
 
 
 def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
-    """An index file's header and entries, oldest first. DamagedFile if its slots can't be counted."""
+    """Yield an index file's header and entries, oldest first. DamagedFile if its slots can't be counted."""
     data = reader.read(file.path)
     if len(data) < HEADER_SIZE:
         raise DamagedFile("too short for the header of an index file", file=reader.name_of(file.path))

@@ -38,7 +38,7 @@ class IndexFile:
 def survey_index(
     files: StoreReader, file: StoredFile, known: Mapping[int, Geometry], *, is_written_to: bool = False
 ) -> Iterator[IndexFile | Finding]:
-    """Surveys an index file, and gives the damage of its header and its chains.
+    """Survey an index file, and give the damage of its header and its chains.
 
     known          likely geometries by file size
     is_written_to  a writer is putting entries: header and chains are not compared

@@ -8,7 +8,7 @@ from store.layout import StoreLayout
 
 
 def refuse(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raises UnsupportedFormat for a store with light queues."""
+    """Raise UnsupportedFormat for a store with light queues."""
     raise UnsupportedFormat(
         "light queues (INNER_MULTI_DISPATCH) are not built on Spark", file=layout.consumequeue, code="not-on-spark"
     )

@@ -8,5 +8,5 @@ from store.layout import StoreLayout
 
 
 def infer_settings(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
-    """The settings of a broker that has light queues."""
+    """Return the settings of a broker that has light queues."""
     return dict(NAMED_QUEUES)

@@ -131,7 +131,7 @@ _WIPED = "the folder is new: a broker's first cleaning takes the keys of all hou
 
 
 def _of_records(opened: OpenedStore, old: _Old) -> tuple[Values, Values]:
-    """The values of the index and of the half messages."""
+    """Return the values of the index and of the half messages."""
     index: Values = {}
     opened_halves, newest_half = OpenHalves(), -1
     newest = (0, 0)
@@ -154,7 +154,7 @@ def _of_records(opened: OpenedStore, old: _Old) -> tuple[Values, Values]:
 
 
 def _of_timers(waiting: Waiting, fired_ms: int) -> Values:
-    """The values of the timers that are still to fire."""
+    """Return the values of the timers that are still to fire."""
     if waiting is None:
         return {}
     end, timers = waiting

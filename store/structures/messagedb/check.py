@@ -147,7 +147,7 @@ class _Check:
             yield from self._of_longs(end, next_timer)
 
     def _left(self, opened: OpenHalves) -> Iterator[IndexEntry | TimerEntry | HalfEntry]:
-        """The entries that no record explains."""
+        """Yield the entries that no record explains."""
         for keys in self.index.values():
             yield from sorted(keys)
         for timers in self.timers.values():

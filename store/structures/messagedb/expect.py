@@ -40,27 +40,27 @@ class Record(NamedTuple):
     properties: dict[str, str]
 
     def index_entries(self) -> list[IndexEntry]:
-        """Its entries of the index."""
+        """Return its entries of the index."""
         if not is_indexed(self.sys_flag):
             return []
         keys, tags, unique_key = (self.properties.get(name, "") for name in (KEYS, TAGS, UNIQ_KEY))
         return index_entries(self.topic, keys, tags, unique_key, self.log_offset, self.store_timestamp_ms)
 
     def timer(self) -> TimerEntry | None:
-        """Its entry of the timers; None where it is no timer's message."""
+        """Return its entry of the timers; None where it is no timer's message."""
         delivery_ms, unique_key = self.properties.get(TIMER_OUT_MS, ""), self.properties.get(UNIQ_KEY, "")
         if self.topic != TIMER_TOPIC or not (delivery_ms.isdigit() and unique_key):
             return None
         return TimerEntry(int(delivery_ms), unique_key, self.size, self.log_offset)
 
     def half(self) -> HalfEntry | None:
-        """Its entry of the half messages, without a check; None where it is none."""
+        """Return its entry of the half messages, without a check; None where it is none."""
         topic, unique_key = self.properties.get(REAL_TOPIC, ""), self.properties.get(TRANSACTION_ID, "")
         is_half = self.topic == ROCKSDB_HALF_TOPIC and topic and unique_key
         return HalfEntry(self.log_offset, topic, unique_key, 0, self.size) if is_half else None
 
     def ended_half(self) -> int | None:
-        """The log offset of the half message that it ends; None for another record."""
+        """Return the log offset of the half message that it ends; None for another record."""
         offset = self.properties.get(TRANS_OFFSET, "")
         return int(offset) if self.topic == ROCKSDB_OP_TOPIC and offset.isdigit() else None
 
@@ -92,14 +92,14 @@ def walk_records(files: StoreReader) -> Iterator[Record]:
 
 
 def of_transactions(run: Run) -> Iterator[Record]:
-    """The half messages of a run, and the records that end some."""
+    """Return the half messages of a run, and the records that end some."""
     sizes = run.columns.topic_size
     rows = np.flatnonzero((sizes == len(ROCKSDB_HALF_TOPIC)) | (sizes == len(ROCKSDB_OP_TOPIC)))
     return (one for one in records_of(run, rows) if one.topic in (ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC))
 
 
 def records_of(run: Run, rows: Int64Array | slice = slice(None)) -> Iterator[Record]:
-    """The records of a run, or those of some rows."""
+    """Yield the records of a run, or those of some rows."""
     content = memoryview(run.buffer)
     columns = run.columns
     names: Iterable[str] = ("topic_position", "topic_size", "properties_position", "properties_size")

@@ -35,7 +35,7 @@ _MAP_CAPACITY = 16
 
 
 def has(half: StoredMessage) -> bool:
-    """Whether a half message is one of the database's."""
+    """Return whether a half message is one of the database's."""
     return half.topic == ROCKSDB_HALF_TOPIC
 
 
@@ -98,7 +98,7 @@ def half_messages(opened: OpenedStore) -> Iterator[DatabaseHalf]:
 
 
 def _read_entries(opened: OpenedStore) -> tuple[dict[int, int], int]:
-    """Checks by log offset, and the log offset of the newest half message; -1 without one."""
+    """Check by log offset, and the log offset of the newest half message; -1 without one."""
     if not may_hold_entries(opened.layout, opened.fs):
         return {}, -1
     with Scratch() as scratch:

@@ -45,7 +45,7 @@ class IndexEntry(NamedTuple):
     store_timestamp_ms: int
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Key and value."""
+        """Return key and value."""
         parts = ("", self.topic, self.kind, *((self.text,) if self.kind != UNIQUE else ()), self.unique_key, "")
         key = _LONG.pack(self.hour_ms) + _MARK.join(parts).encode() + _LONG.pack(self.log_offset)
         return key, _LONG.pack(self.store_timestamp_ms)
@@ -60,7 +60,7 @@ class TimerEntry(NamedTuple):
     log_offset: int
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Key and value."""
+        """Return key and value."""
         return _LONG.pack(self.delivery_ms) + self.unique_key.encode(), _TIMER_VALUE.pack(self.size, self.log_offset)
 
 
@@ -74,7 +74,7 @@ class HalfEntry(NamedTuple):
     size: int
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Key and value."""
+        """Return key and value."""
         key = _LONG.pack(self.log_offset) + _MARK.join(("", self.topic, self.unique_key)).encode()
         return key, _TRANS_VALUE.pack(self.checks, self.size)
 
@@ -82,7 +82,9 @@ class HalfEntry(NamedTuple):
 def index_entries(
     topic: str, keys: str, tags: str, unique_key: str, log_offset: int, store_timestamp_ms: int
 ) -> list[IndexEntry]:
-    """The entries of a message: one for each distinct key, one for its tags, one for its unique key.
+    """Return the entries of a message.
+
+    One for each distinct key, one for its tags, one for its unique key.
 
     None for a message without a unique key, or of the first hour of 1970.
     """
@@ -104,7 +106,7 @@ def index_prefix(topic: str, kind: str, text: str) -> bytes:
 
 
 def hour_of(store_timestamp_ms: int) -> int:
-    """The time without its rest of an hour; a negative one as it is."""
+    """Return the time without its rest of an hour; a negative one as it is."""
     return store_timestamp_ms - store_timestamp_ms % HOUR_MS if store_timestamp_ms >= 0 else store_timestamp_ms
 
 

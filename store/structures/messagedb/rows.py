@@ -15,18 +15,18 @@ from store.structures.messagedb.keys import HalfEntry, IndexEntry, TimerEntry
 
 
 def folder_in(layout: StoreLayout, fs: Filesystem) -> Path | None:
-    """The database's folder, where there is one."""
+    """Return the database's folder, where there is one."""
     folder = layout.root / FOLDER
     return folder if fs.is_folder(folder) else None
 
 
 def is_folder(folder: Path, fs: Filesystem) -> bool:
-    """Whether a folder is such a database."""
+    """Return whether a folder is such a database."""
     return folder.name == FOLDER and fs.exists(folder / "CURRENT")
 
 
 def rows(folder: Path, asked: Asked) -> Iterator[Entry]:
-    """Keys, timers and half messages from log offset `asked.first` on, and the longs under names.
+    """Yield keys, timers and half messages from log offset `asked.first` on, and the longs under names.
 
     Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the database.
     """
@@ -59,5 +59,5 @@ def _entry(path: str, entry: IndexEntry | TimerEntry | HalfEntry) -> Entry:
 
 
 def blocks(folder: Path, asked: Asked) -> Iterator[EntryBlock | Entry]:
-    """The same, one by one."""
+    """Return the same, one by one."""
     return rows(folder, asked)

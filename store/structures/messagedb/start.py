@@ -78,7 +78,7 @@ def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
 
 
 def _ends(opened: OpenedStore, longs: Longs) -> dict[str, int]:
-    """The last log offset by family."""
+    """Return the last log offset by family."""
     config = opened.config
     switches = {INDEX: config.index_rocks_db_enable, TRANS: config.trans_rocks_db_enable}
     ends = {family: longs.get(family, {}).get(LAST_OFFSET, 0) for family in switches}
@@ -121,7 +121,7 @@ def _waiting_timers(opened: OpenedStore) -> int:
 
 
 def _longs(opened: OpenedStore) -> Longs | None:
-    """The longs of the database's families; None where RocksDB refuses it.
+    """Return the longs of the database's families; None where RocksDB refuses it.
 
     Without the package rocksdict nothing tells.
     """

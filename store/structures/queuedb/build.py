@@ -39,12 +39,12 @@ def builder(
 
 
 def replaced_files(layout: StoreLayout, staging: StoreLayout, fs: Filesystem) -> list[Path]:
-    """The files of a store's RocksDB that a staged one replaces; none without a staged one."""
+    """Return the files of a store's RocksDB that a staged one replaces; none without a staged one."""
     return files_of(layout, fs) if has_queue_database(staging, fs) else []
 
 
 def files_of(layout: StoreLayout, fs: Filesystem) -> list[Path]:
-    """The files that RocksDB made in a store's folder of queues."""
+    """Return the files that RocksDB made in a store's folder of queues."""
     entries = fs.list_folder(queue_database(layout, fs))
     return [entry.path for entry in entries if entry.is_file and is_rocksdb_file(entry.path.name)]
 
@@ -72,7 +72,7 @@ class RocksdbQueues:
                 self._horizon = self._take_over(open_database(self._old, scratch.folder, fs))
 
     def dispatch(self, run: Run) -> None:
-        """Writes the units of the wanted queues."""
+        """Write the units of the wanted queues."""
         found = self._maker.units_of(run)
         self._end = max(self._end, found.end)
         self.light_faults += found.light.faults
@@ -83,7 +83,7 @@ class RocksdbQueues:
                 self._writer.put_units(queue, units)
 
     def finish(self, log_start: int) -> None:
-        """Closes the new database; its checkpoint is the end of the newest record with a unit.
+        """Close the new database; its checkpoint is the end of the newest record with a unit.
 
         A queue whose newest record is before `log_start` keeps its end.
         """
@@ -118,6 +118,6 @@ class RocksdbQueues:
         return found
 
     def _take_over(self, database: QueueDatabase) -> int:
-        """Copies the other queues; gives the log offset that the database was built to."""
+        """Copy the other queues; give the log offset that the database was built to."""
         self._writer.keep(database, {queue for queue in database.newest if self._scope.wants(queue)})
         return database.checkpoint

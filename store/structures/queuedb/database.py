@@ -62,7 +62,10 @@ class QueueDatabase:
             self.malformed.append(key)
 
     def units(self, queue: QueueKey) -> BatchUnitArray:
-        """The units of a queue up to the newest that the offset table names; those behind it are stale."""
+        """Return the units of a queue up to the newest that the offset table names.
+
+        Those behind it are stale.
+        """
         newest = self.newest.get(queue)
         return self._units(queue, newest.queue_offset) if newest is not None else np.zeros(0, BATCH_UNIT_DTYPE)
 
@@ -81,7 +84,7 @@ class QueueDatabase:
         return units
 
     def runs(self, first: bytes | None = None, last: bytes | None = None) -> Iterator[UnitRun | MalformedEntry]:
-        """The table of units as arrays, from the key `first` to the key `last`, both included."""
+        """Yield the table of units as arrays, from the key `first` to the key `last`, both included."""
         bounds = require_binding(self._folder).ReadOptions()
         if last is not None:
             # RocksDB's bound is the first key that is not read.
@@ -90,17 +93,17 @@ class QueueDatabase:
             yield from runs_of(self._families[UNITS].items(from_key=first, read_opt=bounds))
 
     def entries(self, first: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Every key and value of the table of units, or those from the key `first` on."""
+        """Yield every key and value of the table of units, or those from the key `first` on."""
         with rocksdb_copy.damage_of(self._folder, CONTENT):
             yield from self._families[UNITS].items(from_key=first)
 
     def offset_entries(self) -> Iterator[tuple[bytes, bytes]]:
-        """Every key and value of the offset table."""
+        """Yield every key and value of the offset table."""
         with rocksdb_copy.damage_of(self._folder, CONTENT):
             yield from self._families[OFFSETS].items()
 
     def unit(self, queue: QueueKey, queue_offset: int) -> BatchUnit | None:
-        """The unit of one queue offset; None at a hole."""
+        """Return the unit of one queue offset; None at a hole."""
         with rocksdb_copy.damage_of(self._folder, CONTENT):
             value = self._families[UNITS].get(unit_key(*queue, queue_offset)) if queue_offset >= 0 else None
         if value is None or len(value) != VALUE.size:
@@ -109,7 +112,7 @@ class QueueDatabase:
         return BatchUnit(log_offset, size, tags_code, store_timestamp_ms, queue_offset, 1)
 
     def extent(self, queue: QueueKey, min_log_offset: int) -> tuple[int, int, int, int]:
-        """First and next queue offset, and log offset and end of the newest record.
+        """Return first and next queue offset, and log offset and end of the newest record.
 
         The first queue offset is the one that a broker finds.
         """
@@ -123,7 +126,7 @@ class QueueDatabase:
 
 
 def first_offset(oldest: Place | None, newest: Place, min_log_offset: int, find: FindUnit) -> int:
-    """The first queue offset of a queue, as a broker finds it when it is asked.
+    """Return the first queue offset of a queue, as a broker finds it when it is asked.
 
     oldest, newest  the places that the offset table names
     """
@@ -137,7 +140,7 @@ def first_offset(oldest: Place | None, newest: Place, min_log_offset: int, find:
 
 
 def search(low: int, high: int, find: FindUnit, is_right: Callable[[BatchUnit], bool]) -> int | None:
-    """The leftmost queue offset found by a binary search that goes to the right at a hole."""
+    """Return the leftmost queue offset found by a binary search that goes to the right at a hole."""
     found = None
     while low <= high:
         middle = (low + high) // 2
@@ -150,12 +153,12 @@ def search(low: int, high: int, find: FindUnit, is_right: Callable[[BatchUnit], 
 
 
 def require_binding(folder: Path) -> ModuleType:
-    """The package rocksdict; BadRequest with the way to install it."""
+    """Return the package rocksdict; BadRequest with the way to install it."""
     return rocksdb_copy.require_binding(folder, CONTENT)
 
 
 def open_database(folder: Path, scratch: Path, fs: Filesystem) -> QueueDatabase:
-    """Opens a copy of the RocksDB in `folder`, made in `scratch`.
+    """Open a copy of the RocksDB in `folder`, made in `scratch`.
 
     Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the copy, StoreIOError.
     """

@@ -17,12 +17,12 @@ from store.structures.queuedb.database import open_database
 
 
 def units_of(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[int, BatchUnitArray]]:
-    """The units of each level in the store's RocksDB."""
+    """Return the units of each level in the store's RocksDB."""
     return units_in(queue_database(layout, fs), fs)
 
 
 def units_in(folder: Path, fs: Filesystem) -> Iterator[tuple[int, BatchUnitArray]]:
-    """The units of each level in a RocksDB; none without one, or without the package that reads it."""
+    """Yield the units of each level in a RocksDB; none without one, or without the package that reads it."""
     if not fs.exists(folder / CURRENT):
         return
     with suppress(StoreError), Scratch() as scratch:

@@ -12,7 +12,7 @@ from store.layout import StoreLayout
 
 
 def refuse(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raises UnsupportedFormat for consume queues in a RocksDB."""
+    """Raise UnsupportedFormat for consume queues in a RocksDB."""
     if has_queue_database(layout, fs):
         reason = (
             "the consume queues are a RocksDB (storeType=defaultRocksDB); they are read, checked, recovered, cut, "
@@ -25,6 +25,6 @@ def refuse(layout: StoreLayout, fs: Filesystem) -> None:
 
 
 def refuse_settings(settings: Mapping[str, object]) -> None:
-    """BadRequest for a put with the settings of queues in a RocksDB."""
+    """Raise BadRequest for a put with the settings of queues in a RocksDB."""
     if StoreConfig().with_settings(settings).queues_in_database:
         raise BadRequest("with storeType=defaultRocksDB the consume queues are a RocksDB, to which no put is made here")

@@ -11,13 +11,16 @@ from store.layout import StoreLayout
 
 
 def infer_settings(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
-    """The settings of a broker whose queues are in a RocksDB alone; light queues show in no folder there."""
+    """Return the settings of a broker whose queues are in a RocksDB alone.
+
+    Light queues show in no folder there.
+    """
     if not has_rocksdb_queues(layout, fs):
         return {}
     return {"storeType": ROCKSDB_STORE, **NAMED_QUEUES}
 
 
 def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
-    """The trace of a 5.x broker, as a clause for people."""
+    """Yield the trace of a 5.x broker, as a clause for people."""
     if has_queue_database(layout, fs):
         yield f"{queue_database(layout, fs).name} holds a RocksDB"

@@ -52,29 +52,29 @@ class Place(NamedTuple):
 
 
 def queue_prefix(topic: str, queue_id: int) -> bytes:
-    """The bytes that the keys of all units of a queue begin with."""
+    """Return the bytes that the keys of all units of a queue begin with."""
     name = topic.encode()
     return _INT.pack(len(name)) + _MARK + name + _MARK + _INT.pack(queue_id) + _MARK
 
 
 def unit_key(topic: str, queue_id: int, queue_offset: int) -> bytes:
-    """The key of one unit; negative offsets are never written."""
+    """Return the key of one unit; negative offsets are never written."""
     return queue_prefix(topic, queue_id) + _LONG.pack(queue_offset)
 
 
 def last_key(topic: str, queue_id: int) -> bytes:
-    """The greatest key that a unit of the queue could have; all bits of its queue offset are set."""
+    """Return the greatest key that a unit of the queue could have; all bits of its queue offset are set."""
     return queue_prefix(topic, queue_id) + b"\xff" * _LONG.size
 
 
 def offset_key(topic: str, queue_id: int, kind: str) -> bytes:
-    """The key of a queue's newest ("max") or oldest ("min") unit in the offset table."""
+    """Return the key of a queue's newest ("max") or oldest ("min") unit in the offset table."""
     name = topic.encode()
     return _INT.pack(len(name)) + _MARK + name + _MARK + kind.encode() + _MARK + _INT.pack(queue_id)
 
 
 def decode_unit_key(key: bytes) -> UnitKey | None:
-    """Reads the key of a unit; None for a malformed one."""
+    """Read the key of a unit; None for a malformed one."""
     name = _name_of(key)
     if name is None or len(key) != len(name) + 19:
         return None
@@ -86,7 +86,7 @@ def decode_unit_key(key: bytes) -> UnitKey | None:
 
 
 def decode_offset_key(key: bytes) -> OffsetKey | None:
-    """Reads a key of the offset table; None for a malformed one."""
+    """Read a key of the offset table; None for a malformed one."""
     name = _name_of(key)
     if name is None or len(key) != len(name) + 14:
         return None
@@ -97,22 +97,22 @@ def decode_offset_key(key: bytes) -> OffsetKey | None:
 
 
 def decode_place(value: bytes) -> Place | None:
-    """Reads a value of the offset table; a broker skips one of another length."""
+    """Read a value of the offset table; a broker skips one of another length."""
     return Place(*_TWO_LONGS.unpack(value)) if len(value) == _TWO_LONGS.size else None
 
 
 def encode_place(place: Place) -> bytes:
-    """Writes a value of the offset table."""
+    """Write a value of the offset table."""
     return _TWO_LONGS.pack(*place)
 
 
 def encode_long(value: int) -> bytes:
-    """Writes the value of the checkpoint."""
+    """Write the value of the checkpoint."""
     return _LONG.pack(value)
 
 
 def decode_long(value: bytes) -> int | None:
-    """Reads the value of the checkpoint."""
+    """Read the value of the checkpoint."""
     return int(_LONG.unpack(value)[0]) if len(value) == _LONG.size else None
 
 

@@ -44,12 +44,12 @@ class RocksQueue(BatchConsumeQueue):
         return known if known or self.newest is None else self.newest.queue_offset + 1
 
     def correct_min_offset(self, min_log_offset: int) -> None:
-        """Moves the queue's beginning as the broker does when it is asked for it."""
+        """Move the queue's beginning as the broker does when it is asked for it."""
         newest = Place(self.max_physic_offset, self.max_offset - 1)
         self.begin_at(first_offset(self.oldest, newest, min_log_offset, self._find))
 
     def _all(self) -> tuple[BatchUnitArray, Int64Array]:
-        """Every unit, and the units' queue offsets."""
+        """Return every unit, and the units' queue offsets."""
         end = self.files.max_wrote_offset
         if self._known is None or self._known[0] != end:
             pieces = [written_units(file) for file in self.files.files]
@@ -63,7 +63,7 @@ class RocksQueue(BatchConsumeQueue):
         return unit_at(units, at) if at < len(units) and offsets[at] == queue_offset else None
 
     def units_from(self, queue_offset: int) -> Iterator[BatchUnit] | None:
-        """The units from the one at `queue_offset` to the first hole; None where that is a hole."""
+        """Return the units from the one at `queue_offset` to the first hole; None where that is a hole."""
         units, offsets = self._all()
         at = int(np.searchsorted(offsets, queue_offset))
         if at == len(units) or offsets[at] != queue_offset:
@@ -77,13 +77,13 @@ class RocksQueue(BatchConsumeQueue):
         return int(offsets[at]) if at < len(offsets) else self.max_offset
 
     def roll_next_file(self, queue_offset: int) -> int:
-        """0, as the broker answers: it has no files to roll."""
+        """Return 0, as the broker answers: it has no files to roll."""
         return 0
 
     def offset_by_time(
         self, time_ms: int, store_time: StoreTime, min_log_offset: int, line: BrokerLine = LINE_4_9
     ) -> int:
-        """Finds the first unit stored at `time_ms` or later, the queue's end where all are older."""
+        """Find the first unit stored at `time_ms` or later, the queue's end where all are older."""
         first, last = self._find(self.min_offset), self._find(self.max_offset - 1)
         if last is not None and last.store_timestamp_ms < time_ms:
             return self.max_offset

@@ -16,7 +16,9 @@ from store.structures.queuedb.view import queues_alone
 def extents(
     reader: StoreReader, min_log_offset: int, line: BrokerLine
 ) -> Iterator[tuple[str, int, int, int, int, int]]:
-    """Every queue with its extent, where no queue has files; beside files the light ones without (5.5).
+    """Yield every queue with its extent, where no queue has files.
+
+    Beside files the light ones without (5.5).
 
     StoreError for an unreadable database.
     """

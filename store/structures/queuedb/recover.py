@@ -34,12 +34,15 @@ DIFFERENCE = "double-write"
 
 
 def folder(opened: OpenedStore) -> Path:
-    """Where the RocksDB is, or was."""
+    """Return where the RocksDB is, or was."""
     return queue_database(opened.layout, opened.fs)
 
 
 def can_build(opened: OpenedStore) -> bool:
-    """Whether the RocksDB can be built: the settings name its reader, or queue files are beside it."""
+    """Return whether the RocksDB can be built.
+
+    The settings name its reader, or queue files are beside it.
+    """
     return opened.config.queues_in_database or not has_rocksdb_queues(opened.layout, opened.fs)
 
 
@@ -72,7 +75,7 @@ def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> l
 
 
 def damage_in_front(layout: StoreLayout, stopped_by: str, at: int, log_end: int) -> DamagedFile:
-    """The error of a log that is damaged at `at`, in front of its end."""
+    """Return the error of a log that is damaged at `at`, in front of its end."""
     return DamagedFile(
         f"{stopped_by}; the log goes on to {log_end}, and the RocksDB can't be built past the damage",
         file=layout.commitlog,
@@ -82,7 +85,7 @@ def damage_in_front(layout: StoreLayout, stopped_by: str, at: int, log_end: int)
 
 
 def _reaches(opened: OpenedStore, queue_end: int) -> bool:
-    """Whether the RocksDB can be read, and its units end where those in the files do."""
+    """Return whether the RocksDB can be read, and its units end where those in the files do."""
     with Scratch() as scratch:
         try:
             database = open_database(queue_database(opened.layout, opened.fs), scratch.folder, opened.fs)

@@ -21,17 +21,17 @@ from store.structures.queuedb.runs import MalformedEntry, UnitRun
 
 
 def folder_in(layout: StoreLayout, fs: Filesystem) -> Path | None:
-    """The database's folder, where the queues are in one."""
+    """Return the database's folder, where the queues are in one."""
     return queue_database(layout, fs) if has_rocksdb_queues(layout, fs) else None
 
 
 def is_folder(folder: Path, fs: Filesystem) -> bool:
-    """Whether a folder is such a database."""
+    """Return whether a folder is such a database."""
     return has_rocksdb(folder, fs)
 
 
 def rows(folder: Path, asked: Asked) -> Iterator[Entry]:
-    """The units of a RocksDB in `folder`.
+    """Yield the units of a RocksDB in `folder`.
 
     Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the database.
     """
@@ -45,7 +45,7 @@ def rows(folder: Path, asked: Asked) -> Iterator[Entry]:
 
 
 def blocks(folder: Path, asked: Asked) -> Iterator[EntryBlock | Entry]:
-    """The same as `rows`, as blocks of units; a malformed entry stays an Entry."""
+    """Yield the same as `rows`, as blocks of units; a malformed entry stays an Entry."""
     for kind, run in _kinds(folder, asked):
         if isinstance(run, MalformedEntry):
             yield _malformed(folder.name, run)
@@ -57,7 +57,7 @@ def blocks(folder: Path, asked: Asked) -> Iterator[EntryBlock | Entry]:
 
 
 def _kinds(folder: Path, asked: Asked) -> Iterator[tuple[str, UnitRun | MalformedEntry]]:
-    """Runs of units, and of stale units."""
+    """Run of units, and of stale units."""
     with Scratch() as scratch:
         database = open_database(folder, scratch.folder, Filesystem())
         for run in _wanted(database, asked):

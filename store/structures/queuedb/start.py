@@ -93,11 +93,14 @@ class Reach(NamedTuple):
     faults: list[str]
 
     def units_behind(self, log_end: int) -> Iterator[QueueUnits] | None:
-        """The units that point at or past the log's end, queue by queue; None where they are not known."""
+        """Return the units that point at or past the log's end, queue by queue.
+
+        None where they are not known.
+        """
         return _units_behind(self.database, log_end) if self.database is not None else None
 
     def queues(self) -> list[QueueKey]:
-        """The queues that have units."""
+        """Return the queues that have units."""
         return list(self.database.newest) if self.database is not None else []
 
     def entries(self, queue: QueueKey) -> tuple[Int64Array, Int64Array]:
@@ -168,7 +171,7 @@ def _starting_segment(opened: OpenedStore, queue_end: int, *, abnormal: bool) ->
 
 
 def _first_log_offset(opened: OpenedStore, segment: Segment) -> int:
-    """The log offset that the segment's first record names, -1 without a record."""
+    """Return the log offset that the segment's first record names, -1 without a record."""
     if not first_store_timestamp(segment, opened.line):
         return -1
     return int.from_bytes(segment.buffer[LOG_OFFSET_AT : LOG_OFFSET_AT + 8], "big", signed=True)
@@ -204,7 +207,7 @@ class _LightFaults:
 
 
 def _units_behind(database: QueueDatabase, log_end: int) -> Iterator[QueueUnits]:
-    """The units that point at or past the log's end, queue by queue."""
+    """Yield the units that point at or past the log's end, queue by queue."""
     for queue, newest in sorted(database.newest.items()):
         if newest.log_offset >= log_end:
             units = database.units(queue)

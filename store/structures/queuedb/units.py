@@ -45,7 +45,7 @@ class UnitMaker:
         self._table = QueueTable()
 
     def units_of(self, run: Run) -> DispatchedUnits:
-        """The units of the run's records."""
+        """Return the units of the run's records."""
         numbers = self._table.assign(run.buffer, run.array, run.count)
         codes = np.empty(run.count, np.int64)
         kernels.tags_codes(run.buffer, run.array, run.count, self._delays, codes)

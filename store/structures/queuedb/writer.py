@@ -55,7 +55,7 @@ class DatabaseWriter:
         self._without_log.disable_wal = True
 
     def put_units(self, queue: QueueKey, units: BatchUnitArray) -> None:
-        """Adds units of a queue, in the log's order; the last one becomes its newest."""
+        """Add units of a queue, in the log's order; the last one becomes its newest."""
         units = units[units["queue_offset"] >= 0]
         if not len(units):
             return
@@ -72,7 +72,7 @@ class DatabaseWriter:
         self._newest[queue] = Place(int(units["log_offset"][-1]), int(units["queue_offset"][-1]))
 
     def keep(self, database: QueueDatabase, dropped: set[QueueKey]) -> None:
-        """Takes over every key of another database but those of the dropped queues."""
+        """Take over every key of another database but those of the dropped queues."""
         prefixes = tuple(queue_prefix(*queue) for queue in dropped)
         names = {offset_key(*queue, kind) for queue in dropped for kind in ("max", "min")}
         batch = self._binding.WriteBatch(raw_mode=True)
@@ -91,11 +91,11 @@ class DatabaseWriter:
         return set(self._newest)
 
     def keep_ends(self, newest: dict[QueueKey, Place]) -> None:
-        """Takes over the newest places of those queues that have no units here."""
+        """Take over the newest places of those queues that have no units here."""
         self._newest = newest | self._newest
 
     def finish(self, checkpoint: int | None) -> None:
-        """Writes the newest unit of each queue and the checkpoint, then closes the files."""
+        """Write the newest unit of each queue and the checkpoint, then close the files."""
         batch = self._binding.WriteBatch(raw_mode=True)
         for queue, place in self._newest.items():
             batch.put(offset_key(*queue, "max"), encode_place(place), self._offsets)
@@ -111,7 +111,7 @@ class DatabaseWriter:
         remove_own_files(self._folder, self._fs)
 
     def _write(self, batch: Any) -> Any:
-        """Writes a batch and gives an empty one."""
+        """Write a batch and give an empty one."""
         try:
             self._database.write(batch, self._without_log)
         except Exception as error:
@@ -120,7 +120,7 @@ class DatabaseWriter:
 
 
 def _options(binding: Any, *, has_units: bool) -> Any:
-    """The options that decide about the bytes of tables."""
+    """Return the options that decide about the bytes of tables."""
     options, table = binding.Options(raw_mode=True), binding.BlockBasedOptions()
     table.set_format_version(_FORMAT_VERSION)
     table.set_block_size(_BLOCK_SIZE)

@@ -44,7 +44,7 @@ class StateLine:
 
 
 def state_files(files: StoreReader) -> list[StoredFile]:
-    """The small files that the store has, of those above."""
+    """Return the small files that the store has, of those above."""
     paths = [*_READERS]
     members = [one.name for one in find_member_logs(*files.tree)]
     for name in members:
@@ -53,13 +53,13 @@ def state_files(files: StoreReader) -> list[StoredFile]:
 
 
 def state_lines(files: StoreReader) -> Iterator[StateLine]:
-    """Everything that the small files of the store say."""
+    """Yield everything that the small files of the store say."""
     for file in state_files(files):
         yield from lines_of(files, file)
 
 
 def lines_of(files: StoreReader, file: StoredFile) -> Iterator[StateLine]:
-    """Everything that one of these files says; its name tells its kind."""
+    """Return everything that one of these files says; its name tells its kind."""
     name = file.path.rpartition("/")[2]
     known = next((path for path in _READERS if path.rpartition("/")[2] == name), None)
     text = bytes(files.read(file.path)).decode("utf-8", "replace")
@@ -67,13 +67,13 @@ def lines_of(files: StoreReader, file: StoredFile) -> Iterator[StateLine]:
 
 
 def is_torn(text: str) -> bool:
-    """Whether the first two lines of an epoch file are no numbers: a broker stops at it."""
+    """Return whether the first two lines of an epoch file are no numbers: a broker stops at it."""
     lines = text.splitlines()
     return len(lines) < 2 or parse_long(lines[0]) is None or parse_long(lines[1]) is None
 
 
 def epochs_of(text: str) -> tuple[list[tuple[int, int]], str]:
-    """Epochs with their start offsets, and the fault of the file, empty without one."""
+    """Return epochs with their start offsets, and the fault of the file, empty without one."""
     lines = text.splitlines()
     if is_torn(text):
         return [], "torn: NumberFormatException, no broker in controller mode starts with it"
@@ -177,7 +177,7 @@ def _tiered(path: str, document: Json) -> Iterator[StateLine]:
 
 
 def revive_line(topic: str, tags: str | None, body: bytes) -> StateLine:
-    """One checkpoint or acknowledgement of a pop consumer."""
+    """Return one checkpoint or acknowledgement of a pop consumer."""
     try:
         document = parse_fastjson(body.decode("utf-8", "replace"))
     except ValueError as error:
@@ -210,7 +210,7 @@ _READERS: dict[str, Callable[[str, str], Iterator[StateLine]]] = {
 
 
 def lines_at(layout: StoreLayout, fs: Filesystem, path: str) -> list[StateLine]:
-    """The lines of a small file; none of one that can't be read."""
+    """Return the lines of a small file; none of one that can't be read."""
     files = StoreReader(str(layout.root), fs)
     file = files.file_at(path)
     try:

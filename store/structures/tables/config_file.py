@@ -98,13 +98,13 @@ class ConfigFile:
         return {Load.MAIN: self.main, Load.BACKUP: self.backup}.get(self.load)
 
     def best(self, line: BrokerLine) -> ConfigCopy | None:
-        """The copy with the newest table: a 4.x broker's .tmp is newer than its .bak."""
+        """Return the copy with the newest table: a 4.x broker's .tmp is newer than its .bak."""
         order = (self.main, self.temporary, self.backup) if line.renames_config else (self.main, self.backup)
         return next((one for one in order if one.state is State.PARSES), None)
 
 
 def read_config_file(folder: Path, name: str, fs: Filesystem) -> ConfigFile:
-    """Reads the three files of one table, or its database.
+    """Read the three files of one table, or its database.
 
     ForeignFile where one is no regular file, StoreIOError where one is unreadable. BadRequest for a database without
     the package rocksdict, DamagedFile where RocksDB does not open it.
@@ -118,7 +118,7 @@ def read_config_file(folder: Path, name: str, fs: Filesystem) -> ConfigFile:
 
 
 def require_in_file(file: ConfigFile) -> None:
-    """Raises UnsupportedFormat for a table that a broker loads from a database."""
+    """Raise UnsupportedFormat for a table that a broker loads from a database."""
     if file.is_in_database:
         raise UnsupportedFormat(
             f"the table of {file.name} is in a RocksDB here, and a broker would not load another {file.name}",
@@ -133,13 +133,13 @@ def _read_database(folder: Path, name: str, fs: Filesystem) -> ConfigCopy | None
 
 
 def _counter(copy: ConfigCopy) -> int:
-    """How many changes the table's version counts, 0 without one."""
+    """Return how many changes the table's version counts, 0 without one."""
     counter = members((copy.document or {}).get("dataVersion")).get("counter")
     return counter if isinstance(counter, int) else 0
 
 
 def read_config_files(folder: Path, fs: Filesystem) -> list[ConfigFile]:
-    """Reads the tables that have at least one file."""
+    """Read the tables that have at least one file."""
     found = (read_config_file(folder, name, fs) for name in JSON_FILES)
     return [one for one in found if not one.is_absent]
 

@@ -52,11 +52,11 @@ class ConsumerFilter:
         return self.dead_time_ms >= self.born_time_ms
 
     def fits(self, bloom: BloomFilter) -> bool:
-        """Whether its bits are of this filter (BloomFilter.isValid)."""
+        """Return whether its bits are of this filter (BloomFilter.isValid)."""
         return self.bit_count == bloom.bit_count and len(self.positions) == bloom.hash_count
 
     def to_json(self) -> Json:
-        """The entry in the file."""
+        """Return the entry in the file."""
         bits: dict[str, Json] = {"bitNum": self.bit_count, "bitPos": list[Json](self.positions)}
         entry: dict[str, Json] = {
             "bloomFilterData": bits if self.bit_count else None,
@@ -88,18 +88,18 @@ class ConsumerFilterTable:
         return iter(list(self._table.values()))
 
     def get(self, topic: str, group: str) -> ConsumerFilter | None:
-        """The filter of a group; None where it has no SQL subscription."""
+        """Return the filter of a group; None where it has no SQL subscription."""
         return self._table.get((topic, group))
 
     def of_topic(self, topic: str) -> list[ConsumerFilter]:
-        """The filters of a topic, of dead groups too."""
+        """Return the filters of a topic, of dead groups too."""
         with self.lock:
             return [one for one in self if one.topic == topic]
 
     def register(
         self, group: str, topic: str, expression: str, client_version: int, now_ms: int, expression_type: str = SQL92
     ) -> bool:
-        """Whether the subscription was taken in."""
+        """Return whether the subscription was taken in."""
         old = self.get(topic, group)
         if old is not None and client_version <= old.client_version:
             if client_version == old.client_version and old.is_dead and expression == old.expression:
@@ -129,7 +129,7 @@ class ConsumerFilterTable:
         self._table = {(one.topic, one.group): _loaded(one, now_ms) for one in found}
 
     def encode(self, now_ms: int) -> bytes:
-        """The file's bytes, without the filters that are dead for long."""
+        """Return the file's bytes, without the filters that are dead for long."""
         kept = [one for one in self if not (one.is_dead and now_ms - one.dead_time_ms >= CLEAN_AFTER_MS)]
         topics: dict[str, Json] = {}
         for topic in java_map_order({one.topic for one in kept}, TOPICS_CAPACITY):
@@ -146,7 +146,7 @@ class ConsumerFilterTable:
 
 
 def read_consumer_filters(config_folder: Path, fs: Filesystem) -> list[ConsumerFilter]:
-    """The filters as the file has them."""
+    """Return the filters as the file has them."""
     copy = read_config_file(config_folder, FILE_NAME, fs).loaded
     return list(_entries((copy.document or {}) if copy is not None else {}))
 

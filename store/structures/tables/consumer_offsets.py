@@ -25,7 +25,7 @@ OFFSET_TABLES = ("offsetTable", "lmqOffsetTable")
 
 
 def read_consumer_offsets(config_folder: Path, fs: Filesystem) -> ConsumerOffsets:
-    """The offsets that a broker would load. ForeignFile where one of the files is no regular file."""
+    """Return the offsets that a broker would load. ForeignFile where one of the files is no regular file."""
     found: ConsumerOffsets = {}
     for name in OFFSET_FILES:
         copy = read_config_file(config_folder, name, fs).loaded
@@ -35,13 +35,16 @@ def read_consumer_offsets(config_folder: Path, fs: Filesystem) -> ConsumerOffset
 
 
 def offsets_file(config_folder: Path, fs: Filesystem) -> ConfigFile:
-    """The file that holds the offsets: lmqConsumerOffset.json where light queues are on."""
+    """Return the file that holds the offsets: lmqConsumerOffset.json where light queues are on."""
     files = [read_config_file(config_folder, name, fs) for name in OFFSET_FILES]
     return next((one for one in reversed(files) if not one.is_absent), files[0])
 
 
 def offsets_of(copy: ConfigCopy) -> ConsumerOffsets:
-    """The offsets of one file. A key without exactly one @, and a value that is no number, is left out."""
+    """Return the offsets of one file.
+
+    A key without exactly one @, and a value that is no number, is left out.
+    """
     document = copy.document or {}
     found: ConsumerOffsets = {}
     for key, queues in members(document.get("offsetTable")).items():
@@ -74,7 +77,7 @@ def write_consumer_offsets(
 def encode_consumer_offsets(
     document: Mapping[str, Json], changes: ConsumerOffsets, line: BrokerLine, now_ms: int
 ) -> bytes:
-    """The file's bytes, as Fastjson writes them, for the table of `document` with `changes`."""
+    """Return the file's bytes, as Fastjson writes them, for the table of `document` with `changes`."""
     table = {key: dict(_numbers(members(queues))) for key, queues in members(document.get("offsetTable")).items()}
     for (topic, group), offsets in changes.items():
         table.setdefault(f"{topic}@{group}", {}).update(offsets)
@@ -94,7 +97,7 @@ def _sorted(offsets: Mapping[int, int]) -> Json:
 
 
 def _topics_by_group(names: Iterable[str]) -> dict[str, Json]:
-    """The groups and their topics that 5.3.3 writes beside the offsets, and never reads."""
+    """Return the groups and their topics that 5.3.3 writes beside the offsets, and never reads."""
     found: dict[str, list[str]] = {}
     for name in names:
         if name.count("@") == 1:

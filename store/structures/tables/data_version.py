@@ -27,19 +27,19 @@ class DataVersion:
         self.timestamp_ms = now_ms
 
     def to_json(self) -> Json:
-        """The object in the file."""
+        """Return the object in the file."""
         document: dict[str, Json] = {"counter": self.counter, "stateVersion": self.state_version}
         return {**document, "timestamp": self.timestamp_ms}
 
 
 def read_data_version(folder: Path, name: str, fs: Filesystem) -> DataVersion | None:
-    """The data version in a table's file; None without one."""
+    """Return the data version in a table's file; None without one."""
     found = read_config_file(folder, name, fs).loaded
     return parse_data_version((found.document or {}).get("dataVersion")) if found is not None else None
 
 
 def parse_data_version(value: Json) -> DataVersion | None:
-    """The data version that an object holds; None where a number is missing."""
+    """Return the data version that an object holds; None where a number is missing."""
     saved = members(value)
     numbers = [saved.get(name) for name in ("counter", "stateVersion", "timestamp")]
     if not all(isinstance(number, int) for number in numbers):

@@ -56,7 +56,10 @@ _METADATA, _RDB = "metadata", "rdb"
 
 
 def database_folders(folder: Path, name: str, fs: Filesystem) -> list[Path]:
-    """The databases below config/ that hold the table of the JSON file `name`; RocksDB may refuse them."""
+    """Return the databases below config/ that hold the table of the JSON file `name`.
+
+    RocksDB may refuse them.
+    """
     table = TABLES.get(name)
     names = (_METADATA, table.folder, _RDB) if table is not None else ()
     return [folder / one for one in names if has_rocksdb(folder / one, fs)]
@@ -91,7 +94,7 @@ def _document(table: _Table, found: Mapping[str, Json], version: Json) -> dict[s
 
 
 def _of_v2(entries: Any, table: _Table) -> dict[str, Json]:
-    """The table of `entries`, a family of a v2 database."""
+    """Return the table of `entries`, a family of a v2 database."""
     found: dict[str, Any] = {}
     version: Json = None
     for key, value in entries.items():
@@ -108,7 +111,10 @@ def _of_v2(entries: Any, table: _Table) -> dict[str, Json]:
 
 
 def _names_in(rest: bytes) -> Iterator[Any]:
-    """Group, topic and queue id of an offset's key: each name with its length before it and 01 behind it."""
+    """Yield group, topic and queue id of an offset's key.
+
+    Each name with its length before it and 01 behind it.
+    """
     for _ in range(2):
         (size,) = _SHORT.unpack_from(rest)
         yield rest[2 : 2 + size].decode()

@@ -32,7 +32,7 @@ _TOKEN = re.compile(
 
 
 def parse_fastjson(text: str) -> Json:
-    """Reads a document in any form that Fastjson reads; every key of the result is text.
+    """Read a document in any form that Fastjson reads; every key of the result is text.
 
     Raises ValueError for text that Fastjson refuses as well: cut off, followed by other bytes, or not JSON.
     """
@@ -62,7 +62,7 @@ def _loads(text: str) -> Json:
 
 
 def _plain_tokens(text: str) -> Iterator[str]:
-    """The tokens of a document written by hand, as plain JSON has them."""
+    """Yield the tokens of a document written by hand, as plain JSON has them."""
     last, is_comma_due = "", False
     for match in _TOKEN.finditer(text):
         kind, token = match.lastgroup, match[match.lastgroup or 0]
@@ -83,17 +83,17 @@ def _quoted(token: str) -> str:
 
 
 def write_fastjson(value: Json) -> str:
-    """Writes a document as a broker does. Keys keep their order; int keys are written without quotes."""
+    """Write a document as a broker does. Keys keep their order; int keys are written without quotes."""
     return _write(value, 0)
 
 
 def member(value: Json, name: str) -> Json:
-    """The member of an object; None where it has none, or is no object."""
+    """Return the member of an object; None where it has none, or is no object."""
     return members(value).get(name)
 
 
 def members(value: Json) -> dict[str, Json]:
-    """The members of an object, none where it is no object. Keys are text."""
+    """Return the members of an object, none where it is no object. Keys are text."""
     return {str(key): item for key, item in value.items()} if isinstance(value, dict) else {}
 
 

@@ -43,7 +43,7 @@ def review_config(
     topics: Iterable[str],
     max_offset: Callable[[str, int], int],
 ) -> Iterator[ConfigFinding]:
-    """Findings on all tables. `topics` are those of the store, `max_offset` gives a queue's maximum."""
+    """Yield findings on all tables; `topics` are the store's, `max_offset` returns a queue's maximum."""
     for file in files:
         yield from _review_copies(file, line)
         if file.name in OFFSET_FILES:
@@ -53,7 +53,7 @@ def review_config(
 
 
 def review_loading(folder: Path, names: Iterable[str], line: BrokerLine, fs: Filesystem) -> list[ConfigFinding]:
-    """Findings on tables of these names that a broker would not load from their own file."""
+    """Return findings on tables of these names that a broker would not load from their own file."""
     found = (one for name in names for one in _review_copies(read_config_file(folder, name, fs), line))
     return [one for one in found if one.kind != "newer-copy"]
 

@@ -29,13 +29,13 @@ _VALUES = dict(one.attribute for one in STRUCTURES if one.attribute is not None)
 
 
 def topic_attribute(folder: Path, fs: Filesystem, name: str) -> dict[str, str]:
-    """The attribute's value (5.x) of every topic that has it in the topics.json that a broker would load."""
+    """Return an attribute's value (5.x) by topic, from the topics.json that a broker would load."""
     copy = read_config_file(folder, "topics.json", fs).loaded
     return attribute_in((copy.document or {}) if copy is not None else {}, name)
 
 
 def attribute_in(document: Mapping[str, Json], name: str) -> dict[str, str]:
-    """The attribute's value of every topic that has it in a topics.json."""
+    """Return the attribute's value of every topic that has it in a topics.json."""
     table = members(document.get("topicConfigTable"))
     values = {topic: member(member(entry, "attributes"), name) for topic, entry in table.items()}
     return {topic: value for topic, value in values.items() if isinstance(value, str)}
@@ -54,7 +54,7 @@ def topic_queues(folder: Path, fs: Filesystem) -> set[Queue]:
 
 
 def refused_attributes(folder: Path, fs: Filesystem) -> dict[str, str]:
-    """Attributes in topics.json that a 5.3 broker's valueOf refuses, as a clause for each topic.
+    """Return attributes in topics.json that a 5.3 broker's valueOf refuses, as a clause for each topic.
 
     Source: CleanupPolicyUtils.getDeletePolicy, QueueTypeUtils.getCQType (5.3.3).
     """
@@ -68,7 +68,7 @@ def refused_attributes(folder: Path, fs: Filesystem) -> dict[str, str]:
 
 
 def _refused(attributes: dict[str, Json]) -> str:
-    """The first attribute with a value that it can't have."""
+    """Return the first attribute with a value that it can't have."""
     for name, values in _VALUES.items():
         if name in attributes and attributes[name] not in values:
             return f"{name} is {attributes[name]!r}, expected {' or '.join(values)}"
@@ -93,7 +93,7 @@ class TopicsTable:
 
 
 def rebuild_topics(queues: Iterable[Queue], copy: ConfigCopy | None, line: BrokerLine, now_ms: int) -> TopicsTable:
-    """The table for these queues. `copy` is the newest readable copy of topics.json, None without one."""
+    """Return the table for these queues; `copy` is the newest readable topics.json, None without one."""
     document = (copy.document or {}) if copy is not None else {}
     table = members(document.get("topicConfigTable"))
     entries = [TopicEntry(name, _queue_count(entry), "kept") for name, entry in table.items()]
@@ -141,7 +141,7 @@ def _new_entry(topic: str, count: int, line: BrokerLine) -> Json:
 
 
 def _version(old: Json, line: BrokerLine, now_ms: int) -> Json:
-    """A version above the old one, so that name servers take the table over."""
+    """Return a version above the old one, so that name servers take the table over."""
     counter = member(old, "counter")
     state: dict[str, Json] = {} if line.renames_config else {"stateVersion": 0}
     return {"counter": (counter if isinstance(counter, int) else 0) + 1, **state, "timestamp": now_ms}

@@ -78,7 +78,7 @@ class TimerPlan(PlanReport):
 
 
 def plan_timer_rebuild(opened: OpenedStore, *, roll_window_slots: int = ROLL_WINDOW_SLOTS) -> Change[TimerPlan]:
-    """The Change that puts a wheel, a log and a timercheck made from the log in place of the old ones."""
+    """Return the Change that replaces wheel, log and timercheck by those built from the log."""
     opened.queues.recover()
     files = read_timer_files(opened.layout, opened.fs, opened.config)
     assert opened.overlay is not None
@@ -102,7 +102,7 @@ def _lacks_metrics(opened: OpenedStore) -> bool:
 
 
 def _metrics_of(units: list[_Unit], read_ms: int) -> bytes:
-    """The file of pending messages by topic, as a broker writes it."""
+    """Return the file of pending messages by topic, as a broker writes it."""
     counts: Counter[str] = Counter()
     for unit in units:
         if unit.slot_ms >= read_ms:
@@ -130,7 +130,7 @@ class _Plan:
         self._files = files
 
     def units(self, queue: ConsumeQueue) -> list[_Unit]:
-        """The units, in the order of the timer queue; a record that the log no longer has gets none."""
+        """Return the units, in the order of the timer queue; a record that the log no longer has gets none."""
         messages = [one for one in messages_by_log(self._opened, queue) if one.deliver_timestamp_ms >= 0]
         units = [_Unit(one.deliver_timestamp_ms, PLAIN, one.store_timestamp_ms, one) for one in messages]
         read_ms = _read_time(self._opened, self._files, units)
@@ -176,7 +176,7 @@ class _Writer:
         self._per_file = max(1, (self._file_size - BLANK_SIZE) // UNIT_SIZE)
 
     def write(self, units: list[_Unit], read_ms: int, queue_end: int) -> None:
-        """Stages wheel, log and timercheck; old log files without a replacement go."""
+        """Stage wheel, log and timercheck; old log files without a replacement go."""
         wheel, log = np.zeros(SLOT_COUNT, SLOT_DTYPE), np.zeros(len(units), UNIT_DTYPE)
         for row, unit in enumerate(units):
             log[row] = self._add(wheel, unit, self._position(row))
@@ -199,7 +199,7 @@ class _Writer:
         return row // self._per_file * self._file_size + row % self._per_file * UNIT_SIZE
 
     def _add(self, wheel: np.ndarray, unit: _Unit, position: int) -> tuple[int, ...]:
-        """Takes a unit into its slot, as its newest; gives the unit's fields."""
+        """Take a unit into its slot, as its newest; give the unit's fields."""
         time = unit.slot_ms // self._files.precision_ms
         slot = wheel[time % SLOT_COUNT]
         is_new = int(slot["time"]) != time
@@ -214,7 +214,7 @@ class _Writer:
         return (*fields, message.log_offset, message.size, topic_hash, 0)
 
     def _write_file(self, log: np.ndarray, number: int) -> str:
-        """Stages one file of the log; a file that is full ends in a blank."""
+        """Stage one file of the log; a file that is full ends in a blank."""
         fs, change = self._opened.fs, self._change
         assert change.staging is not None
         name, piece = segment_name(number * self._file_size), log[number * self._per_file :][: self._per_file]

@@ -206,7 +206,10 @@ class _Check:
                 yield f"flushed up to {flushed}, the log ends at {ends[0]}"
 
     def _queue_end_of_units(self) -> int:
-        """The queue offset behind the message of the log's last unit; 0 where the timer queue has it not."""
+        """Return the queue offset behind the message of the log's last unit.
+
+        0 where the timer queue has it not.
+        """
         for file in self.files.queue_files(TIMER_TOPIC, 0) if len(self.timer.units) else ():
             units = units_of(self.files.read(file.path))
             found = np.flatnonzero((units["log_offset"] == self.timer.units["log_offset"][-1]) & (units["size"] > 0))
@@ -215,7 +218,7 @@ class _Check:
         return 0
 
     def _queue_end(self) -> int | None:
-        """The next queue offset of the timer queue, by its files; None without files."""
+        """Return the next queue offset of the timer queue, by its files; None without files."""
         found = self.files.queue_files(TIMER_TOPIC, 0)
         for file in reversed(found):
             units = units_of(self.files.read(file.path))

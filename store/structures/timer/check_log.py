@@ -82,7 +82,7 @@ class TimerLogCheck:
                 yield self._find(file.number + file.size, f"no file up to {following.number}")
 
     def _content_findings(self, file: StoredFile, *, is_last: bool) -> Iterator[Finding]:
-        """Bytes that are neither a unit nor the blank behind the last of a file, where a start ends."""
+        """Yield bytes that are neither a unit nor the blank behind the last of a file, where a start ends."""
         count, capacity = self._unit_count(file), _capacity(file)
         place = count * UNIT_SIZE
         rest = self.files.read(file.path, place)
@@ -108,7 +108,7 @@ class TimerLogCheck:
         yield from self._slot_findings(times)
 
     def _chain_findings(self, times: Int64Array) -> Iterator[Finding]:
-        """Compares the position before each unit with the unit before it of the same slot."""
+        """Compare the position before each unit with the unit before it of the same slot."""
         positions, previous = self.timer.positions, self.timer.units["previous"].astype(np.int64)
         before = self.timer.before
         # A wheel that was lost and made anew begins its slots anew; what fired since is history.
@@ -121,7 +121,7 @@ class TimerLogCheck:
             yield self._find(int(positions[row]), detail, len(rows))
 
     def _slot_findings(self, times: Int64Array) -> Iterator[Finding]:
-        """Units that have not fired and are newer than those that their slot leads to."""
+        """Yield units that have not fired and are newer than those that their slot leads to."""
         timer, wheel = self.timer, self.timer.wheel
         if wheel is None or not len(wheel):
             return
@@ -158,7 +158,7 @@ class TimerLogCheck:
             yield self._find(int(self.timer.positions[row]), detail, len(rows_of_none), TIMER_STALE)
 
     def _fields_by_offset(self) -> tuple[UnitFields, Int64Array]:
-        """The units' fields, sorted by log offset, and the row of each in the log."""
+        """Return the units' fields, sorted by log offset, and the row of each in the log."""
         units, times = self.timer.units, self.timer.slot_times_ms
         columns = units["log_offset"], units["record_size"], times, units["magic"], units["topic_hash"]
         order = np.argsort(columns[0].astype(np.int64), kind="stable")
@@ -175,7 +175,7 @@ class TimerLogCheck:
         return found
 
     def _said_otherwise(self, segment: StoredFile, data: memoryview, rows: Int64Array) -> Iterator[Finding]:
-        """Units whose slot, delete mark or topic hash is not that of their record's properties."""
+        """Yield units whose slot, delete mark or topic hash is not that of their record's properties."""
         units = self.timer.units
         for row in rows.tolist():
             at, size = int(units["log_offset"][row]) - segment.number, int(units["record_size"][row])
@@ -192,7 +192,7 @@ def _capacity(file: StoredFile) -> int:
 
 
 def _are_records(data: Bytes, at: Int64Array, sizes: Int64Array, places: Int64Array) -> Wrong:
-    """Whether records of these sizes, that name these places, begin at these positions."""
+    """Return whether records of these sizes, that name these places, begin at these positions."""
     inside = (at >= 0) & (at + _RECORD_HEAD <= len(data))
     heads = data[np.where(inside, at, 0)[:, None] + np.arange(_RECORD_HEAD)]
     found = np.ascontiguousarray(heads[:, :4]).view(">i4").reshape(-1)

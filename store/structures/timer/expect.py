@@ -35,12 +35,12 @@ class UnitFields(NamedTuple):
     topic_hash: Int64Array
 
     def between(self, start: int, stop: int) -> slice:
-        """The units whose log offsets are start … stop - 1."""
+        """Return the units whose log offsets are start … stop - 1."""
         first, last = np.searchsorted(self.log_offset, (start, stop))
         return slice(int(first), int(last))
 
     def part(self, rows: slice) -> UnitFields:
-        """The units of these rows."""
+        """Return the units of these rows."""
         return UnitFields(*(field[rows] for field in self))
 
 

@@ -124,7 +124,7 @@ class TimerFiles:
         return np.asarray(self.units["write_time_ms"].astype(np.int64) + self.units["delay_ms"])
 
     def start_faults(self) -> Iterator[tuple[str, str]]:
-        """Files of a wrong length, and their faults; no broker starts with them."""
+        """Yield files of a wrong length, and their faults; no broker starts with them."""
         if self.wheel_size not in (0, WHEEL_SIZE):
             yield self.wheel_name, f"{self.wheel_size} bytes instead of {WHEEL_SIZE}"
         sizes = sorted(self.log_files.values())
@@ -190,12 +190,12 @@ class TimerFiles:
         )
 
     def row_at(self, position: int) -> int | None:
-        """The row of the unit at a timerlog position, None without one."""
+        """Return the row of the unit at a timerlog position, None without one."""
         row = int(np.searchsorted(self.positions, position))
         return row if row < len(self.positions) and self.positions[row] == position else None
 
     def chain(self, slot: int) -> list[int]:
-        """Rows of a slot's units, newest first, up to the first that is not of this slot."""
+        """Return rows of a slot's units, newest first, up to the first that is not of this slot."""
         assert self.wheel is not None
         time_ms, position = int(self.wheel["time"][slot]) * self.precision_ms, int(self.wheel["last"][slot])
         rows: list[int] = []
@@ -237,7 +237,7 @@ def read_timer_files(layout: StoreLayout, fs: Filesystem, config: StoreConfig) -
 
 
 def snapshots_of(layout: StoreLayout, fs: Filesystem) -> list[str]:
-    """The names of the wheel's snapshots, the newest last."""
+    """Return the names of the wheel's snapshots, the newest last."""
     prefix = f"{WHEEL}."
     numbers = (
         parse_segment_name(name.removeprefix(prefix)) for name in fs.list_names(layout.root) if name.startswith(prefix)
@@ -260,7 +260,7 @@ def _read_slots(path: Path, fs: Filesystem) -> tuple[int, Slots | None]:
 
 
 def _units_of_file(fs: Filesystem, path: Path) -> Units:
-    """The units of a file before the first that is none, as a broker reads them after a start."""
+    """Return the units of a file before the first that is none, as a broker reads them after a start."""
     descriptor = fs.open_read(path)
     rest, found = max(0, fs.size_of(descriptor) - BLANK_SIZE) // UNIT_SIZE, [np.empty(0, UNIT_DTYPE)]
     position = 0

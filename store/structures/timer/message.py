@@ -55,6 +55,6 @@ class TimerMessage:
 
 
 def number_in(text: str | None, default: int) -> int:
-    """The number of a property, `default` where it is none."""
+    """Return the number of a property, `default` where it is none."""
     number = parse_long(text) if text is not None else None
     return number if number is not None else default

@@ -100,12 +100,15 @@ def describe_unfired(opened: OpenedStore) -> tuple[int, str]:
 
 
 def messages_by_log(opened: OpenedStore, queue: ConsumeQueue) -> list[TimerMessage]:
-    """The timer messages with the states that the log alone tells: delivered, delete, else pending."""
+    """Return the timer messages with the states that the log alone tells.
+
+    Delivered, delete, else pending.
+    """
     return list(_Review(opened, NO_FILES).messages(queue))
 
 
 def messages_found(opened: OpenedStore, queue: ConsumeQueue) -> list[tuple[TimerMessage, StoredMessage | None]]:
-    """The timer messages without a state, and their records, None for a lost one."""
+    """Return the timer messages without a state, and their records, None for a lost one."""
     return _Review(opened, NO_FILES).found(queue)
 
 
@@ -125,7 +128,7 @@ class _Review:
         self._copies = _copies_by_identity(rewritten_records(opened.log))
 
     def found(self, queue: ConsumeQueue) -> list[tuple[TimerMessage, StoredMessage | None]]:
-        """The messages without a state, and their records, None for a lost one."""
+        """Return the messages without a state, and their records, None for a lost one."""
         log = self._opened.log
         return [(self._message(at, unit, record), record) for at, unit, record in queue_records(log, queue)]
 
@@ -150,14 +153,14 @@ class _Review:
             yield message
 
     def _names_in_deletes(self, message: TimerMessage) -> list[str | None]:
-        """How a delete names a message; an older broker may have fired the slots before the read time."""
+        """Return how a delete names a message; an older broker may have fired the slots before the read time."""
         names = [f"{message.topic}+{message.uniq_key}", message.uniq_key]
         if message.slot_timestamp_ms < self._files.read_time_ms:
             return names
         return names[:1] if self._names_topic else names[1:]
 
     def _comes_again(self, message: TimerMessage, state: TimerState) -> bool:
-        """Whether a start takes up a message that has a unit or a copy, with a delivery more."""
+        """Return whether a start takes up a message that has a unit or a copy, with a delivery more."""
         if not self._files.is_used or message.deletes is not None or message.queue_offset < self._taken_up:
             return False
         has_unit = state in (TimerState.PENDING, TimerState.ROLLED) and message.magic >= 0
@@ -176,7 +179,7 @@ class _Review:
         return min(end, self._files.checkpoint.master_queue_offset)
 
     def _lacks_unit(self, message: TimerMessage) -> bool:
-        """Whether a message has no unit in the timer log, and no start gives it one."""
+        """Return whether a message has no unit in the timer log, and no start gives it one."""
         return message.magic < 0 and message.queue_offset < self._taken_up
 
     def _message(self, queue_offset: int, unit: QueueUnit, record: StoredMessage | None) -> TimerMessage:
@@ -226,7 +229,7 @@ class _Review:
 
 
 def _copies_by_identity(records: Iterable[StoredMessage]) -> dict[tuple[str | None, ...], list[int]]:
-    """Group the log offsets of delivered records by identity."""
+    """Return group the log offsets of delivered records by identity."""
     found: dict[tuple[str | None, ...], list[int]] = defaultdict(list)
     for record in records:
         if record.topic != TIMER_TOPIC and TIMER_OUT_MS in record.properties:

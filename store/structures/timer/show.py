@@ -25,7 +25,7 @@ def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
 
 
 def _has_taken_up(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Whether timercheck says that the service came to a message."""
+    """Return whether timercheck says that the service came to a message."""
     # A broker of 5.5 makes a wheel at any start.
     data = fs.read_file(layout.root / CHECK)
     return len(data) < TIMER_CHECK.size or any(TIMER_CHECK.unpack_from(data)[1:4])

@@ -26,7 +26,7 @@ def plan_message_database(opened: OpenedStore) -> Change[DatabasePlan]:
 
 
 def _waiting_timers(opened: OpenedStore) -> tuple[int, list[TimerEntry]] | None:
-    """The end of the queue of timers, and those that are still to fire; None without that queue.
+    """Return the end of the queue of timers, and those that are still to fire; None without that queue.
 
     Those are neither delivered, deleted nor rolled, and have no unit in the timer log, which the wheel fires.
     """

@@ -110,7 +110,7 @@ class _Creation:
         return manifest
 
     def _known(self, before: Manifest | None) -> Iterator[BackedFile]:
-        """The files that need not be read again: sealed, and whole in the folder."""
+        """Return the files that need not be read again: sealed, and whole in the folder."""
         files = [*(before.files if before is not None else ()), *self._target.noted()]
         stored = self._target.stored_files()
         return (one for one in files if one.is_sealed and stored.get(one.stored) == one.stored_size)
@@ -133,7 +133,7 @@ class _Creation:
         return [memoryview(self._fs.read_file(copy))]
 
     def _add_log(self, end: FoundEnd, known: Mapping[tuple[str, int, int], BackedFile]) -> list[BackedFile]:
-        """Step 3. Segments that a broker deletes meanwhile are left out, with those before them."""
+        """Do step 3. Segments that a broker deletes meanwhile are left out, with those before them."""
         segments = [one for one in self._reader.segments() if one.number < end.log_end]
         in_all, added = sum(min(one.size, end.log_end - one.number) for one in segments), list[BackedFile]()
         self._in_all = in_all * self._target.reads

@@ -103,7 +103,7 @@ def damaged_log(files: BackupFiles, manifest: Manifest, damage: int, log_end: in
 
 
 def _runs(reader: StoreReader, rules: ScanRules, moment: Moment) -> Iterator[Run]:
-    """The runs from the last segment on that begins before the moment."""
+    """Yield the runs from the last segment on that begins before the moment."""
     segments = wanted = reader.segments()
     for number, segment in enumerate(segments):
         head = next(_runs_of(reader, segment, rules), None)

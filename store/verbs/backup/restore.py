@@ -166,7 +166,7 @@ class _Restore:
         return end_at(self._files, self._manifest, Moment(log_offset=damage))
 
     def _write_files(self, log_end: int) -> list[BackedEnd]:
-        """Steps 2 and 3; returns the ends of queues."""
+        """Run steps 2 and 3; return the ends of queues."""
         ends: list[BackedEnd] = []
         fs, root = self._fs, self._staged.root
         fs.make_folder(self._staged.commitlog)

@@ -156,7 +156,7 @@ def write_selected(
 
 
 def _is_consumed(topic: str) -> bool:
-    """Whether consumers read a topic, and records of its own are in its queues."""
+    """Return whether consumers read a topic, and records of its own are in its queues."""
     return not (topic_fault(topic) or topic.startswith(OWN_PREFIX) or shares_records(topic))
 
 

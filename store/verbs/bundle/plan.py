@@ -80,5 +80,5 @@ def file_start(path: str) -> int | None:
 
 
 def stored_file(file: BundledFile) -> StoredFile:
-    """The file for a reader of records."""
+    """Return the file for a reader of records."""
     return StoredFile(file.path, file_start(file.path) or 0, file.size, file.mtime_ms)

@@ -107,7 +107,7 @@ def check_files(
 
 
 def check(root: str | Path, options: CheckOptions = CheckOptions()) -> Iterator[Finding]:
-    """Checks the store at `root` and yields findings as they are found; a sound store has none.
+    """Check the store at `root` and yield findings as they are found; a sound store has none.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -173,7 +173,7 @@ class _Check:
         return (one for one in of_store if one.kind not in _DERIVED_LOST) if self.files.holds_log_alone else of_store
 
     def _steps(self) -> Iterator[Finding]:
-        """The steps of the module's docstring."""
+        """Yield the steps of the module's docstring."""
         require_within(self.files, self.segments, self.options.from_offset)
         size = int(self.options.settings.get("mappedFileSizeCommitLog", 0))
         of_segments = segment_list_findings(self.files, self.segments, size)
@@ -298,7 +298,7 @@ class ShareSurvey:
 
 
 def survey_share(files: StoreReader, rules: SurveyRules, share: Share) -> ShareSurvey:
-    """Surveys one of Listing.shares(): some queues, or an index file."""
+    """Survey one of Listing.shares(): some queues, or an index file."""
     log = LogExtent(rules.segments, rules.horizon)
     found: Iterator[Survey | Finding]
     if isinstance(share, StoredFile):
@@ -320,13 +320,13 @@ def survey_share(files: StoreReader, rules: SurveyRules, share: Share) -> ShareS
 def check_share(
     files: StoreReader, rules: SegmentRules, share: tuple[StoredFile, Derived]
 ) -> tuple[StoredFile, list[Finding], SegmentSummary]:
-    """Checks a segment with the files that may point into it."""
+    """Check a segment with the files that may point into it."""
     segment, derived = share
     return segment, *check_segment(files, segment, derived, rules)
 
 
 def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
-    """Whether the segment is in the sample, and not before the offset to go on from."""
+    """Return whether the segment is in the sample, and not before the offset to go on from."""
     if segment.number + segment.size <= options.from_offset:
         return False
     # A hash of the name, so that every run and every engine samples the same segments.
@@ -334,7 +334,7 @@ def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
 
 
 def require_within(files: StoreReader, segments: Sequence[StoredFile], from_offset: int) -> None:
-    """Refuses an offset at or past the end of the last segment: no segment would be checked."""
+    """Refuse an offset at or past the end of the last segment: no segment would be checked."""
     end = segments[-1].number + segments[-1].size if segments else 0
     if from_offset and from_offset >= end:
         raise BadRequest(

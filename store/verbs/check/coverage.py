@@ -21,7 +21,7 @@ from store.structures.index.survey import IndexFile
 
 
 def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], usual_size: int = 0) -> Iterator[Finding]:
-    """Segments of an odd size, and gaps between segments.
+    """Yield segments of an odd size, and gaps between segments.
 
     usual_size  the length that a segment should have; 0 for that of the first one
     """
@@ -65,7 +65,7 @@ class LogExtent:
 
 
 def outside_findings(files: StoreReader, surveys: Sequence[QueueFile | IndexFile], log: LogExtent) -> Iterator[Finding]:
-    """Units and entries that point where no segment is."""
+    """Yield units and entries that point where no segment is."""
     surveys = [s for s in surveys if s.high >= 0]
     low, high = (np.array([getattr(s, name) for s in surveys], np.int64) for name in ("low", "high"))
     for i in np.flatnonzero(log.may_miss(low, high)):

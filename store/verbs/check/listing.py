@@ -46,7 +46,7 @@ class Listing:
 
     @classmethod
     def of(cls, files: StoreReader, settings: Mapping[str, object]) -> Listing:
-        """Lists commitlog/, consumequeue/, consumequeue_ext/ and index/."""
+        """List commitlog/, consumequeue/, consumequeue_ext/ and index/."""
         links = files.links()
         found, foreign = _queue_files(files, "consumequeue", links)
         extensions, foreign_extensions = _queue_files(files, "consumequeue_ext", links)
@@ -70,7 +70,7 @@ class Listing:
         )
 
     def shares(self) -> list[Share]:
-        """Portions of the derived files for one task each: some queues, or one index file."""
+        """Return portions of the derived files for one task each: some queues, or one index file."""
         step = max(1, min(QUEUES_PER_SHARE, len(self.queues) // 16))
         return [*(self.queues[at : at + step] for at in range(0, len(self.queues), step)), *self.indexes]
 
@@ -152,7 +152,7 @@ def _foreign_in_index(files: StoreReader, links: list[str]) -> Iterator[Stranger
 def _geometries(
     files: StoreReader, indexes: tuple[StoredFile, ...], settings: Mapping[str, Any]
 ) -> dict[int, Geometry]:
-    """By size the geometry of the settings, else the one that the first file of this size tells."""
+    """Return by size the geometry of the settings, else the one in the first file of this size."""
     found: dict[int, Geometry] = {}
     for file in indexes:
         if file.size not in found:

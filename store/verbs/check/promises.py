@@ -40,7 +40,7 @@ def promise_findings(
     surveys: Sequence[QueueFile | IndexFile],
     lost: Collection[str] = (),
 ) -> Iterator[Finding]:
-    """Times and offsets that the checkpoint promises and no file reaches.
+    """Yield times and offsets that the checkpoint promises and no file reaches.
 
     lost  fields of the page whose files are lost, which a finding of their own says
     """
@@ -75,13 +75,13 @@ def _reached(
 
 
 def _first_time(segments: Sequence[StoredFile], seams: Sequence[SegmentSummary]) -> int:
-    """The store time of the log's first record, 0 where it was not read."""
+    """Return the store time of the log's first record, 0 where it was not read."""
     is_first = bool(seams) and bool(segments) and seams[0].file_start == segments[0].number
     return seams[0].first_ms if is_first and seams[0].record_count else 0
 
 
 def _store_time(files: StoreReader, segments: Sequence[StoredFile], log_offset: int) -> int:
-    """The store time of the record there; 0 where no segment is."""
+    """Return the store time of the record there; 0 where no segment is."""
     for segment in segments:
         if 0 <= log_offset - segment.number < segment.size:
             return read_store_timestamp(memoryview(files.read(segment.path, log_offset - segment.number, HEAD_SIZE)))

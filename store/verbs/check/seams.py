@@ -40,7 +40,7 @@ class SegmentSummary:
 def seam_findings(
     files: StoreReader, segments: Sequence[StoredFile], seams: Sequence[SegmentSummary]
 ) -> Iterator[Finding]:
-    """Findings between segments, in log order. Segments that were left out break the chain."""
+    """Yield findings between segments, in log order. Segments that were left out break the chain."""
     rank = {segment.number: i for i, segment in enumerate(segments)}
     last: dict[Queue, int] = {}
     for before, seam in zip([None, *seams], seams, strict=False):
@@ -62,7 +62,7 @@ def seam_findings(
 
 
 def lost_index_findings(files: StoreReader, seams: Sequence[SegmentSummary]) -> Iterator[Finding]:
-    """The keys of a store that has no index file at all."""
+    """Yield the keys of a store that has no index file at all."""
     count = sum(seam.key_count for seam in seams)
     if count:
         first = next(seam.first_key for seam in seams if seam.key_count)

@@ -72,7 +72,7 @@ class Surveys:
         self._high = np.array([s.high for s in self._queues], np.int64)
 
     def of_segment(self, segment: StoredFile) -> Derived:
-        """The files that may point into this segment."""
+        """Return the files that may point into this segment."""
         low, high = segment.number, segment.number + segment.size
         queues = np.flatnonzero((self._low < high) & (self._high >= low))
         indexes = tuple(s for s in self.indexes if s.low < high and s.high >= low)
@@ -114,7 +114,7 @@ class _QueueStates:
         self._first, self._first_place, self._last = NO_INTS, NO_INTS, NO_INTS
 
     def numbers_of(self, units: Units) -> Int64Array:
-        """The number of each unit's queue; the arrays grow with the queues."""
+        """Return the number of each unit's queue; the arrays grow with the queues."""
         known = len(self._of_table)
         new = [self.numbers.setdefault(queue, len(self.numbers)) for queue in units.queues[known:]]
         self._of_table = np.concatenate([self._of_table, np.array(new, np.int64)])
@@ -150,7 +150,7 @@ class _QueueStates:
             yield int(these[i]), int(before[i]), rows[starts[i] : stops[i]]
 
     def ends(self) -> dict[Queue, tuple[int, int, int]]:
-        """Per queue the first queue offset, that record's log offset, and the last queue offset."""
+        """Return per queue the first queue offset, that record's log offset, and the last queue offset."""
         rows = zip(self.names, self._first.tolist(), self._first_place.tolist(), self._last.tolist(), strict=False)
         return {queue: (first, place, last) for queue, first, place, last in rows if place >= 0}
 
@@ -176,7 +176,7 @@ class _SegmentCheck:
         self._of_index: Future[list[Finding]] | None = None
 
     def run(self) -> tuple[list[Finding], SegmentSummary]:
-        """Walks the segment; gives its findings and its summary."""
+        """Walk the segment; give its findings and its summary."""
         stop = self.end - self.segment.number
         if stop > 0:
             with ThreadPoolExecutor(1) as self._aside:
@@ -203,7 +203,7 @@ class _SegmentCheck:
                     self._check_behind(step.file_start + step.position)
 
     def _is_overwritten(self, run: Run) -> bool:
-        """Whether the damage before the run is the rest of a record that a broker put others over.
+        """Return whether the damage before the run is the rest of a record that a broker put others over.
 
         These end the log: what is behind is older, and no unit names it.
         """
@@ -221,7 +221,7 @@ class _SegmentCheck:
         self._add(kind, damage.file_start + damage.position, damage.describe_reason())
 
     def _check_behind(self, end: int) -> None:
-        """Records past the log's end in this segment: a cut left them, and they can come back.
+        """Find records past the log's end in this segment: a cut left them, and they can come back.
 
         A segment is reserved whole, so only what was ever written there is read.
         """
@@ -258,7 +258,7 @@ class _SegmentCheck:
         self._compare(run, run.end)
 
     def _compare(self, run: Run | None, end: int) -> None:
-        """Compares the records of `run`, from the cursor to `end`, with the units and entries there."""
+        """Compare the records of `run`, from the cursor to `end`, with the units and entries there."""
         starts = NO_INTS if run is None else run.log_offsets
         units = NO_UNITS if run is None else self._expected(run)
         queues = self.states.numbers_of(units)
@@ -268,7 +268,7 @@ class _SegmentCheck:
         self.cursor = end
 
     def _compare_index(self, run: Run | None, start: int, end: int) -> list[Finding]:
-        """Compares the keys of the records from `start` to `end` with the index entries there."""
+        """Compare the keys of the records from `start` to `end` with the index entries there."""
         entries = NO_ENTRIES if run is None else self._expected_entries(run)
         if self.has_index:
             return list(index_differences(self.name, self.indexes, start, end, entries, run))
@@ -278,12 +278,12 @@ class _SegmentCheck:
         return []
 
     def _collect(self) -> None:
-        """Waits for the comparison with the index that is still going on, and adds its findings."""
+        """Wait for the comparison with the index that is still going on, and add its findings."""
         if self._of_index is not None:
             self.findings += self._of_index.result()
 
     def _expected_entries(self, run: Run) -> Entries:
-        """The entries that the index should have; of a writer's index those up to its newest entry.
+        """Return the entries that the index should have; of a writer's index those up to its newest entry.
 
         A writer may have a run's units in the queues, and not its entries in the index.
         """
@@ -324,7 +324,7 @@ class _SegmentCheck:
 
 
 def _rows_of(queues: Int64Array, numbers: Int64Array) -> Iterator[Int64Array]:
-    """For each of these numbers the rows of its queue, in their order."""
+    """Return for each of these numbers the rows of its queue, in their order."""
     rows = rows_by_queue(queues)
     ordered = queues[rows]
     for start, stop in zip(np.searchsorted(ordered, numbers), np.searchsorted(ordered, numbers, "right"), strict=True):

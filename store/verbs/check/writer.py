@@ -28,7 +28,10 @@ RUN_SECONDS = 0.1
 
 
 def has_writer(files: StoreReader) -> bool:
-    """Whether a broker or another rmqctl holds the store's lock. Of a remote store that cannot be known."""
+    """Return whether a broker or another rmqctl holds the store's lock.
+
+    Of a remote store that cannot be known.
+    """
     return files.is_local and is_locked(Path(files.address, "lock"), Filesystem())
 
 

@@ -13,7 +13,7 @@ from store.verbs.clean.rules import count_expired
 
 
 def expired_queue_files(queue: ConsumeQueue, log_start: int) -> list[MappedFile]:
-    """The queue's files that end before the log begins, from the oldest, never the last."""
+    """Return the queue's files that end before the log begins, from the oldest, never the last."""
     files = queue.files.files
     return files[: count_expired([_last_log_offset(queue, file) for file in files], log_start)]
 
@@ -27,7 +27,7 @@ def delete_expired(queue: ConsumeQueue, log_start: int) -> int:
 
 
 def _last_log_offset(queue: ConsumeQueue, file: MappedFile) -> int:
-    """The log offset in a file's last unit; a file that is not full is kept."""
+    """Return the log offset in a file's last unit; a file that is not full is kept."""
     if file.readable_position < file.size:
         return sys.maxsize
     return queue.last_log_offset(file)

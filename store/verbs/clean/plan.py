@@ -135,7 +135,7 @@ def plan_cleaning(
 
 
 def _used_ratios(opened: OpenedStore) -> tuple[float, float]:
-    """Of the log's partition, the emptiest where there are several, and of the queues' partition."""
+    """Return the used share of the log's emptiest partition, and of the queues' partition."""
     layout = opened.layout
     return min(_used(opened, one) for one in layout.writable_commitlogs), _used(opened, layout.consumequeue)
 
@@ -151,7 +151,7 @@ def _verdict_row(opened: OpenedStore, file: MappedFile, verdict: Verdict) -> Fil
 
 
 def _names_absent_queue(opened: OpenedStore, expired: list[MappedFile]) -> bool:
-    """Whether a record that expires belongs to a queue without a folder."""
+    """Return whether a record that expires belongs to a queue without a folder."""
     table = QueueTable()
     for step in readable_behind(expired, opened.log.min_offset, rules=ScanRules()):
         if isinstance(step, Run):
@@ -161,7 +161,7 @@ def _names_absent_queue(opened: OpenedStore, expired: list[MappedFile]) -> bool:
 
 
 def _drop_derived_before(opened: OpenedStore, log_start: int) -> None:
-    """Deletes, in the overlay, the queue, extension and index files that end before `log_start`."""
+    """Delete, in the overlay, the queue, extension and index files that end before `log_start`."""
     if log_start <= 0:
         return
     # A queue that rests has one file, which stays.

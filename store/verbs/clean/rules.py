@@ -46,7 +46,7 @@ class Retention:
 
     @classmethod
     def of(cls, config: StoreConfig, line: BrokerLine, reserved_hours: int | None = None) -> Retention:
-        """The retention of a store's settings; `reserved_hours` replaces fileReservedTime."""
+        """Return the retention of a store's settings; `reserved_hours` replaces fileReservedTime."""
         forced, full = config.disk_space_clean_forcibly_ratio, config.disk_space_warning_level_ratio
         return cls(
             hours_of_day=frozenset(parse_hours(config.delete_when)),
@@ -60,12 +60,12 @@ class Retention:
         )
 
     def is_short(self, used: float) -> bool:
-        """Whether a partition with this share used is a reason to delete; negative when unknown."""
+        """Return whether a partition with this share used is a reason to delete; negative when unknown."""
         return used < 0 or used > self.most_used or (self.stops_at_forced and used > self.forced_above)
 
 
 def describe_limits(config: StoreConfig, line: BrokerLine) -> list[str]:
-    """Describes the ratios that a broker takes as others, as sentences for people."""
+    """Describe the ratios that a broker takes as others, as sentences for people."""
     percents = {"diskMaxUsedSpaceRatio": (config.disk_max_used_space_ratio, MAX_USED_PERCENT)}
     if line.cleans_when_forced:
         percents["diskSpaceCleanForciblyRatio"] = config.disk_space_clean_forcibly_ratio, FORCED_PERCENT
@@ -109,7 +109,7 @@ class Verdict:
 def find_trigger(
     retention: Retention, now_ms: int, log_used: float, queues_used: float, *, by_hand: bool = False
 ) -> Trigger:
-    """The reasons of a pass.
+    """Return the reasons of a pass.
 
     log_used     share used of the log's partition, of the emptiest where there are several; negative when unknown
     queues_used  the same of the queues' partition, which counts only where the log's is no reason
@@ -132,7 +132,7 @@ def find_trigger(
 def judge_segments(
     segments: Sequence[SegmentAge], trigger: Trigger, retention: Retention, now_ms: int, passes: int = 1
 ) -> list[Verdict]:
-    """A verdict for every segment, oldest first."""
+    """Return a verdict for every segment, oldest first."""
     limit = passes * retention.batch_size
     verdicts: list[Verdict] = []
     kept = ""

@@ -76,7 +76,7 @@ class IndexCoverage:
             self.files.append(CoveringFile(stored.path, file, head))
 
     def uncovered(self, start: int, stop: int) -> list[Stretch]:
-        """The stretches of [start, stop) that neither a file nor the database covers."""
+        """Return the stretches of [start, stop) that neither a file nor the database covers."""
         covered = [(one.header.begin_log_offset, one.header.end_log_offset) for one in self.files]
         found = _outside(covered, start, stop)
         if found and self.database is not None:
@@ -105,7 +105,7 @@ class IndexCoverage:
         return found
 
     def entries_of(self, topic: str, key: str, log_offset: int) -> Iterator[tuple[str, int]]:
-        """File and number of each entry for the key that names the record at `log_offset`."""
+        """Yield file and number of each entry for the key that names the record at `log_offset`."""
         for one in self.files:
             if one.header.begin_log_offset <= log_offset <= one.header.end_log_offset:
                 for number in one.file.entry_numbers(index_key(topic, key), log_offset):
@@ -124,7 +124,7 @@ def _outside(covered: Iterable[tuple[int, int]], start: int, stop: int) -> list[
 
 
 def unnamed(reader: StoreReader, start: int, stop: int) -> list[Stretch]:
-    """The stretches of [start, stop) that no unit of a queue with a folder names."""
+    """Return the stretches of [start, stop) that no unit of a queue with a folder names."""
     parts = [np.empty((0, 2), np.int64)]
     largest = max((segment.size for segment in reader.segments()), default=0)
     for topic, queue_id in reader.queues():

@@ -63,7 +63,7 @@ class Found:
 
     @classmethod
     def of(cls, searched_as: str, records: list[StoredMessage], is_hit: IsHit, *, outer: bool) -> Found:
-        """The messages of these records that are hits; with `outer` the records."""
+        """Return the messages of these records that are hits; with `outer` the records."""
         messages = records if outer else [one for record in records for one in messages_inside(record, is_hit)]
         return cls(searched_as, messages, records=records)
 
@@ -71,7 +71,7 @@ class Found:
 def find(
     root: str | Path, text: str, *, settings: Mapping[str, object] | None = None, most: int = 100
 ) -> list[StoredMessage]:
-    """Finds messages by key, unique key, message id or text, in a damaged store or one segment file.
+    """Find messages by key, unique key, message id or text, in a damaged store or one segment file.
 
     >>> import tempfile
     >>> from store import Message, find, open_store
@@ -129,7 +129,7 @@ class Finder:
         self.offsets: ConsumerOffsets = _offsets(layout, fs)
 
     def find(self, text: str, most: int) -> Found:
-        """Steps 1 to 3; at most so many messages."""
+        """Run steps 1 to 3; at most so many messages."""
         if not text or len(_encoded(text)) > MOST_KEY_BYTES:
             raise BadRequest("give a key, a message id or a text to find")
         by_id = self._at_message_id(text)
@@ -148,7 +148,7 @@ class Finder:
         return replace(by_key, searched=found.searched, is_cut=found.is_cut)
 
     def find_body(self, pattern: str, most: int) -> Found:
-        """Records whose body, decompressed, holds the pattern."""
+        """Return records whose body, decompressed, holds the pattern."""
         try:
             compiled = re.compile(_encoded(pattern))
         except (re.error, OverflowError) as error:
@@ -159,7 +159,7 @@ class Finder:
         return self._taken("body", hits, most, lambda one: compiled.search(one.body) is not None)
 
     def at_places(self, places: Iterable[tuple[int, int]], most: int) -> Found:
-        """The messages at these log offsets with these queue offsets, as a condition selected them."""
+        """Return the messages at these log offsets with these queue offsets, as a condition selected them."""
         chosen = list(places)
         records = list(self.at(dict.fromkeys(log_offset for log_offset, _ in chosen[:most])))
         wanted = set(chosen)
@@ -170,14 +170,14 @@ class Finder:
         return found
 
     def at(self, log_offsets: Iterable[int]) -> Iterator[StoredMessage]:
-        """The records at these log offsets; places without a record are passed over."""
+        """Yield the records at these log offsets; places without a record are passed over."""
         for log_offset in log_offsets:
             message = self._read(log_offset)
             if message is not None:
                 yield message
 
     def related(self, messages: Iterable[StoredMessage], most: int) -> dict[str, list[StoredMessage]]:
-        """Step 4: by unique key all records that have it, for the first `most` unique keys."""
+        """Do step 4: by unique key all records that have it, for the first `most` unique keys."""
         keys = list(islice(dict.fromkeys(one.uniq_key for one in messages if one.uniq_key), most))
         lives: dict[str, list[StoredMessage]] = {key: [] for key in keys}
         for record in self._by_keys(keys, None).messages if keys else ():
@@ -186,17 +186,17 @@ class Finder:
         return lives
 
     def whole_log(self) -> list[Searched]:
-        """The whole log, scanned."""
+        """Return the whole log, scanned."""
         return [Searched(*self._log, "scan")]
 
     def places_of(self, message: StoredMessage) -> list[Place]:
-        """Where the record is named in the store."""
+        """Return where the record is named in the store."""
         return list(places_of(self._reader, self.index, message))
 
     # The ways.
 
     def _lost_topics(self) -> set[str]:
-        """Topics of records that no queue names."""
+        """Return topics of records that no queue names."""
         table = QueueTable()
 
         def number(run: Run) -> Iterable[int]:
@@ -216,7 +216,7 @@ class Finder:
         return message if message is not None and message.msg_id == text.upper() else None
 
     def _by_keys(self, keys: list[str], most: int | None) -> Found:
-        """Records with one of these keys, by index and by scan of the uncovered stretches."""
+        """Return records with one of these keys, by index and by scan of the uncovered stretches."""
         if self._may_lack_topics:
             self._topics, self._may_lack_topics = self._topics | self._lost_topics(), False
         places = {place for key in keys for place in self.index.ask(self._topics, key)} if self._use_index else set()
@@ -242,7 +242,7 @@ class Finder:
         return found
 
     def _parts(self) -> list[Searched]:
-        """The log in stretches by index and by scan, in log order."""
+        """Return the log in stretches by index and by scan, in log order."""
         parts, at = [], self._log.start
         for stretch in self._uncovered:
             if at < stretch.start:
@@ -276,7 +276,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _has_key(record: StoredMessage, keys: list[str]) -> bool:
-    """Whether a record, or a message inside of it (5.x), has one of the keys."""
+    """Return whether a record, or a message inside of it (5.x), has one of the keys."""
     if _is_named(record, keys):
         return True
     return bool(record.sys_flag & INNER_BATCH) and any(_is_named(one, keys) for one in messages_inside(record))
@@ -287,7 +287,7 @@ def _is_named(message: StoredMessage, keys: list[str]) -> bool:
 
 
 def _listed_topics(layout: StoreLayout, fs: Filesystem) -> set[str] | None:
-    """The topics of topics.json, None without a table that can be read."""
+    """Return the topics of topics.json, None without a table that can be read."""
     try:
         document = read_config_file(layout.config, "topics.json", fs).loaded
     except StoreError:

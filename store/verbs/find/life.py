@@ -45,7 +45,7 @@ class Stage:
 
 
 def life_of(records: Iterable[StoredMessage]) -> list[Stage]:
-    """The stages of one message, by store time and log offset."""
+    """Return the stages of one message, by store time and log offset."""
     stages: list[Stage] = []
     for record in sorted(records, key=lambda one: (one.store_timestamp_ms, one.log_offset)):
         role = role_of(record)
@@ -56,7 +56,7 @@ def life_of(records: Iterable[StoredMessage]) -> list[Stage]:
 
 
 def role_of(message: StoredMessage) -> str:
-    """The part of one record by itself."""
+    """Return the part of one record by itself."""
     if message.topic in _BY_TOPIC:
         return _BY_TOPIC[message.topic]
     for prefix, role in ((RETRY_PREFIX, "retry"), (DLQ_PREFIX, "dead letter")):

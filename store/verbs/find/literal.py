@@ -10,7 +10,7 @@ _SPECIAL = re.compile(rb"\\.|[.^$]", re.DOTALL)
 
 
 def required_literal(pattern: bytes) -> bytes:
-    """Finds the longest literal of every match; empty for patterns with groups, sets or alternatives."""
+    """Find the longest literal of every match; empty for patterns with groups, sets or alternatives."""
     pieces, at = [b""], 0
     while at < len(pattern):
         token = _TOKEN.match(pattern, at)

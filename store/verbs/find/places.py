@@ -37,7 +37,7 @@ class Consumption:
 
 
 def places_of(reader: StoreReader, index: IndexCoverage, message: StoredMessage) -> Iterator[Place]:
-    """The record itself, its unit, and an entry for each of its keys; a log alone has neither.
+    """Yield the record itself, its unit, and an entry for each of its keys; a log alone has neither.
 
     A database enters no record without a unique key.
     """
@@ -67,7 +67,7 @@ def _entry_position(index: IndexCoverage, file: str, number: int) -> int:
 
 
 def _unit_of_other(reader: StoreReader, room: ModuleType, message: StoredMessage) -> Place:
-    """The unit of a record in a queue of another type (5.x)."""
+    """Return the unit of a record in a queue of another type (5.x)."""
     place = f"queue entry of {message.topic}/{message.queue_id}"
     found = room.find_unit(reader, (message.topic, message.queue_id), message.log_offset)
     if found is None:
@@ -98,7 +98,7 @@ def _unit_of(reader: StoreReader, message: StoredMessage) -> Place:
 
 
 def consumers_of(offsets: ConsumerOffsets, message: StoredMessage) -> Iterator[Consumption]:
-    """Every group with an offset in the record's queue."""
+    """Yield every group with an offset in the record's queue."""
     for (topic, group), queues in sorted(offsets.items()):
         if topic == message.topic and message.queue_id in queues:
             offset = queues[message.queue_id]

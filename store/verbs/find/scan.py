@@ -37,7 +37,7 @@ def scan_log(
     choose: Choose,
     on_progress: OnProgress = lambda done_bytes, bytes_in_all: None,
 ) -> Iterator[StoredMessage]:
-    """The chosen records of these stretches, in log order; damage is passed over."""
+    """Yield the chosen records of these stretches, in log order; damage is passed over."""
     segments, done = reader.segments(), 0
     parts = [
         (segment, Stretch(max(stretch.start, segment.number), min(stretch.stop, segment.number + segment.size)))
@@ -70,7 +70,7 @@ def _scan_segment(
 
 
 def message_of(run: Run, number: int) -> StoredMessage | None:
-    """One record of a run, None where its bytes contradict each other."""
+    """Return one record of a run, None where its bytes contradict each other."""
     position = int(run.columns.position[number])
     try:
         return decode_record(run.buffer[position : position + int(run.columns.size[number])])
@@ -79,7 +79,7 @@ def message_of(run: Run, number: int) -> StoredMessage | None:
 
 
 def with_any_of(needles: Iterable[bytes]) -> Choose:
-    """Chooses records that hold one of these byte strings."""
+    """Choose records that hold one of these byte strings."""
     wanted = list(needles)
 
     def choose(run: Run) -> Iterable[int]:
@@ -94,7 +94,7 @@ def with_any_of(needles: Iterable[bytes]) -> Choose:
 
 
 def _may_hold(run: Run, literal: bytes) -> npt.NDArray[np.bool_]:
-    """Tells whether each record may hold the bytes; with many hits all of them may."""
+    """Tell whether each record may hold the bytes; with many hits all of them may."""
     first, end = int(run.columns.position[0]), run.end - run.file_start
     hits = list(islice(find_bytes(run.buffer, literal, first, end), run.count // 4 + 1))
     found = np.full(run.count, len(hits) > run.count // 4)
@@ -107,7 +107,7 @@ _NEEDS_LIMITS = re.compile(rb"[\^$]|\\[bBAZ]|\(\?[=!<>]|[*+?}]\+")
 
 
 def with_body(pattern: re.Pattern[bytes]) -> Choose:
-    """Chooses records in whose body, decompressed, the pattern is found.
+    """Choose records in whose body, decompressed, the pattern is found.
 
     Where every match holds a literal, only records with the literal are looked at; else, a run in whose bytes the
     pattern is nowhere has no such body. Compressed bodies are always looked at.

@@ -17,13 +17,13 @@ from store.verbs.rebuild.scope import RebuildScope
 
 
 def ends_in_damage(files: StoreReader, log_end: int) -> bool:
-    """Whether damage ends the log, and not its last record."""
+    """Return whether damage ends the log, and not its last record."""
     ended_in = next(iter(_reaching(files, log_end)), None)
     return ended_in is not None and isinstance(_step_at(ended_in, log_end), Damage)
 
 
 def messages_behind(files: StoreReader, scope: RebuildScope, log_end: int) -> dict[str, int]:
-    """Counts the scope's readable messages past the log's end, by topic, without leftovers."""
+    """Count the scope's readable messages past the log's end, by topic, without leftovers."""
     segments = _reaching(files, log_end)
     if not scope.queues or not segments:
         return {}
@@ -55,6 +55,6 @@ def _step_at(segment: StoredSegment, log_end: int) -> Step | None:
 
 
 def _reaching(files: StoreReader, log_offset: int) -> list[StoredSegment]:
-    """The segments that hold the byte at a log offset, and those behind."""
+    """Return the segments that hold the byte at a log offset, and those behind."""
     segments = (StoredSegment(files, file) for file in files.segments())
     return [one for one in segments if one.file_start + one.size > log_offset]

@@ -45,7 +45,7 @@ def keep_expired_ends(files: StoreReader, staging: Path, scope: RebuildScope, fs
 
 
 def _queues(files: StoreReader) -> Iterator[tuple[Queue, str, ListFiles, ExpiredSize]]:
-    """Each queue, its folder and files, and the measure of a file's leading entries of expired messages."""
+    """Yield each queue, its folder and files, and a function that counts a file's expired entries."""
     for topic, queue_id in files.queues():
         folder = f"consumequeue/{topic}/{queue_id}"
         yield (topic, queue_id), folder, partial(files.queue_files, topic, queue_id), _expired_size

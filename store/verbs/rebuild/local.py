@@ -33,7 +33,7 @@ class QueueDatabaseBuilder(Handler, Protocol):
     findings: list[str]
 
     def finish(self, log_start: int) -> None:
-        """Closes the database."""
+        """Close the database."""
 
 
 def rebuild_locally(
@@ -47,7 +47,7 @@ def rebuild_locally(
     rules: ScanRules = VERIFYING,
     on_progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None,
 ) -> RebuildReport:
-    """Builds the scope's files under `staging`; the store that is read by `files` is not changed.
+    """Build the scope's files under `staging`; the store that is read by `files` is not changed.
 
     They are not durable yet. The log ends at the first thing that is no record by the `rules`. A record whose damaged
     bytes name another log offset is dispatched under the one at which it is.
@@ -86,7 +86,7 @@ def rebuild_locally(
 
 
 def sync_rebuilt(layout: StoreLayout, fs: Filesystem) -> None:
-    """Makes rebuilt files durable that no Change publishes: it makes its own so."""
+    """Make rebuilt files durable that no Change publishes: it makes its own so."""
     for folder in (*layout.queue_parents, layout.index):
         sync_tree(folder, fs)
 
@@ -94,7 +94,10 @@ def sync_rebuilt(layout: StoreLayout, fs: Filesystem) -> None:
 def _database(
     source: StoreLayout, staging: StoreLayout, config: StoreConfig, scope: RebuildScope, fs: Filesystem
 ) -> QueueDatabaseBuilder | None:
-    """The builder of a database of queues, in place of queue files or beside them; None without one."""
+    """Return the builder of a database of queues, in place of queue files or beside them.
+
+    None without one.
+    """
     rooms = rooms_with(names_of(source, fs), "build", "builder", in_database=config.queues_in_database)
     built = (room.builder(source, staging, config, scope, fs) for room in rooms)
     return next((one for one in built if one is not None), None)

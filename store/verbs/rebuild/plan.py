@@ -96,7 +96,7 @@ def _local(files: StoreReader, fs: Filesystem) -> Rebuild:
 def _publish(
     layout: StoreLayout, config: StoreConfig, scope: RebuildScope, staged: Path, fs: Filesystem, given: _Settings
 ) -> Change[RebuildPlan]:
-    """The Change of the staged files; refuses delayed queues whose delays may not be the broker's."""
+    """Return the Change of the staged files; refuses delayed queues whose delays may not be the broker's."""
     change = plan_publish(layout.root, staged, scope, fs)
     in_database = scope.queues and scope.topic in (None, SCHEDULE_TOPIC) and config.queues_in_database
     if in_database or change.publishes_below(layout.consumequeue / SCHEDULE_TOPIC):
@@ -115,7 +115,7 @@ def _describe(change: Change[RebuildPlan], made: RebuildReport, files: StoreRead
 
 
 def _shown(layout: StoreLayout, settings: _Settings, fs: Filesystem, scope: RebuildScope) -> dict[str, int]:
-    """The messages, by topic, that queues of the scope show beside an empty log."""
+    """Return the messages, by topic, that queues of the scope show beside an empty log."""
     from store.verbs.info import look_at_store
 
     counts: Counter[str] = Counter()

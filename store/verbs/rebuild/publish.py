@@ -28,14 +28,14 @@ class RebuildPlan(PlanReport):
 
 
 def plan_publish(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem) -> Change[RebuildPlan]:
-    """The Change that puts the staged files in place of the scope's old ones."""
+    """Return the Change that puts the staged files in place of the scope's old ones."""
     return Change("rebuild", root, fs, publish_actions(root, staging, scope, fs), RebuildPlan(), staging=staging)
 
 
 def lower_checkpoint(
     change: AnyChange, layout: StoreLayout, config: StoreConfig, scope: RebuildScope, *, is_log_empty: bool
 ) -> None:
-    """Lowers the checkpoint to the full files of a new index; beside an empty log it promises nothing."""
+    """Lower the checkpoint to the full files of a new index; beside an empty log it promises nothing."""
     assert change.staging is not None
     checkpoint = StoreCheckpoint.load(layout.checkpoint, change.fs)
     before = checkpoint.page
@@ -50,7 +50,7 @@ def lower_checkpoint(
 
 
 def publish_actions(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem) -> list[Action]:
-    """Removes the scope's files without a replacement; publishes the others."""
+    """Remove the scope's files without a replacement; publish the others."""
     staged = {root / path.relative_to(staging): path for path in staged_files(staging, fs)}
     layout, new = StoreLayout(root), StoreLayout(staging)
     old = _old_files(layout, scope, fs)
@@ -60,13 +60,13 @@ def publish_actions(root: Path, staging: Path, scope: RebuildScope, fs: Filesyst
 
 
 def staged_files(staging: Path, fs: Filesystem) -> list[Path]:
-    """The files of a staging folder."""
+    """Return the files of a staging folder."""
     entries = fs.list_below(str(staging.parent), staging.name)
     return [staging.parent / entry.path for entry in entries if not entry.is_folder]
 
 
 def _old_files(layout: StoreLayout, scope: RebuildScope, fs: Filesystem) -> list[Path]:
-    """The store's files that the rebuilt ones replace.
+    """Return the store's files that the rebuilt ones replace.
 
     Files that no broker made stay, as the log holds nothing of them.
     """
@@ -84,6 +84,6 @@ def _old_files(layout: StoreLayout, scope: RebuildScope, fs: Filesystem) -> list
 
 
 def _queue_file(path: str) -> tuple[str, int | None, str]:
-    """Topic, queue id and name of a file in a queue's folder; no id elsewhere."""
+    """Return topic, queue id and name of a file in a queue's folder; no id elsewhere."""
     parts = path.split("/")
     return (parts[1], parse_queue_id(parts[2]), parts[3]) if len(parts) == 4 else ("", None, "")

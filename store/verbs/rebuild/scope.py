@@ -45,7 +45,7 @@ class RebuildScope:
         return self.topic in (None, queue[0]) and self.queue_id in (None, queue[1])
 
     def due(self, run: Run) -> Run:
-        """The records that get units and entries."""
+        """Return the records that get units and entries."""
         return run if self.confirmed is None else run.up_to(self.confirmed)
 
 
@@ -64,4 +64,4 @@ class RebuildReport:
 
 
 Rebuild = Callable[[Path, StoreConfig, RebuildScope, ScanRules], RebuildReport]
-"""Step 1, by either engine: builds the scope's files under a folder. The rules say what is a record."""
+"""Do step 1, by either engine: builds the scope's files under a folder. The rules say what is a record."""

@@ -24,7 +24,7 @@ from store.verbs.recover.rules import OWNER
 
 
 def recover_to_append(opened: OpenedStore) -> RecoveryReport:
-    """Step 1, for plan_append. Records are to be read before plan_append hides the last segment."""
+    """Do step 1, for plan_append. Records are to be read before plan_append hides the last segment."""
     found = recover_store(opened, OWNER)
     for (topic, queue_id), next_offset in opened.queues.next_offsets():
         opened.log.set_queue_offset(topic, queue_id, next_offset)
@@ -34,7 +34,7 @@ def recover_to_append(opened: OpenedStore) -> RecoveryReport:
 def plan_append(
     opened: OpenedStore, found: RecoveryReport, command: str, messages: Sequence[Message], report: R
 ) -> tuple[Change[R], list[PutResult]]:
-    """Steps 2 and 3, and the place of each message. BadRequest for a message that a put would refuse."""
+    """Run steps 2 and 3, and the place of each message. BadRequest for a message that a put would refuse."""
     change = new_change(opened, command, report)
     change.notes, change.remarks = found.findings, found.remarks
     add_cut(opened, change, found)

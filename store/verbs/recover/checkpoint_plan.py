@@ -31,7 +31,7 @@ class CheckpointPlan(PlanReport):
 
 @takes_path(CHECKPOINT)
 def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> Change[CheckpointPlan]:
-    """Makes a page that promises exactly the files' contents, once durable.
+    """Make a page that promises exactly the files' contents, once durable.
 
     A store that is open has an overlay. NotAStore where the log is empty beside queues: it may only be away.
     """
@@ -63,7 +63,7 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
 
 
 def _begins_record(opened: OpenedStore, log_offset: int) -> bool:
-    """Whether a record begins there, behind the log's first byte and in front of its end."""
+    """Return whether a record begins there, behind the log's first byte and in front of its end."""
     try:
         return log_offset > 0 and opened.log.lookup(log_offset) is not None
     except DamagedRecord:

@@ -73,7 +73,7 @@ class Promise:
 
 
 def promises_of(page: CheckpointPage, reached: Reached) -> list[Promise]:
-    """Holds every promise of the page against the files: one verdict for `check` and `checkpoint show`."""
+    """Hold every promise of the page against the files: one verdict for `check` and `checkpoint show`."""
     promises = [
         Promise("physic", page.physic_ms, reached.log_ms, "log flushed", expired=reached.first_ms),
         Promise("logics", page.logics_ms, reached.queue_ms, "queues built", expired=reached.first_ms),
@@ -91,7 +91,7 @@ def promises_of(page: CheckpointPage, reached: Reached) -> list[Promise]:
 
 
 def page_faults(page: CheckpointPage, file_size: int | None) -> list[str]:
-    """Names the faults of the file itself, as clauses for people; empty for a sound one."""
+    """Name the faults of the file itself, as clauses for people; empty for a sound one."""
     if file_size is None:
         return ["there is no checkpoint: an abnormal recovery reads the whole log"]
     faults = []
@@ -128,7 +128,7 @@ class CheckpointReview:
 
 
 def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> CheckpointReview:
-    """Compares the page with newest segment, queues' ends and full index files; writes nothing.
+    """Compare the page with newest segment, queues' ends and full index files; write nothing.
 
     Units and index files that are lost are built in the overlay before. Queues in a database end where it says.
     """
@@ -167,7 +167,10 @@ def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) 
 
 
 def _log_end(opened: OpenedStore, walked: LogEnd | None, progress: Progress | None) -> LogEnd:
-    """The end of the newest written segment; a walk before that came into it has found the same one."""
+    """Return the end of the newest written segment.
+
+    A walk before that came into it has found the same one.
+    """
     newest = _newest_written_segment(opened)
     if walked is not None and walked.log_end > newest:
         return walked
@@ -175,7 +178,7 @@ def _log_end(opened: OpenedStore, walked: LogEnd | None, progress: Progress | No
 
 
 def _ends_by_database(opened: OpenedStore, progress: Progress | None) -> tuple[int, str, int, int]:
-    """The start of an abnormal recovery with its reason, the end of queues in a database, and the log's."""
+    """Return an abnormal recovery's start with its reason, the end of database queues, and the log's."""
     from store.verbs.recover.database import foretell_on_database
 
     assert opened.overlay is not None, "a review is made on a store with an overlay"
@@ -184,7 +187,7 @@ def _ends_by_database(opened: OpenedStore, progress: Progress | None) -> tuple[i
 
 
 def _build_lost_index(opened: OpenedStore, log_end: int) -> list[str]:
-    """Builds the index files behind the newest one that is there; gives a sentence where some were lost."""
+    """Build the index files behind the newest one that is there; give a sentence where some were lost."""
     if not opened.config.writes_index_files or opened.index.failures:
         return []
     if not opened.index.files or opened.index.files[-1].is_readable():
@@ -194,7 +197,10 @@ def _build_lost_index(opened: OpenedStore, log_end: int) -> list[str]:
 
 
 def _index_end(opened: OpenedStore) -> int:
-    """The log offset behind the last message in the index; its own where the log has no such message."""
+    """Return the log offset behind the last message in the index.
+
+    Its own where the log has no such message.
+    """
     ends = [file.header.end_log_offset for file in opened.index.files if file.header.index_count > 1]
     last = max(ends, default=0)
     with contextlib.suppress(DamagedRecord):
@@ -217,7 +223,10 @@ def _newest_written_segment(opened: OpenedStore) -> int:
 
 
 def newest_in_queues(opened: OpenedStore) -> tuple[int, int]:
-    """How far recovered queues were built: log offset, and the store time of the record that ends there."""
+    """Return how far recovered queues were built.
+
+    Log offset, and the store time of the record that ends there.
+    """
     newest = opened.queues.newest_unit()
     record = opened.log.read(*newest) if newest is not None else None
     return max(opened.queues.max_physic_offset, 0), read_store_timestamp(record) if record is not None else 0

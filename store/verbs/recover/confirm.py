@@ -17,14 +17,14 @@ from store.opened.opened_store import OpenedStore
 
 
 def confirm_offset(opened: OpenedStore) -> int | None:
-    """The confirm offset that the checkpoint holds; None outside of controller mode."""
+    """Return the confirm offset that the checkpoint holds; None outside of controller mode."""
     if not opened.line.accepts_v2 or not opened.fs.exists(opened.layout.controller_state):
         return None
     return opened.checkpoint.confirm_log_offset
 
 
 def keep_confirm_offset(opened: OpenedStore, log_end: int, *, only_confirmed: bool) -> list[str]:
-    """Puts the confirm offset of controller mode into the log; describes the records behind it."""
+    """Put the confirm offset of controller mode into the log; describe the records behind it."""
     confirm = confirm_offset(opened)
     if confirm is None:
         return []
@@ -33,7 +33,7 @@ def keep_confirm_offset(opened: OpenedStore, log_end: int, *, only_confirmed: bo
 
 
 def describe_unconfirmed(confirm: int, log_end: int, *, only_confirmed: bool) -> list[str]:
-    """The sentence about the records past the confirm offset, if there are any."""
+    """Return the sentence about the records past the confirm offset, if there are any."""
     if not 0 < confirm < log_end:
         return []
     behind = log_end - confirm
@@ -43,7 +43,7 @@ def describe_unconfirmed(confirm: int, log_end: int, *, only_confirmed: bool) ->
 
 
 def up_to_confirmed(opened: OpenedStore, handlers: Sequence[Handler], *, as_broker: bool) -> Sequence[Handler]:
-    """Limits handlers to confirmed records in controller mode."""
+    """Limit handlers to confirmed records in controller mode."""
     confirm = confirm_offset(opened)
     return handlers if confirm is None or not (confirm or as_broker) else [UpTo(handlers, confirm)]
 

@@ -32,7 +32,7 @@ from store.verbs.recover.walk import Progress, walk
 def foretell_on_database(
     opened: OpenedStore, mode: str, scratch: Path, progress: Progress | None = None, *, passes_damage: bool = False
 ) -> RecoveryReport:
-    """Step 1.
+    """Do step 1.
 
     A database that does not open is a DamagedFile, or with `passes_damage` taken as one that can't be read.
     """

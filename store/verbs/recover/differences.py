@@ -118,7 +118,7 @@ assert set(_REASONS) == set(Difference)
 def applying(
     opened: OpenedStore, end: LogEnd, queue_end: int, rules: RecoveryRules, *, delayed: int
 ) -> list[Difference]:
-    """The differences that matter for this store. The queues must not have been truncated yet.
+    """Return the differences that matter for this store. The queues must not have been truncated yet.
 
     delayed  how many units of delayed messages were built
     """
@@ -140,7 +140,7 @@ def applying(
 
 
 def claimed_size(opened: OpenedStore, end: LogEnd) -> int:
-    """The size that the damaged record at the log's end claims, 0 where its head is none of a record."""
+    """Return the size in the head of the damaged record at the log's end; 0 for no record's head."""
     outcome = end.outcome
     if not isinstance(outcome, Damage) or outcome.reason != DamageReason.SIZE_BEYOND_SEGMENT:
         return 0
@@ -151,6 +151,6 @@ def claimed_size(opened: OpenedStore, end: LogEnd) -> int:
 
 
 def has_zero_last_file(queue: ConsumeQueue) -> bool:
-    """Whether the queue's last file holds no unit though there is one before it."""
+    """Return whether the queue's last file holds no unit though there is one before it."""
     files = queue.files.files
     return not queue.holds_batches and len(files) > 1 and not files[-1].wrote

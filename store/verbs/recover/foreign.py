@@ -16,7 +16,7 @@ LINES = (LINE_4_9, LINE_5_3)
 
 
 def describe_foreign_names(opened: OpenedStore) -> list[str]:
-    """Describes each foreign name that keeps a broker line from starting, as sentences for people."""
+    """Describe each foreign name that keeps a broker line from starting, as sentences for people."""
     refused: dict[str, list[str]] = {}
     for line in LINES:
         found: list[StoreError] = []
@@ -32,7 +32,7 @@ def describe_foreign_names(opened: OpenedStore) -> list[str]:
 
 
 def index_folders(opened: OpenedStore, line: BrokerLine) -> list[StoreError]:
-    """Finds folders among the index files that keep a broker of the line from starting."""
+    """Find folders among the index files that keep a broker of the line from starting."""
     names = (entry for entry in opened.fs.list_folder(opened.layout.index) if line.loads_every_index_file)
     return [
         ForeignFile("a folder among the index files", file=entry.path, hint="move it away")

@@ -32,7 +32,7 @@ from store.verbs.recover.rules import RecoveryRules
 
 
 def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
-    """Steps 1 to 4 on a store with an overlay; its queues and index are the rebuilt ones afterwards."""
+    """Run steps 1 to 4 on a store with an overlay; its queues and index are the rebuilt ones afterwards."""
     assert opened.overlay is not None
     opened.checkpoint.physic_ms = opened.checkpoint.logics_ms = opened.checkpoint.index_ms = 0
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
@@ -67,7 +67,7 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
 
 
 def open_rebuilt(opened: OpenedStore, folder: Path) -> None:
-    """Puts the rebuilt queues and index, read-only, in the place of the store's own."""
+    """Put the rebuilt queues and index, read-only, in the place of the store's own."""
     opened.queues.close()
     opened.index.close()
     layout = StoreLayout(folder)
@@ -81,7 +81,7 @@ def open_rebuilt(opened: OpenedStore, folder: Path) -> None:
 
 
 def _dispatch(opened: OpenedStore, confirm: int | None) -> Callable[[Run], None]:
-    """Gives the last walk its handler; none of its records gets a unit any more."""
+    """Give the last walk its handler; none of its records gets a unit any more."""
     return opened.queues.dispatch if confirm is None else UpTo([opened.queues], confirm).dispatch
 
 

@@ -110,14 +110,14 @@ class LossReport:
         return sum(row.intact_count for row in self.queues)
 
     def by_topic(self) -> dict[str, int]:
-        """Messages per topic."""
+        """Return messages per topic."""
         counts: Counter[str] = Counter()
         for row in self.queues:
             counts[row.topic] += row.message_count
         return dict(sorted(counts.items()))
 
     def by_group(self) -> dict[str, int]:
-        """Unconsumed messages per consumer group."""
+        """Return unconsumed messages per consumer group."""
         counts: Counter[str] = Counter()
         for row in self.unconsumed:
             counts[row.group] += row.messages
@@ -187,22 +187,22 @@ class LossTally:
         """Queue offsets of the lost messages that consumers see."""
 
     def count(self, key: QueueKey, messages: int, size: int, state: str) -> None:
-        """Adds messages that are all intact, damaged or unreadable."""
+        """Add messages that are all intact, damaged or unreadable."""
         row = self._rows.get(key) or LostQueue(*key)
         row = replace(row, message_count=row.message_count + messages, size_bytes=row.size_bytes + size)
         name: Any = f"{state}_count"
         self._rows[key] = replace(row, **{name: getattr(row, name) + messages})
 
     def note_offsets(self, key: QueueKey, queue_offsets: Int64Array) -> None:
-        """Notes the queue offsets of lost messages that consumers see."""
+        """Note the queue offsets of lost messages that consumers see."""
         self._offsets.setdefault(key, []).append(queue_offsets)
 
     def rows(self) -> list[LostQueue]:
-        """A row per queue, by name."""
+        """Return a row per queue, by name."""
         return sorted(self._rows.values(), key=lambda row: (row.topic, row.queue_id))
 
     def unconsumed(self, consumed: ConsumerOffsets) -> list[LostForGroup]:
-        """The lost messages behind the groups' offsets."""
+        """Return the lost messages behind the groups' offsets."""
         found = []
         for (topic, group), offsets in sorted(consumed.items(), key=lambda item: (item[0][1], item[0][0])):
             for (lost_topic, queue_id), pieces in sorted(self._offsets.items()):
@@ -235,7 +235,7 @@ class LossCounter:
         self.units_cut = 0
 
     def read_behind(self, segments: Sequence[Segment], end: LogEnd) -> None:
-        """Counts readable messages at or past the log's end.
+        """Count readable messages at or past the log's end.
 
         Segments never written there are not read.
         """
@@ -260,7 +260,7 @@ class LossCounter:
         self._holes += [hole for hole in holes if hole[0] >= behind_zeros]
 
     def read_between(self, segments: Sequence[Segment], low: int, high: int) -> None:
-        """Counts the readable messages from log offset `low`, a record's start, to before `high`."""
+        """Count the readable messages from log offset `low`, a record's start, to before `high`."""
         rules, holes = self._rules(), list[tuple[int, int]]()
         for run, is_damaged in _runs_behind([s for s in segments if s.file_start < high], low, rules, holes):
             rows = np.flatnonzero(run.columns.position + run.file_start < high)
@@ -268,11 +268,11 @@ class LossCounter:
         self._holes += [hole for hole in holes if hole[0] < high]
 
     def _rules(self) -> ScanRules:
-        """The line's rules, but for V2 records: a 4.x broker loses them, and they can be salvaged."""
+        """Return the line's rules, but for V2 records: a 4.x broker loses them, and they can be salvaged."""
         return replace(self._opened.scan_rules(check_crc=True), accept_v2=True)
 
     def add(self, run: Run, rows: Int64Array, *, is_damaged: bool = False) -> None:
-        """Counts these records of a run."""
+        """Count these records of a run."""
         if not len(rows):
             return
         columns = run.columns
@@ -288,12 +288,12 @@ class LossCounter:
             self._tally.note_offsets(key, columns.queue_offset[rows[own & queued]])
 
     def read_units(self, low: int, high: int) -> None:
-        """Counts the units that point into low … high - 1; those without a record are unreadable messages."""
+        """Count the units that point into low … high - 1; those without a record are unreadable messages."""
         queues = (queue for queue in self._opened.queues.reaching(low) if not queue.ends_before(low))
         self.count_units((((q.topic, q.queue_id), *units_between(q, low, high)) for q in queues), low, high)
 
     def count_units(self, queues: Iterable[QueueUnits], low: int, high: int) -> None:
-        """Counts these units; all point into low … high - 1."""
+        """Count these units; all point into low … high - 1."""
         places = np.sort(np.concatenate([np.empty(0, np.int64), *self._places]))
         named: list[Int64Array] = []
         for key, numbers, offsets, sizes in queues:
@@ -311,12 +311,12 @@ class LossCounter:
                 self._tally.count(UNKNOWN, 1, size, "unreadable")
 
     def _record_sizes(self, sizes: Int64Array) -> Int64Array:
-        """The sizes, and 0 for one that no record has: the bytes of a damaged unit were never in the log."""
+        """Return the sizes, and 0 for an impossible one: a damaged unit's bytes were never in the log."""
         largest = self._opened.config.mapped_file_size_commit_log
         return np.where((sizes >= RECORD_MIN_SIZE) & (sizes <= largest), sizes, 0)
 
     def note_built(self, queue: ConsumeQueue, queue_offset: int) -> None:
-        """Notes that units are built from `queue_offset` on: damaged ones there are no lost messages."""
+        """Note that units are built from `queue_offset` on: damaged ones there are no lost messages."""
         self._built[queue.topic, queue.queue_id] = queue, queue_offset
 
     def _count_missing(self) -> None:
@@ -328,7 +328,7 @@ class LossCounter:
                 self._tally.note_offsets(key, numbers[lost])
 
     def _leftover_rows(self, offsets: Int64Array) -> Int64Array:
-        """Counts the leftovers that units at these log offsets name; gives the log offsets."""
+        """Count the leftovers that units at these log offsets name; give the log offsets."""
         found = [np.empty(0, np.int64)]
         for run, rows in self._leftovers if len(offsets) else ():
             starts = run.columns.position[rows] + run.file_start
@@ -338,7 +338,7 @@ class LossCounter:
         return np.concatenate(found)
 
     def report(self) -> LossReport:
-        """Everything that was counted."""
+        """Return everything that was counted."""
         self._count_missing()
         return LossReport(self._tally.rows(), self._unconsumed(), self.units_cut)
 
@@ -352,7 +352,7 @@ class LossCounter:
 
 
 def units_between(queue: ConsumeQueue, low: int, high: int) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Offsets and sizes of the queue's units that point into low … high - 1, newest file first.
+    """Return offsets and sizes of the queue's units that point into low … high - 1, newest file first.
 
     Files are read from the newest backwards until one begins before `low`.
     """
@@ -366,7 +366,7 @@ def units_between(queue: ConsumeQueue, low: int, high: int) -> tuple[Int64Array,
 
 
 def indexed_before(file: IndexFile, log_offset: int) -> int:
-    """How many of the file's entries are of messages before `log_offset`; 0 where they can't be read."""
+    """Count the file's entries of messages before `log_offset`; 0 where they can't be read."""
     if not file.is_readable():
         return 0
     entries = entries_of(file.buffer, file.slot_count, file.header.index_count)[1:]
@@ -376,7 +376,7 @@ def indexed_before(file: IndexFile, log_offset: int) -> int:
 def _runs_behind(
     segments: Sequence[Segment], log_offset: int, rules: ScanRules, holes: list[tuple[int, int]]
 ) -> Iterator[tuple[Run, bool]]:
-    """Runs at or behind `log_offset`, and whether bodies are damaged; other damage goes to `holes`."""
+    """Run at or behind `log_offset`, and whether bodies are damaged; other damage goes to `holes`."""
     bad_body = False
     by_start = {segment.file_start: segment for segment in segments}
     for step in readable_behind(segments, log_offset, rules=rules, with_bad_bodies=True):
@@ -388,7 +388,7 @@ def _runs_behind(
 
 
 def _claimed_bytes(segment: Segment, damage: Damage) -> int:
-    """The bytes that a damaged record claims, if there are so many; else 0, or the unreadable bytes."""
+    """Return the bytes that a damaged record claims if the log has them; else 0, or the unreadable ones."""
     if damage.reason == DamageReason.UNREADABLE:
         return damage.unreadable[1] - damage.unreadable[0]
     head = bytes(segment.buffer[damage.position : damage.position + 4])

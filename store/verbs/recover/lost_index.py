@@ -33,7 +33,7 @@ def find_lost_index(
     to_stop: bool = True,
     progress: Progress | None = None,
 ) -> str:
-    """Names the part of the index before log offset `stop` that is lost, "" where none is.
+    """Name the part of the index before log offset `stop` that is lost, "" where none is.
 
     judged   the files that must be whole; all where it is None
     to_stop  whether the newest of them has to reach `stop`
@@ -53,7 +53,7 @@ def find_lost_index(
 
 
 def build_lost_index(opened: OpenedStore, stop: int, lost: str, progress: Progress | None = None) -> list[str]:
-    """Indexes the records before log offset `stop` where a part of the index is lost, in an overlay.
+    """Index in an overlay the records before log offset `stop`, where a part of the index is lost.
 
     Gives a sentence for people where it did.
     """
@@ -71,7 +71,7 @@ def build_lost_index(opened: OpenedStore, stop: int, lost: str, progress: Progre
 
 
 def _gaps(files: list[IndexFile], log: Stretch, to_stop: bool) -> Iterator[Stretch]:
-    """Finds the stretches of log between files; each begins inside of the last record of the file before."""
+    """Find the stretches of log between files; each begins inside of the last record of the file before."""
     at = log.start
     for file in files:
         header = file.header
@@ -83,7 +83,7 @@ def _gaps(files: list[IndexFile], log: Stretch, to_stop: bool) -> Iterator[Stret
 
 
 def _have_keys(opened: OpenedStore, gaps: Iterable[Stretch], progress: Progress | None) -> bool:
-    """Whether a record in a gap has a key; verified stretches are not read."""
+    """Return whether a record in a gap has a key; verified stretches are not read."""
     # Tags alone tell nothing: before 5.4 they had no entry.
     hasher, known = KeyHasher(), index_verified_until(opened)
     for gap in (Stretch(max(gap.start, known), gap.stop) for gap in gaps):

@@ -31,7 +31,7 @@ def build_lost_queues(
     finds_absent: bool = True,
     progress: Progress | None = None,
 ) -> list[str]:
-    """Builds units lost before log offset `queue_end`, and before `start` if dispatch begins there.
+    """Build units lost before log offset `queue_end`, and before `start` if dispatch begins there.
 
     Gives a sentence for each queue that lacked some. The queues have been recovered, and are in an overlay.
 
@@ -48,7 +48,7 @@ def build_lost_queues(
 
 
 def build_cut_short(opened: OpenedStore, stop: int, losses: LossCounter) -> list[str]:
-    """Builds units that a cut took away with damaged ones before them, up to log offset `stop`.
+    """Build units that a cut took away with damaged ones before them, up to log offset `stop`.
 
     Gives a sentence for each such queue. All queues but these reach `stop`.
     """
@@ -76,7 +76,7 @@ def repair_queues(
     finds_absent: bool,
     progress: Progress | None = None,
 ) -> list[Repair]:
-    """Builds the units of a stretch that queues lack; gives the queues that lacked some.
+    """Build the units of a stretch that queues lack; give the queues that lacked some.
 
     dispatched    log offset up to which a queue without a folder is looked for
     trusted       log offset up to which no queue lacks its last units
@@ -108,7 +108,7 @@ def repair_queues(
 def build_all_lost(
     opened: OpenedStore, *, finds_absent: bool = True, progress: Progress | None = None
 ) -> tuple[list[str], ViewedEnd]:
-    """Builds the units that queues lack up to the log's end, for a plan that asks the queues.
+    """Build the units that queues lack up to the log's end, for a plan that asks the queues.
 
     Gives a sentence for each queue that lacked some, and where the log ends. The queues are in an overlay.
     """
@@ -143,7 +143,7 @@ def _find_end(opened: OpenedStore, progress: Progress | None) -> ViewedEnd:
 
 
 def _drop_units_without_extension(opened: OpenedStore, min_log_offset: int) -> list[str]:
-    """Removes queues that lack extension files, so that units and extension units are built anew.
+    """Remove queues that lack extension files, so that units and extension units are built anew.
 
     Gives a sentence for each such queue. New extension units would else get the addresses that old units name.
     """
@@ -158,7 +158,7 @@ def _drop_units_without_extension(opened: OpenedStore, min_log_offset: int) -> l
 
 
 def _bit_maps_built(opened: OpenedStore) -> str:
-    """Describes the bit maps of new extension units, as a clause for people."""
+    """Describe the bit maps of new extension units, as a clause for people."""
     from store.structures.tables.consumer_filters import FILE_NAME
 
     if opened.queues.bit_maps is not None:
@@ -170,7 +170,7 @@ def _bit_maps_built(opened: OpenedStore) -> str:
 
 
 def _ends_at_hole(opened: OpenedStore, queue: ConsumeQueue) -> bool:
-    """Whether written units stand behind the queue's end."""
+    """Return whether written units stand behind the queue's end."""
     last = queue.files.last
     if queue.holds_batches or last is None:
         return False

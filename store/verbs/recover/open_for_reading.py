@@ -29,7 +29,7 @@ class ReadingOpener:
     note: Callable[[str], None] | None
 
     def open(self, as_is: bool) -> MessageStore:
-        """The store as readers see it, now and at each refresh."""
+        """Return the store as readers see it, now and at each refresh."""
         require_store(self.request.layout, self.request.fs)
         notes: list[str] = []
         store = MessageStore(self._view(as_is, notes), reopen=lambda: self._view(as_is=True, notes=[]))
@@ -37,7 +37,7 @@ class ReadingOpener:
         return store
 
     def _view(self, as_is: bool, notes: list[str]) -> OpenedStore:
-        """The store as readers see it.
+        """Return the store as readers see it.
 
         `notes` takes sentences about that for them, also of later findings.
         """

@@ -76,7 +76,7 @@ def files_on_disk(layout: StoreLayout, fs: Filesystem) -> Iterator[FileOutcome]:
 def files_afterwards(
     opened: OpenedStore, removed: Sequence[Path] = (), truncated: Sequence[Path] = ()
 ) -> list[FileOutcome]:
-    """Lists every commit-log and queue file with its fate.
+    """List every commit-log and queue file with its fate.
 
     removed, truncated  segments of the log
     """
@@ -96,7 +96,7 @@ def files_afterwards(
 
 
 def _dropped_empty(opened: OpenedStore, files: list[FileOutcome]) -> Iterator[Path]:
-    """Last files of length zero: 5.3 deletes them while loading, and does not start with others."""
+    """Yield last files of length zero: 5.3 deletes them while loading, and does not start with others."""
     if opened.line.drops_empty_last_file:
         yield from (opened.layout.root / file.file for file in files if not file.size)
 

@@ -88,7 +88,7 @@ def plan_recovery(
     rebuild: Rebuild | None = None,
     progress: Progress | None = None,
 ) -> Change[RecoveryPlan]:
-    """The whole recovery of a store: of its path, or of one that was opened with an overlay.
+    """Return the whole recovery of a store: of its path, or of one that was opened with an overlay.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -118,7 +118,10 @@ def plan_by_rules(
     rebuild: Rebuild | None = None,
     progress: Progress | None = None,
 ) -> Change[RecoveryPlan]:
-    """The recovery of a store that was opened with an overlay; options as plan_recovery takes them."""
+    """Return the recovery of a store that was opened with an overlay.
+
+    Options as plan_recovery takes them.
+    """
     if not force_empty_log:
         require_log(opened.layout, opened.fs)
     if rules.as_broker or rebuild is not None or not _can_build_database(opened):
@@ -174,7 +177,7 @@ def _rebuilt_actions(opened: OpenedStore, change: AnyChange) -> list[Action]:
 
 
 def _close(opened: OpenedStore, change: Change[R]) -> Change[R]:
-    """Step 3."""
+    """Do step 3."""
     change.sync_paths = [file.path for file in opened.log.segments.files[-NORMAL_SEGMENTS:]]
     is_torn = not opened.checkpoint.is_whole and (opened.checkpoint.file_size or opened.log.segments.files)
     if change.actions or opened.abort.exists() or is_torn:
@@ -185,7 +188,7 @@ def _close(opened: OpenedStore, change: Change[R]) -> Change[R]:
 
 
 def _can_build_database(opened: OpenedStore) -> bool:
-    """Whether a database of queues, where one is, can be built: from a plain log alone."""
+    """Return whether a database of queues, where one is, can be built: from a plain log alone."""
     rooms = opened.rooms_with("recover", "can_build")
     return opened.layout.has_plain_log and all(room.can_build(opened) for room in rooms)
 
@@ -218,7 +221,7 @@ def _report(opened: OpenedStore, found: RecoveryReport) -> RecoveryPlan:
 
 
 def new_change(opened: OpenedStore, command: str, report: R) -> Change[R]:
-    """An empty plan that stages where the overlay does."""
+    """Return an empty plan that stages where the overlay does."""
     staging = opened.overlay.folder if opened.overlay is not None else None
     return Change(command, opened.layout.root, opened.fs, report=report, staging=staging)
 
@@ -230,7 +233,7 @@ def add_lost(change: Change[Losses], lost: LossReport) -> None:
 
 
 def add_cut(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -> None:
-    """Step 1."""
+    """Do step 1."""
     empty = opened.log.segments.empty_last
     change.actions += [Remove(empty, EMPTY)] if empty is not None else []
     for segment in reversed(found.behind):
@@ -245,7 +248,7 @@ def add_cut(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -> No
 
 
 def _cut_log(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -> None:
-    """Step 1; UnsupportedFormat for a cut that a structure refuses."""
+    """Do step 1; UnsupportedFormat for a cut that a structure refuses."""
     add_cut(opened, change, found)
     for room in opened.rooms_with("cut", "refuse"):
         room.refuse(opened.layout, [action.path for action in change.actions], found.end)
@@ -254,7 +257,7 @@ def _cut_log(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -> N
 
 
 def find_stale_tail(opened: OpenedStore, log_end: int) -> MappedFile | None:
-    """The log's last segment, where whole records lie behind the one at its end."""
+    """Return the log's last segment, where whole records lie behind the one at its end."""
     segment = opened.log.segments.last
     if segment is None or not segment.file_start <= log_end < segment.file_start + segment.size:
         return None
@@ -262,7 +265,7 @@ def find_stale_tail(opened: OpenedStore, log_end: int) -> MappedFile | None:
 
 
 def add_derived(opened: OpenedStore, change: AnyChange, *, why_index: str = NOT_FLUSHED) -> None:
-    """Step 2. StoreIOError where the old files can't be read: unread bytes are not replaced.
+    """Do step 2. StoreIOError where the old files can't be read: unread bytes are not replaced.
 
     why_index  the reason for which index files go
     """
@@ -284,7 +287,7 @@ def add_derived(opened: OpenedStore, change: AnyChange, *, why_index: str = NOT_
 
 
 def _set_times(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool) -> None:
-    """Sets the checkpoint's promises, as far as the records and queues reach."""
+    """Set the checkpoint's promises, as far as the records and queues reach."""
     if opened.log.segments.files:
         opened.checkpoint.physic_ms = max(opened.checkpoint.physic_ms, found.end.last_store_timestamp_ms)
         note_confirmed(opened, found.end.last_record)
@@ -300,13 +303,13 @@ def _set_times(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool) -
 
 
 def note_confirmed(opened: OpenedStore, last_record: int) -> None:
-    """Notes the last record of a recovery in the checkpoint, as 5.3 does without a controller."""
+    """Note the last record of a recovery in the checkpoint, as 5.3 does without a controller."""
     if opened.line.marks_process and last_record >= 0 and not opened.fs.exists(opened.layout.controller_state):
         opened.checkpoint.confirm_log_offset = last_record
 
 
 def lower_checkpoint(opened: OpenedStore, last_store_timestamp_ms: int, log_end: int) -> None:
-    """Lowers the checkpoint's promises to the last record, the log's end and the full index files."""
+    """Lower the checkpoint's promises to the last record, the log's end and the full index files."""
     page, last = opened.checkpoint, last_store_timestamp_ms
     page.confirm_log_offset = min(page.confirm_log_offset, log_end)
     page.physic_ms, page.logics_ms = min(page.physic_ms, last), min(page.logics_ms, last)
@@ -317,7 +320,7 @@ def lower_checkpoint(opened: OpenedStore, last_store_timestamp_ms: int, log_end:
 
 
 def add_checkpoint(opened: OpenedStore, change: AnyChange) -> None:
-    """Step 3, without the abort marker."""
+    """Do step 3, without the abort marker."""
     page = opened.checkpoint.page.encode_mended()
     if opened.checkpoint.is_whole and opened.fs.read_file(opened.layout.checkpoint) == page:
         return
@@ -325,7 +328,7 @@ def add_checkpoint(opened: OpenedStore, change: AnyChange) -> None:
 
 
 def _is_same_file(opened: OpenedStore, place: Path, staged: Path) -> bool:
-    """Whether a file was staged to be written to, and then nothing in it changed."""
+    """Return whether a file was staged to be written to, and then nothing in it changed."""
     fs = opened.fs
     if not fs.exists(place) or fs.stat(place).st_size != fs.stat(staged).st_size:
         return False

@@ -101,7 +101,7 @@ def recover_store(
     rules: RecoveryRules,
     progress: Progress | None = None,
 ) -> RecoveryReport:
-    """Steps 1 to 8 on an opened store; everything that changes lands in its overlay, or in memory."""
+    """Run steps 1 to 8 on an opened store; everything that changes lands in its overlay, or in memory."""
     as_broker = opened.as_broker = rules.as_broker
     if as_broker:
         opened.require_no_empty_file()
@@ -137,14 +137,14 @@ def recover_store(
 
 
 def finish_start(opened: OpenedStore, found: RecoveryReport) -> None:
-    """Does step 8 for the queues of a store that was recovered `as_broker` without it."""
+    """Do step 8 for the queues of a store that was recovered `as_broker` without it."""
     if not opened.line.dispatches_in_recovery:
         _catch_up(opened, found, up_to_confirmed(opened, [opened.queues], as_broker=True))
         opened.queues.correct_min_offsets(opened.log.min_offset)
 
 
 def drop_derived(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool = False) -> None:
-    """Drops the queues beside an empty log, as a broker does, and the index.
+    """Drop the queues beside an empty log, as a broker does, and the index.
 
     The messages that they showed are noted as lost."""
     losses = LossCounter(opened)
@@ -170,7 +170,7 @@ class _Recovery:
         self.delayed_count = 0
 
     def build_lost_queues(self, progress: Progress | None) -> None:
-        """Builds queues that are lost; a broker does not notice them."""
+        """Build queues that are lost; a broker does not notice them."""
         if not self.rules.as_broker:
             opened, found, abnormal = self.opened, self.found, self.is_abnormal
             built = build_lost_queues(opened, self.start, found.queue_end_before, abnormal=abnormal, progress=progress)
@@ -179,7 +179,7 @@ class _Recovery:
         self.losses = LossCounter(self.opened)
 
     def walk_and_cut(self, progress: Progress | None) -> None:
-        """Steps 4 and 5."""
+        """Run steps 4 and 5."""
         opened, queues = self.opened, self.opened.queues
         self._drop_index(progress)
         delayed_before = _delayed_units(opened)
@@ -194,7 +194,7 @@ class _Recovery:
         self.delayed_count = _delayed_units(opened) - delayed_before
 
     def cut_queues(self) -> None:
-        """Steps 6 and 7. Before them the uncut queues show the differences from a broker."""
+        """Run steps 6 and 7. Before them the uncut queues show the differences from a broker."""
         opened, found = self.opened, self.found
         self.losses.read_units(found.log_end, END_OF_LOG)
         found.differences = self._differences()
@@ -205,7 +205,7 @@ class _Recovery:
         opened.queues.correct_min_offsets(opened.log.min_offset)
 
     def _mend_cut_queues(self) -> None:
-        """Builds the units that the cut took away with damaged ones."""
+        """Build the units that the cut took away with damaged ones."""
         opened, found = self.opened, self.found
         built = build_cut_short(opened, min(opened.queues.built_to, found.log_end), self.losses)
         found.remarks += built
@@ -213,14 +213,14 @@ class _Recovery:
         found.differences += [Difference.ZEROED_UNITS] if opened.queues.clear_cut_units() else []
 
     def count_losses(self) -> None:
-        """Notes the losses, and the findings on the queues."""
+        """Note the losses, and the findings on the queues."""
         self.found.lost = self.losses.report()
         self.found.lost.index_keys = self.unkept_keys
         self.found.lost.delayed = 0 if self.keeps_times else self.delayed_count
         self.found.findings += [*self.found.end.describe_unreadable(), *self.opened.queues.describe_findings()]
 
     def _drop_index(self, progress: Progress | None) -> None:
-        """Removes index files that a broker deletes after a crash; kept ones are built anew up to the start.
+        """Remove index files that a broker deletes after a crash; kept ones are built anew up to the start.
 
         An index that has lost files is built up to there as well.
         """
@@ -246,7 +246,7 @@ class _Recovery:
             self.found.remarks.append(UNREADABLE_INDEX)
 
     def _find_lost_index(self, unsafe: list[IndexFile], stop: int, progress: Progress | None) -> str:
-        """Names the lost part of the index; files that a broker deletes now are not missed."""
+        """Name the lost part of the index; files that a broker deletes now are not missed."""
         reaches_stop = not self.is_abnormal or self.rules.keep_index
         judged = (
             self.opened.index.files
@@ -256,7 +256,7 @@ class _Recovery:
         return find_lost_index(self.opened, stop, judged=judged, to_stop=reaches_stop, progress=progress)
 
     def _walked_by(self) -> Sequence[Handler]:
-        """The handlers of the records in the walk of step 4."""
+        """Return the handlers of the records in the walk of step 4."""
         if self.is_abnormal:
             return self.handlers
         if self.rules.as_broker and self.opened.line.dispatches_in_recovery:
@@ -298,7 +298,7 @@ def _delayed_units(opened: OpenedStore) -> int:
 
 
 def cut_log(opened: OpenedStore, found: RecoveryReport) -> None:
-    """Step 5: ends the log at `log_end`, and notes the bytes at the end and behind in `found`."""
+    """Do step 5: ends the log at `log_end`, and notes the bytes at the end and behind in `found`."""
     files = opened.log.segments
     found.behind = [file for file in files.files if file.file_start + file.size > found.log_end]
     files.truncate_dirty_files(found.log_end)
@@ -306,7 +306,7 @@ def cut_log(opened: OpenedStore, found: RecoveryReport) -> None:
 
 
 def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Handler]) -> None:
-    """Step 8: hands over the records that queues lack, from the furthest queue's end."""
+    """Do step 8: hands over the records that queues lack, from the furthest queue's end."""
     begin = max(opened.log.min_offset, opened.queues.built_to, 0)
     if begin < found.log_end:
         rules = opened.scan_rules(check_crc=False)

@@ -90,7 +90,7 @@ def simulate_start(
     mode: str = "auto",
     progress: Progress | None = None,
 ) -> SimulatedStart:
-    """Steps 1 to 3.
+    """Run steps 1 to 3.
 
     The recovery builds in `scratch`; the store is only read.
     """
@@ -119,7 +119,7 @@ def _of_rooms(opened: OpenedStore, kind: str, *known: object) -> Iterator[Trap]:
 
 
 def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress | None) -> SimulatedStart:
-    """Steps 2 and 3, by the kind of the store."""
+    """Run steps 2 and 3, by the kind of the store."""
     for room in opened.rooms_with("start", "foretell"):
         if room.is_log(opened):
             abnormal, queue_end = is_abnormal(opened, mode), opened.queues.recover()
@@ -141,7 +141,7 @@ def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress 
 
 
 def _refused(found: FoundStore, fs: Filesystem, error: StoreError) -> SimulatedStart:
-    """The start that an error ends."""
+    """Return the start that an error ends."""
     files, blocker = list(files_on_disk(found.layout, fs)), (error.code or "", error.subject)
     return SimulatedStart(found.line.name, starts=False, reason=str(error), blocker=blocker, files=files)
 
@@ -171,7 +171,7 @@ def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
 
 
 def _unseen_after(opened: OpenedStore, found: RecoveryReport) -> dict[QueueKey, int]:
-    """Completes the start; counts the confirmed messages that no queue shows then."""
+    """Complete the start; count the confirmed messages that no queue shows then."""
     first = max(opened.log.min_offset, 0)
     if opened.config.queues_in_database:
         # Of what the start enters, nothing is missing.
@@ -187,7 +187,7 @@ def _unseen_after(opened: OpenedStore, found: RecoveryReport) -> dict[QueueKey, 
 
 
 def _blocker(opened: OpenedStore, found: RecoveryReport) -> Trap | None:
-    """The first thing in the recovery that ends the broker's process or its load."""
+    """Return the first thing in the recovery that ends the broker's process or its load."""
     size = claimed_size(opened, found.end)
     if not opened.line.accepts_v2 and size > JAVA_MAX_ARRAY_SIZE:
         detail = f"OutOfMemoryError: the record at log offset {found.log_end} claims {size} bytes"
@@ -250,7 +250,7 @@ def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
 
 
 def _lost_queues(unseen: dict[QueueKey, int]) -> Iterator[Trap]:
-    """Queues without entries for messages of the log; no broker notices them."""
+    """Yield queues without entries for messages of the log; no broker notices them."""
     for (topic, queue_id), count in unseen.items():
         detail = (
             f"{topic}, queue {queue_id} lacks {amount(count, 'entry')} and stays without: "
@@ -262,7 +262,7 @@ def _lost_queues(unseen: dict[QueueKey, int]) -> Iterator[Trap]:
 
 
 def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:
-    """Whether a record that consumers see begins where the queues end, and is not handed over."""
+    """Return whether a record that consumers see begins where the queues end, and is not handed over."""
     if found.has_unit_at_end or found.entered_from <= found.queue_end_before:
         return False
     at = found.queue_end_before

@@ -63,7 +63,7 @@ def plan_truncation(
     force_empty_log: bool = False,
     progress: Progress | None = None,
 ) -> Change[TruncationPlan]:
-    """Cuts log, consume queues and index back to `log_offset`, or to the valid end of the whole log.
+    """Cut log, consume queues and index back to `log_offset`, or to the valid end of the whole log.
 
     >>> import tempfile
     >>> from store import Message, open_store, plan_truncation
@@ -115,7 +115,7 @@ def plan_truncation(
 
 
 def _end(opened: OpenedStore, log_offset: int | None, progress: Progress | None) -> LogEnd:
-    """Step 1."""
+    """Do step 1."""
     start = opened.log.segments.files[0].file_start
     if log_offset is None:
         return walk(opened, start, [], progress)
@@ -124,7 +124,7 @@ def _end(opened: OpenedStore, log_offset: int | None, progress: Progress | None)
 
 
 def _count_records_from(opened: OpenedStore, log_offset: int, losses: LossCounter) -> None:
-    """Counts the records at and behind a log offset that is to be cut at."""
+    """Count the records at and behind a log offset that is to be cut at."""
     segments = opened.log.segments.files
     end_before = find_end(segments, log_offset, opened.scan_rules(check_crc=False))
     losses.read_between(segments, log_offset, end_before.log_end)
@@ -132,7 +132,7 @@ def _count_records_from(opened: OpenedStore, log_offset: int, losses: LossCounte
 
 
 def _plan_for_empty_log(opened: OpenedStore, *, forced: bool) -> Change[TruncationPlan]:
-    """Removes the queues and index of an empty log."""
+    """Remove the queues and index of an empty log."""
     if not forced:
         raise BadRequest("the commit log is empty", file=opened.layout.commitlog)
     found = RecoveryReport("truncate", "the commit log is empty", LogEnd(0, 0))
@@ -147,7 +147,7 @@ def _plan_for_empty_log(opened: OpenedStore, *, forced: bool) -> Change[Truncati
 
 
 def _cut_queues(opened: OpenedStore, log_end: int, losses: LossCounter) -> list[str]:
-    """Step 2 for the queues; gives a sentence for each that has lost units to damage."""
+    """Do step 2 for the queues; gives a sentence for each that has lost units to damage."""
     opened.queues.truncate_dirty(log_end)
     built = build_cut_short(opened, log_end, losses)
     opened.queues.clear_cut_units()
@@ -165,13 +165,13 @@ def _last_store_timestamp(opened: OpenedStore, end: LogEnd) -> int:
 
 
 def _last_run(opened: OpenedStore, segment: MappedFile, stop: int) -> Run | None:
-    """The run of records that ends with the segment's last one before `stop`, behind damage too."""
+    """Return the run of records that ends with the segment's last one before `stop`, behind damage too."""
     runs = runs_between([segment], segment.file_start, stop, rules=opened.scan_rules(check_crc=False))
     return next(iter(deque(runs, maxlen=1)), None)
 
 
 def _require_boundary(opened: OpenedStore, log_offset: int) -> None:
-    """BadRequest unless a record begins or ends at `log_offset`."""
+    """Raise BadRequest unless a record begins or ends at `log_offset`."""
     segment = opened.log.segments.find_by_offset(log_offset)
     files = opened.log.segments.files
     if log_offset == files[-1].file_start + files[-1].size or log_offset == files[0].file_start:
@@ -214,7 +214,7 @@ def _clear_tail(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -
 
 
 def _cut_index(opened: OpenedStore, log_end: int) -> None:
-    """Step 3."""
+    """Do step 3."""
     unread_from = opened.index.drop_unreadable(with_empty=False)
     beyond = [file for file in opened.index.files if file.header.end_log_offset >= log_end]
     begins = [] if unread_from is None else [max(unread_from, opened.log.min_offset, 0)]

@@ -37,14 +37,14 @@ class Shown(Protocol):
     """The entries of all queues, wherever they are."""
 
     def sums(self, log: Stretch) -> Mapping[QueueKey, int]:
-        """The marks of each queue's entries that point into a stretch of the log, added up."""
+        """Return the marks of each queue's entries that point into a stretch of the log, added up."""
 
     def marks(self, key: QueueKey, log: Stretch) -> _Marks:
-        """The marks of one queue's entries that point into a stretch of the log."""
+        """Return the marks of one queue's entries that point into a stretch of the log."""
 
 
 def unseen_messages(opened: OpenedStore, log: Stretch, shown: Shown | None = None) -> dict[QueueKey, int]:
-    """Counts, by topic and queue id, the messages of a stretch that no entry of their queue names.
+    """Count, by topic and queue id, the messages of a stretch that no entry of their queue names.
 
     shown  the entries, by default those of queue files
     """
@@ -64,7 +64,7 @@ def unseen_messages(opened: OpenedStore, log: Stretch, shown: Shown | None = Non
 
 
 def _messages(opened: OpenedStore, log: Stretch) -> Iterator[Units]:
-    """Reads the entries that the messages of a stretch should have."""
+    """Read the entries that the messages of a stretch should have."""
     table, light = QueueTable(), dict[QueueKey, int]()
     for run in runs_between(opened.log.segments.files, *log, rules=opened.scan_rules(check_crc=False)):
         units = expected_units(run, (), table)
@@ -74,7 +74,7 @@ def _messages(opened: OpenedStore, log: Stretch) -> Iterator[Units]:
 
 
 def _marks(log_offsets: Int64Array, sizes: Int64Array) -> _Marks:
-    """Gives each pair a number of its own; sums of these differ where the pairs do."""
+    """Give each pair a number of its own; sum of these differ where the pairs do."""
     mixed = log_offsets.astype(np.uint64) * _ODD + sizes.astype(np.uint64)
     return (mixed ^ (mixed >> _HALF)) * _OTHER_ODD
 
@@ -109,18 +109,18 @@ class InDatabase:
         self._queues, self._read = queues, cache(read)
 
     def sums(self, log: Stretch) -> Mapping[QueueKey, int]:
-        """The marks of each queue's entries that point into a stretch of the log, added up."""
+        """Return the marks of each queue's entries that point into a stretch of the log, added up."""
         return {key: int(self.marks(key, log).sum()) for key in self._queues}
 
     def marks(self, key: QueueKey, log: Stretch) -> _Marks:
-        """The marks of one queue's entries that point into a stretch of the log."""
+        """Return the marks of one queue's entries that point into a stretch of the log."""
         offsets, sizes = self._read(key)
         inside = (offsets >= log.start) & (offsets < log.stop)
         return _marks(offsets[inside], sizes[inside])
 
 
 def _sums_of_queues(queues: ConsumeQueueStore, log: Stretch) -> dict[QueueKey, int]:
-    """Adds up the entries of every queue that point into a stretch of the log."""
+    """Add up the entries of every queue that point into a stretch of the log."""
     resting = queues.resting()
     sums = {(queue.topic, queue.queue_id): int(_entries(queue, log).sum()) for queue in queues.awake()}
     ends = np.cumsum([one.unit_count for one in resting.values()])
@@ -135,7 +135,7 @@ def _sums_of_queues(queues: ConsumeQueueStore, log: Stretch) -> dict[QueueKey, i
 
 
 def _entries(queue: ConsumeQueue, log: Stretch) -> _Marks:
-    """The marks of a queue's entries, from its beginning on, that point into a stretch of the log."""
+    """Return the marks of a queue's entries, from its beginning on, that point into a stretch of the log."""
     found = [np.empty(0, np.uint64)]
     for file in queue.files.files:
         numbers, offsets, sizes = queue.units_between(file, *log)
@@ -152,7 +152,7 @@ def _count_unseen(
     shown: Shown,
     log: Stretch,
 ) -> None:
-    """Adds the messages of `wanted` queues that have no entry.
+    """Add the messages of `wanted` queues that have no entry.
 
     entries  keeps those of the queues that were met in this stretch
     """

@@ -23,7 +23,7 @@ Note = Callable[[str], None]
 def show_view(
     opened: OpenedStore, *, is_live: bool, as_is: bool, note: Note, progress: Callable[[int, int], None] | None
 ) -> None:
-    """Finds the log's end of a store opened for a view, and tells queues and index about it."""
+    """Find the log's end of a store opened for a view, and tell queues and index about it."""
     queues, index = opened.queues, opened.index
     assert isinstance(queues, QueueView)
     assert isinstance(index, IndexView)
@@ -60,7 +60,7 @@ def show_view(
 
 
 def _note_empty_log(opened: OpenedStore, note: Note) -> None:
-    """Notes that the log is empty and queues are not: its disk may not be mounted."""
+    """Note that the log is empty and queues are not: its disk may not be mounted."""
     try:
         require_log(opened.layout, opened.fs)
     except NotAStore as error:
@@ -68,5 +68,5 @@ def _note_empty_log(opened: OpenedStore, note: Note) -> None:
 
 
 def _has_unit(queues: QueueView, newest: NewestRecord | None) -> bool:
-    """Whether the newest record is in its queue on disk."""
+    """Return whether the newest record is in its queue on disk."""
     return newest is None or queues.end_on_disk(newest.topic, newest.queue_id) >= newest.end

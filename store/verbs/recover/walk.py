@@ -23,7 +23,7 @@ def walk(
     check_crc: bool | None = None,
     cuts_torn: bool = False,
 ) -> LogEnd:
-    """Step 4: from log offset `start` to the first bytes that are no record; handlers get every run.
+    """Scan from log offset `start` to the first bytes that are no record; handlers get every run.
 
     check_crc  as the settings say where it is None
     """
@@ -41,7 +41,7 @@ def walk(
 
 
 def dispatch_stretch(opened: OpenedStore, start: int, stop: int, handlers: Sequence[Handler]) -> None:
-    """Hands the records from `start` to before `stop` to the handlers, behind damage too."""
+    """Hand the records from `start` to before `stop` to the handlers, behind damage too."""
     for run in runs_between(opened.log.segments.files, start, stop, rules=opened.scan_rules(check_crc=False)):
         for handler in handlers:
             handler.dispatch(run)

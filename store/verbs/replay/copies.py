@@ -66,7 +66,10 @@ class CopyFilter:
         self._data: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 # lives as long as the filter
 
     def choose(self, message: Message, data: bytes) -> Message | None:
-        """The message as its producer sent it; None where it is left out, or its `data` waits for the others."""
+        """Return the message as its producer sent it.
+
+        None where it is left out, or its `data` waits for the others.
+        """
         if (kind := self._never.get(message.topic)) is not None:
             self.left_out[kind] += 1
             return None
@@ -81,7 +84,7 @@ class CopyFilter:
         return as_produced(message, properties)
 
     def chooses(self, topic: str) -> bool:
-        """Whether messages of the topic go through `choose`; so do those with the property REAL_TOPIC."""
+        """Return whether messages of the topic go through `choose`; so do those with the property REAL_TOPIC."""
         return topic in self._never or waits_as(topic) is not None
 
     def see(self, messages: MessageColumns, uniq_keys: Sequence[bytes | None]) -> None:
@@ -102,7 +105,7 @@ class CopyFilter:
                 self._seen.append(_identity_here(message, properties))
 
     def waiting(self) -> Iterator[bytes]:
-        """The data of waiting messages that no other has."""
+        """Yield the data of waiting messages that no other has."""
         there = {identity for identity, _ in self._waiting}.intersection(self._seen)
         self._data.seek(0)
         for identity, kind in self._waiting:
@@ -115,14 +118,14 @@ class CopyFilter:
 
 
 def waits_as(topic: str) -> str | None:
-    """The kind of a record that is a copy of another, or will have one; None for a message itself."""
+    """Return the kind of a record that is a copy of another, or will have one; None for a message itself."""
     if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
         return "retried"
     return "delayed" if topic in (SCHEDULE_TOPIC, TIMER_TOPIC) else HALVES.get(topic)
 
 
 def as_produced(message: Message, properties: dict[str, str]) -> Message:
-    """A delivered or committed message without the marks of the broker."""
+    """Return a delivered or committed message without the marks of the broker."""
     if REAL_TOPIC not in properties:
         return message
     kept = {name: value for name, value in properties.items() if name not in OF_A_COPY}
@@ -131,7 +134,7 @@ def as_produced(message: Message, properties: dict[str, str]) -> Message:
 
 
 def identity_of(message: Message, properties: dict[str, str]) -> bytes:
-    """16 bytes that a message and its copies share."""
+    """Return 16 bytes that a message and its copies share."""
     if said := properties.get(UNIQ_KEY):
         return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     born = f"{_topic_of(message, properties)}\0{message.born_timestamp_ms}\0{message.born_host.port}\0{message.flag}\0"
@@ -141,7 +144,7 @@ def identity_of(message: Message, properties: dict[str, str]) -> bytes:
 
 
 def _identity_here(message: Message, properties: dict[str, str]) -> int:
-    """64 bits that a message and its copies share.
+    """Return 64 bits that a message and its copies share.
 
     In this process only, as Python's hash of bytes has a key that others don't know.
     """
@@ -156,7 +159,7 @@ def _topic_of(message: Message, properties: dict[str, str]) -> str:
 
 
 def at_real_place(message: Message) -> Message:
-    """A message that waits in a topic of the broker's own, as its producer sent it."""
+    """Return a message that waits in a topic of the broker's own, as its producer sent it."""
     if message.topic not in (SCHEDULE_TOPIC, *HALVES):
         return message
     found = decode_properties(message.properties)

@@ -85,14 +85,14 @@ class Ledger:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One transaction; it is on disk when the block is left."""
+        """Run one transaction; it is on disk when the block is left."""
         with self._errors():
             self._db.execute("begin immediate")
             yield
             self._db.execute("commit")
 
     def states(self, keys: Sequence[bytes]) -> dict[bytes, tuple[str, int]]:
-        """State and last run of those that are known."""
+        """Return state and last run of those that are known."""
         with self._errors():
             asked = ((key, self._db.execute("select state, run from messages where key = ?", (key,))) for key in keys)
             found = {key: rows.fetchone() for key, rows in asked}
@@ -121,11 +121,11 @@ class Ledger:
         return [Doubt(*row) for row in self._rows("key, uniq_key, topic, origin, broker, sent_ms", "state = 'doubt'")]
 
     def uncertain(self) -> list[tuple[str, str, str, str]]:
-        """Topic, unique key, origin and state of messages in doubt, and of those that may be there twice."""
+        """Return topic, unique key, origin and state of messages in doubt and of possible duplicates."""
         return self._rows("topic, uniq_key, origin, iif(twice, 'twice', state)", "state = 'doubt' or twice")
 
     def counts(self) -> dict[str, int]:
-        """Messages by state, and `twice`."""
+        """Return messages by state, and `twice`."""
         found: dict[str, int] = {one.value: 0 for one in Outcome}
         with self._errors():
             found |= self._db.execute("select state, count(*) from messages group by state").fetchall()
@@ -146,7 +146,7 @@ class Ledger:
 
 
 def acknowledged_in(folder: Path | None, keys: Sequence[bytes]) -> set[bytes]:
-    """Those that a ledger has as acknowledged, for a dry run; none where there is no ledger."""
+    """Return those that a ledger has as acknowledged, for a dry run; none where there is no ledger."""
     if folder is None or not (path := folder / NAME).is_file():
         return set()
     try:

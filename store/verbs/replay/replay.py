@@ -58,7 +58,7 @@ class ReplayReport:
         self.counts[one.topic]["delayed"] += one.deliver_ms > now_ms
 
     def total(self, word: str) -> int:
-        """Messages of all topics under a word."""
+        """Return messages of all topics under a word."""
         return sum(counts[word] for counts in self.counts.values())
 
 
@@ -92,7 +92,7 @@ class Replay:
         return found
 
     def run(self, messages: Iterable[Sending]) -> ReplayReport:
-        """Steps 1 to 4 for all messages."""
+        """Run steps 1 to 4 for all messages."""
         began, sent, done = time.monotonic(), 0, 0
         size = WINDOW if self.rate is None else max(1, min(WINDOW, int(self.rate)))
         try:
@@ -111,7 +111,7 @@ class Replay:
         return self.report
 
     def _fresh(self, window: Sequence[Sending]) -> list[Sending]:
-        """Step 1."""
+        """Do step 1."""
         known, now_ms = self.ledger.states([one.key for one in window]), self.clock()
         fresh: dict[bytes, Sending] = {}
         for one in window:
@@ -129,7 +129,7 @@ class Replay:
         return list(fresh.values())
 
     def _placed(self, fresh: Sequence[Sending]) -> Batch:
-        """Step 2; the refused ones are written with the next rows."""
+        """Do step 2; the refused ones are written with the next rows."""
         batch, refused = self._placer.place(fresh)
         for one, reason in refused:
             self._refuse(one, reason)
@@ -139,7 +139,7 @@ class Replay:
         return batch
 
     def _send_noted(self, batch: Batch) -> None:
-        """Steps 3 and 4."""
+        """Run steps 3 and 4."""
         if not batch:
             return
         with self.ledger.writing():
@@ -155,7 +155,7 @@ class Replay:
                 self._take(allowed, self._send(allowed))
 
     def _send(self, batch: Batch) -> list[Answer]:
-        """Step 4: an answer each, in the order of the batch."""
+        """Do step 4: an answer each, in the order of the batch."""
         found: dict[bytes, Answer] = {}
         left = batch
         for pause in PAUSES_S:
@@ -200,7 +200,7 @@ class Placer:
         self._turns = count()
 
     def place(self, messages: Iterable[Sending]) -> tuple[Batch, list[tuple[Sending, str]]]:
-        """Messages with their queues, and those that the target would refuse, with the reason."""
+        """Return messages with their queues, and those that the target would refuse, with the reason."""
         batch: Batch = []
         refused: list[tuple[Sending, str]] = []
         for one in messages:
@@ -254,7 +254,7 @@ def _windows(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 
 def _rounds(batch: Batch) -> list[Batch]:
-    """The batch in rounds with one message of each queue at most, in its order."""
+    """Return the batch in rounds with one message of each queue at most, in its order."""
     rounds: list[Batch] = []
     depth: Counter[tuple[str, int]] = Counter()
     for one, place in batch:

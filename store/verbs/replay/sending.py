@@ -143,7 +143,7 @@ class Chooser:
         return None
 
     def _is_over(self, record: StoredMessage, properties: Mapping[str, str]) -> str | None:
-        """The kind of a waiting record that something ended."""
+        """Return the kind of a waiting record that something ended."""
         if record.topic in HALVES:
             last = self._last_half[identity_of(record.as_put(), dict(properties))]
             return "ended" if last in self._ended or properties.get(TRANSACTION_ID) in self._ended else None

@@ -58,10 +58,10 @@ class Target(Protocol):
     """A live cluster."""
 
     def places(self, topic: str) -> Sequence[Place]:
-        """The queues that take messages of a topic; BadRequest gives the reason for none."""
+        """Return the queues that take messages of a topic; BadRequest gives the reason for none."""
 
     def refusal(self, sending: Sending) -> str:
-        """Why a broker will refuse a message, empty where it takes it."""
+        """Return why a broker will refuse a message, empty where it takes it."""
 
     def send(self, batch: Sequence[tuple[Sending, Place]], origins: Sequence[str]) -> Sequence[Answer]:
         """Send all, and wait for the answers; `origins` are the values of the property ORIGIN."""

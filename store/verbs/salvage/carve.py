@@ -59,7 +59,7 @@ def place_blocks(image: Path, fs: Filesystem) -> dict[int, int]:
 
 
 def infer_segment_size(image: Path, placed: dict[int, int], fs: Filesystem) -> int:
-    """Infers the segments' size from the blanks in placed blocks (step 4); a broker's default without."""
+    """Infer the segments' size from the blanks in placed blocks (step 4); a broker's default without."""
     log_offsets = {block: log_offset for log_offset, block in placed.items()}
     ends = [_first_start(image, placed, fs)]
     for position, size in _blanks(StoreReader(str(image.parent), fs), image.name):
@@ -72,7 +72,7 @@ def infer_segment_size(image: Path, placed: dict[int, int], fs: Filesystem) -> i
 
 
 def _first_start(image: Path, placed: dict[int, int], fs: Filesystem) -> int:
-    """Finds the log offset of the first placed block, 0 unless a record begins with the block."""
+    """Find the log offset of the first placed block, 0 unless a record begins with the block."""
     first = min(placed, default=0)
     head = fs.read(fs.open_read(image), placed[first], 36) if placed else b""
     return first if int.from_bytes(head[28:36], "big") == first else 0
@@ -81,7 +81,7 @@ def _first_start(image: Path, placed: dict[int, int], fs: Filesystem) -> int:
 def write_segments(
     image: Path, placed: dict[int, int], folder: Path, fs: Filesystem, segment_size: int = DEFAULT_SEGMENT_SIZE
 ) -> None:
-    """Copies the placed blocks to sparse segments in `folder` (step 5).
+    """Copy the placed blocks to sparse segments in `folder` (step 5).
 
     BadRequest for a size that is not whole blocks.
     """
@@ -98,7 +98,7 @@ def write_segments(
 
 
 def _block_places(reader: StoreReader, name: str) -> Iterator[tuple[int, int, int]]:
-    """Every magic whose record places a whole block.
+    """Yield every magic whose record places a whole block.
 
     Gives the block's position and log offset, and the position in it behind the record and a blank that may follow.
     """
@@ -111,13 +111,13 @@ def _block_places(reader: StoreReader, name: str) -> Iterator[tuple[int, int, in
 
 
 def _blanks(reader: StoreReader, name: str) -> Iterator[tuple[int, int]]:
-    """(position, size) for every blank."""
+    """Return (position, size) for every blank."""
     for at, head in _heads(reader, name, _BLANK_MAGIC, BLANK_SIZE):
         yield at, int.from_bytes(head[:4], "big")
 
 
 def _heads(reader: StoreReader, name: str, magic: re.Pattern[bytes], size: int) -> Iterator[tuple[int, bytes]]:
-    """Yields position and first bytes of everything with one of these magics behind a size."""
+    """Yield position and first bytes of everything with one of these magics behind a size."""
     stretch = reader.map(name)
     buffer = stretch.buffer
     position, stop = 0, len(buffer)

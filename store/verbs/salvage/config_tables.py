@@ -75,7 +75,7 @@ class ConfigTables:
         return list(self._rows.values())
 
     def copy(self) -> None:
-        """Steps 1 and 2."""
+        """Run steps 1 and 2."""
         source, target = self._source, self._target.root
         if source is None:
             return
@@ -97,7 +97,7 @@ class ConfigTables:
                 self._left += [name] if structure is not None and not structure.newer else []
 
     def fit(self, now_ms: int, jumps: Ends = MappingProxyType({}), *, keeps_log_offsets: bool) -> None:
-        """Steps 3 to 5, when the queues are there.
+        """Run steps 3 to 5, when the queues are there.
 
         jumps  the next offset of a queue whose offsets go on further, without the jump and with it
         """
@@ -222,7 +222,7 @@ class ConfigTables:
 
 
 def _fitted(table: dict[str, Json] | dict[int, Json], fit: Callable[[str, str, int, Json], Json]) -> Json:
-    """Moves each offset: by topic@group and queue id, by topic@group of a light queue, or by delay level."""
+    """Move each offset: by topic@group and queue id, by topic@group of a light queue, or by delay level."""
     fitted: dict[Any, Json] = {}
     for key, value in table.items():
         topic, _, group = str(key).partition("@")
@@ -240,7 +240,7 @@ def _fitted(table: dict[str, Json] | dict[int, Json], fit: Callable[[str, str, i
 
 
 def _copy_tree(source: Path, target: Path, fs: Filesystem) -> None:
-    """Copies a file, or a folder with all that is in it."""
+    """Copy a file, or a folder with all that is in it."""
     found = fs.look_at(source)
     if found is not None and found.is_folder:
         fs.make_folder(target)
@@ -256,7 +256,10 @@ def _copy_tree(source: Path, target: Path, fs: Filesystem) -> None:
 
 
 def _describe_left(name: str, source: StoreLayout, fs: Filesystem) -> str:
-    """The reason for leaving a file of the old store's root; empty where the new one has all of it."""
+    """Return the reason for leaving a file of the old store's root.
+
+    Empty where the new one has all of it.
+    """
     known = structure_of(name)
     if known is None or known.newer:
         return "its contents are unknown; it may hold log offsets of the old log"

@@ -90,7 +90,7 @@ class DerivedFiles:
     """
 
     def __init__(self, reader: StoreReader | None) -> None:
-        """Looks at all files; without a reader there are none."""
+        """Look at all files; without a reader there are none."""
         self._reader = reader
         self.aside = ThreadPoolExecutor(1)
         self._found: dict[str, tuple[int, int]] = {}
@@ -105,7 +105,7 @@ class DerivedFiles:
         self._length = log_size * STRETCH_ITEMS // count + 1 if count > STRETCH_ITEMS else LOG_END
 
     def stretch(self, start: int, stop: int) -> Stretch:
-        """Reads a stretch of the log from `start`, at least up to `stop`; of a small store the whole log."""
+        """Read a stretch of the log from `start`, at least up to `stop`; of a small store the whole log."""
         if self._length == LOG_END:
             start, stop = 0, LOG_END
         stop = max(stop, start + self._length)
@@ -113,12 +113,12 @@ class DerivedFiles:
         return Stretch(start, stop, self.units_in(start, stop), entries.result())
 
     def units_before(self, log_offset: int) -> int:
-        """Counts the units that name records in front of a log offset."""
+        """Count the units that name records in front of a log offset."""
         named = (one for one in self._units if one.low < log_offset)
         return sum(one.count if one.high < log_offset else len(self._read(one, 0, log_offset).size) for one in named)
 
     def units_from(self, log_offset: int) -> tuple[Int64Array, Int64Array]:
-        """Starts and ends of the records that units name at and behind a log offset, by start."""
+        """Start and ends of the records that units name at and behind a log offset, by start."""
         units = self.units_in(log_offset, LOG_END)
         return units.log_offset, units.log_offset + units.size
 
@@ -133,12 +133,12 @@ class DerivedFiles:
                 yield _QueueFile(file, number, len(rows), int(named.min()), int(named.max()), rises)
 
     def units_in(self, start: int, stop: int) -> NamedUnits:
-        """The units that name log offsets in [start, stop)."""
+        """Return the units that name log offsets in [start, stop)."""
         named = (one for one in self._units if one.low < stop and start <= one.high)
         return NamedUnits(*_by_log_offset([_NO_UNITS, *(self._read(one, start, stop) for one in named)]))
 
     def _read(self, one: _QueueFile, start: int, stop: int) -> NamedUnits:
-        """The units of a file that name log offsets in [start, stop)."""
+        """Return the units of a file that name log offsets in [start, stop)."""
         assert self._reader is not None
         if one.rises:
             first, units = self._rising_units(self._reader, one, start, stop)
@@ -151,7 +151,10 @@ class DerivedFiles:
         return NamedUnits(offsets, rows + one.file.number // UNIT_SIZE, codes, np.full(len(rows), one.queue), sizes)
 
     def _rising_units(self, reader: StoreReader, one: _QueueFile, start: int, stop: int) -> tuple[int, np.ndarray]:
-        """The row of the first unit with a log offset in [start, stop), and these units; only they are read."""
+        """Return the row of the first unit with a log offset in [start, stop), and these units.
+
+        Only they are read.
+        """
         try:
             data = reader.map(one.file.path, 0, one.count * UNIT_SIZE)
             units = units_of(data.buffer)
@@ -183,7 +186,7 @@ def _require_units(data: readable.Stretch, first: int, behind: int) -> None:
 
 
 def _written_units(reader: StoreReader, file: StoredFile) -> np.ndarray:
-    """The units of a file up to the last one that was written."""
+    """Return the units of a file up to the last one that was written."""
     try:
         units = units_of(reader.read_written(file.path, file.size))
     except StoreError:
@@ -193,13 +196,13 @@ def _written_units(reader: StoreReader, file: StoredFile) -> np.ndarray:
 
 
 def _named_rows(units: np.ndarray, start: int, stop: int) -> Int64Array:
-    """The rows of the written units that name log offsets in [start, stop)."""
+    """Return the rows of the written units that name log offsets in [start, stop)."""
     offsets = units["log_offset"].astype(np.int64)
     return np.flatnonzero((units["size"] > 0) & (offsets >= start) & (offsets < stop))
 
 
 def _by_log_offset(pieces: Sequence[NamedUnits | NamedEntries]) -> Iterator[Int64Array]:
-    """The columns of all pieces, sorted by the first, the log offset."""
+    """Return the columns of all pieces, sorted by the first, the log offset."""
     columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
     offsets = columns[0]
     if (offsets[1:] >= offsets[:-1]).all():

@@ -57,7 +57,7 @@ class Evidence:
 
     @classmethod
     def none(cls) -> Evidence:
-        """For files without a store around them: the records alone are looked at."""
+        """Return evidence for files without a store around them, from the records alone."""
         return cls(DerivedFiles(None), ())
 
     def log_end(self, covered: int, end: int, segment_size: int) -> int:
@@ -71,16 +71,19 @@ class Evidence:
         return int(reached[np.argmax(is_far)] if is_far.any() else reached[-1])
 
     def units_before(self, log_offset: int) -> int:
-        """Number of units that name records in front of a log offset."""
+        """Return number of units that name records in front of a log offset."""
         return self._files.units_before(log_offset)
 
     def units_in(self, start: int, stop: int) -> tuple[NamedUnits, Sequence[tuple[str, int]]]:
-        """Units that name log offsets in [start, stop), and the queues by number; none of light queues."""
+        """Return units that name log offsets in [start, stop), and the queues by number.
+
+        None of light queues.
+        """
         units = self._files.units_in(start, stop)
         return units.rows(~is_in(units.queue, self._light)), list(self._files.queues)
 
     def review(self, found: SalvagedRun) -> Iterator[SalvagedRun]:
-        """The run, with the records that are contradicted apart."""
+        """Yield the run, with the records that are contradicted apart."""
         if found.grade is not Grade.CERTAIN or not found.count:
             yield found
             return
@@ -99,14 +102,14 @@ class Evidence:
             yield replace(found.rows(first, stop), grade=grade, reason=reason)
 
     def _reach(self, found: SalvagedRun) -> None:
-        """Reads the stretch of the log that holds the records, unless it is there."""
+        """Read the stretch of the log that holds the records, unless it is there."""
         start, stop = int(found.log_offsets[0]), int(found.log_offsets[-1]) + 1
         if start < self._stretch.start or self._stretch.stop < stop:
             self._stretch = NOTHING  # Before another is read: two at a time would take twice the memory.
             self._stretch = self._files.stretch(start, stop)
 
     def _wrong_units(self, found: SalvagedRun) -> Int64Array:
-        """Rows whose units all say otherwise."""
+        """Return rows whose units all say otherwise."""
         if not len(self._stretch.units.size):
             return np.empty(0, np.int64)
         expected = expected_units(found.run, self._delay_levels_ms, self._table)
@@ -126,7 +129,7 @@ class Evidence:
         return np.asarray(rows[wrong & ~is_in(rows, rows[~wrong])], np.int64)
 
     def _differ(self, units: NamedUnits, expected: Units) -> BoolArray:
-        """Marks the units that are not as expected, one by one."""
+        """Mark the units that are not as expected, one by one."""
         return np.asarray(
             (units.queue != self._numbers[expected.queue])
             | (units.queue_offset != expected.queue_offset)
@@ -136,7 +139,7 @@ class Evidence:
         )
 
     def _named_by(self, units: NamedUnits, offsets: Int64Array) -> tuple[NamedUnits, Int64Array]:
-        """The units that name records at these log offsets, but those of light queues, and the row of each."""
+        """Return the units of records at these log offsets, without light queues', and the row of each."""
         rows = np.searchsorted(offsets, units.log_offset)
         names_record = (offsets[rows] == units.log_offset) & ~is_in(units.queue, self._light)
         return units.rows(names_record), rows[names_record]
@@ -150,7 +153,7 @@ class Evidence:
         self._has_tags = np.concatenate([self._has_tags, has_tags])
 
     def _wrong_keys(self, found: SalvagedRun) -> Int64Array:
-        """Rows that have entries in the index, but not for all of their keys.
+        """Return rows that have entries in the index, but not for all of their keys.
 
         Entries beyond those contradict nothing: 5.4 and later index tags too.
         """
@@ -179,7 +182,7 @@ _REASONS = (
 
 
 def _zero_tails(run: Run) -> Int64Array:
-    """Rows whose properties end in a zero byte."""
+    """Return rows whose properties end in a zero byte."""
     columns = run.columns
     last = np.maximum(columns.properties_position + columns.properties_size - 1, 0)
     content = np.frombuffer(run.buffer, np.uint8)

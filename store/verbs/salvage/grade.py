@@ -57,7 +57,7 @@ class SalvagedRun:
         return int(self.run.columns.size.sum())
 
     def rows(self, first: int, stop: int) -> SalvagedRun:
-        """The records first … stop - 1."""
+        """Return the records first … stop - 1."""
         return replace(self, run=self.run.part(first, stop))
 
 

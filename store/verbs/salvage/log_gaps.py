@@ -59,7 +59,7 @@ class LogCoverage:
         self._skipped: list[Skipped] = []
 
     def add_run(self, found: SalvagedRun) -> None:
-        """Covers the records, and the headers of a group's entries between them."""
+        """Cover the records, and the headers of a group's entries between them."""
         position = found.run.end - found.run.file_start
         self._add(_Covered(found.run.start, found.run.end, found.file, position))
 
@@ -70,7 +70,7 @@ class LogCoverage:
         self._skipped.append(skipped)
 
     def _add(self, new: _Covered) -> None:
-        """Appends a stretch, or makes the last one longer; fewer bytes than a record's hold none."""
+        """Append a stretch, or make the last one longer; fewer bytes than a record's hold none."""
         last = self._covered[-1] if self._covered else None
         if last is not None and last.file == new.file and 0 <= new.start - last.stop < RECORD_MIN_SIZE:
             last.stop, last.position = new.stop, new.position
@@ -89,7 +89,7 @@ class LogCoverage:
         return max((one.stop for one in self._covered), default=-1)
 
     def gaps(self, sources: Sequence[PlacedSource], end: int) -> list[Gap]:
-        """Steps 2 and 3. `end` is the log's end."""
+        """Run steps 2 and 3. `end` is the log's end."""
         found: list[Gap] = []
         at = min((start for source, start in sources if source.stop), default=end)
         before: _Covered | None = None
@@ -103,7 +103,10 @@ class LogCoverage:
         return found
 
     def unlisted(self, gaps: Sequence[Gap]) -> list[Skipped]:
-        """The skipped bytes that are in no gap: put in, or a record's whose place in the log another one has."""
+        """Return the skipped bytes that are in no gap.
+
+        Put in, or a record's whose place in the log another one has.
+        """
         return [one for one in self._skipped if not any(gap.log_offset <= one.log_offset < gap.stop for gap in gaps)]
 
     def _split(self, start: int, stop: int, sources: Sequence[PlacedSource], before: _Covered | None) -> Iterator[Gap]:

@@ -55,7 +55,7 @@ class Moves:
         self.lost_half_count = 0
 
     def find(self, old: int) -> int:
-        """The new log offset of a record, -1 where it did not come."""
+        """Return the new log offset of a record, -1 where it did not come."""
         number = bisect_right(self.runs, old, key=lambda run: int(run[0][0])) - 1
         before, after = self.runs[number] if number >= 0 else (np.empty(0, np.int64),) * 2
         row = int(np.searchsorted(before, old))
@@ -114,7 +114,7 @@ class LogWriter:
             first, taken = stop, int(ends[stop - 1])
 
     def skip_to(self, log_offset: int, store_timestamp_ms: int) -> None:
-        """Fills the log up to `log_offset`. BadRequest where the gap is smaller than the smallest record."""
+        """Fill the log up to `log_offset`. BadRequest where the gap is smaller than the smallest record."""
         while self.position < log_offset:
             segment_end = self.position - self.position % self._size + self._size
             if log_offset >= segment_end:
@@ -134,7 +134,7 @@ class LogWriter:
         return self._fs.free_bytes(self._folder)
 
     def close(self) -> None:
-        """Makes everything durable."""
+        """Make everything durable."""
         if self._file is not None:
             self._fs.fdatasync(self._file)
         self._fs.fsync_folder(self._folder)
@@ -156,7 +156,7 @@ class LogWriter:
         self.filler_count += 1
 
     def _end_segment(self, wanted: int = 0) -> None:
-        """Ends the segment with a blank. BadRequest for a record that no segment can take."""
+        """End the segment with a blank. BadRequest for a record that no segment can take."""
         if wanted > self._size - BLANK_SIZE:
             raise BadRequest(f"a record of {wanted} bytes does not fit into a segment of {self._size} bytes")
         left = self._size - self.position % self._size

@@ -65,7 +65,7 @@ class SalvageLosses:
         self._units_cut = 0
 
     def add(self, salvaged: SalvagedRun, evidence: Evidence) -> None:
-        """Notes missing queue offsets between certain records, and records that are not taken."""
+        """Note missing queue offsets between certain records, and records that are not taken."""
         if salvaged.grade is Grade.CERTAIN:
             self._missing += [one for _, one in self._queue_gaps.split(salvaged) if one is not None]
             return
@@ -111,7 +111,7 @@ class SalvageLosses:
         evidence: Evidence,
         consumed: ConsumerOffsets,
     ) -> LossReport:
-        """Everything that was lost, once the walk is done.
+        """Return everything that was lost, once the walk is done.
 
         covered_end  log offset behind the last record: a head there that is too short for a gap is lost too
         """
@@ -137,7 +137,7 @@ class SalvageLosses:
         return found if has_halves and (found.known or found.possible) else None
 
     def _count_units(self, gap: Gap, evidence: Evidence, named: dict[QueueKey, list[Int64Array]]) -> bool:
-        """Counts the messages in the gap that units name; whether there are any."""
+        """Count the messages in the gap that units name; whether there are any."""
         units, queues = evidence.units_in(gap.log_offset, gap.stop)
         self._units_cut += len(units.log_offset)
         # A record is one message, however many units name it.
@@ -153,7 +153,7 @@ class SalvageLosses:
         return len(first) > 0
 
     def _count_missing(self, one: Missing, room: _Room, named: dict[QueueKey, list[Int64Array]]) -> None:
-        """Counts missing queue offsets without a unit or a doubtful record, as far as gaps have room."""
+        """Count missing queue offsets without a unit or a doubtful record, as far as gaps have room."""
         key = decode_utf8(one.topic), one.queue_id
         doubtful, log_offsets = np.concatenate([_NONE, *self._doubtful.get(key, ())], axis=1)
         known = np.concatenate([*named.get(key, ()), doubtful])

@@ -63,7 +63,7 @@ class NewStore:
     remarks: list[str] = field(default_factory=list)
 
     def moves(self) -> Iterator[tuple[int, int]]:
-        """(old, new) log offset of every record."""
+        """Return (old, new) log offset of every record."""
         for old, new in self.moved.runs:
             yield from zip(old.tolist(), new.tolist(), strict=True)
 
@@ -167,7 +167,7 @@ def publish_store(staged: StoreLayout, root: Path, fs: Filesystem) -> None:
 
 
 def _records_of(run: Run) -> memoryview:
-    """Joins the bytes of a run's records, without the headers of a group's entries between them."""
+    """Join the bytes of a run's records, without the headers of a group's entries between them."""
     position, size = run.columns.position, run.columns.size
     start, stop = int(position[0]), int(position[-1] + size[-1])
     if stop - start == int(size.sum()):
@@ -225,7 +225,7 @@ class _StoreWriter:
         report.record_count += part.count
 
     def _bridge(self, part: SalvagedRun, planned: dict[int, list[Placeholder]], report: NewStore) -> None:
-        """Placeholders, a filler or blanks up to the run's log offset."""
+        """Write placeholders, a filler or blanks up to the run's log offset."""
         log_offset, time_ms = int(part.log_offsets[0]), int(part.run.columns.store_timestamp_ms[0])
         if self._end < 0:
             self._end = self.log.position = log_offset - log_offset % self.log.segment_size

@@ -90,7 +90,7 @@ class SalvageReport:
     remarks: list[str] = field(default_factory=list)
 
     def clear(self) -> None:
-        """Forgets everything, for another walk."""
+        """Forget everything, for another walk."""
         for kept in (self.files, self.records, self.size_bytes, self.torn, self.gaps, self.skipped):
             kept.clear()
         self.duplicate_count = 0
@@ -291,7 +291,10 @@ def next_offsets_of(
 
 
 def _consumer_offsets(path: Path, fs: Filesystem, report: SalvageReport) -> ConsumerOffsets:
-    """The offsets beside a store's log; a file that can't be read keeps no record from being saved."""
+    """Return the offsets beside a store's log.
+
+    A file that can't be read keeps no record from being saved.
+    """
     try:
         return read_consumer_offsets(path / "config", fs) if is_store_root(path, fs) else {}
     except StoreError as error:
@@ -300,7 +303,7 @@ def _consumer_offsets(path: Path, fs: Filesystem, report: SalvageReport) -> Cons
 
 
 def _evidence(path: Path, fs: Filesystem, logs: Sequence[Path], delay_levels_ms: tuple[int, ...]) -> Evidence:
-    """The store's queues and index; none where the path is no store's root."""
+    """Return the store's queues and index; none where the path is no store's root."""
     if not (logs or is_store_root(path, fs)):
         return Evidence.none()
     return Evidence.of(StoreReader(str(path), fs, commitlogs=logs), delay_levels_ms)
@@ -320,7 +323,7 @@ def _taken(piece: Piece, report: SalvageReport, coverage: LogCoverage, evidence:
 
 
 def _without(run: SalvagedRun, seen: Int64Array, report: SalvageReport) -> Iterator[SalvagedRun]:
-    """The run without the records whose log offsets were seen."""
+    """Yield the run without the records whose log offsets were seen."""
     known = is_in_sorted(run.log_offsets, seen)
     if not known.any():
         yield run

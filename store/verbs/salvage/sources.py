@@ -22,7 +22,7 @@ _CHUNK_BYTES = 4 << 20
 
 
 def find_sources(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[tuple[Source, int]]:
-    """The sources at a store's root, a folder or a file, with their log offsets, in log order.
+    """Return the sources at a store's root, a folder or a file, with their log offsets, in log order.
 
     Files in which neither a record nor the name tells a log offset are left out. NotAStore where there is nothing to
     read.
@@ -44,13 +44,13 @@ def config_of(path: Path, settings: Mapping[str, object], fs: Filesystem, logs: 
 
 
 def is_store_root(path: Path, fs: Filesystem) -> bool:
-    """Whether the folder holds a commit log's folder, or a group's log."""
+    """Return whether the folder holds a commit log's folder, or a group's log."""
     found = fs.look_at(path / "commitlog")
     return (found is not None and found.is_folder) or bool(find_member_logs(path, fs))
 
 
 def _files_at(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[Entry]:
-    """Lists the files that are not empty: the store's segments, the files of a folder, or one file.
+    """List the files that are not empty: the store's segments, the files of a folder, or one file.
 
     logs  folders of the store's log that lie elsewhere
 
@@ -70,7 +70,7 @@ def _files_at(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[Ent
 
 
 def open_source(file: Path, fs: Filesystem) -> Source:
-    """Maps a file whose records are to be found; its name tells a log offset where it is a segment's."""
+    """Map a file whose records are to be found; its name tells a log offset where it is a segment's."""
     reader = StoreReader(str(file.parent), fs)
     stretch = reader.map(file.name)
     window = Window(file, 0, len(stretch.buffer), stretch)
@@ -79,7 +79,7 @@ def open_source(file: Path, fs: Filesystem) -> Source:
 
 
 def _last_written(reader: StoreReader, window: Window) -> int:
-    """Behind the last byte that is not zero. Pages that can't be read count as written."""
+    """Return the position after the last byte that is not zero. Unreadable pages count as written."""
     for start, stop in reversed(list(reader.written_ranges(window.path.name, 0))):
         for at in _backwards(start, min(stop, window.size)):
             end = min(at + _CHUNK_BYTES, stop, window.size)

@@ -68,7 +68,7 @@ def find_start(source: Source) -> int:
 
 
 def walk_file(source: Source, start: int) -> Iterator[Piece]:
-    """The pieces of one file whose first byte is at log offset `start`, in order of position."""
+    """Return the pieces of one file whose first byte is at log offset `start`, in order of position."""
     return _Walk(source, start).pieces()
 
 
@@ -130,7 +130,7 @@ class _Walk:
                 position = _end_of(resumed.taken.run)
 
     def _window(self) -> Window:
-        """The file's bytes at their place in the log."""
+        """Return the file's bytes at their place in the log."""
         return replace(self._source.window, file_start=self._start + self._shift)
 
     def _is_last_blank(self, blank: Blank) -> bool:
@@ -139,7 +139,7 @@ class _Walk:
         return blank.declared_size in (self._source.window.size - blank.position, in_segment)
 
     def _graded(self, run: Run) -> Iterator[SalvagedRun]:
-        """The records of a run, those that name another place apart.
+        """Yield the records of a run, those that name another place apart.
 
         Whole records that were removed, or put in, leave a run in which all that follows is shifted.
         """
@@ -182,7 +182,10 @@ class _Walk:
         return _Resumed(heads, None, next_place if next_place >= 0 else stop)
 
     def _next_inside(self, taken: SalvagedRun) -> int:
-        """Position of the record that follows these, where the last one's end was removed; -1 without one."""
+        """Return position of the record that follows these, where the last one's end was removed.
+
+        -1 without one.
+        """
         columns = taken.run.columns
         behind_body = int(columns.body_position[-1] + columns.body_size[-1])
         for at in _magic_places(self._window(), behind_body, _end_of(taken.run)):
@@ -193,7 +196,7 @@ class _Walk:
         return -1
 
     def _next_record(self, position: int) -> int:
-        """Position of the next record that names its own place, -1 without one."""
+        """Return position of the next record that names its own place, -1 without one."""
         if position >= self._source.stop:
             return -1
         return find_record(replace(self._window(), size=self._source.stop), position)
@@ -221,7 +224,7 @@ class _Walk:
         return self._torn(at, offset, head, _reason(step))
 
     def _fits(self, named: int, size: int, next_place: int) -> bool:
-        """Whether a record that names another place belongs into the hole of the log around it."""
+        """Return whether a record that names another place belongs into the hole of the log around it."""
         limit = self._log_limit() if next_place < 0 else self._window().file_start + next_place
         return self._end <= named and named + size <= limit
 
@@ -254,7 +257,7 @@ def _doubted(taken: SalvagedRun, overlapped: bool, inserted: bool) -> Iterator[S
 
 
 def _record_at(window: Window, at: int, rules: ScanRules) -> Run | Damage | Blank | End:
-    """The one record at a position as a run, or why there is none."""
+    """Return the one record at a position as a run, or why there is none."""
     for step in scan_segment(window, at, window.size, rules=rules, capacity=1):
         return step.part(0, 1) if isinstance(step, Run) else step
     raise AssertionError("a scan ends with an outcome")
@@ -278,7 +281,7 @@ def _magic_places(window: Window, start: int, stop: int) -> Iterator[int]:
 
 
 def _end_of(run: Run) -> int:
-    """Position behind the last record of a run."""
+    """Return position behind the last record of a run."""
     return int(run.columns.position[-1] + run.columns.size[-1])
 
 
