@@ -8,7 +8,7 @@ An error names the file, the place in it, the reason, and what the user can do:
       opening   NotAStore, UnsupportedFormat, StoreLocked, UncleanStore
       reading   DamagedFile, WrongFileSize, ForeignFile, DamagedRecord
       writing   StoreIOError, StoreClosed
-      asking    BadRequest
+      asking    BadRequest, WrongKind
       copying   LinkLost, ReplicationError, Diverged
 """
 
@@ -178,6 +178,10 @@ class StoreClosed(StoreError):
 
 class BadRequest(StoreError):
     """The question itself is wrong: a filter that does not parse, a negative offset, a contradiction."""
+
+
+class WrongKind(BadRequest, TypeError):
+    """A value of a wrong kind: text for a number, None for a topic."""
 
 
 # Copying a log from another machine.

@@ -1,6 +1,6 @@
 """Checks values that come from outside, before anything is done with them.
 
-A wrong kind is a TypeError, a wrong value of the right kind a BadRequest. Both begin with the field's name.
+A wrong kind is a WrongKind, a wrong value of the right kind a BadRequest. Both begin with the field's name.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from operator import index
 from typing import TYPE_CHECKING
 
-from store.errors import BadRequest, quoted
+from store.errors import BadRequest, WrongKind, quoted
 
 if TYPE_CHECKING:
     from store.formats.message import Message
@@ -40,7 +40,7 @@ def check_number(name: str, value: object, bits: int = 32, least: int | None = N
     """Return a whole number of `bits` bits with its sign, not less than `least`."""
     if type(value) is not int:
         if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise TypeError(f"{name} is not a whole number: {_shown(value)}")
+            raise WrongKind(f"{name} is not a whole number: {_shown(value)}")
         value = index(value)
     if not -1 << bits - 1 <= value < 1 << bits - 1:
         raise BadRequest(f"{name} does not fit in {bits} bits: {_shown(value)}")
@@ -52,7 +52,7 @@ def check_number(name: str, value: object, bits: int = 32, least: int | None = N
 def check_text(name: str, value: object) -> str:
     """Return a text that UTF-8 holds."""
     if not isinstance(value, str):
-        raise TypeError(f"{name} is not text: {_shown(value)}")
+        raise WrongKind(f"{name} is not text: {_shown(value)}")
     # ASCII has no surrogates, and is known at once.
     if not value.isascii():
         try:
@@ -65,8 +65,30 @@ def check_text(name: str, value: object) -> str:
 def check_flag(name: str, value: object) -> bool:
     """Return a truth value."""
     if not isinstance(value, bool):
-        raise TypeError(f"{name} is neither true nor false: {_shown(value)}")
+        raise WrongKind(f"{name} is neither true nor false: {_shown(value)}")
     return value
+
+
+def check_queue(topic: object, queue_id: object) -> None:
+    """Refuse all but a topic and a number of 32 bits; a negative one is that of no queue."""
+    check_text("topic", topic)
+    check_number("queue_id", queue_id)
+
+
+def check_get(topic: object, queue_id: object, offset: object, max_count: object) -> None:
+    """Refuse arguments that fit no get."""
+    check_queue(topic, queue_id)
+    check_number("offset", offset, 64)
+    check_number("max_count", max_count, 64, 1)
+
+
+def check_query(topic: object, key: object, max_count: object, begin_ms: object, end_ms: object) -> None:
+    """Refuse arguments that fit no query by key."""
+    check_text("topic", topic)
+    check_text("key", key)
+    check_number("max_count", max_count, 64)
+    check_number("begin_ms", begin_ms, 64)
+    check_number("end_ms", end_ms, 64)
 
 
 def check_bytes(name: str, value: object) -> None:
@@ -74,13 +96,13 @@ def check_bytes(name: str, value: object) -> None:
     if isinstance(value, (bytes, bytearray)):
         return
     if not isinstance(value, memoryview) or value.itemsize != 1 or not value.contiguous:
-        raise TypeError(f"{name} is not bytes, but {type(value).__name__}")
+        raise WrongKind(f"{name} is not bytes, but {type(value).__name__}")
 
 
 def check_host(name: str, value: object) -> None:
     """Refuse all but an address of 4 or 16 bytes with a port of 32 bits."""
     if not isinstance(value, tuple) or len(value) != 2 or type(value[0]) is not bytes:
-        raise TypeError(f"{name} is not a host: {_shown(value)}")
+        raise WrongKind(f"{name} is not a host: {_shown(value)}")
     if len(value[0]) not in _ADDRESS_SIZES:
         raise BadRequest(f"{name} has an address of {len(value[0])} bytes, not 4 or 16")
     if type(value[1]) is not int or not 0 <= value[1] <= _MOST_USUAL:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, cast
 from store.broker_line import BrokerLine
 from store.config import StoreConfig
 from store.errors import BadRequest, DamagedRecord, StoreClosed
+from store.formats.given import check_get, check_number, check_query, check_queue, check_text
 from store.formats.index_page import TAGS_TYPE
 from store.formats.message import StoredMessage
 from store.layout import StoreLayout
@@ -93,8 +94,7 @@ class MessageStore(ReadableStore):
         ('FOUND', 1, [b'hello'])
         """
         self._require_open()
-        if max_count < 1:
-            raise BadRequest(f"a get needs a positive count, not {max_count}")
+        check_get(topic, queue_id, offset, max_count)
         with self._current.reading() as opened:
             copy = self._copy_of(opened, topic, queue_id)
             if copy is not None:
@@ -126,12 +126,14 @@ class MessageStore(ReadableStore):
         DamagedRecord where the bytes are no record.
         """
         self._require_open()
+        check_number("log_offset", log_offset, 64)
         with self._current.reading() as opened:
             return _lookup(opened.log, log_offset, size)
 
     def record_start(self, log_offset: int) -> int | None:
         """Return the log offset of the record around `log_offset`, None without one."""
         self._require_open()
+        check_number("log_offset", log_offset, 64)
         with self._current.reading() as opened:
             return opened.log.start_around(log_offset)
 
@@ -165,6 +167,7 @@ class MessageStore(ReadableStore):
         [b'hello']
         """
         self._require_open()
+        check_query(topic, key, max_count, begin_ms, end_ms)
         with self._current.reading() as opened:
             if by_tags and not opened.line.indexes_tags:
                 raise BadRequest(f"a {opened.line} broker has no tags in its index", code="no-tags-in-index")
@@ -195,6 +198,8 @@ class MessageStore(ReadableStore):
 
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int) -> int:
         """Queue offset for a store time; 0 for an unknown queue."""
+        check_queue(topic, queue_id)
+        check_number("time_ms", time_ms, 64)
         with self._current.reading() as opened:
             queue, log = opened.queues.find(topic, queue_id), opened.log
             if queue is None:
@@ -203,6 +208,7 @@ class MessageStore(ReadableStore):
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
         """Store time of a queue's first message, -1 without one."""
+        check_queue(topic, queue_id)
         with self._current.reading() as opened:
             queue = opened.queues.find(topic, queue_id)
             unit = queue.unit(queue.min_offset) if queue is not None else None
@@ -210,12 +216,14 @@ class MessageStore(ReadableStore):
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Queue offset of a queue's first message; 0 for an unknown queue."""
+        check_queue(topic, queue_id)
         with self._current.reading() as opened:
             queue = opened.queues.find(topic, queue_id)
             return queue.min_offset if queue is not None else 0
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """Queue offset that a queue's next message gets; 0 for an unknown queue."""
+        check_queue(topic, queue_id)
         with self._current.reading() as opened:
             queue = opened.queues.find(topic, queue_id)
             return queue.max_offset if queue is not None else 0
@@ -232,6 +240,7 @@ class MessageStore(ReadableStore):
 
     def queue_ids(self, topic: str) -> list[int]:
         """Return the ids of a topic's queues."""
+        check_text("topic", topic)
         with self._current.reading() as opened:
             return opened.queues.queue_ids(topic)
 

@@ -121,3 +121,46 @@ def test_a_client_refuses_a_wrong_message_as_the_store_does(tmp_path: Path) -> N
         with pytest.raises(BadRequest, match="a lone surrogate in topic"):
             client.put(Message("\ud800"))
         assert client.put(MESSAGE).queue_offset == 0
+
+
+READS: list[tuple[str, tuple[Any, ...], str]] = [
+    ("get", (None, 0, 0), "topic is not text: None"),
+    ("get", ("T", "0", 0), "queue_id is not a whole number: '0'"),
+    ("get", ("T", 0, 0.5), "offset is not a whole number: 0.5"),
+    ("get", ("T", 0, 0, "32"), "max_count is not a whole number: '32'"),
+    ("get", ("\ud800", 0, 0), "a lone surrogate in topic: '\\ud800'; give text that is UTF-8"),
+    ("get", ("T", LARGE, 0), "queue_id does not fit in 32 bits: 2147483648"),
+    ("get", ("T", 0, LARGEST), "offset does not fit in 64 bits: 9223372036854775808"),
+    ("get", ("T", 0, 0, 0), "max_count is less than 1: 0"),
+    ("query", (None, "k"), "topic is not text: None"),
+    ("query", ("T", b"k"), "key is not text: b'k'"),
+    ("query", ("T", "k", 1.5), "max_count is not a whole number: 1.5"),
+    ("query", ("T", "k", 1, None), "begin_ms is not a whole number: None"),
+    ("query", ("T", "k", 1, 0, "now"), "end_ms is not a whole number: 'now'"),
+    ("lookup", ("0",), "log_offset is not a whole number: '0'"),
+    ("queue_ids", (5,), "topic is not text: 5"),
+    ("min_offset", ("T", None), "queue_id is not a whole number: None"),
+    ("max_offset", ("T", True), "queue_id is not a whole number: True"),
+    ("offset_by_time", ("T", 0, "now"), "time_ms is not a whole number: 'now'"),
+    ("messages", (None, 0), "topic is not text: None"),
+]
+
+
+@pytest.mark.parametrize("door", ["embedded", "read-only", "served"])
+def test_a_read_of_a_wrong_value_is_refused_by_its_fields_name(door: str, tmp_path: Path) -> None:
+    with open_store(tmp_path / "s", read_only=False, services=[]) as served, ControlServer(served):
+        served.put(MESSAGE)
+        served.catch_up()
+        store = {
+            "embedded": lambda: served,
+            "read-only": lambda: open_store(tmp_path / "s"),
+            "served": lambda: StoreClient.connect(tmp_path / "s"),
+        }[door]()
+        with store:
+            for method, given, reason in READS:
+                with pytest.raises(BadRequest) as refused:
+                    list(getattr(store, method)(*given))
+                assert str(refused.value) == reason, (method, given)
+                assert isinstance(refused.value, TypeError) == (" is not " in reason), (method, given)
+            assert store.get("T", -1, 0).status.name == "NO_MESSAGE_IN_QUEUE"
+            assert store.get("T", 0, -1).status.name == "OFFSET_TOO_SMALL"

@@ -24,6 +24,7 @@ from store.engine.serving.frames import Frame, Head, pack_messages, receive_fram
 from store.engine.serving.place import connect_to, socket_path
 from store.engine.serving.remote import RemoteFilters, RemoteTransactions, read_put_row
 from store.errors import BadRequest, DamagedRecord, StoreClosed, StoreError
+from store.formats.given import check_get, check_number, check_query, check_queue, check_text
 from store.formats.message import Message, StoredMessage, decode_record
 from store.reading.message_store import QueryResult
 from store.reading.stores import END_OF_TIME_MS, LiveStore
@@ -112,6 +113,7 @@ class StoreClient(LiveStore):
         group: str | None = None,
     ) -> GetResult:
         """Make one broker call, counted for the group."""
+        check_get(topic, queue_id, offset, max_count)
         head = {"call": "get", "topic": topic, "queue_id": queue_id, "offset": offset, "max_count": max_count}
         options = {"filter": describe_filter(message_filter), **({"group": group} if group is not None else {})}
         answer = self._call(head | options)
@@ -121,11 +123,15 @@ class StoreClient(LiveStore):
         self, topic: str, queue_id: int, offset: int, timeout_ms: int, message_filter: MessageFilter | None = None
     ) -> bool:
         """Wait for a message at `offset` or behind it; False when the time is over, 60 seconds at most."""
+        check_queue(topic, queue_id)
+        check_number("offset", offset, 64)
+        check_number("timeout_ms", timeout_ms, 64)
         head = {"call": "wait", "topic": topic, "queue_id": queue_id, "offset": offset, "timeout_ms": timeout_ms}
         return bool(self._call({**head, "filter": describe_filter(message_filter)}).head["has_come"])
 
     def lookup(self, log_offset: int) -> StoredMessage | None:
         """Return the message at a log offset, None where the log has none."""
+        check_number("log_offset", log_offset, 64)
         answer = self._call({"call": "lookup", "log_offset": log_offset})
         return decode_record(answer.attachment) if answer.head["is_found"] else None
 
@@ -142,6 +148,7 @@ class StoreClient(LiveStore):
         in_database: bool = False,
     ) -> QueryResult:
         """Return messages by key, as MessageStore.query finds them."""
+        check_query(topic, key, max_count, begin_ms, end_ms)
         head = {"call": "query", "topic": topic, "key": key, "max_count": max_count, "begin_ms": begin_ms}
         head |= {"end_ms": end_ms, "verify": verify, "by_tags": by_tags, "in_database": in_database}
         answer = self._call(head)
@@ -155,6 +162,7 @@ class StoreClient(LiveStore):
 
     def queue_ids(self, topic: str) -> list[int]:
         """Return the ids of a topic's queues."""
+        check_text("topic", topic)
         return list(self._call({"call": "queues", "topic": topic}).head["queue_ids"])
 
     def min_offset(self, topic: str, queue_id: int) -> int:
@@ -167,10 +175,13 @@ class StoreClient(LiveStore):
 
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int) -> int:
         """Queue offset for a store time; 0 for an unknown queue."""
+        check_queue(topic, queue_id)
+        check_number("time_ms", time_ms, 64)
         head = {"call": "offset_by_time", "topic": topic, "queue_id": queue_id, "time_ms": time_ms}
         return int(self._call(head).head["offset"])
 
     def _offset(self, name: str, topic: str, queue_id: int) -> int:
+        check_queue(topic, queue_id)
         return int(self._call({"call": "offsets", "topic": topic, "queue_id": queue_id}).head[name])
 
     # Keeping.

@@ -148,8 +148,8 @@ def test_a_flush_waits_for_lent_buffers(root: Path) -> None:
 
 
 def test_an_error_of_the_owner_is_raised_here(client: StoreClient) -> None:
-    with pytest.raises(BadRequest, match="positive count"):
-        client.get("T", 0, 0, 0)
+    with pytest.raises(BadRequest, match="max_count is less than 1: 0"):
+        client._call({"call": "get", "topic": "T", "queue_id": 0, "offset": 0, "max_count": 0})
     with pytest.raises(BadRequest, match="no call 'nonsense'"):
         client._call({"call": "nonsense"})
     with pytest.raises(BadRequest, match="wrong arguments"):
