@@ -24,6 +24,7 @@ from rmqctl.exit_codes import DEFECT, FINDINGS, INTERRUPTED, IO_ERROR, OK, USAGE
 from rmqctl.group import CONTEXT_SETTINGS, RootGroup
 from rmqctl.options import global_options
 from rmqctl.result import Result
+from rmqctl.topics import TOPICS, topic_text
 
 # Typer exports no base class of the errors that parsing raises, but one of them, whose ancestors it is among.
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -45,7 +46,8 @@ app = typer.Typer(
     epilog="\b\nExamples:\n"
     "  rmqctl --store /data/store recover --abnormal --dry-run\n"
     "  rmqctl --store /data/store get OrderTopic --queue 3 --since -15m\n"
-    "  rmqctl --store /data/store index-query OrderTopic order-4711 --format json\n",
+    "  rmqctl --store /data/store index-query OrderTopic order-4711 --format json\n"
+    f"\nrmqctl help COMMAND explains a command; rmqctl help TOPIC prints a page: {', '.join(TOPICS)}.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -92,10 +94,8 @@ def _run_and_report(session: Session, words: list[str]) -> int:
 
 
 def _run(session: Session, words: list[str]) -> int:
-    if words == ["help", "glossary"]:
-        from rmqctl.glossary import glossary_lines
-
-        session.environment.stdout.writelines(f"{line}\n" for line in glossary_lines())
+    if len(words) == 2 and words[0] == "help" and words[1] in TOPICS:
+        session.environment.stdout.write(topic_text(words[1]))
         session.environment.stdout.flush()
         return OK
     words = [*words[1:], "--help"] if words[:1] == ["help"] else words

@@ -176,6 +176,11 @@ class RootGroup(CommandGroup):
             return f"{name} {rest[0]}", command.commands[rest[0]], rest[1:]
         return name, command, rest
 
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Write the commands before the options, as they are asked for daily."""
+        self.format_commands(ctx, formatter)
+        TyperCommand.format_options(self, ctx, formatter)  # type: ignore[arg-type]
+
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
         summaries = self._summaries()
         width = max(map(len, summaries))

@@ -224,10 +224,17 @@ def _start(
     """
     first = opened.min_offset(topic, queue_id)
     if since_ms is not None:
-        first = opened.offset_by_time(topic, queue_id, since_ms)
+        first = _first_since(opened, topic, queue_id, since_ms)
     if last is not None:
         return max(first, opened.max_offset(topic, queue_id) - last)
     return offset if offset is not None else first
+
+
+def _first_since(opened: ReadableStore, topic: str, queue_id: int, since_ms: int) -> int:
+    """Find the first message from a time on; a broker's search may give the one before."""
+    found = opened.offset_by_time(topic, queue_id, since_ms)
+    near = next(iter(opened.messages(topic, queue_id, found, must_exist=False, max_count=1)), None)
+    return found + 1 if near is not None and near.store_timestamp_ms < since_ms else found
 
 
 def _tell_of_queues(session: Session, opened: ReadableStore, topic: str, queue: int | None) -> None:

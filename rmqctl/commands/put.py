@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,8 @@ EXAMPLES = (
 )
 SEE_ALSO = ("get", "recover", "export", "transaction resolve")
 FILES = ("commitlog", "consumequeue", "index", "checkpoint", "abort", "lock")
+MOST_BODY_BYTES = 256 << 20
+"""Of a body in a file or a pipe, which may have no end; a broker takes 4 MiB by default."""
 EXIT_CODES = {1: "The store refused a message; `status` says why."}
 
 
@@ -232,7 +235,11 @@ def _parse_property(text: str) -> tuple[str, str]:
 
 def _read_body(session: Session, body: str | None, body_file: str | None) -> bytes:
     if body_file is not None:
-        return session.environment.stdin.read() if body_file == "-" else Path(body_file).read_bytes()
+        with nullcontext(session.environment.stdin) if body_file == "-" else Path(body_file).open("rb") as stream:
+            body_bytes = stream.read(MOST_BODY_BYTES + 1)
+        if len(body_bytes) > MOST_BODY_BYTES:
+            raise typer.BadParameter(f"{body_file} has more than {MOST_BODY_BYTES} bytes", param_hint="--body-file")
+        return body_bytes
     if body is None:
         raise typer.BadParameter("give a BODY, --body-file or --input")
     return body.encode(errors="surrogateescape")

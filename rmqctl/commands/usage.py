@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Annotated
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove, Stores
 from rmqctl.context import Session
 from rmqctl.result import Result, Table
-from rmqctl.show import count, show_bytes
+from rmqctl.show import count, show_bytes, show_value
 from rmqctl.store_times import Since, Until, and_store_times
 
 EXAMPLES = (
@@ -55,4 +56,7 @@ def run(
         "size_bytes": sum(row["size_bytes"] for row in rows),
     }
     verdict = f"{count(facts['message_count'], 'message')}, {show_bytes(facts['size_bytes'])}"
+    if len(rows) > 1:
+        group = " ".join(str(value) for _, value in takewhile(lambda one: one[0] != "message_count", rows[0].items()))
+        verdict += f"; the most in {group}, {show_value('share_percent', rows[0]['share_percent'])}"
     return Result("usage", facts, [Table("usage", rows)], verdict=verdict, labels=LABELS)

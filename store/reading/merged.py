@@ -60,8 +60,11 @@ class MergedMessages:
 
     @property
     def status(self) -> GetStatus:
-        """FOUND where any message was, else the status of the first queue."""
-        return GetStatus.FOUND if self.found_count else self.readers[0].status
+        """FOUND where any message was, else the first queue's status; its messages may be of other times."""
+        if self.found_count:
+            return GetStatus.FOUND
+        first = self.readers[0].status
+        return GetStatus.NO_MATCHED_MESSAGE if first is GetStatus.FOUND else first
 
     @property
     def unsound_count(self) -> int:

@@ -17,6 +17,7 @@ from rmqctl.app import app, main
 from rmqctl.commands import COMMANDS, FOREIGN, PANELS
 from rmqctl.environment import Environment
 from rmqctl.exit_codes import INTERRUPTED, OK, USAGE, exit_code_of
+from rmqctl.topics import TOPICS
 from store import Message, __version__, errors, open_store
 from store.files import Filesystem
 from tests.cli.running import rmqctl
@@ -324,3 +325,33 @@ def test_an_error_that_an_interrupt_caused_is_the_interrupt(
     monkeypatch.setattr("rmqctl.given_store.GivenStore.open", interrupted)
     assert main(["--store", str(golden("normal").store), "get", "T"]) == INTERRUPTED
     assert capsys.readouterr().err == "rmqctl: interrupted; the store is consistent\n"
+
+
+@pytest.mark.parametrize(
+    ("topic", "first"),
+    [
+        ("glossary", "abort marker"),
+        ("cookbook", "# rmqctl-cookbook: what to do, by symptom"),
+        ("install", "# rmqctl-install: ways to install, and what each part needs"),
+        ("library", "# rmqctl-library: the message store as a Python library"),
+        ("remote", "# rmqctl-remote: stores in object storage, on mounts, and many at once"),
+        ("spark", "# rmqctl-spark: stores that outgrow one machine"),
+        ("stability", "# rmqctl-stability: what later versions keep as it is"),
+    ],
+)
+def test_help_prints_the_page_of_a_topic(topic: str, first: str) -> None:
+    run = rmqctl("help", topic)
+    assert (run.code, run.out.splitlines()[0], run.err) == (0, first, "")
+
+
+def test_help_names_every_topic_and_the_commands_before_the_options() -> None:
+    text = " ".join(CliRunner().invoke(app, ["--help"]).output.split())
+    assert text.endswith(f"rmqctl help TOPIC prints a page: {', '.join(TOPICS)}.")
+    assert text.index("Look: info ") < text.index("Undo: undo ") < text.index("Options: --store DIR")
+
+
+def test_a_body_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmqctl.commands.put.MOST_BODY_BYTES", 4096)
+    run = rmqctl("put", "T", "--body-file", "/dev/zero", store=tmp_path / "new")
+    refusal = "rmqctl: Invalid value for --body-file: /dev/zero has more than 4096 bytes (see rmqctl put --help)\n"
+    assert (run.code, run.err, (tmp_path / "new").exists()) == (2, refusal, False)

@@ -10,6 +10,7 @@ import pytest
 from rmqctl.exit_codes import USAGE
 from store import Message, open_store
 from tests.cli.running import rmqctl
+from tests.support.golden import golden
 from tests.support.stores import SMALL
 
 TIMES = (1_000, 2_000, 2_001, 3_000)
@@ -61,3 +62,18 @@ def test_a_condition_holds_beside_the_times(root: Path) -> None:
 def test_an_end_before_the_beginning_is_a_wrong_use(root: Path, command: str) -> None:
     run = rmqctl(*command.split(), "--since", "2", "--until", "1", store=root)
     assert (run.code, "--since is later than --until" in run.err) == (USAGE, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("--since -1h", "OFFSET_OVERFLOW_ONE"),
+        ("--queue 0 --since -1h", "OFFSET_OVERFLOW_ONE"),
+        ("--queue 0 --last 2 --since -1h", "OFFSET_OVERFLOW_ONE"),
+        ("--until 2020-01-01T00:00:00Z", "NO_MATCHED_MESSAGE"),
+        ("--queue 0 --until 2020-01-01T00:00:00Z", "NO_MATCHED_MESSAGE"),
+    ],
+)
+def test_where_no_message_is_of_the_time_the_status_is_not_found(words: str, status: str) -> None:
+    run = rmqctl("get", "TopicA", *words.split(), "--format", "json", store=golden("normal").store)
+    assert (run.code, run.json["status"], run.json["messages"]) == (1, status, [])

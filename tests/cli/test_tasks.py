@@ -1,4 +1,4 @@
-"""Ten tasks of an operator, each done in at most three commands, with the words that the answer has."""
+"""Ten tasks of an operator, each done in at most three commands, with the first line of each answer."""
 
 from __future__ import annotations
 
@@ -12,47 +12,70 @@ from tests.cli.running import rmqctl
 from tests.cli.test_manual import copy_of, of_old_segments, with_services
 
 Task = tuple[Callable[[Path], Path], list[tuple[str, int, str]]]
+BEHIND = "3 of 3 groups behind; 2 offsets are outside of the queue"
+EXPIRED = "; 496 messages no longer shown, none of them known to be unconsumed"
+RECOVERED = "changed the store in 5 steps; no message is lost"
 TASKS: dict[str, Task] = {
-    "find an order": (copy_of("normal"), [("find order3", 0, "order3, user9, all")]),
-    "say what a restart loses": (copy_of("corrupt-mid"), [("doctor", 1, r"\d+ messages would be lost on restart")]),
+    "find an order": (copy_of("normal"), [("find order3", 0, "1 message found as key")]),
+    "say what a restart loses": (
+        copy_of("corrupt-mid"),
+        [("doctor", 1, "250 messages would be lost on restart, 249 can be salvaged; 2 findings")],
+    ),
     "get the lost ones back": (
         copy_of("corrupt-mid"),
         [
-            ("salvage --to NEW", 1, r"\d+ certain records"),
-            ("--store NEW info", 0, r"450 messages .* nothing is missing"),
+            ("salvage --to NEW", 1, "499 certain records, 1 doubtful, 0 torn; nothing is missing between them"),
+            ("--store NEW info", 0, "a 4.9 store, 450 messages in the queues of 4 topics; nothing is missing"),
         ],
     ),
-    "who fills the disk": (copy_of("normal"), [("usage", 0, r"TopicB +\d+ +[\d.]+ KiB")]),
-    "lag of a group": (with_services, [("lag", 1, r"\d of \d groups behind")]),
+    "who fills the disk": (
+        copy_of("normal"),
+        [("usage", 0, "500 messages, 128.6 KiB; the most in topic_C-3, 32.93 %")],
+    ),
+    "lag of a group": (with_services, [("lag", 1, BEHIND)]),
     "reset it": (
         with_services,
         [
-            ("lag --queues", 1, r"CG_order +PlainA +1 +behind"),
-            ("config reset-offsets CG_order --topic PlainA --to last --yes", 0, r"changed the store"),
-            ("lag --group CG_order --topic PlainA", 0, r"0 of 1 group behind"),
+            ("lag --queues", 1, BEHIND),
+            (
+                "config reset-offsets CG_order --topic PlainA --to last --yes",
+                0,
+                "changed the store in 1 step; no message is lost",
+            ),
+            ("lag --group CG_order --topic PlainA", 0, "0 of 1 group behind; all offsets are in their queues"),
         ],
     ),
     "free the disk": (
         of_old_segments,
         [
-            ("clean-expired --reserved-hours 48 --force --dry-run", 0, r"would change the store"),
-            ("clean-expired --reserved-hours 48 --force --yes", 0, r"changed the store"),
-            ("quarantine purge --yes", 0, r"deleted"),
+            (
+                "clean-expired --reserved-hours 48 --force --dry-run",
+                0,
+                f"would change the store in 17 steps (remove 17 files, 133.9 KiB){EXPIRED}",
+            ),
+            ("clean-expired --reserved-hours 48 --force --yes", 0, f"changed the store in 17 steps{EXPIRED}"),
+            ("quarantine purge --yes", 0, "17 files of 1 change, 133.9 KiB deleted"),
         ],
     ),
     "make a store start": (
         copy_of("aborted"),
-        [("recover --yes", 0, r"changed the store"), ("simulate", 0, r"starts and loses nothing")],
+        [
+            ("recover --yes", 0, RECOVERED),
+            ("simulate", 0, "a 4.9 broker starts and loses nothing; the log ends at 132123"),
+        ],
     ),
     "undo": (
         copy_of("aborted"),
         [
-            ("recover --yes", 0, "changed the store"),
-            ("quarantine list", 0, r"recover"),
-            ("undo ID", 0, r"files as before"),
+            ("recover --yes", 0, RECOVERED),
+            ("quarantine list", 0, "1 change in the quarantine"),
+            ("undo ID", 0, "5 files as before ID"),
         ],
     ),
-    "watch it in Prometheus": (copy_of("normal"), [("doctor --format prometheus", 0, r"^rmqctl_\w+\{?.* \d")]),
+    "watch it in Prometheus": (
+        copy_of("normal"),
+        [("doctor --format prometheus", 0, "# TYPE rmqctl_doctor_worst_rank gauge")],
+    ),
 }
 
 
@@ -63,11 +86,11 @@ def test_a_task_is_done_in_three_commands_at_most(task: str, tmp_path: Path) -> 
     root = build(tmp_path / "built")
     known = {"NEW": str(tmp_path / "new")}
     assert len(commands) <= 3
-    for line, code, says in commands:
+    for line, code, first in commands:
         words = [known.get(word, word) for word in line.split()]
         run = rmqctl(*words, store=None if "--store" in words else root)
         assert run.code == code, (line, run.out, run.err)
-        assert re.search(says, run.out + run.err, re.MULTILINE), (line, run.out, run.err)
+        assert run.out.splitlines()[0] == " ".join(known.get(word, word) for word in first.split(" "))
         change = re.search(r"\d{8}T[\d.]+-\w+", run.out + run.err)
         known["ID"] = change[0] if change else "ID"
     assert len(TASKS) == 10
