@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqctl.context import Session
 from rmqctl.messages import MessageRows
+from rmqctl.output import Format
 from rmqctl.result import RowBlock
 from rmqctl.show import count_is, printable, show_value
 
@@ -158,6 +159,9 @@ class NewEntries:
         return self.after
 
 
+ENTRY_NAMES = ("kind", "file", "position")
+
+
 class EntryRows:
     """Makes rows of entries, and counts entries and faults.
 
@@ -173,9 +177,22 @@ class EntryRows:
         self._messages, self._unshown = messages, unshown
 
     @property
+    def is_csv(self) -> bool:
+        """Whether all rows have the names of one heading."""
+        return self._session.format is Format.CSV
+
+    @property
     def is_filtered(self) -> bool:
         """Whether --where looks at each row."""
         return self._where is not None
+
+    def names(self, entries: Iterable[Entry]) -> tuple[str, ...]:
+        """Return every name that a row of these entries has, each once."""
+        found = dict.fromkeys(ENTRY_NAMES)
+        for entry in entries:
+            is_record = entry.message is not None
+            found |= dict.fromkeys(self._unshown.names if is_record else self._row(entry, self._unshown))
+        return tuple(found)
 
     def rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, object]]:
         """Yield the rows of the entries that --where leaves, up to --limit."""
@@ -251,7 +268,7 @@ class EntryRows:
             yield entry
 
     def _row(self, entry: Entry, messages: MessageRows) -> dict[str, object]:
-        row = {"kind": entry.kind, "file": entry.path, "position": entry.start}
+        row = dict(zip(ENTRY_NAMES, (entry.kind, entry.path, entry.start), strict=True))
         if entry.message is not None:
             return {**row, **messages.row(entry.message)}
         values = entry.values()

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from store import StoredMessage
     from store.formats import Body
 
+ROW_NAMES = (
+    "topic", "queue_id", "queue_offset", "log_offset", "size", "msg_id", "uniq_key", "keys", "tags", "flag", "sys_flag",
+    "born_timestamp_ms", "born_host", "store_timestamp_ms", "store_host", "reconsume_times",
+    "prepared_transaction_offset", "body_crc", "crc_ok", "compression", "body_state", "body", "body_encoding",
+    "properties", "outer_queue_offset", "property_bytes",
+)  # fmt: skip
+ROW_NAMES_WITHOUT_BODY = tuple(name for name in ROW_NAMES if name not in ("body", "body_encoding"))
 SHOWN_COLUMNS = ("queue_offset", "log_offset", "store_timestamp_ms", "tags", "keys", "body")
 
 
@@ -70,6 +77,11 @@ class MessageRows:
         self._encoding, self._form, self._stored, self._warn = encoding, form, stored, warn
         self._remedy = remedy
         self._undecoded_count, self._first_undecoded = 0, ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return every name of a row for programs; the last two are of some messages only."""
+        return ROW_NAMES if self._encoding is not BodyEncoding.NONE else ROW_NAMES_WITHOUT_BODY
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -78,7 +78,8 @@ def render_csv(result: Result, stream: TextIO) -> None:
     rows = iter(_main_rows(result))
     first = next(rows, None)
     head = first.columns if isinstance(first, RowBlock) else first
-    names = list(head) if head is not None else list(result.tables[0].read_columns())
+    names = [] if result.is_summary or not result.tables else list(result.tables[0].names)
+    names = names or list(head if head is not None else result.tables[0].read_columns())
     writer = csv.writer(stream, lineterminator="\r\n")
     writer.writerow([_safe_cell(name) for name in names])
     for row in itertools.chain([first] if first is not None else [], rows):

@@ -99,7 +99,7 @@ class QueueReading:
 
     def result(self) -> Result:
         """Return the messages as they come, and the facts about them when all have."""
-        table = Table("messages", self._rows(), lambda: (*self.columns, *self.rows.columns))
+        table = Table("messages", self._rows(), lambda: (*self.columns, *self.rows.columns), names=self.rows.names)
         return Result("get", self._facts, [table], self._exit_code, self._verdict)
 
     def _rows(self) -> Iterator[dict[str, Any]]:

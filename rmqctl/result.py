@@ -35,6 +35,7 @@ class Table:
     columns  what people see, perhaps known only after the rows were read; None for every key of the first row
     blocks   the rows for programs, where a command has them as columns
     is_detail  left out on a terminal without --wide
+    names    every name that a row for programs may have, where some rows lack some
     """
 
     name: str
@@ -42,6 +43,7 @@ class Table:
     columns: Sequence[str] | Callable[[], Sequence[str]] | None = None
     blocks: Iterable[Row | RowBlock] | None = None
     is_detail: bool = False
+    names: Sequence[str] = ()
 
     def read_columns(self) -> Sequence[str]:
         return self.columns() if callable(self.columns) else self.columns or ()

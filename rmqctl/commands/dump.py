@@ -153,7 +153,10 @@ def _table(rows: EntryRows, dump: _Dump, *, with_fields: bool) -> Table:
         """Return columns for people: the detail only where there is one."""
         return (*COLUMNS.get(kind, ()), *(("detail",) if rows.fault_count and kind in COLUMNS else ()))
 
-    return Table("entries", rows.rows(entries), columns, dump.blocks(rows))
+    blocks = dump.blocks(rows)
+    # Entries of several kinds have several names, and CSV has one heading.
+    names = rows.names(dump.entries()) if rows.is_csv and blocks is None else ()
+    return Table("entries", rows.rows(entries), columns, blocks, names=names)
 
 
 def _limit(session: Session, limit: int | None, follow: bool) -> int | None:

@@ -119,7 +119,7 @@ def _result(
         "scanned_bytes": sum(one["size_bytes"] for one in searched) - by_index,
     }
     tables = [
-        Table("messages", rows, COLUMNS),
+        Table("messages", rows, COLUMNS, names=messages.names),
         Table("places", places, ("log_offset", "place", "state", "file", "position")),
         Table("groups", groups),
         Table("life", stages, LIFE_COLUMNS, is_detail=len(stages) == len(lives)),

@@ -262,7 +262,7 @@ def _get_one(session: Session, log_offset: int, rows: MessageRows, raw: bool, on
     status = "FOUND" if messages else "NOT_FOUND"
     verdict = "1 message found" if messages else f"no message at log offset {log_offset}"
     columns = ("topic", "queue_id", *rows.columns)
-    return Result("get", {"status": status}, [Table("messages", table, columns)], exit_code, verdict)
+    return Result("get", {"status": status}, [Table("messages", table, columns, names=rows.names)], exit_code, verdict)
 
 
 def _get_by_key(session: Session, asked: KeyQuery, rows: MessageRows, raw: bool) -> Result | int:
@@ -280,7 +280,7 @@ def _get_by_key(session: Session, asked: KeyQuery, rows: MessageRows, raw: bool)
     rows.warn_of_damage()
     status = "FOUND" if found else "NOT_FOUND"
     verdict = f"{count(len(found), 'message')} of {asked.topic} with the {asked.what}"
-    tables = [Table("messages", table, ("queue_id", *rows.columns))]
+    tables = [Table("messages", table, ("queue_id", *rows.columns), names=rows.names)]
     return Result("get", {"status": status}, tables, exit_code, verdict)
 
 

@@ -81,7 +81,8 @@ def run(
     rows = MessageRows(body, session.format, stored=stored_body, warn=session.warn)
     table = [rows.row(message) for message in found]
     rows.warn_of_damage()
-    tables = [Table("messages", table, ("queue_id", *rows.columns)), Table("index_files", _files(answer))]
+    messages = Table("messages", table, ("queue_id", *rows.columns), names=rows.names)
+    tables = [messages, Table("index_files", _files(answer))]
     exit_code = OK if found and not (rows.unsound_count or answer.damaged) else FINDINGS
     verdict = f"{count(len(found), 'message')} of {topic} with the {asked.what}"
     verdict += f", {count(answer.damaged_count, 'record')} unreadable" if answer.damaged else ""

@@ -14,11 +14,14 @@ from typing import Any
 import pytest
 
 from rmqctl.layout import text_width
+from rmqctl.messages import ROW_NAMES, ROW_NAMES_WITHOUT_BODY
 from rmqctl.output import Format, render
 from rmqctl.result import Result, Table
 from rmqctl.show import TimeForm, words
 from rmqctl.tables import Look
 from tests.cli.running import rmqctl
+from tests.support.five_stores import five
+from tests.support.golden import golden
 from tests.support.stores import make_store
 
 ROWS = [
@@ -328,6 +331,54 @@ def test_the_verdict_is_the_first_line_and_only_people_see_it() -> None:
     for form in (Format.TABLE, Format.PLAIN, Format.MARKDOWN):
         assert shown(form, result).splitlines()[0] == "2 messages"
     assert "2 messages" not in shown(Format.JSON, result)
+
+
+MESSAGES_ASKED = [
+    ("get", "--log-offset", "0"),
+    ("get", "--log-offset", "99999999"),
+    ("get", "TopicB"),
+    ("get", "TopicB", "--queue", "0", "--offset", "99999"),
+    ("get", "TopicA", "--key", "order4"),
+    ("get", "TopicA", "--key", "nosuch"),
+    ("index-query", "TopicA", "all"),
+    ("index-query", "TopicA", "nosuch"),
+    ("find", "order4"),
+    ("find", "nosuch"),
+]
+
+
+@pytest.mark.parametrize("body", ["base64", "none"])
+def test_csv_of_messages_has_one_heading_whatever_was_found(body: str) -> None:
+    asked = [(*words, *(("--body", body) if words[0] != "find" else ())) for words in MESSAGES_ASKED]
+    headings = {
+        rmqctl("--format", "csv", *words, store=golden("normal").store).out.partition("\r\n")[0]
+        for words in (asked if body == "base64" else asked[:-2])
+    }
+    names = ROW_NAMES if body == "base64" else ROW_NAMES_WITHOUT_BODY
+    assert headings == {",".join(names)}
+
+
+DUMPED = [
+    ("normal", "index"),
+    ("corrupt-mid", "commitlog"),
+    ("many", "consumequeue"),
+    ("five/timer", "timer"),
+    ("five/timer", "state"),
+    ("normal", "checkpoint"),
+]
+
+
+@pytest.mark.parametrize(("name", "words"), [
+    ("normal", ("get", "TopicB", "--limit", "0")), *((name, ("dump", kind)) for name, kind in DUMPED),
+])  # fmt: skip
+def test_csv_holds_each_value_of_each_row(name: str, words: tuple[str, ...]) -> None:
+    root = five(name.removeprefix("five/")) / "store" if "/" in name else golden(name).store
+    rows = map(json.loads, rmqctl("--format", "jsonl", *words, store=root).out.splitlines())
+    table = csv.DictReader(io.StringIO(rmqctl("--format", "csv", *words, store=root).out, newline=""))
+    for row, cells in zip(rows, table, strict=True):
+        assert {key for key, value in row.items() if value not in (None, "")} <= {
+            key for key, cell in cells.items() if cell
+        }
 
 
 def test_csv_is_rfc_4180() -> None:
