@@ -9,6 +9,7 @@ A command's module is imported when that command is asked for, and the engine wh
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shlex
 import sys
@@ -86,6 +87,8 @@ def _run_and_report(session: Session, words: list[str]) -> int:
         _silence_stdout()
         return OK
     except (Exception, KeyboardInterrupt) as error:
+        if _is_closed_stdout(error):
+            _silence_stdout()
         if session.interrupts.raised and exit_code_of(error) == DEFECT:
             # A library that is interrupted in the middle may raise an error of its own instead.
             session.log("ended by an error after an interrupt", level="WARNING", error=error)
@@ -148,10 +151,16 @@ def _sentence(error: BaseException) -> str:
         from rmqctl.hints import describe
 
         return describe(error)
+    if _is_closed_stdout(error):
+        return "stdout is closed, so the result was written nowhere"
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{(error.strerror or str(error)).lower()}"
     return f"a defect in rmqctl: {type(error).__name__}: {error}; run it again with --verbose and report what it prints"
+
+
+def _is_closed_stdout(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno == errno.EBADF and error.filename is None
 
 
 def _silence_stdout() -> None:

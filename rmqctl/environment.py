@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TextIO
 
 
@@ -61,7 +60,8 @@ def _open_closed_streams() -> None:
     """Put /dev/null where the caller closed a standard stream.
 
     Else the next file that is opened gets its number, and what a library writes to stdout goes into a store's file.
+    Stdout's is opened for reading, so that a result that cannot be written is an error, as with a full device.
     """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    for name, mode, flag in (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+            setattr(sys, name, open(os.open(os.devnull, flag), mode, encoding="utf-8"))  # noqa: SIM115, PTH123

@@ -304,13 +304,29 @@ def test_a_nice_command_lets_other_processes_go_first() -> None:
     assert run.stdout.splitlines()[-1] == "19"
 
 
-def test_a_closed_stdout_is_dev_null_and_gives_its_number_to_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_stream_gives_its_number_to_no_file_and_stdout_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("stdin", "stdout", "stderr"):
         monkeypatch.setattr(sys, name, None)
     streams = Environment.real()
-    with streams.stdin, streams.stdout, streams.stderr:
-        assert streams.stdout.write("lost on purpose") > 0
+    with streams.stdin, streams.stderr:
+        assert streams.stderr.write("lost on purpose") > 0
         assert streams.stdin.read() == b""
+    streams.stdout.write("x")
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        streams.stdout.close()
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    ("--format json info", "rmqctl: stdout is closed, so the result was written nowhere\n"),
+    ("info", "rmqctl: stdout is closed, so the result was written nowhere\n"),
+    ("--format jsonl get TopicA", "rmqctl: stdout is closed, so the result was written nowhere\n"),
+    ("get TopicA --raw", "rmqctl: stdout is closed, so the result was written nowhere\n"),
+    ("schema get", "rmqctl: stdout is closed, so the result was written nowhere\n"),
+])  # fmt: skip
+def test_a_result_that_a_closed_stdout_does_not_take_is_an_io_error(words: str, said: str) -> None:
+    command = f"{sys.executable} -m rmqctl --store {golden('normal').store} {words} >&-"
+    run = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (5, said)
 
 
 def test_an_error_that_an_interrupt_caused_is_the_interrupt(
