@@ -58,6 +58,11 @@ class Interrupts:
         finally:
             self._depth = depth
 
+    def asked(self) -> bool:
+        """Tell whether a signal has come inside of deferred(); the block then raises nothing."""
+        self.raised, self._pending = self.raised or self._pending, False
+        return self.raised
+
     def _handle(self, number: int, frame: object) -> None:
         if self._depth:
             self._pending = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,13 +17,14 @@ from rmqctl.show import count, show_bytes
 if TYPE_CHECKING:
     from store import StoreError
     from store.formats import Manifest
-    from store.verbs import BackupFiles, RestoreReport
+    from store.verbs import BackupFiles, BackupTarget, CreateOptions, RestoreReport
 
 EXAMPLES = {
     "backup create": (
         "rmqctl --store /data/store backup create /backup/broker-a",
         "rmqctl --store /data/store --bwlimit 50M --cold --nice backup create /backup/broker-a --compress",
         "rmqctl --store /data/store backup create s3://backups/broker-a",
+        "rmqctl --store /data/store backup create /backup/broker-a --follow --broker broker-a:10912",
     ),
     "backup list": ("rmqctl backup list /backup/broker-a",),
     "backup verify": (
@@ -53,6 +55,8 @@ FILES = {
     **{f"backup {word}": () for word in ("list", "verify", "diff", "prune", "restore")},
 }
 
+HA_ADDRESS = "127.0.0.1:10912"
+"""haListenPort of a broker whose listenPort is the default."""
 From = Annotated[str, typer.Argument(metavar="FROM", help="A folder of backups, or a URI; @ID after it chooses one.")]
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder of backups, or a URI.")]
 
@@ -61,6 +65,17 @@ def run_create(
     ctx: typer.Context,
     to: Annotated[str, typer.Argument(metavar="TO", help="A folder of backups, new or not, or a URI.")],
     compress: Annotated[bool, typer.Option("--compress", help="Compress copied files by zstd.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Keep the backup up to date by replication, until Ctrl-C.")
+    ] = False,
+    broker: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="With --follow: the broker's HA port.", show_default=HA_ADDRESS),
+    ] = None,
+    every: Annotated[
+        float | None,
+        typer.Option(min=0.1, metavar="SECONDS", help="With --follow: the time between growths.", show_default="10"),
+    ] = None,
 ) -> Result:
     """Back up a store beside its live broker.
 
@@ -71,6 +86,12 @@ def run_create(
     Segments of earlier backups are not read again. After a kill the next run continues with what was finished. Files in
     TO are plain bytes or zstd, and never change. backups/ID.json lists them with digests and is written last. TO can be
     a prefix in an object store, s3://BUCKET/PREFIX: new segments are read twice then, and no lock keeps a prune away.
+
+    With --follow the command makes a backup, and then receives the log as a slave of --broker, through restarts of the
+    broker. The received end of the log is durable in TO/following within a second, or in a scratch folder where TO is
+    an object store. Every few seconds, and at SIGTERM or Ctrl-C, the backup grows up to there. After a day the next
+    backup begins, so that prune has a choice. A SYNC_MASTER waits for this slave as for any other.
+
     --bwlimit, --nice and --cold spare the broker. Every reading command takes a backup: --store backup:TO, or
     backup:TO@ID. Exit code 1 when a file could not be copied in full, or when the log is damaged.
     """
@@ -79,6 +100,9 @@ def run_create(
     from store.verbs import CreateOptions, create_backup, open_target
 
     session: Session = ctx.obj
+    for name, value in (("--broker", broker), ("--every", every)):
+        if value is not None and not follow:
+            raise typer.BadParameter("it has no effect without --follow", param_hint=name)
     root, fs = session.store.reached
     folder = open_target(to, Filesystem(), compresses=compress)
     if session.options.uri is None and "://" not in folder.address:
@@ -92,7 +116,10 @@ def run_create(
             progress=bar.update,
         )
         before = set(folder.stored_files())
-        made = create_backup(root, folder, options, fs, session.environment.clock_ms)
+        if follow:
+            made = _follow(session, broker or HA_ADDRESS, folder, options, every)
+        else:
+            made = create_backup(root, folder, options, fs, session.environment.clock_ms)
     for note in made.notes:
         session.warn(note)
     new = sum({one.stored: one.stored_size for one in made.files if one.stored not in before}.values())
@@ -101,6 +128,29 @@ def run_create(
     verdict = f"backup {made.id}: {show_bytes(made.size)}, {show_bytes(new)} of it new; the log ends at {made.log_end}"
     tables = [Table("files", files, ("file", "size_bytes", "stored_as", "stored_bytes"))]
     return Result("backup create", facts, tables, FINDINGS if made.notes else OK, verdict)
+
+
+def _follow(
+    session: Session, broker: str, folder: BackupTarget, options: CreateOptions, every: float | None
+) -> Manifest:
+    from store.engine.ha import DEFAULT_EVERY_S, Address, FollowOptions, follow_master
+
+    address, (root, fs) = Address.parse(broker), session.store.reached
+
+    def on_created(made: Manifest) -> None:
+        # From here on a signal ends the command in its time, and before as any other.
+        following.enter_context(session.interrupts.deferred())
+        session.note(f"note: backup {made.id} is made, and follows {broker} from here on")
+
+    how = FollowOptions(
+        options,
+        every or DEFAULT_EVERY_S,
+        on_created=on_created,
+        should_stop=session.interrupts.asked,
+        on_lost=lambda error: session.note(f"note: {error}; trying again"),
+    )
+    with ExitStack() as following:
+        return follow_master(root, address, folder, how, fs, session.environment.clock_ms)
 
 
 def run_list(ctx: typer.Context, source: Folder) -> Result:

@@ -162,11 +162,15 @@ class BackupPlace:
         self._files = BackupFiles(folder, fs)
         self._address = address
         self._manifest = manifest = self._files.find(backup)
-        self._by_path = {one.path: one for one in manifest.files if one.path != QUEUE_ENDS}
+        self._by_path: dict[str, list[BackedFile]] = {}
+        for file in manifest.files:
+            if file.path != QUEUE_ENDS:
+                self._by_path.setdefault(file.path, []).append(file)
         self._tree = self._make_tree()
 
-    def _size(self, file: BackedFile) -> int:
-        return max(file.size, self._manifest.segment_size) if file.is_log else file.size
+    def _size(self, pieces: list[BackedFile]) -> int:
+        end = pieces[-1].end
+        return max(end, self._manifest.segment_size) if pieces[-1].is_log else end
 
     def list_tree(self) -> dict[str, Entry]:
         """Return everything at any depth, by its path below the root."""
@@ -174,10 +178,10 @@ class BackupPlace:
 
     def _make_tree(self) -> dict[str, Entry]:
         found = {}
-        for path, file in self._by_path.items():
+        for path, pieces in self._by_path.items():
             for parent in Path(path).parents:
                 found[str(parent)] = Entry(parent, 0, 0, is_folder=True, is_file=False)
-            found[path] = Entry(Path(path), self._size(file), file.mtime_ms * 1_000_000, is_folder=False)
+            found[path] = Entry(Path(path), self._size(pieces), pieces[-1].mtime_ms * 1_000_000, is_folder=False)
         found.setdefault("commitlog", Entry(Path("commitlog"), 0, 0, is_folder=True, is_file=False))
         return {path: entry for path, entry in found.items() if path != "."}
 
@@ -197,21 +201,27 @@ class BackupPlace:
     def map(self, path: str, position: int, size: int | None) -> Stretch:
         if path not in self._by_path:
             raise StoreIOError("the backup has no such file", file=f"{self._address}/{path}")
-        file = self._by_path[path]
-        whole = self._size(file)
+        pieces = self._by_path[path]
+        whole = self._size(pieces)
         wanted = max(0, whole - position if size is None else min(size, whole - position))
-        found = self._files.read(file, position, wanted)
-        if len(found.buffer) == wanted:
-            return found
-        found.require(0, len(found.buffer))
-        return Stretch(memoryview(bytes(found.buffer).ljust(wanted, b"\0")))
+        found = [self._read(one, position, position + wanted) for one in pieces]
+        parts = [one for one in found if len(one.buffer)] or found[:1]
+        if len(parts[0].buffer) == wanted:
+            return parts[0]
+        for part in parts:
+            part.require(0, len(part.buffer))
+        return Stretch(memoryview(b"".join(one.buffer for one in parts).ljust(wanted, b"\0")))
+
+    def _read(self, piece: BackedFile, start: int, stop: int) -> Stretch:
+        start = max(start, piece.position)
+        return self._files.read(piece, start - piece.position, stop - start)
 
     def written(self, path: str, size: int) -> Stretch:
-        return self.map(path, 0, min(size, self._by_path[path].size))
+        return self.map(path, 0, min(size, self._by_path[path][-1].end))
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
-        if position < self._by_path[path].size:
-            yield position, self._by_path[path].size
+        if position < (end := self._by_path[path][-1].end):
+            yield position, end
 
     def absent(self) -> NotAStore:
         """Return the error for a backup without files."""

@@ -1,6 +1,7 @@
 """The manifest of a backup: one JSON document with the names and digests of all its files.
 
     FOLDER/log/00000000000000000000.3f2a…    bytes of a segment; the newest one ends with its last whole record
+    FOLDER/log/00000000000000000000+4096.5e… the bytes that follow its first 4096, while the log is followed
     FOLDER/tables/config/topics.json.9c01…   a table, or another file of the broker, as it was copied
     FOLDER/tables/queue-ends.json.77be…      [topic, queue id, first and next queue offset, log offset and end of the
                                              newest record] of each queue
@@ -37,6 +38,7 @@ class BackedFile:
     stored     the path of its bytes below the folder of backups
     mtime_ms   of the store's file when it was copied
     is_sealed  whether a broker writes no more to it: a later backup need not read it again
+    position   in the store's file; the manifest lists a segment's pieces in their order
     """
 
     path: str
@@ -46,6 +48,7 @@ class BackedFile:
     stored_size: int
     mtime_ms: int = 0
     is_sealed: bool = False
+    position: int = 0
 
     @property
     def is_log(self) -> bool:
@@ -55,6 +58,11 @@ class BackedFile:
     def file_start(self) -> int:
         """Log offset of a segment's first byte."""
         return int(self.path.rpartition("/")[2])
+
+    @property
+    def end(self) -> int:
+        """The position in the store's file past its last byte."""
+        return self.position + self.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,7 @@ class Manifest:
     @property
     def segments(self) -> list[BackedFile]:
         """The segments, in log order."""
-        return sorted((one for one in self.files if one.is_log), key=lambda one: one.file_start)
+        return sorted((one for one in self.files if one.is_log), key=lambda one: (one.file_start, one.position))
 
 
 def backup_id(time_ms: int) -> str:

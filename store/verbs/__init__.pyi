@@ -16,6 +16,7 @@ from store.verbs.backup.prune import plan_prune as plan_prune
 from store.verbs.backup.restore import RestoreReport as RestoreReport
 from store.verbs.backup.restore import restore_backup as restore_backup
 from store.verbs.backup.selection import Selection as Selection
+from store.verbs.backup.target import BackupTarget as BackupTarget
 from store.verbs.backup.verify import bytes_to_verify as bytes_to_verify
 from store.verbs.backup.verify import check_backup as check_backup
 from store.verbs.backup.verify import verify_files as verify_files

@@ -48,6 +48,18 @@ def test_backups_are_listed_verified_compared_pruned_and_restored(folder: Path, 
     assert rmqctl("backup", "verify", folder).code == OK
 
 
+@pytest.mark.parametrize("words", [("--broker", "127.0.0.1:1"), ("--every", "3")])
+def test_options_of_follow_are_refused_without_it(words: tuple[str, str], folder: Path, tmp_path: Path) -> None:
+    run = rmqctl("backup", "create", folder, *words, store=tmp_path / "store")
+    assert (run.code, f"{words[0]}: it has no effect without --follow" in run.err) == (USAGE, True)
+
+
+def test_an_address_that_is_none_is_refused_before_a_backup_is_made(folder: Path, tmp_path: Path) -> None:
+    before = ids(folder)
+    run = rmqctl("backup", "create", folder, "--follow", "--broker", "nonsense", store=tmp_path / "store")
+    assert (run.code, ids(folder)) == (USAGE, before)
+
+
 def test_readers_take_a_backup_in_place_of_a_store(folder: Path) -> None:
     first, last = (f"backup:{folder}@{one}" for one in ids(folder))
     for words in (

@@ -1,3 +1,6 @@
+from store.engine.ha.follow import DEFAULT_EVERY_S as DEFAULT_EVERY_S
+from store.engine.ha.follow import FollowOptions as FollowOptions
+from store.engine.ha.follow import follow_master as follow_master
 from store.engine.ha.link import Address as Address
 from store.engine.ha.link import MasterLink as MasterLink
 from store.engine.ha.listener import Limits as Limits

@@ -90,6 +90,12 @@ class LogCopy:
         require_segment_start(log_offset, self.segment_size)
         self.first = self.end = self.durable = log_offset
 
+    def drop_before(self, log_offset: int) -> None:
+        """Delete segments that end there or before, except for the newest one."""
+        while self.first + self.segment_size <= min(log_offset, self.end - 1):
+            self._fs.unlink(self.folder / segment_name(self.first))
+            self.first += self.segment_size
+
     def correct_segment_size(self, size: int) -> None:
         """Give the only segment the length that its blank tells."""
         if size == self.segment_size:

@@ -1,6 +1,6 @@
 """backup create: one more backup of a store, beside its live broker.
 
-    1. the ends of queues, and the tables; what the log has then is ahead of them
+    1. the tables, and the ends of queues; what the log has then is ahead of them
     2. the end of the log
     3. the segments up to it, each once: one that a former backup has, with the same size and time, is not read again
     4. the manifest
@@ -12,21 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from store.errors import StoreError, StoreIOError
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
 from store.files.store_reader import StoredFile, StoreReader
-from store.formats.backup_manifest import QUEUE_ENDS, BackedFile, Manifest, backup_id
+from store.formats.backup_manifest import BackedFile, Manifest, backup_id
 from store.opened.detect import FoundStore, find_store, make_layout, require_store
 from store.structures.registry import BACK_UP, names_of, refusing
 from store.verbs.backup.log import FoundEnd, find_log_end, segment_bytes
-from store.verbs.backup.queue_ends import BackedEnd, encode_ends
-from store.verbs.backup.tables import gather_tables
+from store.verbs.backup.tables import back_up_tables
 from store.verbs.backup.target import BackupTarget
-from store.verbs.queue_ends import queue_ends
 
 
 @dataclass(slots=True)
@@ -52,14 +49,19 @@ def create_backup(
 
     Raises NotAStore, UnsupportedFormat for a log of another form, StoreLocked, StoreIOError.
     """
+    found = find_backed_store(root, options, fs)
+    with target.writing(makes=True), Scratch(options.scratch) as scratch:
+        return _Creation(found, target, options, fs, scratch.folder).run(clock)
+
+
+def find_backed_store(root: Path, options: CreateOptions, fs: Filesystem) -> FoundStore:
+    """Find the store; UnsupportedFormat for a log of another form."""
     layout = make_layout(root, options.settings, fs)
     require_store(layout, fs)
     for one in refusing(names_of(layout, fs), BACK_UP):
         if guard := one.furniture("guard"):
             guard.refuse_backup(layout)
-    found = find_store(layout, options.settings, fs)
-    with target.writing(makes=True), Scratch(options.scratch) as scratch:
-        return _Creation(found, target, options, fs, scratch.folder).run(clock)
+    return find_store(layout, options.settings, fs)
 
 
 class _Creation:
@@ -81,7 +83,8 @@ class _Creation:
         while before is not None and before.id >= backup_id(began_ms):
             began_ms += 1
         known = {(one.path, one.mtime_ms, one.size): one for one in self._known(before)}
-        others = [self._add_ends(), *self._add_tables()]
+        tables = back_up_tables(self._found, self._reader, self._target, self._scratch, self._fs)
+        self._notes += tables.notes
         end = find_log_end(self._reader, self._found.line)
         if end.damage:
             self._notes.append(f"the log is damaged: {end.damage}")
@@ -103,7 +106,7 @@ class _Creation:
             last_store_timestamp_ms=end.last_store_timestamp_ms,
             segment_size=config.mapped_file_size_commit_log,
             settings=config.changed_settings(),
-            files=(*segments, *others),
+            files=(*segments, *tables.files),
             notes=tuple(self._notes),
         )
         self._target.finish(manifest)
@@ -114,23 +117,6 @@ class _Creation:
         files = [*(before.files if before is not None else ()), *self._target.noted()]
         stored = self._target.stored_files()
         return (one for one in files if one.is_sealed and stored.get(one.stored) == one.stored_size)
-
-    def _add_ends(self) -> BackedFile:
-        ends, log_start = [], min((one.number for one in self._reader.segments()), default=0)
-        for end in queue_ends(self._reader, log_start, self._found.line):
-            if end.fault:
-                self._notes.append(f"{end.topic}/{end.queue_id}: its end is not known: {end.fault}")
-            elif end.topic not in self._found.others.topics:
-                ends.append(BackedEnd(end.topic, end.queue_id, end.min_offset, end.max_offset, end.newest, end.end))
-        return self._target.add(QUEUE_ENDS, lambda: [memoryview(encode_ends(ends))])
-
-    def _add_tables(self) -> list[BackedFile]:
-        files, notes = gather_tables(self._found.layout, self._found.line, self._scratch / "tables", self._fs)
-        self._notes += notes
-        return [self._target.add(path, partial(self._read_table, copy)) for path, copy in files]
-
-    def _read_table(self, copy: Path) -> list[memoryview]:
-        return [memoryview(self._fs.read_file(copy))]
 
     def _add_log(self, end: FoundEnd, known: Mapping[tuple[str, int, int], BackedFile]) -> list[BackedFile]:
         """Do step 3. Segments that a broker deletes meanwhile are left out, with those before them."""
@@ -155,7 +141,9 @@ class _Creation:
         if kept is None:
             file = self._target.add(
                 segment.path,
-                lambda: segment_bytes(self._reader, segment, size, unreadable, lambda count: self._tell(count, done)),
+                lambda: segment_bytes(
+                    self._reader, segment, range(size), unreadable, lambda count: self._tell(count, done)
+                ),
                 segment.mtime_ms,
             )
             if file.size < size:

@@ -2,6 +2,7 @@
 
 log/, tables/       finished files, each with its last name once it is durable; never written again
 unfinished/         bytes that are being copied, deleted by the next writer
+following/          the end of a log that is followed, as a store's log
 unfinished.jsonl    files that a backup without its manifest has finished, so that the next one takes them
 lock
 """
@@ -28,13 +29,15 @@ from store.formats.backup_manifest import (
 )
 from store.verbs.backup.target import BackupTarget, Data, Packer
 
-UNFINISHED = "unfinished"
+UNFINISHED, FOLLOWING = "unfinished", "following"
 JOURNAL = "unfinished.jsonl"
-_OWN = frozenset((LOG, TABLES, MANIFESTS, UNFINISHED, JOURNAL, "lock"))
+_OWN = frozenset((LOG, TABLES, MANIFESTS, UNFINISHED, FOLLOWING, JOURNAL, "lock"))
 
 
 class BackupFolder(BackupTarget):
     """The backups below `root`."""
+
+    locks = True
 
     def __init__(self, root: Path, fs: Filesystem, *, compresses: bool = False) -> None:
         super().__init__(str(root), fs, compresses=compresses)

@@ -8,7 +8,7 @@ for each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from store.broker_line import BrokerLine
 from store.files.store_reader import StoredFile, StoreReader
@@ -27,12 +27,16 @@ class FoundEnd:
     damage: str = ""
 
 
-def find_log_end(reader: StoreReader, line: BrokerLine) -> FoundEnd:
-    """Find where the log ends now."""
+def find_log_end(reader: StoreReader, line: BrokerLine, since: int = 0) -> FoundEnd:
+    """Find where the log ends now.
+
+    since  a record's start or end; 0 is the result where no record follows
+    """
     rules = ScanRules(check_crc=True, accept_v2=line.accepts_v2, by_place=True, cuts_torn=True)
     for segment in reversed(reader.segments()):
         end, damage = FoundEnd(), ""
-        for step in walk_slice(reader, whole_segment(segment), rules):
+        unread = replace(whole_segment(segment), start=min(max(0, since - segment.number), segment.size))
+        for step in walk_slice(reader, unread, rules):
             if isinstance(step, Run):
                 last_ms = int(step.columns.store_timestamp_ms[-1])
                 end = FoundEnd(step.end, last_ms, damage)
@@ -46,11 +50,11 @@ def find_log_end(reader: StoreReader, line: BrokerLine) -> FoundEnd:
 
 
 def segment_bytes(
-    reader: StoreReader, segment: StoredFile, size: int, unreadable: list[str], on_progress: Callable[[int], None]
+    reader: StoreReader, segment: StoredFile, part: range, unreadable: list[str], on_progress: Callable[[int], None]
 ) -> Iterator[memoryview]:
-    """Read the first `size` bytes of a segment; pages that can't be read are zeros, and noted."""
-    for at in range(0, size, FRAME_BYTES):
-        found = reader.map(segment.path, at, min(FRAME_BYTES, size - at)).salvage()
+    """Read these positions of a segment; pages that can't be read are zeros, and noted."""
+    for at in part[::FRAME_BYTES]:
+        found = reader.map(segment.path, at, min(FRAME_BYTES, part.stop - at)).salvage()
         if found.unreadable:
             unreadable.append(f"{segment.path}: {found.describe()}; the backup has zeros there")
         on_progress(len(found.buffer))

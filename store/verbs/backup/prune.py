@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from store.formats.backup_manifest import Manifest
+from store.formats.backup_manifest import BackedFile, Manifest
 from store.verbs.backup.target import BackupTarget
 
 DAY_MS = 86_400_000
@@ -68,7 +68,7 @@ class FileDifference:
 
 def differences(before: Manifest, after: Manifest) -> list[FileDifference]:
     """Compare two backups, file by file."""
-    old, new = ({one.path: one for one in side.files} for side in (before, after))
+    old, new = ({_name_of(one): one for one in side.files} for side in (before, after))
     rows = []
     for path in sorted(old.keys() | new.keys()):
         mine, other = old.get(path), new.get(path)
@@ -77,6 +77,10 @@ def differences(before: Manifest, after: Manifest) -> list[FileDifference]:
         word = "added" if mine is None else "missing" if other is None else "differs"
         rows.append(FileDifference(path, word, mine.size if mine else None, other.size if other else None))
     return rows
+
+
+def _name_of(file: BackedFile) -> str:
+    return f"{file.path}+{file.position}" if file.position else file.path
 
 
 def added_bytes(manifests: Sequence[Manifest]) -> dict[str, int]:

@@ -192,12 +192,16 @@ class _Restore:
         return ends
 
     def _write_segment(self, file: BackedFile, log_end: int, in_all: int) -> None:
-        """Write a segment of its whole length; zeros are past the log's end."""
-        if file.file_start >= log_end and file.file_start > self._manifest.log_start:
+        """Write a segment of its whole length, or a piece into it; zeros are past the log's end."""
+        start = file.file_start + file.position
+        if start >= log_end and start > self._manifest.log_start:
             return
-        size = max(file.size, self._config.mapped_file_size_commit_log)
-        target = self._fs.create_file(self._staged.commitlog / segment_name(file.file_start), size, reserved=0)
-        position, stop = 0, log_end - file.file_start
+        size, path = self._config.mapped_file_size_commit_log, self._staged.commitlog / segment_name(file.file_start)
+        if file.position:
+            target = self._fs.open_write(path)
+        else:
+            target = self._fs.create_file(path, max(file.size, size), reserved=0)
+        position, stop = file.position, log_end - file.file_start
         for chunk in self._chunks(file, in_all):
             self._fs.write(target, position, chunk[: max(stop - position, 0)])
             position += len(chunk)

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from store.broker_line import BrokerLine
 from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
+from store.formats.backup_manifest import QUEUE_ENDS, BackedFile
 from store.layout import StoreLayout
+from store.opened.detect import FoundStore
 from store.structures.registry import STRUCTURES
+from store.verbs.backup.queue_ends import BackedEnd, encode_ends
+from store.verbs.backup.target import BackupTarget
+from store.verbs.queue_ends import queue_ends
 from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
 
 TRIES = 20
@@ -46,6 +54,38 @@ def gather_tables(
             fs.write(fs.open_new(folder / name), 0, data)
     files = ((one, folder / one) for one in _files_below(folder, fs))
     return files, [_describe(one) for one in rows]
+
+
+class BackedTables(NamedTuple):
+    """Tables in a folder of backups, and the ends of queues.
+
+    needed  the log's end that no queue is ahead of
+    notes   sentences on what could not be copied
+    """
+
+    files: list[BackedFile]
+    needed: int
+    notes: list[str]
+
+
+def back_up_tables(
+    found: FoundStore, reader: StoreReader, target: BackupTarget, scratch: Path, fs: Filesystem
+) -> BackedTables:
+    """Add the tables, and the ends of queues after them, so that no consumer is ahead of those."""
+    copies, notes = gather_tables(found.layout, found.line, scratch / "tables", fs)
+    files = [target.add(path, partial(_read, copy, fs)) for path, copy in copies]
+    ends, needed, log_start = list[BackedEnd](), 0, min((one.number for one in reader.segments()), default=0)
+    for end in queue_ends(reader, log_start, found.line):
+        if end.fault:
+            notes.append(f"{end.topic}/{end.queue_id}: its end is not known: {end.fault}")
+        elif end.topic not in found.others.topics:
+            ends.append(BackedEnd(end.topic, end.queue_id, end.min_offset, end.max_offset, end.newest, end.end))
+            needed = max(needed, end.end)
+    return BackedTables([target.add(QUEUE_ENDS, lambda: [memoryview(encode_ends(ends))]), *files], needed, notes)
+
+
+def _read(copy: Path, fs: Filesystem) -> list[memoryview]:
+    return [memoryview(fs.read_file(copy))]
 
 
 def _files_below(folder: Path, fs: Filesystem) -> list[str]:

@@ -22,9 +22,11 @@ class BackupTarget(BackupFiles):
 
     compresses  whether new files are compressed
     reads       how often the bytes of a new file are read
+    locks       whether there is one writer at most
     """
 
     reads = 1
+    locks = False
 
     def __init__(self, address: str, fs: Filesystem, *, compresses: bool = False) -> None:
         super().__init__(address, fs)

@@ -62,7 +62,7 @@ def test_the_log_ends_behind_the_last_whole_record(name: str, tmp_path: Path) ->
 def test_the_first_bytes_of_a_segment_are_read_with_zeros_for_bad_pages(size: int, tmp_path: Path) -> None:
     root, unreadable, done = make_store(tmp_path / "store", 100), list[str](), list[int]()
     reader = StoreReader(str(root), BadSectors({f"{0:020d}": {1}}))
-    (data,) = segment_bytes(reader, reader.segments()[0], size, unreadable, done.append)
+    (data,) = segment_bytes(reader, reader.segments()[0], range(size), unreadable, done.append)
     whole = bytearray((root / f"commitlog/{0:020d}").read_bytes())
     whole[4096:8192] = bytes(4096)
     assert (bytes(data), done) == (bytes(whole[:size]), [size])

@@ -1,0 +1,130 @@
+"""follow_master: a standing backup, whose log comes from the store's master by replication.
+
+    1. create   an ordinary backup of the store's files: from here on there is one
+    2. receive  the log from its newest segment on, into a folder of its own, durable within a second
+    3. grow     the backup, every few seconds and at the end; received segments that it has as files are deleted
+
+The received log stays in the folder of backups, so that a run that was killed goes on where it was. Of an object store
+it is in a scratch folder. Only while the backup grows are other writers kept out, so that a prune finds its time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from store.engine.ha.link import Address
+from store.engine.ha.log_copy import LogCopy
+from store.engine.ha.receive import Begin, ReceiveOptions, Receiver
+from store.errors import Diverged, LinkLost, StoreError, StoreLocked
+from store.files.filesystem import Filesystem
+from store.files.scratch import Scratch
+from store.formats.backup_manifest import Manifest
+from store.verbs.backup.create import CreateOptions, create_backup, find_backed_store
+from store.verbs.backup.folder import FOLLOWING, BackupFolder
+from store.verbs.backup.grow import GrowingBackup
+from store.verbs.backup.target import BackupTarget
+
+DEFAULT_EVERY_S = 10.0
+
+
+@dataclass(slots=True)
+class FollowOptions:
+    """How a log is followed.
+
+    every_s      seconds between two manifests
+    on_created   called when step 1 is done
+    should_stop  asked twice a second
+    on_lost      called when a connection ends that will be made again, and where tables can't be read
+    """
+
+    create: CreateOptions = field(default_factory=CreateOptions)
+    every_s: float = DEFAULT_EVERY_S
+    on_created: Callable[[Manifest], None] = lambda manifest: None
+    should_stop: Callable[[], bool] = lambda: False
+    on_progress: Callable[[int], None] = lambda count: None
+    on_lost: Callable[[StoreError], None] = lambda error: None
+
+
+def follow_master(
+    root: Path, address: Address, target: BackupTarget, options: FollowOptions, fs: Filesystem, clock: Callable[[], int]
+) -> Manifest:
+    """Back up the store at `root` until it should stop, and return the newest backup.
+
+    address  the HA port of the store's master
+
+    Raises what create_backup and Receiver raise; the backup has then all that was received.
+    """
+    found = find_backed_store(root, options.create, fs)
+    created = create_backup(root, target, options.create, fs, clock)
+    options.on_created(created)
+    begin = created.segments[-1].file_start if created.segments else 0
+    with Scratch(options.create.scratch) as scratch:
+        folder = Path(target.address) if isinstance(target, BackupFolder) else scratch.folder
+        copy = _open_copy(folder / FOLLOWING, created, begin)
+        try:
+            growing = GrowingBackup(
+                created, found, target, folder / FOLLOWING, scratch.folder, fs, clock, options.on_lost
+            )
+            _Follower(copy, growing, target, options).run(address, begin if created.segments else Begin.MIN)
+        finally:
+            copy.close()
+        return growing.manifest
+
+
+def _open_copy(folder: Path, created: Manifest, begin: int) -> LogCopy:
+    """Open the received log; begin it again where `begin` is not in it."""
+    fs, settings = Filesystem(), {"mappedFileSizeCommitLog": created.segment_size}
+    copy = LogCopy(folder, settings, fs, compat=created.line)
+    if not copy.is_empty and not copy.first <= begin <= copy.end:
+        copy.close()
+        fs.remove_tree(folder)
+        copy = LogCopy(folder, settings, fs, compat=created.line)
+    copy.drop_before(begin)
+    return copy
+
+
+class _Follower:
+    """Steps 2 and 3."""
+
+    def __init__(self, copy: LogCopy, growing: GrowingBackup, target: BackupTarget, options: FollowOptions) -> None:
+        self._copy, self._growing, self._target, self._options = copy, growing, target, options
+        self._due = time.monotonic() + options.every_s
+
+    def run(self, address: Address, begin: Begin | int) -> None:
+        options = self._options
+        receive = ReceiveOptions(
+            begin=begin,
+            follow=True,
+            should_stop=self._should_stop,
+            on_progress=options.on_progress,
+            on_lost=options.on_lost,
+        )
+        try:
+            Receiver(address, self._copy, receive).run()
+        except LinkLost:
+            # The end came while there was no connection.
+            if not options.should_stop():
+                raise
+        except Diverged as error:
+            error.hint = f"delete {self._copy.folder.parent} to follow this log; the backup has what was received"
+            raise
+        finally:
+            self._grow()
+
+    def _should_stop(self) -> bool:
+        if time.monotonic() >= self._due:
+            try:
+                self._grow()
+            except StoreLocked as error:
+                self._options.on_lost(error)
+            self._due = time.monotonic() + self._options.every_s
+        return self._options.should_stop()
+
+    def _grow(self) -> None:
+        self._copy.sync()
+        with self._target.writing():
+            self._growing.grow(self._copy.durable)
+        self._copy.drop_before(self._growing.manifest.log_end)

@@ -1,0 +1,175 @@
+"""follow_master: a backup that a store's master keeps up to date, over its restarts and other logs."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from store import open_store
+from store.engine.ha.follow import FollowOptions, follow_master
+from store.engine.ha.link import Address
+from store.errors import Diverged, StoreError, StoreLocked
+from store.files.filesystem import Filesystem
+from store.files.lock import StoreLock
+from store.formats.backup_manifest import Manifest
+from store.kernels.native import clock_ms
+from store.verbs.backup.create import CreateOptions
+from store.verbs.backup.folder import BackupFolder
+from tests.support.refstore import free_port
+from tests.support.stores import SMALL, Clock, make_store, text_message
+from tests.support.threads import eventually
+from tests.verbs.backup.backups import faults_in, messages_of, restore
+
+NOW_MS = 1_800_000_000_000
+SEGMENT = SMALL["mappedFileSizeCommitLog"]
+
+
+class Follower(threading.Thread):
+    """A follower in a thread of its own."""
+
+    def __init__(self, root: Path, to: Path, port: int, every_s: float = 0.05) -> None:
+        super().__init__()
+        self.made: list[Manifest] = []
+        self.lost: list[StoreError] = []
+        self.error: StoreError | None = None
+        self.stopping = threading.Event()
+        self._root, self.folder, self._port = root, BackupFolder(to, Filesystem()), port
+        self._options = FollowOptions(
+            CreateOptions(), every_s, self.made.append, self.stopping.is_set, on_lost=self.lost.append
+        )
+
+    def run(self) -> None:
+        address = Address("127.0.0.1", self._port)
+        try:
+            self.made.append(follow_master(self._root, address, self.folder, self._options, Filesystem(), clock_ms))
+        except StoreError as error:
+            self.error = error
+
+    @property
+    def end(self) -> int:
+        newest = self.folder.newest() if self.made else None
+        return newest.log_end if newest else -1
+
+    def await_end(self, log_end: int) -> None:
+        assert eventually(lambda: self.end == log_end), (self.end, log_end, self.error)
+
+
+@contextmanager
+def following(*words: Path | int, every_s: float = 0.05) -> Iterator[Follower]:
+    follower = Follower(*words, every_s=every_s)  # type: ignore[arg-type]
+    follower.start()
+    try:
+        assert eventually(lambda: bool(follower.made) or follower.error is not None)
+        yield follower
+    finally:
+        follower.stopping.set()
+        follower.join()
+
+
+@contextmanager
+def master(root: Path, port: int) -> Iterator[Callable[[int, int], int]]:
+    """A store that serves slaves, as a function that puts messages and gives the log's end."""
+    with open_store(root, settings=SMALL, read_only=False, clock=Clock(NOW_MS), listen=f"127.0.0.1:{port}") as store:
+
+        def put(start: int, count: int) -> int:
+            for number in range(start, start + count):
+                assert store.put(text_message(number)).is_ok
+            return store.max_log_offset
+
+        yield put
+
+
+def test_a_backup_follows_its_store_over_restarts_and_has_everything_at_its_end(tmp_path: Path) -> None:
+    root, to, port = make_store(tmp_path / "store", 50), tmp_path / "backups", free_port()
+    with following(root, to, port) as follower:
+        for number in range(3):
+            with master(root, port) as put:
+                end = put(1000 * (number + 1), 100)
+                follower.await_end(end)
+        follower.stopping.set()
+        follower.join()
+    assert (follower.error, [one.id for one in follower.made]) == (None, [follower.made[0].id] * 2)
+    assert follower.made[1].log_end == end
+    assert {type(one).__name__ for one in follower.lost} == {"LinkLost"}
+    assert [int(one.name) for one in (to / "following/commitlog").iterdir()] == [end - end % SEGMENT]
+    assert faults_in(to) == []
+    restore(to, tmp_path / "new")
+    assert messages_of(tmp_path / "new") == messages_of(root)
+
+
+def test_the_next_run_goes_on_with_what_was_received(tmp_path: Path) -> None:
+    root, to, port = make_store(tmp_path / "store", 50), tmp_path / "backups", free_port()
+    with master(root, port) as put:
+        for number in range(2):
+            with following(root, to, port) as follower:
+                end = put(1000 * (number + 1), 10)
+                follower.await_end(end)
+            assert follower.error is None
+    assert len(follower.folder.ids()) == 2
+    assert {one.stored for one in follower.made[0].segments if one.is_sealed} <= {
+        one.stored for one in follower.made[1].segments
+    }
+
+
+def test_after_a_pause_of_segments_the_log_is_received_from_the_newest_one(tmp_path: Path) -> None:
+    root, to, port = make_store(tmp_path / "store", 50), tmp_path / "backups", free_port()
+    with master(root, port) as put:
+        with following(root, to, port) as follower:
+            follower.await_end(put(1000, 10))
+        put(2000, 200)
+        with following(root, to, port) as follower:
+            end = put(3000, 5)
+            follower.await_end(end)
+    assert follower.error is None
+    assert [int(one.name) for one in (to / "following/commitlog").iterdir()] == [end - end % SEGMENT]
+    restore(to, tmp_path / "new")
+    assert messages_of(tmp_path / "new") == messages_of(root)
+
+
+def test_a_log_that_is_another_one_ends_the_run_and_names_what_to_delete(tmp_path: Path) -> None:
+    root, to, port = make_store(tmp_path / "store", 50), tmp_path / "backups", free_port()
+    before = shutil.copytree(root, tmp_path / "before")
+    with following(root, to, port) as follower:
+        with master(root, port) as put:
+            end = put(1000, 5)
+            follower.await_end(end)
+        shutil.rmtree(root)
+        shutil.copytree(before, root)
+        with master(root, port) as put:
+            put(5000, 2)
+            follower.join()
+    assert isinstance(follower.error, Diverged)
+    assert follower.error.hint == f"delete {to}/following to follow this log; the backup has what was received"
+    assert follower.end == end
+
+
+def test_a_writer_in_the_folder_is_waited_for(tmp_path: Path) -> None:
+    root, to, port = make_store(tmp_path / "store", 50), tmp_path / "backups", free_port()
+    with master(root, port) as put, following(root, to, port) as follower:
+        with StoreLock(to / "lock", Filesystem()) as lock:
+            assert eventually(lambda: _takes(lock))
+            end = put(1000, 5)
+            assert eventually(lambda: any(isinstance(one, StoreLocked) for one in follower.lost))
+        follower.await_end(end)
+    assert follower.error is None
+
+
+def _takes(lock: StoreLock) -> bool:
+    try:
+        lock.acquire()
+    except StoreLocked:
+        time.sleep(0.01)
+        return False
+    return True
+
+
+def test_an_empty_store_is_followed_from_its_first_message(tmp_path: Path) -> None:
+    root, to, port = tmp_path / "store", tmp_path / "backups", free_port()
+    with master(root, port) as put, following(root, to, port) as follower:
+        end = put(1000, 5)
+        follower.await_end(end)
+    assert (follower.error, faults_in(to)) == (None, [])

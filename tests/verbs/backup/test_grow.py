@@ -1,0 +1,220 @@
+"""A backup that grows with a received log: pieces, full segments, tables that wait, days, files that are replaced."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from store import open_store
+from store.errors import StoreError, StoreIOError
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
+from store.opened.detect import find_store, make_layout
+from store.structures.commitlog.slices import whole_segment
+from store.verbs.backup import grow
+from store.verbs.backup.folder import BackupFolder
+from store.verbs.backup.grow import GrowingBackup
+from store.verbs.backup.prune import DAY_MS, differences, plan_prune
+from tests.support.stores import SMALL, Clock, make_store, text_message
+from tests.verbs.backup.backups import back_up, faults_in, messages_of, restore, stored
+
+NOW_MS = 1_800_000_000_000
+SEGMENT = 16384
+
+
+def put_more(root: Path, start: int, count: int) -> int:
+    """Put messages; gives the log's end."""
+    with open_store(root, settings=SMALL, read_only=False, clock=Clock(NOW_MS)) as store:
+        for number in range(start, start + count):
+            assert store.put(text_message(number)).is_ok
+        return store.max_log_offset
+
+
+class Growing:
+    """A store, a copy of its log that lags, and the backup."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.root, self.received, self.to = make_store(tmp_path / "store", 20), tmp_path / "copy", tmp_path / "backups"
+        self.now_ms, self.warned = NOW_MS, list[StoreError]()
+        made = back_up(self.root, self.to, clock=lambda: NOW_MS)
+        self.target = BackupFolder(self.to, Filesystem())
+        found = find_store(make_layout(self.root, SMALL, Filesystem()), SMALL, Filesystem())
+        scratch = tmp_path / "scratch"
+        scratch.mkdir()
+        self.backup = GrowingBackup(
+            made, found, self.target, self.received, scratch, Filesystem(), lambda: self.now_ms, self.warned.append
+        )
+
+    def receive(self) -> int:
+        """Copy the log of the store as it is; gives its end."""
+        shutil.rmtree(self.received, ignore_errors=True)
+        shutil.copytree(self.root / "commitlog", self.received / "commitlog")
+        with open_store(self.root) as store:
+            return store.max_log_offset
+
+    def grow(self) -> None:
+        end = self.receive()
+        with self.target.writing():
+            self.backup.grow(end)
+
+    @property
+    def pieces(self) -> list[tuple[int, int, bool]]:
+        """Where each stored part of the log begins and ends, and whether it is a full segment."""
+        files = self.backup.manifest.segments
+        return [(one.file_start + one.position, one.file_start + one.end, one.is_sealed) for one in files]
+
+
+@pytest.fixture(name="growing")
+def make_growing(tmp_path: Path) -> Growing:
+    return Growing(tmp_path)
+
+
+def test_each_growth_stores_the_new_bytes_alone_and_a_full_segment_as_one_file(
+    growing: Growing, tmp_path: Path
+) -> None:
+    ends = [growing.backup.manifest.log_end]
+    for number in range(2):
+        ends.append(put_more(growing.root, 100 * (number + 1), 10))
+        growing.grow()
+    assert growing.pieces == [(0, ends[0], False), (ends[0], ends[1], False), (ends[1], ends[2], False)]
+    end = put_more(growing.root, 300, 80)
+    growing.grow()
+    assert growing.pieces == [(0, SEGMENT, True), (SEGMENT, end, False)]
+    assert faults_in(growing.to) == []
+    restore(growing.to, tmp_path / "new")
+    assert messages_of(tmp_path / "new") == messages_of(growing.root)
+
+
+def test_a_store_of_pieces_reads_and_restores_as_the_log_to_any_offset(growing: Growing, tmp_path: Path) -> None:
+    for number in range(3):
+        put_more(growing.root, 100 * (number + 1), 8)
+        growing.grow()
+    assert len(growing.pieces) == 4
+    reader = StoreReader(f"backup:{growing.to}")
+    (segment,) = reader.segments()
+    data = (growing.root / "commitlog" / f"{0:020d}").read_bytes()
+    assert (segment.size, bytes(reader.read(segment.path))) == (SEGMENT, data)
+    assert whole_segment(segment).stop == SEGMENT
+    for start, end, _ in growing.pieces:
+        for first, last in ((start, end), (start - 1, end + 1), (start + 1, end - 1), (max(start - 50, 0), start)):
+            first = max(first, 0)
+            assert bytes(reader.read(segment.path, first, last - first)) == data[first:last]
+    assert messages_of(f"backup:{growing.to}") == messages_of(growing.root)
+    with open_store(growing.root) as store:
+        places = {one.log_offset: one.body for queue in range(3) for one in store.messages("T", queue)}
+    for number, moment in enumerate(sorted({*list(places)[::5], *(end for _, end, _ in growing.pieces)})):
+        restore(growing.to, tmp_path / f"new{number}", log_offset=moment)
+        found = messages_of(tmp_path / f"new{number}")
+        assert sorted(found.values()) == sorted(body for place, body in places.items() if place < moment)
+
+
+def test_a_segment_with_many_pieces_is_written_as_one_again(growing: Growing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grow, "MOST_PIECES", 3)
+    for number, count in enumerate((2, 3, 1, 2), start=1):
+        end = put_more(growing.root, 100 * number, 1)
+        growing.grow()
+        assert len(growing.pieces) == count
+        assert growing.pieces[-1][1] == end
+
+
+def test_a_segment_whose_end_is_still_to_come_is_no_full_one(growing: Growing) -> None:
+    before = growing.backup.manifest.log_end
+    put_more(growing.root, 100, 80)
+    growing.receive()
+    (growing.received / "commitlog" / f"{SEGMENT:020d}").unlink()
+    with growing.target.writing():
+        growing.backup.grow(SEGMENT - 1)
+        assert growing.pieces == [(0, before, False)]
+        growing.backup.grow(SEGMENT)
+        assert growing.pieces == [(0, SEGMENT, True)]
+
+
+def test_tables_wait_until_the_log_has_what_their_queues_name(growing: Growing) -> None:
+    def tables() -> dict[str, str]:
+        return {one.path: one.sha256 for one in growing.backup.manifest.files if not one.is_log}
+
+    before, end = tables(), growing.receive()
+    put_more(growing.root, 100, 5)
+    for _ in range(grow.PATIENCE + 1):
+        with growing.target.writing():
+            growing.backup.grow(end)
+    assert tables() == before
+    reason = f"newer tables are not in the backup: its queues name the log up to {growing.receive()}"
+    assert [str(one).partition(": ")[2] for one in growing.warned] == [f"{reason}, and it was received up to {end}"]
+    growing.grow()
+    assert tables()["queue-ends.json"] != before["queue-ends.json"]
+
+
+def test_waiting_tables_that_a_prune_deletes_are_copied_again(growing: Growing) -> None:
+    end = growing.receive()
+    put_more(growing.root, 100, 5)
+    with growing.target.writing():
+        growing.backup.grow(end)
+        plan_prune(growing.target, growing.now_ms, keep_last=None, keep_days=None).apply(growing.target)
+    growing.grow()
+    assert faults_in(growing.to) == []
+
+
+def test_tables_that_cannot_be_read_are_told_and_the_log_grows(
+    growing: Growing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise StoreIOError("no")
+
+    monkeypatch.setattr(grow, "back_up_tables", fail)
+    end = put_more(growing.root, 100, 5)
+    growing.grow()
+    assert ([str(one) for one in growing.warned], growing.backup.manifest.log_end) == (["no"], end)
+
+
+@pytest.mark.parametrize(("passed_ms", "count"), [(DAY_MS - 1, 1), (DAY_MS, 2), (DAY_MS + 1, 2)])
+def test_after_a_day_another_backup_begins_with_the_segments_that_the_master_has(
+    growing: Growing, passed_ms: int, count: int
+) -> None:
+    put_more(growing.root, 100, 200)
+    growing.grow()
+    growing.receive()
+    first = growing.backup.manifest
+    (growing.root / "commitlog" / f"{0:020d}").unlink()
+    growing.now_ms += passed_ms
+    with growing.target.writing():
+        growing.backup.grow(first.log_end)
+    found = growing.target.manifests()
+    assert (len(found), found[-1].log_start) == (count, SEGMENT if count == 2 else 0)
+    assert faults_in(growing.to) == []
+    changed = [one.path for one in differences(first, found[-1]) if one.path.startswith("commitlog")]
+    assert changed == ([f"commitlog/{0:020d}"] if count == 2 else [])
+
+
+@pytest.mark.parametrize(("kept_s", "is_there"), [(-1.0, False), (3600.0, True)])
+def test_replaced_files_stay_an_hour_for_those_who_read_them(
+    growing: Growing, monkeypatch: pytest.MonkeyPatch, kept_s: float, is_there: bool
+) -> None:
+    monkeypatch.setattr(grow, "KEPT_S", kept_s)
+    put_more(growing.root, 100, 5)
+    growing.grow()
+    pieces = {one.stored for one in growing.backup.manifest.segments}
+    put_more(growing.root, 200, 80)
+    growing.grow()
+    assert (pieces <= stored(growing.to), faults_in(growing.to)) == (is_there, [])
+    assert is_there or not pieces & stored(growing.to)
+
+
+def test_files_of_another_backup_stay(growing: Growing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grow, "KEPT_S", -1.0)
+    growing.now_ms += DAY_MS
+    put_more(growing.root, 100, 5)
+    growing.grow()
+    put_more(growing.root, 200, 80)
+    growing.grow()
+    assert (len(growing.target.manifests()), faults_in(growing.to)) == (2, [])
+
+
+def test_a_backup_that_a_prune_deleted_does_not_come_back(growing: Growing) -> None:
+    back_up(growing.root, growing.to, clock=lambda: NOW_MS + 1)
+    with growing.target.writing():
+        plan_prune(growing.target, growing.now_ms, keep_last=1, keep_days=None).apply(growing.target)
+    with pytest.raises(StoreIOError, match=f"^{growing.to}: the backup {growing.backup.manifest.id} is deleted"):
+        growing.grow()
