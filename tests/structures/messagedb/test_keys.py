@@ -74,7 +74,43 @@ def test_bytes_that_are_no_entry_are_none(key: bytes) -> None:
     assert decode_timer(key[:7], bytes(12)) is None
 
 
-@pytest.mark.parametrize(("size", "is_read"), [(7, False), (8, True), (9, False)])
-def test_a_value_has_one_size(size: int, is_read: bool) -> None:
-    key = IndexEntry(3_600_000, "T", "U", "", "U1", 7, 3_600_001).encode()[0]
-    assert (decode_index(key, bytes(size)) is not None) == is_read
+@pytest.mark.parametrize(
+    ("decode", "entry", "size"),
+    [
+        (decode_index, IndexEntry(3_600_000, "T", "U", "", "u", 7, 0), 8),
+        (decode_timer, TimerEntry(3_600_000, "", 0, 0), 12),
+        (decode_half, HalfEntry(7, "T", "u", 0, 0), 8),
+    ],
+    ids=["index", "timer", "half"],
+)
+def test_the_shortest_key_is_read_and_a_value_has_one_size(decode: Any, entry: Any, size: int) -> None:
+    key = entry.encode()[0]
+    assert [decode(key, bytes(each)) for each in (size - 1, size, size + 1)] == [None, entry, None]
+    assert decode(key[:-1], bytes(size)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_read"),
+    [("@T@u", True), ("@T@", False), ("@@u", False), ("T@u", False), ("a@T@u", False), ("@T@u@", False)],
+)
+def test_the_key_of_a_half_message_has_two_texts(text: str, is_read: bool) -> None:
+    assert decode_half(bytes(8) + text.encode(), bytes(8)) == (HalfEntry(0, "T", "u", 0, 0) if is_read else None)
+
+
+@pytest.mark.parametrize(
+    ("topic", "unique_key", "log_offset", "time_ms", "count"),
+    [
+        pytest.param("T", "u", 0, 3_600_000, 4, id="the first of the log and of the second hour"),
+        pytest.param("T", "u", -1, 3_600_000, 0, id="of no place"),
+        pytest.param("T", "u", 0, 3_599_999, 0, id="of the first hour"),
+        pytest.param("T", "u", 0, -1, 0, id="before 1970"),
+        pytest.param("T", "", 0, 3_600_000, 0, id="without a unique key"),
+        pytest.param("", "u", 0, 3_600_000, 0, id="without a topic"),
+    ],
+)
+def test_a_message_has_an_entry_of_each_key_its_tags_and_its_unique_key_or_none(
+    topic: str, unique_key: str, log_offset: int, time_ms: int, count: int
+) -> None:
+    made = index_entries(topic, "b a  b", "t", unique_key, log_offset, time_ms)
+    assert [(one.kind, one.text) for one in made] == [("K", "b"), ("K", "a"), ("T", "t"), ("U", "")][:count]
+    assert {one[:2] + one[4:] for one in made} == ({(time_ms, topic, unique_key, 0, time_ms)} if made else set())

@@ -12,7 +12,7 @@ from store.errors import UnsupportedFormat
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout, segment_name
 from store.structures.messagedb.guard import refuse
-from store.structures.messagedb.keys import TRANS, HalfEntry
+from store.structures.messagedb.keys import INDEX, LAST_OFFSET, TRANS, HalfEntry, encode_long
 from tests.support.five_stores import change_database, fivefive
 from tests.support.golden import copy_store
 
@@ -51,6 +51,17 @@ def test_a_put_is_refused_where_a_start_would_not_go_back_so_far(
         "the index, timers and half messages in a RocksDB (5.4 and later) end at log offset 5073, more than 9 segments "
         "before the log's: a start would never enter what is between"
     )
+
+
+@pytest.mark.parametrize(("index", "halves"), [(5073, 70_000), (70_000, 5073)])
+def test_the_one_that_is_further_behind_counts(index: int, halves: int, tmp_path: Path) -> None:
+    root = copy_of("index", tmp_path)
+    for number in range(1, 10):
+        (root / "commitlog" / segment_name(number * SEGMENT_BYTES)).touch()
+    ends = {family: {LAST_OFFSET: encode_long(end)} for family, end in ((INDEX, index), (TRANS, halves))}
+    change_database(root, ends)
+    with pytest.raises(UnsupportedFormat, match="end at log offset 5073,"):
+        refuse(StoreLayout(root), Filesystem())
 
 
 # 5.5.0 took these two out of its database at its next start, and left the other three open.

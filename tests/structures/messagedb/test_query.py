@@ -119,6 +119,8 @@ def take_entries(root: Path, text: str) -> None:
 
 
 K1 = [166, 1010, 3538]
+T1, T2, T3 = 1795380335369, 1795380335380, 1795380335405
+"""When these were stored."""
 
 
 def test_without_index_files_the_database_is_asked() -> None:
@@ -175,6 +177,18 @@ def test_the_newest_messages_count_towards_the_limit(most: int, places: list[int
     found: list[int] = []
     assert isinstance(whole, IndexedLog)
     whole.select("TopicA#k1", most, 0, LAST_MS, found)
+    assert found == places
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "places"),
+    [(T1, T3, K1[::-1]), (T1 + 1, T3 - 1, [1010]), (T2, T2, [1010]), (T2 + 1, T3 - 1, []), (0, T1 - 1, [])],
+)
+def test_a_selection_keeps_to_its_times(begins: int, ends: int, places: list[int]) -> None:
+    whole = indexed_log(StoreLayout(fivefive("index-only") / "store"), Filesystem())
+    found: list[int] = []
+    assert isinstance(whole, IndexedLog)
+    whole.select("TopicA#k1", 32, begins, ends, found)
     assert found == places
 
 

@@ -1,0 +1,164 @@
+"""Findings on the message database: each entry that no record explains, each key that is missing, each long ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from store import check
+from store.files.filesystem import Filesystem
+from store.files.scratch import Scratch
+from store.structures.messagedb.database import open_database
+from store.structures.messagedb.keys import (
+    HOUR_MS,
+    INDEX,
+    LAST_OFFSET,
+    SCAN_OFFSET,
+    TIMELINE,
+    TIMER,
+    TRANS,
+    UNIQUE,
+    HalfEntry,
+    IndexEntry,
+    TimerEntry,
+    encode_long,
+)
+from tests.support.five_stores import change_database, fivefive
+from tests.support.golden import copy_store
+
+pytest.importorskip("rocksdict")
+Edits = dict[str, dict[bytes, bytes | None]]
+FIRED_MS, STORED_MS = 1795380329000, 1795380329600
+UNIQUE_KEY = "7F0000010012345600000000ABCD"
+
+
+def put(family: str, *entries: IndexEntry | TimerEntry | HalfEntry) -> Edits:
+    return {family: dict(one.encode() for one in entries)}
+
+
+def long(family: str, name: bytes, value: int) -> Edits:
+    return {family: {name: encode_long(value)}}
+
+
+def unique(log_offset: int, unique_key: str) -> IndexEntry:
+    return IndexEntry(STORED_MS - STORED_MS % HOUR_MS, "T", UNIQUE, "", unique_key, log_offset, STORED_MS)
+
+
+def timer(delivery_ms: int, log_offset: int = 232) -> TimerEntry:
+    return TimerEntry(delivery_ms, "X", 232, log_offset)
+
+
+def half(log_offset: int = 1510, checks: int = 0, size: int = 302) -> HalfEntry:
+    return HalfEntry(log_offset, "TopicB", f"{UNIQUE_KEY}0005", checks, size)
+
+
+def nowhere(offset: int, topic: str, unique_key: str, count: int = 1) -> str:
+    detail = f"{unique_key} is not the record at log offset {offset}"
+    return f"message-entry-nowhere {offset} {topic} {count} {detail}"
+
+
+def state(offset: int, detail: str, count: int = 1) -> str:
+    return f"message-database {offset} - {count} {detail}"
+
+
+TIMERS = "rmq_sys_wheel_timer"
+MALFORMED = "a key or a value is malformed"
+GONE = FIRED_MS - HOUR_MS // 2
+"""What was delivered before is to be deleted, and not looked at."""
+
+
+def found(root: Path) -> list[str]:
+    return [f"{one.kind} {one.offset} {one.topic or '-'} {one.count} {one.detail}" for one in check(root)]
+
+
+@pytest.mark.parametrize(
+    ("name", "edits", "findings"),
+    [
+        pytest.param("index", put(INDEX, unique(0, "X")), [nowhere(0, "T", "X")], id="of another message"),
+        pytest.param("index", put(INDEX, unique(1, "X")), [nowhere(1, "T", "X")], id="inside a record"),
+        pytest.param(
+            "index", put(INDEX, unique(1, "Y"), unique(1, "X")), [nowhere(1, "T", "X", 2)], id="two inside a record"
+        ),
+        pytest.param(
+            "index",
+            put(INDEX, unique(5257, "X")),
+            [state(5257, "an entry points to 5257, the log ends at 5257")],
+            id="at the log's end",
+        ),
+        pytest.param("index", long(INDEX, LAST_OFFSET, 5256), [], id="the index reaches the last byte"),
+        pytest.param(
+            "index",
+            long(INDEX, LAST_OFFSET, 5257),
+            [state(5257, "lastOffsetPy of default is 5257, the log ends at 5257")],
+            id="the index reaches the log's end",
+        ),
+        pytest.param("index", {INDEX: {b"torn": b"1", b"worn": b"2"}}, [state(0, MALFORMED, 2)], id="malformed keys"),
+        pytest.param("trans", put(TRANS, half(checks=9)), [], id="a half message that was asked more often"),
+        pytest.param(
+            "trans", put(TRANS, half(size=303)), [nowhere(1510, "TopicB", f"{UNIQUE_KEY}0005")], id="another size"
+        ),
+        pytest.param("trans", {TRANS: {b"torn": b"1"}}, [state(0, MALFORMED)], id="a malformed half message"),
+        pytest.param(
+            "trans",
+            long(TRANS, LAST_OFFSET, 5325),
+            [state(5325, "lastOffsetPy of trans is 5325, the log ends at 5325")],
+            id="half messages reach the log's end",
+        ),
+        pytest.param("timer", put(TIMER, timer(GONE - 1)), [], id="a timer that is to be deleted"),
+        pytest.param("timer", put(TIMER, timer(GONE)), [nowhere(232, TIMERS, "X")], id="a timer of another message"),
+        pytest.param(
+            "timer",
+            put(TIMER, timer(FIRED_MS), timer(FIRED_MS + 1), timer(FIRED_MS + 2, 5809)),
+            [nowhere(232, TIMERS, "X", 2), state(5809, "an entry points to 5809, the log ends at 5809")],
+            id="two of a record and one past the log",
+        ),
+        pytest.param("timer", put(TIMER, timer(GONE - 1, 9999)), [], id="a delivered one past the log"),
+        pytest.param("timer", {TIMER: {b"torn": b"1"}}, [state(0, MALFORMED)], id="a malformed timer"),
+        pytest.param("timer", long(TIMER, SCAN_OFFSET, 21), [
+            state(21, "sys_topic_scan_offset_checkpoint is 21, the queue of timers ends at 20")
+        ], id="timers ahead of their queue"),
+        pytest.param("timer", long(TIMER, TIMELINE, FIRED_MS + 1), [], id="a later timeline"),
+        pytest.param(
+            "plain",
+            {"newer": {b"k": b"v"}},
+            [state(0, "a column family 'newer', of a broker newer than 5.5")],
+            id="a family of a newer broker",
+        ),
+    ],
+)  # fmt: skip
+def test_what_no_record_explains_is_found(name: str, edits: Edits, findings: list[str], tmp_path: Path) -> None:
+    root = copy_store(fivefive(name) / "store", tmp_path / "store")
+    change_database(root, edits)
+    assert found(root) == findings
+
+
+def entries_at(root: Path, places: Iterable[int]) -> list[IndexEntry]:
+    with Scratch() as scratch:
+        found = [*open_database(root / "rocksdbstore", scratch.folder, Filesystem()).index()]
+    return [one for one in found if isinstance(one, IndexEntry) and one.log_offset in places]
+
+
+# Those before the first entry and behind the last offset are a start's to enter.
+@pytest.mark.parametrize(
+    ("places", "reaches", "missing"),
+    [
+        pytest.param({166}, 5073, [(166, "TopicA", 2)], id="of the second record"),
+        pytest.param({0}, 5073, [], id="of the first record"),
+        pytest.param({0, 166, 330}, 5073, [], id="of the first three"),
+        pytest.param({166, 330}, 5073, [(166, "TopicA", 2), (330, "TopicB", 4)], id="of two"),
+        pytest.param({5073}, 5073, [(5073, "T@", 3)], id="of the last that the index reaches"),
+        pytest.param({5073}, 5072, [], id="of the next"),
+    ],
+)
+def test_a_key_is_missing_where_the_index_has_earlier_ones_and_reaches_it(
+    places: set[int], reaches: int, missing: list[tuple[int, str, int]], tmp_path: Path
+) -> None:
+    root = copy_store(fivefive("index") / "store", tmp_path / "store")
+    gone = dict.fromkeys(one.encode()[0] for one in entries_at(root, places))
+    change_database(root, {INDEX: {**gone, LAST_OFFSET: encode_long(reaches)}})
+    assert [(one.kind, one.offset, one.topic, one.detail) for one in check(root)] == [
+        ("missing-message-entry", offset, topic, f"{count} of the record at log offset {offset}")
+        for offset, topic, count in missing
+    ]
