@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import numpy as np
@@ -216,6 +216,23 @@ def test_the_files_are_read_up_to_the_first_unit_that_is_none(tmp_path: Path) ->
     assert (found.wheel.tolist(), found.wheel_size, found.is_used) == (WHEEL.tolist(), 97, True)
     (tmp_path / "config/timercheck").write_bytes(bytes(55))
     assert read_timer_files(layout, Filesystem(), StoreConfig()).checkpoint is None
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("count", [4, 5])
+def test_a_log_is_read_whole_in_pieces_of_any_size(
+    at_once: int, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.structures.timer.files._READ_AT_ONCE", at_once)
+    (tmp_path / "timerlog").mkdir()
+    units = units_of(*[(ONE, row - 1, 1) for row in range(count)], (ONE, 0, 16), (ONE, 0, 1))
+    (tmp_path / "timerlog/0").write_bytes(units.tobytes() + bytes(16))
+    found = read_timer_files(StoreLayout(tmp_path), Filesystem(), StoreConfig()).units
+    assert found["previous"].tolist() == [row - 1 for row in range(count)]
+
+
+def test_a_timer_that_never_saved_has_a_timercheck_of_zeros() -> None:
+    assert astuple(TimerCheckpoint()) == (0,) * 7
 
 
 @pytest.mark.parametrize("magic", [-1, 0, 15, 16])

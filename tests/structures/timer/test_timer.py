@@ -6,13 +6,17 @@ import json
 import os
 import struct
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from store import check, open_store
-from store.structures.timer.message import TimerMessage
-from store.structures.timer.review import review_timers
+from store.formats.topics import TIMER_TOPIC
+from store.structures.timer.message import TimerMessage, TimerState
+from store.structures.timer.review import _copies_by_identity, _Review, review_timers
 from tests.cli.running import rmqctl
 from tests.support.answers import mismatches
 from tests.support.five_stores import asked, copy_of_five, damage, five, lines
@@ -82,6 +86,28 @@ def test_what_a_timercheck_of_before_a_roll_delivers_again_is_a_duplicate(
     again = [(one["area"], one["command"]) for one in said if one["what"] == "timer-again"]
     mend = f"rmqctl --store {root} rebuild timer"
     assert again == ([("check", mend), ("simulate", mend)] if duplicates else [])
+
+
+def test_a_message_names_nothing_that_is_not_known() -> None:
+    times = {"deliver_timestamp_ms": -1, "slot_timestamp_ms": -1, "store_timestamp_ms": -1}
+    places = {"timer_log_position": -1, "delivered_log_offset": -1, "queue_id": -1, "magic": -1, "roll_times": 0}
+    names = {"topic": None, "uniq_key": None, "deletes": None, "is_overdue": False}
+    message = TimerMessage(TimerState.LOST, 1, 2, 3)
+    given = {"state": TimerState.LOST, "queue_offset": 1, "log_offset": 2, "size": 3}
+    assert asdict(message) == given | times | places | names
+
+
+def test_of_messages_that_are_alike_each_has_the_next_copy() -> None:
+    def record(topic: str, log_offset: int, due: str = "7") -> Any:
+        properties = {"REAL_TOPIC": "T", "TIMER_OUT_MS": due}
+        return SimpleNamespace(topic=topic, uniq_key="U", properties=properties, log_offset=log_offset)
+
+    review = object.__new__(_Review)
+    records = [record("T", 1), record(TIMER_TOPIC, 2), record("T", 3), record("T", 4, "8"), record("T", 5)]
+    review._copies = _copies_by_identity(records)
+    messages = [TimerMessage(TimerState.PENDING, number, 0, 0) for number in range(4)]
+    assert [review._has_copy(message, records[0]) for message in messages] == [True, True, True, False]
+    assert [message.delivered_log_offset for message in messages] == [1, 3, 5, -1]
 
 
 def _as_listed(message: TimerMessage) -> dict[str, object]:
