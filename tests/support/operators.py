@@ -1,7 +1,8 @@
 """Changes of a module's source, one at a time, that a test should see: what `python -m tests.mutants --random` tries.
 
-Left out is what no test can see: annotations, assertions, decorators, protocols, the arguments of UNSEEN, pauses, time
-that has passed (no test is timed), and how much is done at once (TUNING), which changes speed and memory alone.
+Left out is what no test can see: annotations, assertions, decorators, protocols, the arguments of UNSEEN and sizes of a
+drawing, pauses, time that has passed (no test is timed), how much is done at once (TUNING), which changes speed and
+memory alone, and what a module does as a program of its own, since processes that a test starts run the code as it is.
 """
 
 from __future__ import annotations
@@ -28,6 +29,15 @@ FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 UNITS = (60, 1000, 3600, 1024, 1_000_000, 1_000_000_000)
 UNSEEN = ("strict", "slots", "frozen", "repr", "stacklevel", "daemon", "maxsize", "reserved", "total")
+DRAWN = (
+    "height",
+    "margin",
+    "spacing",
+    "x_label_rotation",
+    "label_font_size",
+    "major_label_font_size",
+    "value_font_size",
+)
 CLOCKS = ("monotonic", "perf_counter", "perf_counter_ns")
 TOLD = tomllib.loads(Path(__file__).parents[1].joinpath("mutants.toml").read_text(encoding="utf-8"))
 TUNING = frozenset(TOLD["tuning"])
@@ -141,8 +151,8 @@ def _is_unseen(node: ast.AST) -> bool:
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
         return node.targets[0].id in TUNING
     if isinstance(node, ast.If):
-        return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-    return isinstance(node, ast.Assert) or (isinstance(node, ast.keyword) and node.arg in UNSEEN)
+        return ast.unparse(node.test) in ("TYPE_CHECKING", "__name__ == '__main__'")
+    return isinstance(node, ast.Assert) or (isinstance(node, ast.keyword) and node.arg in (*UNSEEN, *DRAWN))
 
 
 def _alternatives(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
