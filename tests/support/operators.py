@@ -1,8 +1,9 @@
 """Changes of a module's source, one at a time, that a test should see: what `python -m tests.mutants --random` tries.
 
-Left out is what no test can see: annotations, assertions, decorators, protocols, the arguments of UNSEEN and sizes of a
-drawing, pauses, time that has passed (no test is timed), how much is done at once (TUNING), which changes speed and
-memory alone, and what a module does as a program of its own, since processes that a test starts run the code as it is.
+Left out is what no test can see: annotations, assertions, decorators, protocols, the arguments of UNSEEN, sizes of a
+drawing, pauses, time that has passed (no test is timed), and how much is done at once (TUNING, and what is compared
+with it), which changes speed and memory alone. So is what a module does as a program: processes that a test starts run
+the code as it is.
 """
 
 from __future__ import annotations
@@ -155,7 +156,17 @@ def _is_unseen(node: ast.AST) -> bool:
     return isinstance(node, ast.Assert) or (isinstance(node, ast.keyword) and node.arg in (*UNSEEN, *DRAWN))
 
 
+def _is_with_tuning(node: ast.AST) -> bool:
+    """Return whether a comparison is with a constant of TUNING: when more is done, not what."""
+    match node:
+        case ast.Compare(left, _, others):
+            return any(isinstance(one, ast.Name) and one.id in TUNING for one in (left, *others))
+    return False
+
+
 def _alternatives(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
+    if _is_with_tuning(node):
+        return
     match node:
         case ast.Compare(left, operators, right):
             for at, operator in enumerate(operators):

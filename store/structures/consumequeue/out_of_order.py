@@ -25,9 +25,8 @@ class OutOfOrder:
     def joined(self, other: OutOfOrder) -> OutOfOrder | None:
         """Return these messages and `other`, where that is of the same queue and goes on where they end."""
         place = self.place + self.count if self.has_unit else self.place
-        end = replace(other, queue_offset=self.queue_offset + self.count, place=place)
-        is_next = (self.topic, self.queue_id) == (other.topic, other.queue_id) and end == other
-        return replace(self, count=self.count + other.count) if is_next else None
+        behind = replace(self, queue_offset=self.queue_offset + self.count, place=place, count=other.count)
+        return replace(self, count=self.count + other.count) if behind == other else None
 
     def describe(self) -> str:
         """Return the finding as a sentence for people."""

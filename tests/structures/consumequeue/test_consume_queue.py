@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
 from store.config import StoreConfig
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE, QueueUnit
 from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.structures.consumequeue.out_of_order import OutOfOrder
 from tests.support.small_log import (
     START_MS,
     UNITS_PER_FILE,
@@ -240,3 +242,60 @@ def test_an_empty_queue_answers_every_question(tmp_path: Path) -> None:
     assert queue.offset_by_time(START_MS, lambda log_offset, size: -1, 0) == 0
     assert queue.unit(0) is None
     assert log_offsets_of(open_queues(tmp_path)) == []
+
+
+# A recovery begins at the third last file: a hole in an earlier one is not seen.
+@pytest.mark.parametrize(("messages", "found"), [(10, 4), (20, 4), (30, 4), (40, 40), (45, 45)])
+def test_a_recovery_reads_on_from_the_third_last_file(messages: int, found: int, tmp_path: Path) -> None:
+    log, _ = filled(tmp_path, messages)
+    path = next(iter(sorted((tmp_path / "consumequeue/T/0").iterdir())))
+    path.write_bytes(path.read_bytes()[: 4 * UNIT_SIZE] + bytes(6 * UNIT_SIZE))
+    queue = reopened_queues(tmp_path).find_or_create("T", 0)
+    assert (queue.recover(), queue.max_offset) == (log.units[found - 1].log_offset + log.units[found - 1].size, found)
+
+
+BOTH = OutOfOrder("T", 1, 7, 5)
+
+
+@pytest.mark.parametrize(
+    ("other", "count"),
+    [
+        (OutOfOrder("T", 1, 8, 6), 2),
+        (OutOfOrder("U", 1, 8, 6), None),
+        (OutOfOrder("T", 2, 8, 6), None),
+        (OutOfOrder("T", 1, 9, 6), None),
+        (OutOfOrder("T", 1, 7, 6), None),
+        (OutOfOrder("T", 1, 8, 5), None),
+        (OutOfOrder("T", 1, 8, 7), None),
+        (OutOfOrder("T", 1, 8, 6, has_unit=False), None),
+    ],
+)
+def test_messages_out_of_order_are_one_finding_where_they_go_on(other: OutOfOrder, count: int | None) -> None:
+    assert BOTH.joined(other) == (replace(BOTH, count=count) if count is not None else None)
+
+
+def test_messages_without_entries_stand_before_the_same_place() -> None:
+    first, second = (OutOfOrder("T", 1, offset, 9, has_unit=False) for offset in (7, 8))
+    assert first.joined(second) == replace(first, count=2)
+
+
+PLACED = "as in a broker: consumers' offsets point 2 messages too"
+TAKEN = "without an entry: others have these queue offsets; put them again"
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (BOTH, f"message with queue offset 7 came where 5 is next, with the entry at 5 {PLACED} far"),
+        (
+            OutOfOrder("T", 1, 5, 7, 3),
+            f"messages with queue offsets 5 to 7 came where 7 is next, with the entry at 7 to 9 {PLACED} low",
+        ),
+        (
+            OutOfOrder("T", 1, 5, 7, 2, has_unit=False),
+            f"messages with queue offsets 5 to 6 came where 7 is next, {TAKEN}",
+        ),
+    ],
+)
+def test_messages_out_of_order_are_told_with_their_places(found: OutOfOrder, text: str) -> None:
+    assert found.describe() == f"T, queue 1: the {text}"

@@ -15,13 +15,13 @@ import pytest
 from store import Message, open_store
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
-from store.verbs.salvage import derived_files
+from store.verbs.salvage import derived_files, new_store
 from store.verbs.salvage.derived_files import NOTHING, DerivedFiles, Stretch
 from store.verbs.salvage.evidence import Evidence
 from store.verbs.salvage.salvage import SalvageReport, salvage_runs
 from tests.conftest import CopyOf
 from tests.support.five_stores import copy_of_five, fivefive
-from tests.support.golden import copy_store
+from tests.support.golden import copy_store, golden
 
 UNIT_SIZE = 20
 FLAG_AT = 16
@@ -166,3 +166,27 @@ def test_a_unit_more_than_a_segment_behind_all_others_ends_the_log_in_front_of_i
     starts, stops = np.array(units, np.int64).reshape(-1, 2).T
     files: Any = SimpleNamespace(queues={}, units_from=lambda covered: (starts, stops))
     assert Evidence(files, ()).log_end(0, 1000, 1000) == end
+
+
+def test_progress_ends_with_all_bytes_of_the_log() -> None:
+    told: list[tuple[int, int]] = []
+    list(salvage_runs(golden("many").store, Filesystem(), SalvageReport(), on_progress=lambda *done: told.append(done)))
+    count, size = len(told), told[0][0]
+    assert told == [(size * number, size * count) for number in range(1, count + 1)]
+    assert count > 1
+
+
+def test_the_units_asked_for_are_required_and_no_more() -> None:
+    asked: list[tuple[int, int]] = []
+    derived_files._require_units(SimpleNamespace(require=lambda *range_: asked.append(range_)), 3, 5)
+    assert asked == [(60, 100)]
+
+
+@pytest.mark.parametrize(
+    ("positions", "sizes", "joined"),
+    [([2], [3], b"cde"), ([2, 5], [3, 1], b"cdef"), ([2, 6], [3, 2], b"cdegh"), ([0, 4, 9], [1, 2, 1], b"aefj")],
+)
+def test_records_are_joined_without_what_is_between_them(positions: list[int], sizes: list[int], joined: bytes) -> None:
+    columns = SimpleNamespace(position=np.array(positions), size=np.array(sizes))
+    run: Any = SimpleNamespace(columns=columns, buffer=memoryview(b"abcdefghij"))
+    assert bytes(new_store._records_of(run)) == joined

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from store import simulate
 from tests.cli.running import rmqctl
 from tests.support.five_stores import fivefive
 
@@ -31,6 +32,7 @@ def test_a_salvage_that_keeps_log_offsets_keeps_the_state_of_each(expected: dict
     run = rmqctl("salvage", "--keep-offsets", "--to", tmp_path / "new", store=fivefive("trans") / "store")
     assert (run.code, run.err, states(tmp_path / "new")) == (0, "", expected)
     assert rmqctl("check", store=tmp_path / "new").code == 0
+    assert simulate(tmp_path / "new", compat="5.5").traps == []
 
 
 def test_a_restored_backup_keeps_the_state_of_each(expected: dict[str, str], tmp_path: Path) -> None:
