@@ -114,8 +114,8 @@ class EntryFilter:
 class NewEntries:
     """Follow a log or a queue that is being written: each entry once, in order.
 
-    A look reads one file after another, so it may meet half of a record, or pass the end of one file before the writer
-    goes on to the next and read that one afterwards. Both look like damage or a gap; the next look decides.
+    A look reads one file after another. It may meet half of a record; or it passes the end of one file before the
+    writer goes on to the next, and reads that one afterwards. Both look like damage or a gap; the next look decides.
 
     after  number of the next entry: a log offset or a queue offset; None before the first
     """

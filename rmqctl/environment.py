@@ -59,7 +59,7 @@ def use_utf8_names() -> None:
 def _open_closed_streams() -> None:
     """Put /dev/null where the caller closed a standard stream.
 
-    Else the next file that is opened gets its number, and what a library writes to stdout goes into a store's file.
+    Else the next file that is opened gets its number, and a library's output to stdout goes into a store's file.
     Stdout's is opened for reading, so that a result that cannot be written is an error, as with a full device.
     """
     for name, mode, flag in (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):

@@ -1,7 +1,7 @@
 """Waiting for a store's files to change, beside the process that writes them.
 
 watchfiles (inotify) reports files that are made and bytes that are written. A broker appends through memory maps, which
-the kernel does not report, so the files are looked at every half second as well.
+the kernel does not report. So the files are read every half second as well.
 """
 
 from __future__ import annotations

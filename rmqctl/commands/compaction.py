@@ -27,9 +27,10 @@ def run_mend(
 ) -> Result:
     """Finish or drop a compaction that was interrupted.
 
-    A broker does not start when records and entries of a compacted topic are in files of different names, or when a
-    .delete file is left. This command renames a file back where nothing replaced it, builds lost entries from the
-    records, moves what the interrupted run had not moved, and removes leftovers. What is removed goes to quarantine.
+    A broker does not start if a compacted topic's records and entries are in files of different names. Nor does it
+    start with a .delete file left. This command renames a file back where nothing replaced it, and builds lost entries
+    from the records. It moves the files that the interrupted run had not moved, and removes leftovers. What is removed
+    goes to quarantine.
 
     After a clean stop it also copies messages that have no copy, as a broker's dispatch would. No broker start does
     that. A queue with other faults is mended first; run the command again for its messages.

@@ -55,10 +55,10 @@ def run(
 
     Searches all topics: by index where the index covers the log, by scan elsewhere; the result shows how much of each.
     Text that is neither a key nor a message id is searched in the whole log. Shows the record with file and position,
-    its queue entry, its index entries, the groups that consumed it, and all records with the same unique key in order
-    of time: delayed, delivered, retried, dead, half and committed. Of a record with several messages (5.x) it shows
-    those that match, or all if only the record matches; --outer shows the record. Exit code 1 when nothing was found,
-    or when a place is damaged.
+    its queue entry, its index entries, and the groups that consumed it. Then all records with the same unique key, in
+    order of time: delayed, delivered, retried, dead, half and committed. Of a record with several messages (5.x) it
+    shows those that match, or all if only the record matches; --outer shows the record. Exit code 1 when nothing was
+    found, or when a place is damaged.
 
     --store can be one segment file of any name. Queues and index are not searched then.
     """

@@ -58,10 +58,10 @@ def run(
 
     The index holds only hashes, so every hit is compared with its record; --unverified skips that, as a broker does. Of
     a record with several messages (5.x) it shows those that have the key, or all if only the record has it; --outer
-    shows the record. Keys of inner messages are in no index; `find` searches them. Keys that are in no index file are
-    searched in the message database (5.4 and later), then in the part of the log that it does not cover; `find --scan`
-    reads the whole log. --database answers as a broker does: the oldest hours first, without messages that have no
-    unique key or were not written to the database before the broker was killed.
+    shows the record. Keys of inner messages are in no index; `find` searches them. Keys in no index file are searched
+    in the message database (5.4 and later), then in the log that it does not cover; `find --scan` reads the whole log.
+    --database answers as a broker does: the oldest hours first, without messages that have no unique key or were not
+    written to the database before the broker was killed.
 
     Exit code 1 when nothing was found, or when a message is damaged.
     """

@@ -29,9 +29,9 @@ Settings = Annotated[bool, typer.Option("--settings", help="Also show settings t
 def run(ctx: typer.Context, show_settings: Settings = False) -> Result:
     """Show a store's kind, sizes and state.
 
-    Version and the sign for it, sizes, offsets, first and last time, topics, queues, index, owner of the lock, free
-    space, what is missing or incomplete, and the next command. Reads file lists, headers and the log's tail. A log of
-    up to 1 GiB is read whole, to find lost files of queues and index. Also works on stores that no other command opens:
+    Version and the sign for it, sizes, offsets, first and last time, topics, queues, index, lock owner, free space.
+    Also missing or incomplete parts, and the next command. Reads file lists, headers and the log's tail. A log of up to
+    1 GiB is read whole, to find lost files of queues and index. Also works on stores that no other command opens:
     RocksDB, damaged ones, one in use. Exit code 1 when something is missing, incomplete or wrong.
 
     message_count counts queue entries. `salvage`, `simulate` and `usage` count records, which include half and

@@ -72,8 +72,8 @@ def run(
 ) -> Result:
     """Recover a store as a broker does at its start.
 
-    Chooses the first segment by the checkpoint, scans the log with CRC to its valid end, truncates dirty files,
-    truncates or rebuilds consume queues and index, writes the checkpoint, and removes the abort marker. Without
+    Chooses the first segment by the checkpoint, and scans the log with CRC to its valid end. Truncates dirty files;
+    truncates or rebuilds consume queues and index. Writes the checkpoint, and removes the abort marker. Without
     --normal or --abnormal the abort marker decides.
 
     Entries of a DLedger log stay as they are, and queues and index are completed from them. A recovery that would

@@ -51,7 +51,7 @@ def run(
     """Keep a store open, as a broker does.
 
     Opens the store as its owner, or creates one in an empty folder, and runs a broker's services: dispatch, flushes,
-    delivery of delayed messages, checks of half messages, statistics, disk checks, and deletion of expired segments by
+    delivery of delayed messages, checks of half messages, statistics, disk checks. Expired segments are deleted by
     deleteWhen, fileReservedTime and the disk's ratios (not with --no-clean).
 
     No producer can be asked about a half message: it is put back with one more check. After transactionCheckMax checks,

@@ -43,8 +43,8 @@ def run_stats(
     latencies those of the last full minute. The counters have the names of BrokerStatsManager; their keys are a topic,
     topic@group or queueId@topic@group. All begin with the serving process.
 
-    Also shows what each slave has acknowledged, delayed messages that wait or are due, half messages in doubt or given
-    up, and the connections of each port.
+    Also shows each slave's acknowledged offset, delayed messages that wait or are due, half messages in doubt or given
+    up, and each port's connections.
     """
     session: Session = ctx.obj
     served = session.store.connect_served()

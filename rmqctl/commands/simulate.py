@@ -33,12 +33,12 @@ def run(
 ) -> Result:
     """Show a broker's next start without making it.
 
-    Whether a broker of this version starts, where its recovery begins, where and why its log ends, and what happens to
-    each file of log and queues. What is lost: messages and bytes per topic and queue, how many of them are intact past
-    the end, how many each consumer group had not consumed, and, as in `recover`, queue entries, index keys, and delayed
-    messages that are delivered at once. Messages are records of the log, as in `salvage`, including half and
-    rolled-back ones that are in no queue. Traps of the version are listed with the command that prevents them. Nothing
-    is written. Exit code 1 when a version does not start, loses something or has a trap.
+    Whether a broker of this version starts, where its recovery begins, where and why its log ends, and each file's
+    fate. What is lost: messages and bytes per topic and queue, how many of them are intact past the end, how many each
+    consumer group had not consumed. As in `recover`, also queue entries, index keys, and delayed messages that are
+    delivered at once. Messages are records of the log, as in `salvage`, including half and rolled-back ones that are in
+    no queue. Traps of the version are listed with the command that prevents them. Nothing is written. Exit code 1 when
+    a version does not start, loses something or has a trap.
     """
     session: Session = ctx.obj
 

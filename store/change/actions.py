@@ -12,8 +12,8 @@ An entry is what the manifest says of one action:
     published            size and mtime_ns of the file that takes the place           (Publish)
     position             where the bytes are; `before` and `after` are theirs in hex  (Patch)
 
-Taking back never destroys what others wrote since. A file that is neither the published nor the original one is set
-aside in the quarantine's later/ before the place is filled again; bytes that are neither `before` nor `after` stay.
+Taking back never destroys what others wrote since. A file that is neither the published nor the original one goes to
+the quarantine's later/ before its place is filled again; bytes that are neither `before` nor `after` stay.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """manifest.json: a change as it is written down, and the checks before it is believed again.
 
-A store may come from anywhere. A manifest names files that undo moves and overwrites, so each name must be one that a
+A store may come from anywhere. Undo moves and overwrites the files in a manifest. So each name must be one that a
 change of this store could have written:
 
     path      below one of the store's folders, or below a folder of the commit log elsewhere

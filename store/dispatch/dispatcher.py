@@ -7,7 +7,7 @@ Dispatcher is the walk itself: `catch_up` goes on from where it stopped to the r
 In a store that is written to, live.reput calls it from a thread.
 
 At damage the walk does what the broker of a master does: a record whose sum alone is wrong is skipped, anything worse
-skips the rest of the segment (the log was verified when the store was opened, so this is the rare case).
+skips the rest of the segment. This is rare: the log was verified when the store was opened.
 
 Source: DefaultMessageStore.ReputMessageService (4.9.8).
 """

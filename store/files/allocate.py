@@ -136,7 +136,7 @@ class AllocateMappedFileService:
             request.done.set()
 
     def _create(self, request: _Request) -> MappedFile:
-        # After a power cut a file must not be there without the one before it, or with a part of its length.
+        # After a power cut no file may be there without the one before it, or with a part of its length.
         self._fs.fsync_folder(request.folder)
         file = MappedFile.create(
             request.path,

@@ -1,8 +1,7 @@
 """Filesystem: the only door to os and mmap. Its names and folders are in file_tree.py.
 
-Every operation turns an OSError into a StoreIOError that names the file and what was being done, so that no other
-module catches OSError. A test puts a faulty one in its place (tests/support), which is why each step that can fail by
-itself is a method of its own.
+Every operation turns an OSError into a StoreIOError with file and action. No other module catches OSError. Tests
+replace it by a faulty one (tests/support), so each step that can fail by itself is a method.
 
 Creating a segment:
 
@@ -16,8 +15,8 @@ A broker refuses to start on a short segment, therefore no half-created file is 
 A file is given up by dropping the last reference to its Descriptor or its map: whoever still reads goes on reading, and
 closing under a reader (BufferError, EBADF) can't happen.
 
-No operation follows a link below rmqctl's own folder (beneath.py), none that writes follows a link in the last place,
-and none opens anything but a regular file: a FIFO would block, a device would act.
+No operation follows a link below rmqctl's own folder (beneath.py). None that writes follows a link in the last place.
+None opens anything but a regular file: a FIFO would block, a device would act.
 
 Relies on Linux: O_TMPFILE, O_NOATIME, copy_file_range, MADV_POPULATE_READ. Each has a portable way behind it.
 """
@@ -192,8 +191,8 @@ class Filesystem(FileTree):
 
     def _give_back(self, windows: list[Window]) -> None:
         for window in windows:
-            # A page that some process maps is not dropped, so the map lets go of it first. What is in front of the
-            # window was given back before, but a slower step of the same walk may have touched it again.
+            # A page that some process maps is not dropped, so the map lets go of it first. Pages before the window were
+            # given back already, but a slower step of the same walk may have touched them again.
             mapping.let_go(window.view, 0, window.stop)
             stop = self.pace.forgotten_before(window)
             if stop:

@@ -1,6 +1,6 @@
 """The `lock` byte and the `abort` marker: whose store it is, and whether the last owner shut down.
 
-StoreLock takes the advisory lock (fcntl) on byte 0 of ROOT/lock, the very lock a Java broker takes with
+StoreLock takes the advisory lock (fcntl) on byte 0 of ROOT/lock. A Java broker takes the same lock, by
 FileChannel.tryLock(0, 1, false); so a running broker and rmqctl keep each other out. The file's content is b"lock".
 
 Two properties of fcntl locks shape this class. They belong to the process: a second StoreLock in the same process is

@@ -1,4 +1,4 @@
-"""Lost pages: pages of a mapped file that can't be read at their use, though a look before could.
+"""Lost pages: pages of a mapped file that could be read before, but not at their use.
 
     look (readable.py)      reads pages in, and reports those that can't be read
     touch                   a page may be lost since: another process has shortened the file, or the kernel has
@@ -6,8 +6,7 @@
                             where a page has to be made and there is no room: of a hole, in a tmpfs.
 
 Without a handler SIGBUS ends the process. With one, installed by `catch_lost_pages`, the touch finds zeros, and the
-page is noted here. What was made of the zeros is not to be trusted, so whoever made it asks, at the moment when it
-becomes final:
+page is noted here. A result made of zeros is wrong. So code that reads maps checks before its result becomes final:
 
     seen = lost_pages.count()
     ...                                  touches pages
@@ -70,7 +69,7 @@ class LostPages:
 
 _is_wanted = False
 _handler: ModuleType | None = None
-# A map may be given up in the middle of a call here, so the thread that has the lock may take it again.
+# A map may be freed in the middle of a call here, so the thread with the lock may take it again.
 _lock = threading.RLock()
 _maps: dict[int, WatchedMap] = {}
 _free_numbers: list[int] = []

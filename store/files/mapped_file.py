@@ -8,16 +8,16 @@
     flushed    end of what a crash of the machine can't take away
     flushed <= committed <= wrote <= size while appending; the owner may set all three after recovery.
 
-`wrote` is in a cell of 8 bytes, which the kernel that appends moves on in the call that writes the record. Others
-write into `write_buffer`, then raise `wrote`. In CPython the interpreter lock orders these two steps for readers, who
-look only below `readable_position`. One thread appends at a time: the commit log sees to that.
+`wrote` is a cell of 8 bytes; the appending kernel advances it in the call that writes the record. Others write into
+`write_buffer`, then raise `wrote`. In CPython the interpreter lock orders these two steps for readers, who look only
+below `readable_position`. One thread appends at a time: the commit log sees to that.
 
 A new file is a hole, like the one that Java leaves. Before bytes are written through the map, `reserve` gives them
 blocks: a page fault on a full disk would kill the process (SIGBUS). Before bytes are read, `read` and `readable_end`
 read their pages in: so would a bad sector, or a file that another process has shortened.
 
-The file is mapped at its first use, without a descriptor. close() drops the map and refuses to map again; views that
-were given out keep it until the last of them goes, so no reader is waited for (no BufferError, no SIGSEGV).
+The file is mapped at its first use, without a descriptor. close() drops the map and refuses to map again; views keep it
+until the last of them is freed, so no reader is waited for (no BufferError, no SIGSEGV).
 
 Source: MappedFile, 4.9.8; its reference count has no counterpart here.
 """

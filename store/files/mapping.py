@@ -1,7 +1,7 @@
 """File maps that keep no descriptor, and the kernel's advice and answers about their pages.
 
-Python's own mmap duplicates the descriptor for as long as the map lives, so that 100,000 mapped queue files need as
-many descriptors. Here a map is a memoryview over a ctypes array; the last view that refers to the array unmaps it.
+Python's own mmap keeps a duplicate of the descriptor: 100,000 mapped queue files would need as many descriptors. Here a
+map is a memoryview over a ctypes array; the last view that refers to the array unmaps it.
 
 A page that can't be read kills the process with SIGBUS when it is touched: a bad sector, or a file that another process
 has shortened. `populate` reads the pages in first (MADV_POPULATE_READ, Linux 5.14) and reports the failure instead.
@@ -71,8 +71,8 @@ def is_mapped(view: memoryview) -> bool:
 def populate(view: memoryview, start: int, stop: int) -> bool:
     """Read the pages of [start, stop) in; False when one of them can't be read, or was lost.
 
-    The kernel reads ahead by itself, in large folios. With MADV_WILLNEED for the next range its pages would be small
-    ones, and a walk of a cold log would reach half of the rate.
+    The kernel reads ahead by itself, in large folios. MADV_WILLNEED for the next range makes its pages small ones,
+    which halves the rate of a walk of a cold log.
 
     OSError with EINVAL where the kernel does not offer it.
     """

@@ -3,9 +3,9 @@
     real folder      [file 0][file 1][file 2]            opened read-only, never touched
     staged folder                    [file 2'][file 3]   copies of what is written to, and new files
 
-A file is copied before the first write to it. What a truncation or expiry deletes is only noted. So
-the same engine can answer questions about a store that it must not change (the staged folder is thrown away), and
-prepare a change (the staged files are published by rename).
+A file is copied before the first write to it. What a truncation or expiry deletes is only noted. So the same engine
+reads a store that it must not change: the staged folder is deleted. And it prepares a change: the staged files are
+published by rename.
 """
 
 from __future__ import annotations

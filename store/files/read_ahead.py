@@ -3,8 +3,8 @@
     | given back | walk ... | read ahead ... |        | not read yet
                             ^ wanted         ^ end
 
-The kernel alone reads ahead as far as the device's setting says (by default 128 KiB), and only while pages are touched:
-the device would rest while the walk works on a window.
+The kernel reads ahead only as far as the device's setting (128 KiB by default), and only while pages are touched: the
+device would rest while the walk works on a window.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TransientStorePool: locked write buffers, lent to the newest files of the commit log.
 
-A message is first copied into a buffer that is never written out by the kernel on its own, and the commit service
-copies the buffer into the file in runs of pages. Appending then never waits for a page that is being written out.
+A message is first copied into a buffer that the kernel never writes out by itself. The commit service copies the buffer
+into the file in runs of pages. Appending then never waits for a page that is being written out.
 
     borrow      a new MappedFile takes a buffer; an empty pool lends none, and the file does without
     give_back   when all of it was committed; it is zeroed, for the bytes behind a blank go into the file too

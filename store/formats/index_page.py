@@ -7,8 +7,8 @@
     slot    int number of the newest entry of its chain, 0 when empty
     entry   int key hash, long log offset, int seconds since begin time, int number of the next older entry
 
-The count starts at 1, so the newest entry is count - 1 and an index of capacity N holds N - 1 entries.
-The key itself is not stored: a reader must look into the record.
+The count starts at 1: the newest entry is count - 1, and an index of capacity N holds N - 1 entries. The key itself is
+not stored: a reader must look into the record.
 
 Source: IndexFile, IndexHeader (4.9.8, the same in 5.3.3).
 """

@@ -6,9 +6,9 @@
     | body size | body | topic size | topic | properties size | properties |
       4                  1|2 (V2)             2
 
-Why each redundancy exists: the magic and the log offset (bytes 28..35 hold the record's own address) let a reader find
-its place again after damage; the total size must equal the sum of the parts; the CRC covers the body only, so that
-torn properties show only as a wrong size, or by the record that should follow.
+Why each redundancy exists: magic and log offset (bytes 28..35, the record's own address) let a reader go on after
+damage; the total size must equal the sum of the parts; the CRC covers the body only: torn properties show as a wrong
+size, or by the record that should follow.
 
 A host takes 20 bytes instead of 8 when its bit in the sys flag is set. V2 (5.x) has a two-byte topic size, for topics
 of more than 127 characters. When the next record does not fit, the rest of the segment is a blank: its size, and the

@@ -1,7 +1,7 @@
 """The property string of a record: `name 0x01 value 0x02 name 0x01 value …`.
 
-4.9.8 strips the last 0x02, 5.3.3 keeps it. The order is a Java HashMap's, so the string itself is kept verbatim
-wherever a record is copied, and the map is only a view of it.
+4.9.8 strips the last 0x02, 5.3.3 keeps it. The order is a Java HashMap's. So a copy of a record keeps the string
+verbatim, and the map is only a view of it.
 
 The reader's rule: split at 0x02; a part counts if it has at least 3 characters, a 0x01 behind its first character,
 and something behind that; of equal names the last one wins. A property with an empty value is therefore stored but

@@ -2,8 +2,8 @@
 
     "__CRC32#" | 0x01 | ten digits | 0x02        the last 20 bytes of the record, counted among its properties
 
-The digits are the CRC's, the lowest first, filled up with zeros behind. The CRC is of all bytes in front of the block,
-so a copy of the record at another log offset, or with another store time, keeps a block that is not its own.
+The digits are the CRC's, the lowest first, filled up with zeros behind. The CRC covers all bytes before the block. So
+the block of a record that is copied to another log offset, or with another store time, is wrong.
 
 Source: CommitLog.doAppend, MessageDecoder.createCrc32 (5.3.3).
 """

@@ -8,9 +8,9 @@ offset  log offset of the record
 size    its total size
 tags    hash of TAGS, or the deliver time of a delayed message, or an address in the extension file
 
-A unit counts as written if offset >= 0 and size > 0; a zero unit was never written. A queue whose first live unit is
-not at a file's start is filled up to it with pre-blank units (0, 0x7FFFFFFF, 0), which pass that test.
-An address is a position in ConsumeQueueExt plus Long.MIN_VALUE, so that no hash and no time can equal it.
+A unit counts as written if offset >= 0 and size > 0; a zero unit was never written. Where the first live unit is not at
+a file's start, pre-blank units (0, 0x7FFFFFFF, 0) fill the file up to it; they pass that test. An address is a position
+in ConsumeQueueExt plus Long.MIN_VALUE, so that no hash and no time can equal it.
 
 Source: ConsumeQueue, ConsumeQueueExt (4.9.8).
 """

@@ -1,6 +1,6 @@
 """Sets of numbers by sorting.
 
-NumPy's own unique and isin hash since 2.3, and take seconds for a million numbers in regular steps, as log offsets are.
+NumPy's own unique and isin hash since 2.3; a million numbers in regular steps, as log offsets are, take seconds.
 Sorting takes as long for any numbers.
 """
 

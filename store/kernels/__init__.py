@@ -8,9 +8,9 @@ run without the GIL and check no bounds but those that their arguments give.
 
 The modules beside this one are the source: Python that Cython compiles, all of them as one module, `compiled`. Where
 that is missing, or with RMQCTL_NO_EXTENSIONS=1, they run as they are, with the same results and some hundred times
-slower. cython.py has the words of Cython that they use, native.py and native.h what Python and C do differently.
-Two things are no kernels: lost_pages.h, a signal handler, which only C can be, for store/files/lost_pages.py, and
-CommitGroups, a class with its state, whose waiting and syncing must not need the GIL.
+slower. cython.py has the words of Cython that they use, native.py and native.h what Python and C do differently. Two
+things are no kernels. lost_pages.h is a signal handler, which only C can be, for store/files/lost_pages.py.
+CommitGroups is a class with its state: it waits and syncs without the GIL.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ A member says an offset, the end of its bytes, when they are written. So a flush
 group, and nothing is said of bytes behind the group's last offset.
 
 Compiled (commit_groups.pxd), `flush_file` syncs group after group without the GIL. So a sync begins as soon as the one
-before it is over, and the threads of one group put again while the next group is synced. Here it leaves every group to
-the caller.
+before it ends, and one group's threads put again while the next group is synced. Here it leaves every group to the
+caller.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class CommitGroups:
         size      bytes of the file; a shorter one is the caller's to report
         file_end  log offset behind the file; a group that needs more is the caller's to flush
 
-        The caller gets control after `limit_ms`, when no group has come for a millisecond, and with a group taken and
-        unanswered for what it has to do itself, or when a sync has failed.
+        The caller gets control after `limit_ms`, or when no group has come for a millisecond. It also gets a group
+        unanswered, if it has to flush that itself or a sync has failed.
         """
         return 0, 0, flushed_where, 0

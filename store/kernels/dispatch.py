@@ -325,7 +325,7 @@ def find_break(
 ) -> Long:
     """Return the first place in order[start … stop - 1] that cannot just be appended, or `stop`.
 
-    A record may be if its queue offset is the queue's next, beginning with `queue_offset`, and it ends behind
+    A record may be if its queue offset is the queue's next, beginning with `queue_offset`. And it must end past
     `max_log_offset`, where the units written so far end. The rest is for the broker's rules one by one, an end that is
     no long among it.
     """
@@ -370,8 +370,8 @@ def first_unit_between(units: Bytes, count: Long, low: Long, high: Long) -> Long
 def count_leading_units(page: Bytes, ends: Longs) -> Long:
     """Count the units that a page begins with; 0 where they do not tell where their queue ends.
 
-    They do not where all are written, one behind an unwritten one is, one has an address in the extension files, or the
-    first is pre-blank.
+    They do not if all are written, or a written one follows an unwritten one. Nor do they if one has an address in
+    the extension files, or the first is pre-blank.
 
     ends  gets the greatest log offset of a unit, and the one behind the last unit's record
     """

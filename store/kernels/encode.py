@@ -17,8 +17,8 @@ append_message takes one message instead:
                 too large for its field, BUSY where the gate is closed, LATE where the store time is before the newest,
                 LOST_PAGE where a page of some map was lost, so that the record may not be in the file
 
-The result is what the broker's encoder and append callback write, and the columns that a scan of it would give, so
-that dispatch needs no second look.
+The result is the bytes of the broker's encoder and append callback, and the columns of a scan: dispatch needs no second
+pass.
 
 Source: CommitLog.MessageExtEncoder.encode, DefaultAppendMessageCallback.doAppend (4.9.8).
 """

@@ -5,8 +5,8 @@
     parts    int64 [4, MOST_PARTS]: where names and values of the properties are
     rows     int64 [len(ROW_NAMES), lines]: the fields of the messages, which lines.py takes of them
 
-A line is without doubt if it is an object of known names, each given once, with texts that have no escapes, whole
-numbers of 64 bits, lists of texts, and properties that are texts and not empty.
+A line is certain if it is an object of known names, each once. Its values are texts without escapes, whole numbers of
+64 bits, lists of texts, and properties that are texts and not empty.
 
 NAMES are in the order of rmqctl's own lines: the name behind the last one is tried first.
 """

@@ -6,9 +6,8 @@
     target                  where the lines go
     line_ends               int64 [records]: where each line ends; for a record that is left, where it begins
 
-A record is left to a writer of all lines where its body is compressed, a host has an IPv6 address, its text has a
-character that is no printable ASCII, or its properties are more than each name once with a value. Pieces and lines are
-those of rmqctl's message object.
+The general writer gets the other records: a compressed body, an IPv6 host, a text that is not printable ASCII, a
+property that is empty or given twice. Pieces and lines are those of rmqctl's message object.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
     bodies, properties  what the lines say, one behind another; as long as the block
     rows                int64 [len(ROW_NAMES), lines]: a row of the matrix per field
 
-IS_SOUND is 0 for a line that is left to a parser which can say what is wrong: one whose members leave a doubt, whose
-values are none of a message, or which asks for more than copying, as a body that has to be compressed again.
+IS_SOUND is 0 for a line that is left to a parser which can say what is wrong: its members are doubtful, its values are
+none of a message, or it needs more than copying, as a body to be compressed again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Finding a property in the raw property bytes of a record, without making strings.
 
-Cutting the bytes at 0x02, 0x01 and space gives the same parts as cutting the decoded text, for Java's UTF-8 decoder
-never swallows an ASCII byte. The reader's rule is that of formats/properties.py: a part counts if a name and a value
-stand on both sides of its first 0x01, and of equal names the last one wins.
+Splitting the bytes at 0x02, 0x01 and space gives the same parts as splitting the decoded text: Java's UTF-8 decoder
+drops no ASCII byte. The reader's rule is that of formats/properties.py: a part counts if a name and a value stand on
+both sides of its first 0x01, and of equal names the last one wins.
 
 Source: MessageDecoder.string2messageProperties, Integer.parseInt (Java 8).
 """

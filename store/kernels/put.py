@@ -3,9 +3,9 @@
     log      PutParts: what a put needs beside the message; tuples, as reading an attribute takes 12 ns
     message  a Message; field_of reads a field of it by its slot in 2 ns
 
-What is usual is done here. None says that it is not, and that no record was written: a queue's first message, a delayed
-one, another host than the last message's, a field of another kind that C would cut, a size beyond a
-limit, no room, a closed gate, a clock that went back, a lost page.
+Usual messages are put here. Otherwise the answer is None, and no record was written: a queue's first message, a delayed
+one, another host than the last message's, a field of another kind. Also a size beyond a limit, no room, a closed gate,
+a clock that went back, a lost page.
 
 The append holds the GIL from its first look to its last write, as append_message does.
 """

@@ -258,8 +258,8 @@ def read_lengths(
 ) -> tuple[Long, Long, Long, Long, Long, Long, Long]:
     """Return reason, then place and size of body, topic and properties, from the body size at `at` on.
 
-    Each length is compared with the bytes left, topic and properties with the record's size too (the broker reads
-    them into an array of that size). Negative sizes of body and properties count as none.
+    Each length is compared with the bytes left. Topic and properties are compared with the record's size too: the
+    broker reads them into an array of that size. Negative sizes of body and properties count as none.
     """
     if limit - at < 4:
         return BODY_BEYOND, 0, 0, 0, 0, 0, 0

@@ -4,8 +4,8 @@
     logics  the last message put into a consume queue (in memory, not flushed)
     index   the end of the last full index file that was flushed
 
-The page is written by a full index file, by a thorough queue flush and at shutdown, so on disk it is up to about a
-minute old. An abnormal recovery starts at the newest segment whose first message is older than all that, less 3 s.
+A full index file, a thorough queue flush and a shutdown write the page. So on disk it is up to a minute old. An
+abnormal recovery starts at the newest segment whose first message is older than all that, less 3 s.
 
 Source: StoreCheckpoint (4.9.8).
 """

@@ -2,8 +2,8 @@
 
 CombinedQueueView has those of queue files, and of the database those that have none.
 
-A queue is filled with the units of the database, cut where the log ends, and completed from the log behind the
-database's checkpoint. Where the database can't be read, every queue is built from the log.
+A queue gets the units of the database up to the log's end, and the rest from the log after the database's checkpoint.
+Where the database can't be read, every queue is built from the log.
 """
 
 from __future__ import annotations

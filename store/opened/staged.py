@@ -126,7 +126,7 @@ def staging(
 ) -> Iterator[Path]:
     """Give a folder for files that a command builds; remove it when the block ends.
 
-    Unless it is a dry run the folder is in the store, whose lock the caller holds, and no change is half done there.
+    Unless it is a dry run, the folder is in the store. The caller holds its lock, and no change is half done there.
     """
     if dry_run:
         with Scratch(scratch) as outside:

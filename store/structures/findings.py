@@ -2,8 +2,8 @@
 
 Kinds of one structure are defined in its room.
 
-A finding about a single record is kept as it is; kinds of which one cause makes thousands (a lost queue, a lost
-index) are gathered into one Finding per file, topic and queue, with a count and the first place.
+A finding about a single record is kept as it is; where one cause makes thousands (a lost queue, a lost index), one
+Finding per file, topic and queue has their count and the first place.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
                               a prepared or rolled back one has no unit there, and overwrites none
                  lost         neither: nothing else has it
 
-What is behind a segment's end is not zeroed by a broker that cuts its log, and comes back into sight when the bytes
-before it are overwritten by records of the same lengths. A record of which the front was overwritten is not found.
+A broker that cuts its log does not zero the bytes after the cut. They are read again once records of the same lengths
+overwrite the bytes before them. A record of which the front was overwritten is not found.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ MERMAID = re.compile(r"```mermaid\n.*?```", re.DOTALL)
 PACKAGES = ("store", "rmqctl")
 MOST_LINES = 50
 MOST_FIRST_LINE = 100
+MOST_WORDS = 25
 MOST_LOOSE_MODULES = 8
 MOST_STRANGERS = 10
 STRANGERS = "The modules that name a structure outside of its room, each with its reason; at most ten."
@@ -47,6 +48,9 @@ NOT_IMPERATIVE = re.compile(
 """First words of a docstring that is no order: an article, a preposition, `reads`, a plural, an error."""
 CLAUSE = re.compile(r"\b(what|which|whoever|whatever)\b", re.IGNORECASE)
 PICTURE = re.compile(r"\b(lies|stands|told|walks up to|gone|somebody|nobody|its life|neighbours?|strangers?)\b")
+CLAUSE_END = re.compile(r"(?<=[.;:!?])\s+")
+DRAWN = re.compile(r"^\s{2,}\S|\S {2,}\S|^\s*(\d+\.|[-*>|])\s", re.MULTILINE)
+"""A paragraph that is a table, a list or a drawing."""
 STEP = re.compile(r"\bsteps? (\d+)")
 NUMBERED = re.compile(r"^\s*(\d+)\. ", re.MULTILINE)
 
@@ -152,6 +156,15 @@ def pictures(module: Module) -> Iterator[Offence]:
                 yield Offence(module.file, token.start[0], found.group())
 
 
+def long_sentences(module: Module) -> Iterator[Offence]:
+    """Docstrings with more than 25 words up to a full stop, colon or semicolon; tables and lists are left out."""
+    for node in _documented(module.tree):
+        for paragraph in re.split(r"\n\s*\n", ast.get_docstring(node) or ""):
+            for clause in CLAUSE_END.split(paragraph) if not DRAWN.search(paragraph) else ():
+                if len(clause.split()) > MOST_WORDS:
+                    yield Offence(module.file, node.body[0].lineno, " ".join(clause.split()))
+
+
 def steps(module: Module) -> Iterator[Offence]:
     """References to a step that the module's docstring does not have."""
     known = {int(number) for number in NUMBERED.findall(ast.get_docstring(module.tree) or "")}
@@ -216,6 +229,7 @@ RULES: dict[str, Callable[[Module], Iterator[Offence]]] = {
     "first-lines": first_lines,
     "moods": moods,
     "pictures": pictures,
+    "long-sentences": long_sentences,
     "steps": steps,
     "long-functions": long_functions,
     "any-in-signatures": any_in_signatures,

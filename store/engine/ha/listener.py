@@ -5,8 +5,8 @@
     idle          a connection that the listener has waited for longer than `idle_s` is ended
     an error      of accept or of a thread's start is kept as `trouble` until one succeeds; the next follows in 0.1 s
 
-The listener waits for a peer while its request comes in and while its answer is taken, not while the request is worked
-on. A listener takes at most a sixth of the files that the process may open: the others are the store's.
+Time limits hold while a request comes in and while its answer is taken, not while the request is worked on. A listener
+takes at most a sixth of the files that the process may open: the others are the store's.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     room, took   the next bytes come in, in any pieces
     verified     gives what is proved, and keeps the rest
 
-A record is proved by size, magic, the sum of its parts, its CRC and the log offset that it names itself. A blank must
-end at its segment's end; the unused bytes behind it have no form and are passed on as they come.
+A record is proved by size, magic, the sum of its parts, its CRC and its own log offset. A blank must end at its
+segment's end; the unused bytes behind it have no form and are passed on as they come.
 
 Where nothing tells the segment size, the first blank does.
 """

@@ -8,8 +8,8 @@
 A message that a reader holds stays as it is: it is a copy, and a view of a segment keeps the segment's map.
 
 Two differences from the broker. A segment that is not dispatched yet is kept, so that no message misses its queue. A
-segment has no references to wait for; only one that the disk refuses to delete is tried again, and until it is deleted
-no later one is, so that the log gets no gap (redeleteHangedFile).
+segment has no references to wait for; a file that the disk refuses to delete is tried again (redeleteHangedFile). No
+later one is deleted before it, so that the log gets no gap.
 
 Source: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService (4.9.8), CorrectLogicOffsetService (5.3.3).
 """

@@ -10,14 +10,14 @@ own, kernels that run uncompiled, a file that was shortened, a lost page.
 While the device works, the next group gathers. A flush covers whatever was appended before it. The service also
 flushes every GROUP_INTERVAL_MS whatever waits.
 
-A flush covers one segment. The broker makes at most two per request, so it answers FLUSH_DISK_TIMEOUT to messages more
-than a segment behind the flushed place. Here flushes go on as long as they move, and PUT_OK means durable.
+A flush covers one segment. The broker makes at most two per request. So it answers FLUSH_DISK_TIMEOUT to messages more
+than a segment past the flushed position. Here flushes go on as long as they move, and PUT_OK means durable.
 
 The broker completes late requests from a watcher thread. Here the waiting thread is its own watcher: its wait ends
 at the deadline with FLUSH_DISK_TIMEOUT. So no thread that puts ever syncs by itself: a device that hangs would hold it.
 
-After a failed flush every request fails with the error. It must not be answered by a later fdatasync, which would
-succeed because the kernel has already given the dirty pages up.
+After a failed flush every request fails with the error. A later fdatasync must not answer it: that would succeed,
+because the kernel has already given the dirty pages up.
 
 Source: CommitLog.GroupCommitService, GroupCommitRequest and FlushDiskWatcher, 4.9.8.
 """

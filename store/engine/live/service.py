@@ -5,7 +5,7 @@
     stop       ends the loop, does its last work, and waits for the thread
 
 The threads are no daemons: a daemon could be cut off in the middle of a flush. In return each ends by itself when the
-main thread has ended without closing the store, so that a program can't hang at its exit.
+main thread has ended without closing the store: no program hangs at its exit.
 
     too many open files    `trouble` keeps the error until a round succeeds; the next one begins RETRY_S later
     a full disk            the same, for a service that `outlasts_full_disk`; after a failed sync pages may be lost

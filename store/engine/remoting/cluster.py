@@ -4,8 +4,8 @@
     send              many messages at once; an answer each
     find              what is in doubt, by UNIQ_KEY and ORIGIN; certain only after the broker did all that it had got
 
-A message with a time to come gets it as TIMER_DELIVER_MS where the broker has timers (5.x), else the first delay level
-that is not over earlier.
+A message with a future deliver time gets it as TIMER_DELIVER_MS if the broker has timers (5.x). Else it gets the first
+delay level that ends no earlier.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     commit      the commit record of the newest half, and op records
     rollback    op records
 
-Op records name each half that the check pass has still to come to, else the newest one. A transaction that was
-committed and has no op record gets the op records alone, so that it is not committed twice.
+Op records name each half that the check pass has still to come to, else the newest one. A committed transaction without
+an op record gets the op records alone, so that it is not committed twice.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ process is killed; the half is then checked again, and its producer may commit i
 
 start() runs check passes and op records in a thread; stop() writes what is gathered.
 
-A half whose producer cannot be asked is put back like any other, with one check more, and given up after
-transactionCheckMax of them: a broker without a channel to the producer group only logs that.
+A half whose producer cannot be asked is put back with one check more, and given up after transactionCheckMax checks: a
+broker without a channel to the producer group only logs that.
 
 Source: TransactionalMessageServiceImpl, TransactionalMessageCheckService, EndTransactionProcessor (4.9.8, 5.3.3);
 TransactionalOpBatchService, MessageQueueOpContext (5.3.3); AbstractTransactionalMessageCheckListener.sendCheckMessage.

@@ -10,7 +10,7 @@
     the newest half is at H or behind it                                             in-doubt
     else                                                                             inconsistent
 
-The first that holds is the verdict. A commit is written before its op record and behind its half, so retention cannot
+The first that holds is the verdict. A commit is written after its half and before its op record. So retention cannot
 make a committed transaction look rolled back.
 
 Source: TransactionalMessageServiceImpl, TransactionalMessageBridge, EndTransactionProcessor (4.9.8, 5.3.3).

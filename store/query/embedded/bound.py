@@ -1,6 +1,6 @@
 """Bind queries to the tables' columns, without a store.
 
-Spark makes numbers of texts where DuckDB does not, so that `tags + 1` would get rows from one of the two. A query that
+Spark converts texts to numbers where DuckDB does not: `tags + 1` would get rows from one of the two. A query that
 DuckDB refuses is refused before Spark answers.
 """
 

@@ -1,7 +1,7 @@
 """One table of one or several stores as a dataset that DuckDB scans.
 
-DuckDB asks a pyarrow Dataset for a scanner, with the columns that a query needs and the filter that it must apply. Here
-the scanner reads shares of the stores' tables (store.query.tables.shares); only wanted rows and columns are built.
+DuckDB gets a scanner from a pyarrow Dataset, for a query's columns and its filter. Here the scanner reads shares of the
+stores' tables (store.query.tables.shares); only wanted rows and columns are built.
 
     DuckDB ──columns, filter──> TableDataset.scanner ──> shares that may hold a row ──> batches
 

@@ -1,7 +1,7 @@
 """The filter that DuckDB pushes into a scan, a pyarrow expression, as a RowFilter.
 
-Which shares of a table may hold a wanted row is decided by Arrow: each share becomes a fragment of a dataset whose
-partition expression says what is known of it, and Arrow tells which fragments a filter leaves.
+Which shares of a table may hold a wanted row is decided by Arrow: each share becomes a fragment of a dataset, and its
+partition expression holds what is known of it. Arrow returns the fragments that a filter leaves.
 """
 
 from __future__ import annotations

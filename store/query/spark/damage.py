@@ -1,7 +1,7 @@
 """Takes the damage that tasks pass over back to the driver, as notes in a shared folder.
 
-A task notes what it met in a file of its own, so a task that is tried twice notes the same twice. Executors without
-the folder note nothing.
+A task writes its findings to a file of its own, so a retried task writes the same twice. Executors without the folder
+note nothing.
 """
 
 from __future__ import annotations

@@ -3,16 +3,15 @@
     part ──walk──> runs ──> units by queue, keys ──> scratch file, one of each part
                                                      | units of a queue | units of another | … | keys |
 
-The driver gets the place of each piece in the scratch file and the numbers to plan the files, never the bytes. A part
-has one piece of each queue, or several where it holds more than SPILL_BYTES of units, and a piece of keys for every
-KEY_CAPACITY.
+The driver gets each piece's position in the scratch file and the numbers to plan the files, never the bytes. A part has
+one piece of each queue, or several above SPILL_BYTES of units, and a piece of keys for every KEY_CAPACITY.
 
     unit piece   20 bytes a unit, as in the queue's file; a piece that is not dense has the int64 queue offsets behind
     key piece    int32 hash of every key, int32 number of every key's record; int64 log offset and store time of every
                  record
 
-Integers are in the order of this machine's bytes, as a job's scratch is read by machines like those that wrote it. A
-scratch file has a name of its own, so that a task that is tried twice leaves two, of which the driver knows one.
+Integers have this machine's byte order, as only machines of one kind read and write a job's scratch. A scratch file has
+a unique name: a retried task leaves two files, and the driver knows one.
 """
 
 from __future__ import annotations

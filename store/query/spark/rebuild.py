@@ -7,8 +7,8 @@
 
     part -> scratch file of the part: (queue | keys, log offset) -> plan -> one task reads the pieces of its file
 
-The pieces change hands through the staging folder, which must be the same path on every executor (local, or a shared
-mount) anyway, and not through Spark's shuffle: there every byte goes from Python through the JVM to disk and back.
+The pieces go through the staging folder, not through Spark's shuffle. The folder must be the same path on every
+executor anyway (local, or a shared mount): there every byte goes from Python through the JVM to disk and back.
 
 Whatever a task writes it makes anew, so a retried task writes the same bytes; the staging folder is not read
 before the job is over.

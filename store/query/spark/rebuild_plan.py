@@ -35,8 +35,8 @@ def valid_parts(
 ) -> tuple[list[PartPieces], LogEnd]:
     """Return the parts up to the log's valid end, and that end: the walk of one machine, put together.
 
-    A part looks for its first record by what records say of themselves. Where the one before it ended at something
-    else, such as a blank or a record that is wrong about its own place, the part is walked again from there.
+    A part looks for its first record by what records say of themselves. If the part before it ended elsewhere (a blank,
+    a record with a wrong log offset), the part is walked again from there.
     """
     live: list[PartPieces] = []
     log_end = parts[0].part.file_start if parts else 0

@@ -2,7 +2,7 @@
 
 Findings in files and in single segments; those between segments are left to `audit`.
 
-A share is a list of findings that the planning made, or a segment with the files that may point into it.
+A share is a list of findings of the planning, or a segment with the files that may point into it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Inspects a text of SQL before an engine runs it: whether it only asks, and the columns it may name.
 
-Spark tells a Python source nothing of the columns a query needs, so a view holds only those whose names the text holds.
-That is right for a plain select, where a column that is not named cannot be asked for. All columns are taken where some
-are meant without their names: by `*` (but for count(*)), a natural join, a pivot, `from t` or `table t` without select,
-and by everything that is no select, as `describe t`. What is taken too much is slow and not wrong.
+Spark does not pass a query's columns to a Python source. So a view holds only the columns named in the text. That is
+right for a plain select, where a column that is not named cannot be asked for. All columns are taken where some are
+meant without their names: by `*` (but for count(*)), a natural join, a pivot, and `from t` or `table t` without select.
+So does any statement that is no select, as `describe t`. What is taken too much is slow and not wrong.
 
 Tried with the grammar of Spark 4.3.
 """

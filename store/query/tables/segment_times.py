@@ -1,8 +1,8 @@
 """Chooses the segments that a filter on store times leaves out unread.
 
-Store times rise along the log, but for a clock that was set back and for damage, and only a walk shows all of them. So
-a segment is left out only when everything that can be had without a walk agrees, the first record's time of every
-segment of the store and the time of every file's last change:
+Store times rise along the log, except where a clock was set back or a time is damaged. Only a walk shows all of them.
+So a segment is left out only where two times that need no walk agree: that of each segment's first record, and that of
+each file's last change:
 
     all of them     the first times rise from segment to segment, none is later than its own file's last change, and
                     only empty files at the log's end have none; otherwise every segment is read
@@ -10,10 +10,10 @@ segment of the store and the time of every file's last change:
                     lost its files' times is read, not left out
     too new         this first time is behind the wanted times, and with it every later one
 
-"Before" and "behind" mean by more than BOUND_SLACK_US, so a clock set back by up to that never loses a row. What stays
-unseen is a record in the middle of a segment whose time is further than that from the first times of this and the next
-segment: a clock that was wrong and right again within one segment, or a damaged time. `check` and `audit` report such
-a record as time-backwards; limits on log_offset find it whatever its time.
+"Before" and "behind" mean by more than BOUND_SLACK_US, so a clock set back by up to that never loses a row. One record
+stays unseen: in the middle of a segment, with a time further than that from the first times of this and the next
+segment: a clock that was wrong and right again within one segment, or a damaged time. `check` and `audit` report such a
+record as time-backwards; limits on log_offset find it whatever its time.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ A broker filters twice, and so does everything that uses this package:
     1. on the queue unit, before the record is read:   matches_tags_code(tags_code)
     2. on the record, after it was read:               matches(message), which looks at its properties
 
-`TagExpression` decides by the tags' hash in the first step and by their text in the second (a consumer's client
-does the second, because two tags may share a hash). `SqlFilter` lets every unit pass and decides by the properties.
+`TagExpression` compares the tags' hash in the first step, and their text in the second. A consumer's client does the
+second, as two tags may share a hash. `SqlFilter` lets every unit pass and decides by the properties.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ Steps: lark parses the text (grammar.py); the tree becomes nested functions from
 Java's comparisons from java_values.py); a message matches when the outermost value is TRUE.
 
 Values are those of the broker's Java: Integer (literals within 32 bits), Long, Double, String, Boolean and null.
-Properties are strings. Where the two sides of a comparison differ in type, the string is converted to the other
-side's type, as Integer.valueOf, Long.valueOf, Double.valueOf and Boolean.valueOf do. A string that cannot be
-converted makes the whole filter not match (the broker catches the exception around the evaluation), unless an AND or
-OR was already decided by its left side. Logic is three-valued: a comparison with an absent property is null.
+Properties are strings. A string that is compared with another type is converted to it, as Integer.valueOf,
+Long.valueOf, Double.valueOf and Boolean.valueOf do. If a string cannot be converted, the whole filter does not match:
+the broker catches the exception around the evaluation. An AND or OR that its left side has decided stays decided. Logic
+is three-valued: a comparison with an absent property is null.
 
 What may look surprising is the broker's: NOT binds closer than `=`, so write NOT (a = 1); IN takes strings only;
 <, <=, >, >= and BETWEEN take numbers and properties only; a bare property is never true.

@@ -11,14 +11,14 @@ How a message becomes a record (CommitLog.asyncPutMessage and DefaultAppendMessa
 
 A usual message takes all of it in one compiled call, put_message, which leaves the others to these steps.
 
-The kernel call holds the GIL from its first look to its last write, so threads that put need no lock between them: one
+The kernel call holds the GIL from its first read to its last write. So putting threads need no lock between them: one
 that lost the GIL with a lock in hand would stop all others. Batches, bulk puts and step 5 take the put lock, and close
 the gate that the kernel looks at. Where kernels run uncompiled every put takes the lock.
 
 Prepared and rolled-back messages have queue offset 0 and do not advance their queue.
 
-Where stale bytes follow the end (a log that was cut), the 8 bytes behind each new record are zeroed, which 4.9.8 does
-not, so that no old record comes back to life.
+If stale bytes follow the end (a log that was cut), the 8 bytes after each new record are zeroed. So no old record is
+read again. 4.9.8 does not do so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tells the leftovers past the log's end from records that are lost.
 
-Where the log ends at zeros, a record behind them in the same segment is a leftover if its store time is before that of
-the last valid record, or if the zeros are the 8 bytes of an earlier cut. So is one behind damage at the end of the last
-segment, where the first record behind is older: a broker wrote over the record before it.
+If the log ends at zeros, a later record of the same segment is a leftover in two cases. It is older than the last valid
+record, or the zeros are the 8 bytes of an earlier cut. So is one behind damage at the end of the last segment, where
+the first record behind is older: a broker wrote over the record before it.
 """
 
 from __future__ import annotations

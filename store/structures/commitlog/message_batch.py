@@ -1,9 +1,8 @@
 """A run of records as an Arrow batch of the `messages` table; only the columns asked for are built.
 
-Most columns are numbers at a fixed place behind the record's start (two shift by 12 bytes where a host is
-IPv6); bodies,
-topics and properties are byte strings at places that the scan has found. See store.structures.commitlog.gather for how
-they are taken.
+Most columns are numbers at a fixed position of the record (two shift by 12 bytes where a host is IPv6); bodies, topics
+and properties are byte strings at places that the scan has found. See store.structures.commitlog.gather for how they
+are taken.
 """
 
 from __future__ import annotations

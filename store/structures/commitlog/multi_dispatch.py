@@ -6,8 +6,8 @@
     4.9    with enableMultiDispatch; any name gets an offset, in the message's queue id unless it is a light queue
     5.3    with enableLmq; not in %RETRY%, rmq_sys_ and schedule topics; only %LMQ% names get an offset, in queue 0
 
-The broker of 5.3 takes a message with another name, and dispatches it to no light queue, or never gets past it: here it
-is refused. The properties are written anew in the order of a Java HashMap, and the whole record may have no more than
+The broker of 5.3 accepts a message with another name. It dispatches it to no light queue, or stops at it: here it is
+refused. The properties are written again in the order of a Java HashMap. The whole record may have at most
 maxMessageSize bytes.
 
 Source: LmqDispatch.wrapLmqDispatch, MixAll.topicAllowsLMQ (5.3.3), MultiDispatch.wrapMultiDispatch (4.9.8).

@@ -1,7 +1,7 @@
 """Find records that do not match their property `__CRC32#` (5.x), and tell damage from copies.
 
-A broker that copies a message (a delayed, timed, retried or half one) while enabledAppendPropCRC is off stores the
-property string as it got it: the CRC is that of the first record, and nothing is damaged.
+A broker with enabledAppendPropCRC off copies a delayed, timed, retried or half message with the property string as it
+is: the CRC is that of the first record, and nothing is damaged.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How a walk goes on behind damage: at the next record that names its own place.
 
-A record carries its magic and its own log offset, so behind bytes that are no record the walk searches for the next
-record that names the very place where it is, and goes on from there. A leftover of an earlier life of the file, or a
-copy inside a message, names another place.
+A record holds its magic and its own log offset. So after bytes that are no record, the walk searches for the next
+record whose log offset is its position, and goes on from there. A leftover of an earlier life of the file, or a copy
+inside a message, names another place.
 
 `read_on` is the rule; `readable_behind` applies it to mapped segments, slices.py to windows on files.
 """
@@ -78,7 +78,7 @@ def find_record(segment: Segment, position: int, *, accept_v2: bool = True) -> i
         if end < wanted:
             position = segment.behind_unreadable(end, limit)
         elif end < limit:
-            # A record may begin in one piece and end in the next, which is larger until it holds more than a record.
+            # A record may begin in one piece and end in the next. So pieces grow until one holds more than a record.
             position = max(position, end - LARGEST_RECORD_BYTES)
         else:
             return -1

@@ -10,9 +10,9 @@ A walk yields values, in the order of the log:
     End     nothing was written here: zeros, the readable end, or too few bytes for another record
     Damage  what is wrong, and where
 
-A torn tail is no different from damage to a single look: recovery tells them apart by the bytes behind.
-The verdict on a record is the broker's own (CommitLog.checkMessageAndReturnSize, 4.9.8), with two differences: every
-length is held against the bytes that are left before it is used, and damage in a total size allocates nothing.
+A torn tail is no different from damage to a single look: recovery tells them apart by the bytes behind. The verdict on
+a record is the broker's own (CommitLog.checkMessageAndReturnSize, 4.9.8), with two differences: every length is
+compared with the bytes left before its use, so a damaged total size allocates nothing.
 """
 
 from __future__ import annotations

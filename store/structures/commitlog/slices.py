@@ -1,8 +1,8 @@
 """Parts of segments: how the log is divided among tasks, and the walk of one part.
 
 A segment is cut every `part_bytes`. A cut need not be a record's start: the part before it walks on to the first record
-at or past the cut, the part behind it searches for that same record. Both find it alone, because a record says where
-it is (magic at 4, its own log offset at 28): nothing has to be read to plan the parts.
+at or past the cut, and the next part searches for that record. Both find it alone, because a record says where it is
+(magic at 4, its own log offset at 28): nothing has to be read to plan the parts.
 
         cut                   cut
     |    :  |     |      |     :   |

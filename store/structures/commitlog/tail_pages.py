@@ -6,11 +6,11 @@
     low rate    blocks only (MappedFile.reserve); a put that is the first to touch a page takes a fault
     high rate   a window at a time: a call makes its pages writable in a fraction of the time of their faults
 
-The thread that takes a window makes the next one ready before its own put, without the put lock and without the
-interpreter's: other threads put meanwhile, into that window too if they are so fast.
+The thread that takes a window prepares the next one before its own put, without the put lock and the GIL: other threads
+put meanwhile, into that window too if they are so fast.
 
-A page that is ready is dirty, and a flush writes its zeros. So only stores that flush by time do it, and at a rate at
-which the two windows are a fifth of what a flush writes.
+A page that is ready is dirty, and a flush writes its zeros. So only stores that flush by time do it, and only where the
+two windows are a fifth of a flush or less.
 """
 
 from __future__ import annotations

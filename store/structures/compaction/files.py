@@ -6,7 +6,7 @@
     .../compacting/, .../replicating/               files of a run that has not ended
     .../<n>.delete                                  a file that a run has replaced
 
-A file of units ends in a unit of log offset -1 where the log went on in the next file before it was full. Queue offsets
+Where the log went on in the next file before this one was full, the units end with one of log offset -1. Queue offsets
 have gaps where records were compacted away.
 
 Source: CompactionStore, CompactionLog, SparseConsumeQueue, CompactionPositionMgr (5.3.3).

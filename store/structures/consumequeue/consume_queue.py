@@ -8,8 +8,8 @@ ends earlier. Both only move positions: stale units behind them stay on disk, as
 
 A queue that begins in the middle (its first messages expired) is filled with pre-blank units up to its first one.
 
-One difference from a broker: in a last file whose first unit was never written, its truncation takes that zero unit for
-a live one, and those behind it too; the queue's next message may land one place too far.
+One difference from a broker: in a last file whose first unit was never written, its truncation treats that zero unit
+and all after it as live; the queue's next message may land one place too far.
 
 Source: ConsumeQueue (4.9.8); search by time also of 5.3.3.
 """

@@ -12,7 +12,7 @@ class OutOfOrder:
     queue_offset, place  of the first of them
     has_unit             whether they have units: of two messages with one queue offset, the second has none
 
-    A broker puts the units there too ("logic queue order maybe wrong"), and none for a queue offset that is in use.
+    A broker puts the units there too ("logic queue order maybe wrong"), but none at a queue offset in use.
     """
 
     topic: str

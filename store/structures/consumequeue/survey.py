@@ -4,8 +4,8 @@ A file is looked at alone; the walk compares it with the log. The numbers let th
 that point into it, without reading every file again: first and last log offset of the units, and whether they rise
 (then a search can halve its way).
 
-Queues are surveyed many at a time: their units are put behind one another and every number is found for all of them
-at once, because a store may have a hundred thousand queues of a few units each.
+Queues are surveyed many at a time: their units are joined, and each number is found for all queues at once: a store may
+have a hundred thousand queues of a few units each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The number of hash slots and entries of an index file: from settings, or from the file's contents.
 
 The size allows many pairs (size = 40 + 4 x slots + 20 x entries). Two neighbouring pairs differ by 5 slots, the bytes
-of one entry, so under a wrong pair every entry has another number. The contents decide:
+of one entry. So under a wrong pair every entry has another number. The contents decide:
 
     1. newest   the newest entry's number is in the slot of its hash, and its log offset is the header's last
     2. first    entry 1 has the header's first log offset

@@ -3,9 +3,9 @@
     put_hashes  entry number `count` takes the slot's chain as its successor and becomes the slot's newest
     select      follow the slot's chain; an entry counts if its hash and its time agree
 
-The chain keeps whole seconds since the file's first message, so times are compared a second too early at most. The
-key is not stored: whoever asks must look into the record. Chains are followed for at most as many steps as there are
-entries, so that a damaged one cannot hold a query for ever.
+The chain keeps whole seconds since the file's first message, so times are compared a second too early at most. The key
+is not stored: whoever asks must look into the record. A chain is followed for at most as many steps as there are
+entries: a damaged one cannot hold a query for ever.
 
 Source: IndexFile (4.9.8).
 """
@@ -186,8 +186,8 @@ class IndexFile:
     def _newest_counted(self, slot: int, count: int) -> int:
         """Return number of the slot's newest entry, 0 for none; one beyond the count is none for a broker.
 
-        While the file is written, slots run ahead of the count by a run of messages, and of a held header by more.
-        Then the chain leads back to what is counted.
+        While the file is written, slots are ahead of the count by a run of messages, and of a held header by more. Then
+        the chain leads back to what is counted.
         """
         self.require(HEADER_SIZE + SLOT_SIZE * slot, SLOT_SIZE)
         number = decode_slot(self.buffer, slot)

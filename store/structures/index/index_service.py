@@ -171,8 +171,8 @@ class IndexService:
     def drop_unreadable(self, *, with_empty: bool) -> int | None:
         """Remove files that can't be read, and those behind them; give where their keys begin in the log.
 
-        Of the newest file and of small ones every byte is asked for, of the others the header, as reading all of a
-        large index takes long. None where all can be read.
+        The newest file and small ones are read whole, of the others the header: reading all of a large index takes
+        long. None where all can be read.
 
         with_empty  also files that end before their header does
         """

@@ -4,8 +4,8 @@
     database → log     every entry is of the record that it points to
     log → database     every record between the first and the last that are indexed has all its entries
 
-Entries of expired records, timers that were delivered and half messages that were given up leave no trace in the log,
-and are harmless. So are the entries that a broker had not flushed when it was killed.
+Entries of expired records, delivered timers and half messages that were given up have no record in the log, and are
+harmless. So are the entries that a broker had not flushed when it was killed.
 
 Imported only where a store has such a database.
 """

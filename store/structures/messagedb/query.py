@@ -3,8 +3,8 @@
     first    log offset of the oldest record with an entry
     last     that of the newest record of which every entry is there (lastOffsetPy)
 
-Between them a record without a unique key has no entry, nor has one that a start left out as it was more than ten
-segments back.
+Between them, a record without a unique key has no entry. Nor has one that a start left out, more than ten segments
+back.
 
 Source: IndexRocksDBStore.queryOffset, MessageRocksDBStorage (5.5.0).
 """

@@ -1,9 +1,9 @@
 """Build consume queues of a RocksDB from the log: a new database beside the old one.
 
-With every queue wanted, only the ends of queues whose messages have all expired are taken over from the old database,
-so its damage matters to no other queue. Where it can't be read, consumer offsets say how far such a queue came at
-least, and topics.json which queues may have been one. With some, the other queues and the checkpoint are taken over,
-and the log is read up to that checkpoint: a broker dispatches from there.
+If every queue is rebuilt, only the ends of queues whose messages have all expired come from the old database. Its
+damage matters to no other queue. Where it can't be read, consumer offsets give such a queue's least end, and
+topics.json the queues that may have existed. With some, the other queues and the checkpoint are taken over, and the log
+is read up to that checkpoint: a broker dispatches from there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """RocksQueue: the units of one queue of a RocksDB, in a scratch file of batch units.
 
 It answers as a 5.3.3 broker. A unit is found by its queue offset, so a queue may have holes: an inner batch has one
-unit and advances the queue by its messages, and a PREPARED message takes an offset in light queues and gets no unit.
-The broker's binary searches go to the right at a hole, and its iteration ends there; so do these.
+unit and advances the queue by its messages; a PREPARED message takes an offset in light queues, without a unit. The
+broker's binary searches go to the right at a hole, and its iteration ends there; so do these.
 
 Source: RocksDBConsumeQueue, RocksDBConsumeQueueTable, RocksDBConsumeQueueOffsetTable (5.3.3).
 """

@@ -8,8 +8,8 @@
     damaged               missing or empty      starts with an empty table: a silent loss
     damaged               damaged               does not start
 
-Where a RocksDB has the table (store.structures.tables.database), and the JSON file does not count more changes, a 5.x
-broker takes it from there: it is main then.
+If a RocksDB has the table (store.structures.tables.database), a 5.x broker loads it from there, unless the JSON file
+counts more changes: it is main then.
 
 A broker never reads .tmp. A 4.x broker writes .tmp, copies main to .bak, deletes main and renames .tmp: after a crash
 between the last two steps .tmp holds the newest table. A 5.x broker copies main to .bak and overwrites main.

@@ -1,8 +1,8 @@
 """topics.json rebuilt from a store: the topics and queues that its log and consume queues show.
 
-A topic that is in the newest readable copy keeps its entry, with its queue counts raised to the queues that exist. A
-topic that is in no copy gets the broker's defaults for its kind. Topics that a broker makes at every start are left to
-the broker, unless a copy names them.
+A topic in the newest readable copy keeps its entry, with queue counts raised to the queues that exist. A topic that is
+in no copy gets the broker's defaults for its kind. Topics that a broker makes at every start are left to the broker,
+unless a copy names them.
 
 Source: TopicConfigManager, TopicConfig (4.9.8, 5.3.3).
 """

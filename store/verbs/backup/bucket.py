@@ -4,8 +4,8 @@
     2. send     an object is there as a whole when its last byte has come, and not before
     3. compare  what was sent has the digest of step 1, or is deleted
 
-So a writer that is killed leaves whole objects alone; the next one sends what is missing. There is no lock: writers
-beside each other send the same bytes under the same names, but a prune deletes what the manifest to come needs.
+So a writer that is killed leaves whole objects alone; the next one sends what is missing. There is no lock: concurrent
+writers send the same bytes under the same names, but a prune deletes what a later manifest needs.
 """
 
 from __future__ import annotations

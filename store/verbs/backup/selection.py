@@ -4,9 +4,8 @@
     2. bump     a placeholder for each queue offset to skip, past the newest record of its queue
     3. expired  with topics, a placeholder for the last offset of a queue whose records have all expired
 
-Without step 3 the first message of such a queue would get offset 0 again. A skipped offset has a record, as a broker
-takes the offset of a queue's next message from the log where it rebuilds the queue. Queues that only the broker
-itself reads go on where they end.
+Without step 3 the first message of such a queue would get offset 0 again. A skipped offset has a record: a broker that
+rebuilds the queue takes its next offset from the log. Queues that only the broker itself reads go on where they end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tables of a store for a backup, each whole: one that a broker is writing is read again.
 
-They are copied as a salvage copies them: each table from its newest copy that parses, those of a database as JSON, the
-files that no log offset is in. Others that name log offsets come with them: the log keeps its own.
+They are copied as a salvage copies them: each table from its newest copy that parses, those of a database as JSON, and
+files without log offsets. Others that name log offsets come with them: the log keeps its own.
 """
 
 from __future__ import annotations

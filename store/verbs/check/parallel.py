@@ -27,7 +27,7 @@ def ordered_map(work: Callable[[Item], Result], items: Iterable[Item], threads: 
 
     threads  default: one for each processor
 
-    An item is asked for when a thread is free for it, so whoever hands out the items can stop at any time.
+    An item is taken when a thread is free for it, so the source of items can stop at any time.
     """
     threads = threads or min(processors(), MOST_THREADS)
     if threads == 1:

@@ -3,8 +3,8 @@
 Records go to the log, then to the queues, then to the index, each in log order. The newest unit of any queue therefore
 says: everything before its record was dispatched. What is at or behind it is left to the writer.
 
-A broker does so record by record; rmqctl fills queue after queue with a run of records, so the newest unit of one queue
-may be there before the units of others. `settled_horizon` lets such a run end.
+A broker does so record by record; rmqctl fills queue after queue with a run of records, so one queue's newest unit may
+precede those of others. `settled_horizon` lets such a run end.
 """
 
 from __future__ import annotations

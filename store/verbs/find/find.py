@@ -5,8 +5,8 @@
     3. where both found nothing, the text is searched in all bytes of the log
     4. the unique keys of what was found are searched in the same way: the life of the message
 
-Every hit is decided on the record itself. `searched` says which part of the log was answered by which. Of a record of
-several messages (5.x) those are given that are hits by themselves, or all where only the record is one.
+Every hit is decided on the record itself. `searched` says which part of the log was answered by which. A record of
+several messages (5.x) gives the messages that are hits by themselves, or all if only the record is one.
 """
 
 from __future__ import annotations

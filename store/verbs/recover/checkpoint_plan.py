@@ -1,7 +1,7 @@
 """Plans a checkpoint that is safe: one that promises no more than the files hold.
 
-It is found by walking the log with CRC from where an abnormal recovery would start, to the first thing that is no
-record; what was walked is made durable before the page is published.
+A walk with CRC finds it: from the start of an abnormal recovery to the first bytes that are no record; what was walked
+is made durable before the page is published.
 """
 
 from __future__ import annotations

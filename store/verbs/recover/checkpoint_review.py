@@ -4,7 +4,7 @@
     said = 0         never set: an abnormal recovery reads the whole log
     else             the next abnormal recovery starts somewhat earlier than it would have to
 
-Units and index files that are lost are built in an overlay before, so that they count as if they were there.
+Lost units and index files are built in an overlay before, so that they count as present.
 """
 
 from __future__ import annotations

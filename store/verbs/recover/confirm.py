@@ -1,8 +1,8 @@
 """The confirm offset of a broker in controller mode: up to there its slaves have the log.
 
-A 5.x broker in controller mode gives units only to records that end at or before the confirm offset, and takes the
-offset from the checkpoint: consumers would read messages that a new master may cut. Outside of controller mode the
-field is no promise. A checkpoint without the field, 0, lets a broker dispatch nothing; here it is no limit.
+A 5.x broker in controller mode gives units only to records up to the confirm offset, which it takes from the
+checkpoint: consumers would read messages that a new master may cut. Outside of controller mode the field is no promise.
+A checkpoint without the field, 0, lets a broker dispatch nothing; here it is no limit.
 
 Source: CommitLog.recoverAbnormally, setConfirmOffset (5.3.3).
 """

@@ -6,8 +6,8 @@
     4. this process walks from the last record that has a unit to the log's end: that gives the last store times and
        what ended the log, and shows that both see the same log
 
-The result is, byte for byte, that of an abnormal recovery of the same store without consumequeue/ and index/ and with
-a checkpoint of zeros.
+The result equals, byte for byte, an abnormal recovery of the same store without consumequeue/ and index/, with a
+checkpoint of zeros.
 """
 
 from __future__ import annotations

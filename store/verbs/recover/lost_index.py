@@ -5,9 +5,9 @@ A broker does not notice it: it indexes what comes from where it starts to dispa
     log     |---- file 1 ----|   lost   |---- file 3 ----|   lost   |
                             end       begin             end        stop
 
-Each index file names the first and the last record of its keys. Records between the files that have keys show that a
-file is lost, and a file that ends before its newest entry has lost a part. The index is then built anew as a whole:
-only so its files are those that a broker would have written.
+Each index file names the first and the last record of its keys. Records with keys between the files show that a file is
+lost. A file that ends before its newest entry has lost a part. The index is then built anew as a whole: only so its
+files are those that a broker would have written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Opening a store for reading: nothing is written and no lock is taken.
 
-What is missing or behind is built in a scratch folder; a store that was not shut down is shown as it will be after
-recovery, unless a live broker holds it or `as_is` is asked for.
+What is missing or behind is built in a scratch folder; a store that was not shut down is shown as after recovery,
+unless a live broker holds it or `as_is` is given.
 """
 
 from __future__ import annotations

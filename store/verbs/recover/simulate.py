@@ -42,7 +42,7 @@ from store.verbs.recover.unseen import unseen_messages
 from store.verbs.recover.walk import Progress
 
 LARGE_ALLOCATION = 512 << 20
-"""A claimed size from which on a heap of the usual 8 GiB may be too small, beside what else is in it."""
+"""From this claimed size on, a heap of the usual 8 GiB may be too small, beside its other contents."""
 
 
 def simulate(

@@ -1,8 +1,7 @@
 """Queue units and index entries of a store, read for one stretch of the log at a time.
 
-A first look counts the units and entries of each file and notes the lowest and highest log offset that they name. A
-stretch reads the files that name offsets in it, so that memory does not grow with the store. A file that can't be read
-gives none.
+A first pass counts each file's units and entries, and notes their lowest and highest log offset. A stretch reads the
+files that name offsets in it, so that memory does not grow with the store. A file that can't be read gives none.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ A record that can be read is one message. Where its queue unit names another que
 A queue offset that is missing where the log has no gap is no loss: the units of some queues count by more than one.
 What expired in front of the first file is none either.
 
-Of a half message whose op record is lost a broker asks anew how it ended, and may commit it a second time.
+If a half message's op record is lost, a broker asks again how it ended, and may commit it a second time.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@
     7. all of it, built in .rmqctl/staging/, gets its place; the log comes last, and without one there is no store
 
 Other queues that begin later than at 0 need none: a broker's queue begins with pre-blank units then. They count as
-expired, because a compacted log begins at its second segment, and one that keeps log offsets where it did. Of one that
-begins at 0 the lost first records get placeholders too, and the placeholder of step 3 is in the second segment.
+expired: a compacted log begins at its second segment, and one that keeps log offsets where it did. If the log begins at
+0, lost first records get placeholders too, and the placeholder of step 3 is in the second segment.
 """
 
 from __future__ import annotations

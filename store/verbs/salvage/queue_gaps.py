@@ -7,7 +7,7 @@
 The record of a missing queue offset was in one of the gaps between those two records. Each gets the first of them that
 has room for its placeholder.
 
-A log that begins at 0 has lost nothing to time, so a queue of it begins at 0 too, as far as the gaps have room. Without
+A log that begins at 0 has no expired messages. So its queues begin at 0 too, as far as the gaps have room. Without
 placeholders it would begin with pre-blank units of log offset 0, and a broker would serve them (see `moved_start`).
 """
 

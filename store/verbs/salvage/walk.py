@@ -10,7 +10,7 @@
          anything else                                      passed over: a copy inside a body, a leftover
     4. the walk goes on behind a record that was taken
 
-A record inside the body of another is never seen while the outer one is whole, because the walk passes over it.
+A record inside the body of another is not found while the outer one is whole: the walk passes over it.
 """
 
 from __future__ import annotations
