@@ -1,10 +1,12 @@
-"""What simulate foretells of a start of 5.5, held against the real classes' start, on golden stores damaged at random:
+"""A start of 5.5 as simulate foretells it and `recover --as-broker` makes it, held against the real classes' start:
 
     python -m tests.runs.starts_of_5_5 --reference CMD [--rounds N] [--seed N]
 
 CMD is the real 5.5.0 behind a command line: `CMD open,allq STORE OUT kill` starts it and lists every unit of every
-queue. In each round the log's end, and the number of messages that no queue shows, are compared; with the index in
-rocksdbstore also the number of keys that it lacks when the real store has shut down.
+queue. In each round a golden store is damaged at random, and compared are the log's end, the number of messages that no
+queue shows and, with the index in rocksdbstore, the number of keys that it lacks when the real store has shut down; the
+bytes of log, queues and index files; and, when the real store has started on what was recovered, all index entries and
+half messages of the database.
 Prints every round that differs, with its seed, and a last line of counts; the exit code is 1 when any differs.
 """
 
@@ -26,18 +28,22 @@ from pathlib import Path
 from typing import Any
 
 from store import simulate
+from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.files.stored_segment import StoredSegment
+from store.layout import StoreLayout
 from store.structures.commitlog.resync import runs_between
 from store.structures.commitlog.scan import ScanRules
 from store.structures.consumequeue.numbering import QueueTable
-from store.structures.messagedb.database import open_database
+from store.structures.messagedb.database import may_hold_entries, open_database
 from store.structures.messagedb.expect import records_of
 from store.structures.messagedb.keys import IndexEntry
+from tests.runs.differential import differing_files
 from tests.support.five_stores import fivefive, lose_database
 from tests.support.golden import copy_store
 from tests.support.random_damage import MORE_KINDS, damage
+from tests.support.stores import recover
 
 INDEXED = ("index", "index-killed-wal")
 STORES = {
@@ -49,6 +55,15 @@ STORES = {
 }
 """The settings of the broker that wrote each."""
 LIMIT_S = 20
+SEGMENT_SIZE = 65536
+TOLD = {
+    "mappedFileSizeCommitLog": SEGMENT_SIZE,
+    "mappedFileSizeConsumeQueue": 400,
+    "maxHashSlotNum": 500,
+    "maxIndexNum": 1000,
+    "indexFileWriteEnable": True,
+}
+"""What the brokers that wrote them were told, and what none of the files may tell any more."""
 
 Queue = tuple[str, int]
 Place = tuple[int, int]
@@ -101,7 +116,32 @@ def try_round(command: str, number: int, folder: Path) -> tuple[list[str], list[
         counts = [int(found[1].replace(",", "")) for one in details if (found := re.search(r"never ([\d,]+) key", one))]
         really = missing_keys(real, loaded["minPhy"], loaded["maxPhy"])
         faults += [] if sum(counts) == really else [f"keys that the index lacks: {sum(counts)}, really {really}"]
+    ours = copy_store(damaged, folder / "ours")
+    faults += files_recovered_otherwise(real, ours, known)
+    if settings and not faults:
+        start(command, ours, folder / "again", settings)
+        missing, more = keys_of(real) - keys_of(ours), keys_of(ours) - keys_of(real)
+        faults += [f"as broker, then started: {len(missing)} keys missing, {len(more)} more"] if missing or more else []
     return done, faults
+
+
+def files_recovered_otherwise(real: Path, ours: Path, settings: dict[str, str]) -> list[str]:
+    """The files that `recover --as-broker` leaves otherwise than the real start."""
+    try:
+        change, _ = recover(ours, settings={**TOLD, **settings}, compat="5.5", as_broker=True)
+    except StoreError as error:
+        return [f"as broker: refused: {error}"]
+    differing = differing_files(real, ours, int(change.report.log_end), SEGMENT_SIZE)
+    return [f"as broker: {len(differing)} files differ: {differing[:4]}"] if differing else []
+
+
+def keys_of(root: Path) -> set[object]:
+    """The entries of the index and the half messages in the database."""
+    if not may_hold_entries(StoreLayout(root), Filesystem()):
+        return set()
+    with tempfile.TemporaryDirectory() as scratch:
+        database = open_database(root / "rocksdbstore", Path(scratch), Filesystem())
+        return {*database.index(), *database.halves()}
 
 
 def missing_keys(root: Path, first: int, stop: int) -> int:

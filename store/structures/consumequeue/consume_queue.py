@@ -160,7 +160,7 @@ class ConsumeQueue:
             self.is_cut_short |= bool(
                 ((cut["log_offset"] >= 0) & (cut["log_offset"] < log_offset) & (cut["size"] > 0)).any()
             )
-            if count or not is_written(units[0]):
+            if count or not (as_broker or is_written(units[0])):
                 file.set_positions(count * UNIT_SIZE)
                 if count:
                     self._note_end(units, count - 1)

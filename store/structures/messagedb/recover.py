@@ -1,12 +1,14 @@
-"""Bring the message database to the log's end: a broker cuts nothing from it.
+"""Bring the message database to the log's end.
 
     index   keys of cut records go; the last offset and time are those of the newest record that is left, and records
             behind an older last offset get their keys
-    trans   half messages that were cut go; those of which only the end was cut are open again, and those that no start
-            would enter are entered
+    trans   half messages that were cut go, and those that the log ends; those of which only the end was cut are open
+            again, and those that no start would enter are entered
     timer   timers that were cut go, or point to the record before the roll; those of which only the delete was cut come
             back; the scan begins at the first record that was cut. A timeline that never fired begins at its first
             timer, or a start would leave out those that are due
+
+As a broker, records from its start on are entered, and nothing is cut.
 
 Source: IndexRocksDBStore, TransMessageRocksDBStore, Timeline (5.5.0).
 """
@@ -24,6 +26,7 @@ from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.formats.properties import TIMER_DEL_UNIQKEY, TIMER_OUT_MS
 from store.formats.topics import TIMER_TOPIC
+from store.setting_values import MAX_LONG
 from store.structures.messagedb.database import CONTENT, FOLDER, MessageDatabase, may_hold_entries, open_database
 from store.structures.messagedb.expect import OpenHalves, Record, walk_records
 from store.structures.messagedb.halves import has_half_messages
@@ -63,7 +66,8 @@ def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> l
     folder, copy = opened.layout.root / FOLDER, opened.overlay.folder / FOLDER
     with Scratch() as scratch:
         database = open_database(folder, scratch.folder, opened.fs) if opened.fs.is_folder(folder) else None
-        edits = _Edits(database, found.log_end, opened.clock(), is_indexed)
+        entered_from = found.entered_from if opened.as_broker else None
+        edits = _Edits(database, found.log_end, opened.clock(), is_indexed, entered_from)
         for record in walk_records(StoreReader(str(opened.layout.root), opened.fs, opened.layout.commitlogs_elsewhere)):
             edits.take(record)
         changed = edits.finish()
@@ -88,18 +92,21 @@ def replace_database(opened: OpenedStore, copy: Path) -> list[Action]:
 class _Edits:
     """Take the records in the order of the log, then `finish`.
 
-    end         the log's end
-    now_ms      a timeline begins no later, or it leaves out timers that are put once the broker runs
-    is_indexed  keys are entered also where the database has none
+    end           the log's end
+    now_ms        a timeline begins no later, or it leaves out timers that are put once the broker runs
+    is_indexed    keys are entered also where the database has none
+    entered_from  the log offset from which a broker enters records, and cuts nothing; None to mend
     """
 
     database: MessageDatabase | None
     end: int
     now_ms: int
     is_indexed: bool = False
+    entered_from: int | None = None
     added: list[IndexEntry] = field(default_factory=list)
     halves: OpenHalves = field(default_factory=OpenHalves)
     newest_half: int = -1
+    ended: set[int] = field(default_factory=set)
     reopened: set[int] = field(default_factory=set)
     timers: dict[Identity, TimerEntry] = field(default_factory=dict)
     cut_deletes: set[Identity] = field(default_factory=set)
@@ -107,11 +114,15 @@ class _Edits:
 
     def take(self, record: Record) -> None:
         """Note the entries that a record makes or ends."""
-        if record.log_offset < self.end:
+        is_cut = record.log_offset >= self.end
+        if self.entered_from is not None and (is_cut or record.log_offset < self.entered_from):
+            return
+        if not is_cut:
             last = self._long(INDEX, LAST_OFFSET)
             if last < record.log_offset if last else self.is_indexed:
                 self.added += record.index_entries()
             self.halves.take(record)
+            self.ended |= {ended} if (ended := record.ended_half()) is not None else set()
             if record.half() is not None:
                 self.newest_half = record.log_offset
         elif (ended := record.ended_half()) is not None and ended < self.end:
@@ -135,20 +146,26 @@ class _Edits:
 
     def finish(self) -> dict[str, dict[bytes, bytes | None]]:
         """Give the new values by family; None for a key that goes."""
-        return {INDEX: self._of_index(), TRANS: self._of_halves(), TIMER: self._of_timers()}
+        timers = self._of_timers() if self.entered_from is None else {}
+        return {INDEX: self._of_index(), TRANS: self._of_halves(), TIMER: timers}
+
+    @property
+    def _cut_from(self) -> int:
+        """Return the log offset of the first record without entries."""
+        return self.end if self.entered_from is None else MAX_LONG
 
     def _of_index(self) -> dict[bytes, bytes | None]:
         edits: dict[bytes, bytes | None] = {}
         left, last = (0, 0), self._long(INDEX, LAST_OFFSET)
         for entry in self.database.index() if self.database is not None else ():
-            if isinstance(entry, IndexEntry) and entry.log_offset >= self.end:
+            if isinstance(entry, IndexEntry) and entry.log_offset >= self._cut_from:
                 edits[entry.encode()[0]] = None
             elif isinstance(entry, IndexEntry) and entry.kind == UNIQUE:
                 left = max(left, (entry.log_offset, entry.store_timestamp_ms))
         for entry in self.added:
             edits |= dict([entry.encode()])
             left = max(left, (entry.log_offset, entry.store_timestamp_ms)) if entry.kind == UNIQUE else left
-        if (last or self.is_indexed) and (last >= self.end or left[0] > last):
+        if (last or self.is_indexed) and (last >= self._cut_from or left[0] > last):
             edits |= {LAST_OFFSET: encode_long(left[0]), LAST_TIME: encode_long(left[1])}
         return edits
 
@@ -158,15 +175,15 @@ class _Edits:
         for entry in self.database.halves() if self.database is not None else ():
             if isinstance(entry, HalfEntry):
                 known.add(entry.log_offset)
-                if entry.log_offset >= self.end:
+                if entry.log_offset >= self._cut_from or entry.log_offset in self.ended:
                     edits[entry.encode()[0]] = None
         for place, half in self.halves.halves.items():
             # What was given up has no entry either, and its end is nowhere.
             if place not in known and (place in self.reopened or place > last or not last):
                 edits |= dict([half.encode()])
-        if self.newest_half >= 0 and (last >= self.end or self.newest_half > last):
+        if self.newest_half >= 0 and (last >= self._cut_from or self.newest_half > last):
             edits[LAST_OFFSET] = encode_long(self.newest_half)
-        elif last and last >= self.end:
+        elif last and last >= self._cut_from:
             edits[LAST_OFFSET] = encode_long(0)
         return edits
 

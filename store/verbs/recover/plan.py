@@ -200,7 +200,7 @@ def follow_log_end(opened: OpenedStore, found: RecoveryReport) -> list[Action]:
         from store.verbs.rebuild.scope import RebuildScope
 
         followed = room.follow(opened, found, RebuildScope(index=False))
-        found.differences += [Difference(room.DIFFERENCE)] if followed else []
+        found.differences += [Difference(room.DIFFERENCE)] if followed and not opened.as_broker else []
         actions += followed
     return actions
 

@@ -397,17 +397,20 @@ def test_an_extension_file_that_units_name_is_missed(
     assert plain.real_tags_code(5) == 5
 
 
-@pytest.mark.parametrize(("as_broker", "ends"), [(False, [0, 0, 0, 0]), (True, [0, 1, 2, 5])])
+@pytest.mark.parametrize(
+    ("as_broker", "ends", "files"), [(False, [0, 0, 0, 0], [1, 1, 1, 1]), (True, [0, 1, 2, 5], [0, 1, 1, 1])]
+)
 def test_a_broker_cuts_behind_a_first_unit_that_was_never_written(
-    as_broker: bool, ends: list[int], tmp_path: Path
+    as_broker: bool, ends: list[int], files: list[int], tmp_path: Path
 ) -> None:
+    """At the log's very beginning it deletes the file: log offset 0 is not in front of 0."""
     for number, cut in enumerate((0, 200, 300, 999)):
         queue = open_queues(tmp_path / str(number)).find_or_create("T", 0)
         for place in range(5):
             queue.put(100 * (place + 1), 10, 0, place)
         queue.files.last_file().write_buffer[:20] = bytes(20)
         queue.truncate_dirty_logic_files(cut, as_broker=as_broker)
-        assert queue.max_offset == ends[number]
+        assert (queue.max_offset, len(queue.files.files)) == (ends[number], files[number])
 
 
 def test_a_queue_that_is_cut_short_to_nothing_reaches_nowhere(tmp_path: Path) -> None:

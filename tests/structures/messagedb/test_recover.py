@@ -49,6 +49,13 @@ def content_of(root: Path) -> dict[str, Any]:
         }
 
 
+def zero_from(root: Path, position: int) -> None:
+    """Lose the log's records from a log offset on, as a crash does."""
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(position)
+        file.write(bytes(65536 - position))
+
+
 def apply(change: Change) -> None:
     with closing(change):
         change.apply()
@@ -70,6 +77,35 @@ def test_a_killed_store_gets_the_keys_that_were_in_memory(tmp_path: Path) -> Non
     assert (len(found[INDEX]), found["default lastOffsetPy"]) == (6000, 1257994)
     assert found["default lastStoreTimeStamp"] == 1795381621549
     assert list(check(root)) == []
+
+
+def test_as_a_broker_keys_are_entered_from_where_its_start_begins(tmp_path: Path) -> None:
+    """That is ten segments behind the end; the keys between there and the database's end never come."""
+    root = copy_of("index-killed-wal", tmp_path)
+    apply(plan_recovery(root, as_broker=True))
+    found = content_of(root)
+    never = [offset for offset in range(627825, 720641) if offset in set(found[INDEX])]
+    assert (len(found[INDEX]), found["default lastOffsetPy"], never) == (5558, 1257994, [])
+
+
+def test_as_a_broker_nothing_of_cut_records_goes(tmp_path: Path) -> None:
+    root = copy_of("trans", tmp_path)
+    before = content_of(root)
+    zero_from(root, 2718)
+    with plan_recovery(root, as_broker=True) as change:
+        assert [row.difference for row in change.report.differs_from_broker] == []
+        change.apply()
+    assert content_of(root) == before
+
+
+def test_a_half_message_that_the_log_ends_is_not_open(tmp_path: Path) -> None:
+    root = copy_of("trans", tmp_path)
+    ended = HalfEntry(906, "TopicB", "7F0000010012345600000000ABCD0003", 0, 302)
+    before = content_of(root)
+    change_database(root, {TRANS: dict([ended.encode()])})
+    assert (906, 0) in content_of(root)[TRANS]
+    apply(plan_recovery(root))
+    assert content_of(root) == before
 
 
 def test_a_lost_index_that_a_setting_switches_on_gets_all_keys(tmp_path: Path) -> None:
