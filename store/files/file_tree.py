@@ -13,6 +13,7 @@ import shutil
 import stat
 from pathlib import Path
 
+from store.errors import BadRequest
 from store.files.beneath import make_folders, opened_folder, parent_of
 from store.files.descriptor import (
     Entry,
@@ -152,6 +153,11 @@ class FileTree:
     def require_folder(self, path: Path) -> None:
         """Raise ForeignFile when something else than a folder has the name. No such name is fine."""
         self._require(stat.S_IFDIR, path)
+
+    def require_target(self, folder: Path) -> None:
+        """Raise BadRequest when something else than a folder has the name that a user gave for a new one."""
+        if self.exists(folder) and not stat.S_ISDIR(self.stat(folder).st_mode):
+            raise BadRequest("not a folder", file=folder, hint="name a folder that does not exist yet")
 
     def _require(self, expected: int, path: Path) -> None:
         if self.exists(path):

@@ -5,7 +5,7 @@
     3. check     one walk of the whole log, with queues and index              store/checking
     4. config    what a broker would load of its tables                        tables.py
     5. lag       consumer offsets outside of their queues                      lag.py
-    6. lost      placeholders that salvage left for lost messages              salvage/placeholder.py
+    6. lost      placeholders of lost messages and skipped offsets    salvage/placeholder.py
 
     rank 1   a broker does not start
     rank 2   messages are lost, or will be at the next start
@@ -232,7 +232,8 @@ class _Examiner:
             yield Diagnosis(Rank.LOSS, "lag", "deleted unconsumed", detail, count, code="deleted-unconsumed")
 
     def _lost(self) -> Iterator[Diagnosis]:
-        for (topic, queue_id), offsets in sorted(find_placeholders(self.reader).items()):
+        for (topic, queue_id, is_skipped), offsets in sorted(find_placeholders(self.reader).items()):
+            what = "skipped queue offsets" if is_skipped else "lost messages"
             detail = f"placeholders in {topic}/{queue_id}, the first at queue offset {min(offsets)}"
             subject, count = (topic, queue_id, min(offsets)), len(offsets)
-            yield Diagnosis(Rank.NOTE, "lost", "lost messages", detail, count, code="placeholder", subject=subject)
+            yield Diagnosis(Rank.NOTE, "lost", what, detail, count, code="placeholder", subject=subject)

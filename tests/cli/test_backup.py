@@ -120,7 +120,7 @@ WRONG = {
     "backup create": (USAGE, "Missing argument 'TO'"),
     "backup create STORE": (USAGE, "is inside of"),
     "backup create STORE/commitlog/x": (USAGE, "is inside of"),
-    "backup create FILE": (NOT_READABLE, "a file, where a folder is expected"),
+    "backup create FILE": (USAGE, "not a folder; name a folder that does not exist yet"),
     "backup create OTHER": (USAGE, "the folder has other files, and no backups"),
     "backup list ABSENT": (NOT_READABLE, "there is no such folder"),
     "backup list STORE": (NOT_READABLE, "`rmqctl backup create` makes one there"),

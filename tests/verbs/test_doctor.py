@@ -104,6 +104,16 @@ def test_a_rocksdb_that_is_none_is_named(tmp_path: Path) -> None:
     assert row["what"] == "rocksdb-state"
 
 
+def test_offsets_that_a_restore_skipped_are_no_lost_messages(tmp_path: Path) -> None:
+    root, backups, new = make_store(tmp_path / "store", 6), tmp_path / "backups", tmp_path / "new"
+    assert rmqctl("backup", "create", backups, store=root).code == 0
+    assert rmqctl("backup", "restore", backups, "--to", new, "--topic", "T", "--bump", 4).code == 0
+    rows = [(one["rank"], one["what"], one["count"], one["detail"]) for one in doctor(new)["diagnoses"]]
+    assert rows == [
+        (4, "skipped queue offsets", 4, f"placeholders in T/{queue}, the first at queue offset 2") for queue in range(3)
+    ]
+
+
 def test_the_placeholders_of_a_salvaged_store_are_listed_by_queue(copy_of: CopyOf, tmp_path: Path) -> None:
     _, root = copy_of("corrupt-mid")
     assert rmqctl("salvage", "--to", tmp_path / "new", store=root).code == 1

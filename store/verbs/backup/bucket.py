@@ -32,7 +32,7 @@ def open_target(address: str, fs: Filesystem, *, compresses: bool = False) -> Ba
     if "://" in address and parts.scheme != "file":
         return BackupBucket(address, fs, compresses=compresses)
     path = Path(unquote(parts.path) if parts.scheme == "file" else address)
-    fs.require_folder(path)
+    fs.require_target(path)
     return BackupFolder(path, fs, compresses=compresses)
 
 

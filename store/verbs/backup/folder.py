@@ -64,7 +64,7 @@ class BackupFolder(BackupTarget):
             yield
 
     def _make(self) -> None:
-        self._fs.require_folder(self.root)
+        self._fs.require_target(self.root)
         self._refuse_other_files(_OWN)
         for name in ("", LOG, TABLES, MANIFESTS):
             self._make_folder(self.root / name)

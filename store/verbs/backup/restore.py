@@ -78,6 +78,7 @@ def restore_backup(
     BadRequest where `root` holds something, or no record begins at the log offset; DamagedFile where the backup has
     other bytes than its manifest says.
     """
+    fs.require_target(root)
     if fs.exists(root) and fs.list_folder(root):
         hint = "name a folder that does not exist yet; what a restore that was cut short left has no commitlog/"
         raise BadRequest("the folder is not empty", file=root, hint=hint)
@@ -90,6 +91,8 @@ def restore_backup(
         config = told.with_settings(IN_QUEUE_FILES)
         report = _Restore(files, manifest, staged, config, fs, selection, on_progress).run(end, clock)
         report.remarks += describe_queue_files(told)
+        if end.log_offset == manifest.log_start < manifest.log_end:
+            report.remarks.append("the backup's first record is not before the moment: the new store has no records")
         publish_store(staged, root, fs)
         return report
     except BaseException:

@@ -88,6 +88,7 @@ def write_new_store(
     source        the store whose tables are brought; None where the records are from loose files
     BadRequest where `root` holds something, or where a gap can't be bridged with `keep_offsets`.
     """
+    fs.require_target(root)
     if fs.exists(root) and fs.list_folder(root):
         raise BadRequest(
             "the folder is not empty",

@@ -40,15 +40,20 @@ from store.verbs.find.scan import scan_log, with_any_of
 BODY = b"\0"
 _RETRY_TOPIC = "RETRY_TOPIC"
 
+SKIPPED = "skip"
+"""The property's value where a restore skipped the queue offset, and no message is lost."""
+
 Placeholder = tuple[bytes, int, int]
 """Topic, queue id and queue offset."""
 
 
-def encode_placeholder(placeholder: Placeholder, log_offset: int, time_ms: int, padding: int = 0) -> bytes:
-    """Encode the record of a placeholder. `padding` is added to its body."""
+def encode_placeholder(
+    placeholder: Placeholder, log_offset: int, time_ms: int, padding: int = 0, kind: str = "true"
+) -> bytes:
+    """Encode the record of a placeholder. `padding` is added to its body; `kind` is the property's value."""
     name, queue_id, queue_offset = placeholder
     topic = name.decode("utf-8", "surrogateescape")
-    properties = encode_properties({PLACEHOLDER: "true", **_shape(topic, queue_id, time_ms)}, "surrogateescape")
+    properties = encode_properties({PLACEHOLDER: kind, **_shape(topic, queue_id, time_ms)}, "surrogateescape")
     return encode_record(
         Message(topic, BODY + bytes(padding), queue_id, properties, born_timestamp_ms=0),
         topic=name,
@@ -71,11 +76,12 @@ def _shape(topic: str, queue_id: int, time_ms: int) -> Mapping[str, str]:
     return {_RETRY_TOPIC: topic} if topic.startswith(RETRY_PREFIX) else {}
 
 
-def find_placeholders(reader: StoreReader) -> dict[tuple[str, int], list[int]]:
-    """Find the queue offsets of the placeholders in each queue, also past damage."""
-    found: dict[tuple[str, int], list[int]] = {}
+def find_placeholders(reader: StoreReader) -> dict[tuple[str, int, bool], list[int]]:
+    """Find the queue offsets of placeholders, also past damage; skipped ones apart."""
+    found: dict[tuple[str, int, bool], list[int]] = {}
     choose = with_any_of([(PLACEHOLDER + NAME_VALUE_SEPARATOR).encode()])
     for message in scan_log(reader, [Stretch(0, MAX_LONG)], choose):
         if PLACEHOLDER in message.properties and message.topic != DISCARD_TOPIC:
-            found.setdefault((message.topic, message.queue_id), []).append(message.queue_offset)
+            is_skipped = message.properties[PLACEHOLDER] == SKIPPED
+            found.setdefault((message.topic, message.queue_id, is_skipped), []).append(message.queue_offset)
     return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from store.formats.backup_manifest import BackedFile
 from store.formats.zstd_frames import CACHED_BYTES, FRAME_BYTES
 from store.verbs.backup.folder import BackupFolder
 from store.verbs.backup.prune import plan_prune
+from tests.cli.running import rmqctl
 from tests.support.stores import make_store
 from tests.verbs.backup.backups import back_up
 from tests.verbs.backup.test_create import put_more
@@ -131,3 +133,18 @@ def test_manifests_are_gone_before_the_files_they_need(disk: WatchedDisk, tmp_pa
     target = BackupFolder(folder, disk)
     plan_prune(target, 0, keep_last=1, keep_days=None).apply(target)
     assert before_the_files == [[]]
+
+
+@pytest.mark.parametrize("words", [
+    ("backup", "create", "{file}"), ("salvage", "--to", "{file}"),
+    ("backup", "restore", "{backups}", "--to", "{file}"),
+])  # fmt: skip
+@pytest.mark.parametrize("make", [Path.touch, os.mkfifo])
+def test_a_target_that_is_no_folder_is_refused_with_what_to_name(
+    words: tuple[str, ...], make: Callable[[Path], None], tmp_path: Path
+) -> None:
+    root, file = make_store(tmp_path / "store", 3), tmp_path / "file"
+    back_up(root, tmp_path / "backups")
+    make(file)
+    run = rmqctl(*(word.format(file=file, backups=tmp_path / "backups") for word in words), store=root)
+    assert (run.code, run.err) == (2, f"rmqctl: {file}: not a folder; name a folder that does not exist yet\n")

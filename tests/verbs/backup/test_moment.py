@@ -13,6 +13,7 @@ from tests.verbs.backup.backups import back_up, findings_of, messages_of, next_o
 from tests.verbs.rebuild.stores import expired_store
 
 BEGAN_MS = 1_700_000_000_000
+NOTHING_BEFORE = "the backup's first record is not before the moment: the new store has no records"
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,18 @@ def test_records_before_a_log_offset_are_restored(
     report = restore(folder, tmp_path / "new", log_offset=offset)
     assert numbers_of(tmp_path / "new") == list(range(count))
     assert (report.record_count, report.log_end <= offset) == (count, True)
+    assert report.remarks == ([] if count else [NOTHING_BEFORE])
     assert findings_of(tmp_path / "new") == []
+
+
+def test_a_time_before_the_first_record_is_noted_and_the_backup_of_an_empty_store_is_not(
+    folder: Path, tmp_path: Path
+) -> None:
+    assert restore(folder, tmp_path / "early", time_ms=BEGAN_MS - 1).remarks == [NOTHING_BEFORE]
+    with open_store(tmp_path / "empty", read_only=False):
+        pass
+    back_up(tmp_path / "empty", tmp_path / "backups")
+    assert restore(tmp_path / "backups", tmp_path / "again").remarks == []
 
 
 @pytest.mark.parametrize("seconds", [0, 1, 1.5, 2, 87, 88, 89, 174, 199, 200, 500])
