@@ -148,7 +148,7 @@ class NewEntries:
         return is_new
 
     def _take(self, entry: Entry) -> int | None:
-        """Return number of the entry behind this one.
+        """Return the number of the entry after this one.
 
         None behind damage, whose length the entry does not tell.
         """

@@ -38,7 +38,7 @@ class GivenStore:
 
     @property
     def _options(self) -> Options:
-        # The session takes options twice: those before the command, then those behind it.
+        # The session takes options twice: those before the command, then those after it.
         return self._session.options
 
     @property

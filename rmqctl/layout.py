@@ -43,7 +43,7 @@ class Column:
     numeric: bool
 
     def least_width(self, *, whole_moments: bool) -> int:
-        """Return columns of the terminal needed at least.
+        """Return the columns of the terminal needed at least.
 
         A moment may go on two lines unless `whole_moments`.
         """
@@ -148,7 +148,7 @@ def _torn(piece: str, width: int) -> list[str]:
 
 
 def text_width(text: str) -> int:
-    """Return columns of the terminal that one line of text takes."""
+    """Return the columns of the terminal that one line of text takes."""
     if text.isascii():
         return len(text)
     from wcwidth import wcswidth

@@ -6,7 +6,7 @@
     crc_ok           whether the stored body has the CRC of the record
     properties       the map that a broker and its clients see
     property_bytes   base64 of the property string, only where the map does not say all of it (text that is no UTF-8,
-                     names given twice, empty values, a separator behind the last property as 5.x sets it)
+                     names given twice, empty values, a separator after the last property as 5.x sets it)
 
 What is shown reads back into an equal message: property_bytes say all of the properties, and other names that differ
 from them are refused. A decompressed body is compressed again.

@@ -190,5 +190,5 @@ def to_json(value: object, *, ascii_only: bool = False, indent: int | None = Non
 
 @cache
 def _encoder(ascii_only: bool, indent: int | None) -> json.JSONEncoder:
-    # json.dumps makes one anew for each row.
+    # json.dumps makes a new one for each row.
     return json.JSONEncoder(ensure_ascii=ascii_only, indent=indent, default=str)

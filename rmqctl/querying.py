@@ -31,7 +31,7 @@ class Tables(Protocol):
         """The stores, as they were given."""
 
     def query(self, text: str, limit: int) -> tuple[Sequence[str], Rows]:
-        """Return names of the columns and the first `limit` rows of the answer."""
+        """Return the names of the columns and the first `limit` rows of the answer."""
 
     def export(self, target: Path, export: Export) -> None:
         """Write messages as files under `target`."""

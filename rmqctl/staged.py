@@ -55,7 +55,7 @@ def planning(
 def locked(session: Session, *, take: bool = True) -> AbstractContextManager[tuple[StoreLayout, Filesystem]]:
     """Hold the lock of --store inside of the block if it is to `take` it; give the store's layout.
 
-    Commands that use this leave the log alone, and queues in a database alone or build them anew.
+    Commands that use this leave the log alone, and queues in a database alone or rebuild them.
     """
     from store.opened import locked_store
 

@@ -202,7 +202,7 @@ def _tone(result: Result) -> int:
 
 
 def _write_verdict(result: Result, stream: TextIO, width: int | None, style: Callable[[str], str]) -> str:
-    """Write the first line, once the rows are read; give the separator behind it."""
+    """Write the first line, once the rows are read; give the separator after it."""
     verdict = escape_controls(result.read_verdict())
     if not verdict:
         return ""

@@ -22,13 +22,13 @@ class BrokerLine:
     drops_empty_last_file: bool = False
     """A last file of length zero is deleted at start, not refused."""
     loads_every_index_file: bool = False
-    """An index file that cannot be opened is refused at start; otherwise the files behind it are not loaded."""
+    """An index file that cannot be opened is refused at start; otherwise the files after it are not loaded."""
     recovers_with_delay_levels: bool = False
     """Delayed messages found in recovery get their deliver time in the queue unit, not the hash of their tags."""
     starts_at_queue_end: bool = False
     """A normal recovery starts in the newest segment that queues reach into, not in the third last."""
     dispatches_in_recovery: bool = False
-    """A normal recovery hands over the records behind the queues' end; nothing is left for the start to hand over."""
+    """A normal recovery dispatches the records past the queues' end; nothing is left for the start."""
     searches_lower_bound: bool = False
     """A search by time gives the first message at or after the time, not the nearest in one file."""
     begins_expired_queue_at_end: bool = False
@@ -40,11 +40,11 @@ class BrokerLine:
     skips_delay_poison: bool = False
     """A delayed message that cannot be delivered is passed over; otherwise its level stands still."""
     ends_with_separator: bool = False
-    """A property string that is put ends with a separator; a broker writes its map anew."""
+    """A property string that is put ends with a separator; a broker writes its map again."""
     marks_process: bool = False
     """The abort marker holds the broker's process id, abort.bak what it held before."""
     indexes_tags: bool = False
-    """A message's tags get an entry in the index files, behind those of its keys."""
+    """A message's tags get an entry in the index files, after those of its keys."""
     matches_first_record: bool = False
     """A recovery starts in the newest of some segments whose first record is whole and which all files reach into."""
     deletes_by_unique_key: bool = False

@@ -1,4 +1,4 @@
-"""rebuild: consume queues and index anew from the log."""
+"""rebuild: consume queues and index from the log."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _remark(session: Session, change: Change[RebuildPlan], scope: RebuildScope) 
 
 
 def _warn_of_gaps(session: Session, reader: StoreReader) -> None:
-    """Warn where the log lacks segments: messages behind them get other queue offsets."""
+    """Warn where the log lacks segments: messages after them get other queue offsets."""
     for before, after in pairwise(reader.segments()):
         if after.number != before.number + before.size:
             gap = f"the log lacks segments in front of {after.number}"

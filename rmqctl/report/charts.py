@@ -12,7 +12,7 @@ from rmqctl.show import escape_controls
 
 HEIGHT_PER_BAR, LEAST_HEIGHT, CHART_WIDTH = 26, 50, 900
 ROOM_FOR_VALUE = 1.12
-"""The value of a bar stands behind its end: a short bar has no room for it."""
+"""The value of a bar stands past its end: a short bar has no room for it."""
 MOST_BARS, MOST_COLUMNS = 20, 120
 _SCRIPT = re.compile(r"<script.*?</script>", re.S)
 # pygal names each chart's styles by a random id; the page names none, so that two reports of a store are the same.

@@ -92,7 +92,7 @@ class Change(Generic[R_co]):
         self.actions.append(Publish(path, staged, reason))
 
     def bytes_affected(self, action: Action) -> int:
-        """Return size of the bytes that the action takes away or writes."""
+        """Return the size of the bytes that the action takes away or writes."""
         if isinstance(action, Patch):
             return len(action.after)
         path = action.staged if isinstance(action, Publish) else action.path

@@ -44,9 +44,9 @@ class Dispatcher:
         as_broker: bool = False,
     ) -> None:
         self.log_offset = log_offset
-        """The log offset up to which everything was handed over."""
+        """The log offset up to which everything was dispatched."""
         self.damages: list[Damage | End] = []
-        """What was skipped, the newest 100; an End is one with records behind it in its segment."""
+        """What was skipped, the newest 100; an End is one with records after it in its segment."""
         self.holes: list[tuple[int, int]] = []
         """Log offsets of the beginning of each missing part that was passed over, and of its end."""
         self._log = log
@@ -55,13 +55,13 @@ class Dispatcher:
         self._as_broker = as_broker
 
     def describe_findings(self) -> list[str]:
-        """Describe the records that were not handed over, as sentences for people."""
+        """Describe the records that were not dispatched, as sentences for people."""
         missing = [f"the log lacks {start} to {stop}: messages there are in no queue" for start, stop in self.holes]
         return missing + [f"not dispatched{_what_follows(one)}: {one.describe()}" for one in self.damages]
 
     @property
     def behind_bytes(self) -> int:
-        """How much of the log has not been handed over yet."""
+        """How much of the log has not been dispatched yet."""
         return self._log.max_offset - self.log_offset
 
     def catch_up(self, on_progress: Callable[[int], None] | None = None) -> int:

@@ -58,7 +58,7 @@ class AllocateMappedFileService:
     def take(self, folder: Path, file_start: int, size: int, next_folder: Path | None = None) -> MappedFile:
         """Return the file that starts at `file_start`; StoreIOError when it can't be created.
 
-        The file behind it is made ahead in `next_folder`, without one in the same folder."""
+        The file after it is made ahead in `next_folder`, without one in the same folder."""
         request = self._ask_for(folder, file_start, size)
         file = self._wait_for(request) if request is not None else None
         if file is None:

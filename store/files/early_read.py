@@ -40,7 +40,7 @@ class EarlyRead:
         self._thread.start()
 
     def close(self) -> None:
-        """Wait for the step that is being read; nothing is read behind it."""
+        """Wait for the step that is being read; nothing is read after it."""
         self._is_over = True
         self._thread.join()
 

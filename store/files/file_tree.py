@@ -124,12 +124,12 @@ class FileTree:
             os.utime(name, ns=(mtime_ns, mtime_ns), dir_fd=folder, follow_symlinks=False)
 
     def free_bytes(self, folder: Path) -> int:
-        """Return bytes of the partition that an ordinary user may still take."""
+        """Return the bytes of the partition that an ordinary user may still take."""
         with os_errors(folder, "measure the partition"):
             return shutil.disk_usage(folder).free
 
     def capacity(self, folder: Path) -> tuple[int, int]:
-        """Return bytes of the partition, and those that an ordinary user may still take."""
+        """Return the bytes of the partition, and those that an ordinary user may still take."""
         with os_errors(folder, "measure the partition"):
             usage = shutil.disk_usage(folder)
             return usage.total, usage.free

@@ -8,7 +8,7 @@ Creating a segment:
     open_unnamed   a file without a name (O_TMPFILE), where the file system offers it
     truncate       its whole length, a hole like the one that Java leaves
     preallocate    blocks for the bytes that are written first; MappedFile.reserve goes on from there
-    publish        the name appears, with a file of full length behind it
+    publish        the name appears, with a file of full length after it
 
 A broker refuses to start on a short segment, therefore no half-created file is ever seen under a segment's name.
 
@@ -18,7 +18,7 @@ closing under a reader (BufferError, EBADF) can't happen.
 No operation follows a link below rmqctl's own folder (beneath.py). None that writes follows a link in the last place.
 None opens anything but a regular file: a FIFO would block, a device would act.
 
-Relies on Linux: O_TMPFILE, O_NOATIME, copy_file_range, MADV_POPULATE_READ. Each has a portable way behind it.
+Relies on Linux: O_TMPFILE, O_NOATIME, copy_file_range, MADV_POPULATE_READ. Each has a portable fallback.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class Filesystem(FileTree):
 
     def _give_back(self, windows: list[Window]) -> None:
         for window in windows:
-            # A page that some process maps is not dropped, so the map lets go of it first. Pages before the window were
+            # A page that some process maps is not dropped, so the map is dropped first. Pages before the window were
             # given back already, but a slower step of the same walk may have touched them again.
             mapping.let_go(window.view, 0, window.stop)
             stop = self.pace.forgotten_before(window)
@@ -216,7 +216,7 @@ class Filesystem(FileTree):
         return False
 
     def written_ranges(self, path: Path, position: int) -> Iterator[tuple[int, int]]:
-        """Return the ranges (start, stop) at or behind `position` that were ever written or read.
+        """Return the ranges (start, stop) at or after `position` that were ever written or read.
 
         Reserved blocks are left out; where the file system can't tell, all of the rest is one range.
         """

@@ -91,7 +91,7 @@ class MappedBytes:
         return behind_unreadable(self._fs, self.path, self.buffer, start, stop)
 
     def next_written(self, position: int) -> int:
-        """Return the first position at or behind this one that may have been written, at most the file's end."""
+        """Return the first position at or after this one that may have been written, at most the file's end."""
         return min(next_written(self._fs, self.path, position), self.size)
 
     def unreadable_ranges(self, start: int, stop: int) -> Iterator[tuple[int, int]]:

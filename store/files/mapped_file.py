@@ -1,10 +1,10 @@
 """MappedFile: one preallocated file of fixed size, written through a map, flushed by fdatasync.
 
     0          flushed        committed         wrote               size
-    |-- durable --|-- in the file --|-- in the lent buffer --|-- zeros --|
+    |-- durable --|-- in the file --|-- in the pool buffer --|-- zeros --|
 
     wrote      end of what was appended
-    committed  end of what was copied from the lent buffer into the file; only used while a buffer is lent
+    committed  end of what was copied from the pool buffer into the file; only used while a buffer is lent
     flushed    end of what a crash of the machine can't take away
     flushed <= committed <= wrote <= size while appending; the owner may set all three after recovery.
 
@@ -149,7 +149,7 @@ class MappedFile(MappedBytes):
 
     @property
     def write_buffer(self) -> memoryview:
-        """Where to append: the lent buffer while there is one, else `buffer`."""
+        """Where to append: the pool buffer while there is one, else `buffer`."""
         lent = self._lent
         return lent if lent is not None else self.buffer
 
@@ -178,7 +178,7 @@ class MappedFile(MappedBytes):
         return self.wrote == self.size
 
     def set_positions(self, position: int) -> None:
-        """Count everything before `position` as written and durable, and nothing behind it."""
+        """Count everything before `position` as written and durable, and nothing after it."""
         self.wrote = self.committed = self.flushed = self.reserved = position
 
     # Appending, and what was written.
@@ -271,7 +271,7 @@ class MappedFile(MappedBytes):
             self._name_is_new = False
 
     def commit(self, least_pages: int) -> int:
-        """Copy the lent buffer's news into the file if at least `least_pages` pages are waiting.
+        """Copy the pool buffer's news into the file if at least `least_pages` pages are waiting.
 
         A buffer that was committed to its end goes back to the pool. Gives the committed position."""
         if self._pool is None:
@@ -300,9 +300,9 @@ class MappedFile(MappedBytes):
         return self._is_closed
 
     def close(self) -> None:
-        """Drop map, descriptor and lent buffer.
+        """Drop map, descriptor and pool buffer.
 
-        Bytes of the lent buffer beyond `committed` are lost.
+        Bytes of the pool buffer beyond `committed` are lost.
         """
         with self._lock:
             self._is_closed = True

@@ -309,7 +309,7 @@ class MappedFileQueue:
                 raise
 
     def commit(self, least_pages: int) -> bool:
-        """Copy from the lent buffer into the file that holds `committed_where`; True when nothing moved."""
+        """Copy from the pool buffer into the file that holds `committed_where`; True when nothing moved."""
         file = self._file_at_or_after(self.committed_where)
         if file is None:
             return True

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Newest(Generic[T]):
-    """At most `most` files; beyond them `add` returns the oldest one, to be let go."""
+    """At most `most` files; beyond them `add` returns the oldest one, to be dropped."""
 
     def __init__(self, most: int) -> None:
         self.most = most

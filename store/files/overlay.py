@@ -81,7 +81,7 @@ class OverlayFileQueue(MappedFileQueue):
         return [StagedFile(path, staged) for path, staged in sorted(self._staged.items())]
 
     def removed_paths(self) -> list[Path]:
-        """Return real files that the store would no longer have; a file made anew since is no removal."""
+        """Return real files that the store would no longer have; a file made again since is no removal."""
         return sorted(path for path in self._removed if path not in self._staged)
 
     def last_file(self, start_offset: int = 0) -> MappedFile:

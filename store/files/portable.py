@@ -78,7 +78,7 @@ def read_in(number: int, position: int, size: int) -> int:
 
 
 def next_written(number: int, position: int, size: int) -> tuple[int, int]:
-    """Return the next written range at or behind `position`; OSError with ENXIO when there is none."""
+    """Return the next written range at or after `position`; OSError with ENXIO when there is none."""
     if not (hasattr(os, "SEEK_DATA") and hasattr(os, "SEEK_HOLE")):
         return position, size
     start = os.lseek(number, position, os.SEEK_DATA)

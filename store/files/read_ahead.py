@@ -68,7 +68,7 @@ class ReadAhead:
         return min(self._end, stop)
 
     def close(self) -> None:
-        """Wait for the step that is being read; nothing is read behind it."""
+        """Wait for the step that is being read; nothing is read after it."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()

@@ -2,7 +2,7 @@
 
     start ... | page | page | bad page | page ... stop
               ^ readable_end(start, stop) is the start of the bad page
-                              ^ behind_unreadable(…) is the first page behind it that can be read
+                              ^ behind_unreadable(…) is the first page after it that can be read
 
 A device needs seconds for each failing read, so the bad page is approached in few steps: windows, then parts of the
 window that failed, then pages.
@@ -55,7 +55,7 @@ def behind_unreadable(fs: Filesystem, path: Path, view: memoryview, start: int, 
 
 
 def next_written(fs: Filesystem, path: Path, position: int) -> int:
-    """Return the first position at or behind this one that is in no hole, or the largest there is."""
+    """Return the first position at or after this one that is in no hole, or the largest there is."""
     return max(position, next((start for start, _ in fs.written_ranges(path, position)), sys.maxsize))
 
 
@@ -117,7 +117,7 @@ class Salvaged:
             self.mapped.readable_end(start, stop)
 
     def items(self, base: int, size: int) -> Iterator[tuple[int, int]]:
-        """Yield ranges of the numbers of items with an unreadable byte.
+        """Yield the ranges of the numbers of items with an unreadable byte.
 
         Items of `size` bytes begin at `base`.
         """

@@ -80,7 +80,7 @@ class RemoteRequests:
         return found
 
     def read(self, path: str, place: str, position: int, size: int | None) -> memoryview:
-        """Return bytes of the file at `place`, fewer at its end; `path` is its name in messages."""
+        """Return the bytes of the file at `place`, fewer at its end; `path` is its name in messages."""
         if size is None or size >= BLOCK_BYTES:
             return self._fetch(path, place, position, size)
         first, last = position // BLOCK_BYTES, max(position + size - 1, position) // BLOCK_BYTES

@@ -255,7 +255,7 @@ class StoreReader:
         return stretch.buffer
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
-        """Return the ranges (start, stop) at or behind `position` that may have been written.
+        """Return the ranges (start, stop) at or after `position` that may have been written.
 
         A local file system knows them; of a remote file all of the rest is one range.
         """

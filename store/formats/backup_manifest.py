@@ -7,7 +7,7 @@
                                              newest record] of each queue
     FOLDER/backups/20261124T021500.123.json  the manifest; its name is the backup's id, the time in UTC
 
-The end of a name is the start of the content's SHA-256, `.zst` behind it where the content is compressed. Backups share
+The end of a name is the start of the content's SHA-256, `.zst` after it where the content is compressed. Backups share
 files of the same name. `sha256` of the manifest is of the document without it, with sorted keys and no blanks.
 """
 

@@ -36,7 +36,7 @@ YEAR_10000_MS = 253_402_300_800_000
 
 
 class CheckpointPage(NamedTuple):
-    """The fields, and the bytes behind them."""
+    """The fields, and the bytes after them."""
 
     physic_ms: int = 0
     logics_ms: int = 0

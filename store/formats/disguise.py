@@ -97,7 +97,7 @@ def _tails(alphabets: Sequence[Alphabet], wanted: int, turn: int) -> Iterator[li
 def _with_sum(alphabets: Sequence[Alphabet], bounds: Sequence[tuple[int, int]], total: int) -> Iterator[list[int]]:
     """Yield a unit of each alphabet, with this sum when weighted as in a hash code.
 
-    bounds  least and largest sum of the units behind each
+    bounds  least and largest sum of the units after each
     """
     if not alphabets:
         if not total:

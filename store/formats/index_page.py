@@ -99,7 +99,7 @@ def entry_position(slot_count: int, number: int) -> int:
 
 
 def index_file_size(slot_count: int, entry_count: int) -> int:
-    """Return bytes of a file with that many slots and entries (420,000,040 for the defaults)."""
+    """Return the bytes of a file with that many slots and entries (420,000,040 for the defaults)."""
     return HEADER_SIZE + SLOT_SIZE * slot_count + ENTRY_SIZE * entry_count
 
 

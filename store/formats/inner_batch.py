@@ -1,4 +1,4 @@
-"""Unwrap the messages inside one record: encodings one behind the other, without a count.
+"""Unwrap the messages inside one record: encodings one after the other, without a count.
 
     int size | int magic 0 | int CRC 0 | int flag | int body size | body | short properties size | properties
 

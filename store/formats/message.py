@@ -234,7 +234,7 @@ class StoredMessage:
 
 
 def record_size(body_size: int, topic_size: int, properties_size: int, sys_flag: int = 0, *, v2: bool = False) -> int:
-    """Return bytes of a record with parts of these byte sizes (CommitLog.calMsgLength)."""
+    """Return the bytes of a record with parts of these byte sizes (CommitLog.calMsgLength)."""
     hosts = (IPV6_HOST_SIZE - IPV4_HOST_SIZE) * (bool(sys_flag & BORN_HOST_IPV6) + bool(sys_flag & STORE_HOST_IPV6))
     return RECORD_MIN_SIZE + hosts + v2 + body_size + topic_size + properties_size
 

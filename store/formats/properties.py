@@ -4,7 +4,7 @@
 verbatim, and the map is only a view of it.
 
 The reader's rule: split at 0x02; a part counts if it has at least 3 characters, a 0x01 behind its first character,
-and something behind that; of equal names the last one wins. A property with an empty value is therefore stored but
+and something after that; of equal names the last one wins. A property with an empty value is therefore stored but
 never read back.
 
 Source: MessageDecoder.string2messageProperties, messageProperties2String (4.9.8, 5.3.3); MessageConst.
@@ -60,7 +60,7 @@ def decode_properties(data: bytes | memoryview) -> dict[str, str]:
 class Properties(NamedTuple):
     """The map of a property string, and those of it that a message object has by name.
 
-    is_whole  whether `values` say all that it holds; 5.x mostly sets a separator behind the last property, 4.9.8 none
+    is_whole  whether `values` say all that it holds; 5.x mostly sets a separator after the last property, 4.9.8 none
     """
 
     values: dict[str, str]
@@ -80,7 +80,7 @@ class Properties(NamedTuple):
 def encode_properties(properties: Mapping[str, str], errors: str = "surrogatepass") -> bytes:
     """Return the string that 4.9.8 stores.
 
-    No separator behind the last value; `errors` is for lone surrogates.
+    No separator after the last value; `errors` is for lone surrogates.
     """
     parts = (name + NAME_VALUE_SEPARATOR + value for name, value in properties.items())
     return PROPERTY_SEPARATOR.join(parts).encode("utf-8", errors)
@@ -91,7 +91,7 @@ def encode_java_map(
 ) -> bytes:
     """Write a map as a broker does that decoded it, in the order of a Java HashMap.
 
-    5.3.3 sets a separator behind each value, 4.9.8 between them.
+    5.3.3 sets a separator after each value, 4.9.8 between them.
 
     capacity  the map's first one; without, that of a map that the broker decoded: 128 in 5.3.3, 16 in 4.9.8
     """

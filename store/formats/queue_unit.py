@@ -60,7 +60,7 @@ class BatchUnit(NamedTuple):
 
     @property
     def next_queue_offset(self) -> int:
-        """The queue offset behind the unit's last message."""
+        """The queue offset after the unit's last message."""
         return self.queue_offset + self.message_count
 
 

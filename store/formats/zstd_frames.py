@@ -43,7 +43,7 @@ def encode_table(frames: Frames) -> bytes:
 
 
 def compress(data: Iterable[bytes | memoryview]) -> Iterator[bytes]:
-    """Compress a stream into frames of FRAME_BYTES; write their digest and the table behind them."""
+    """Compress a stream into frames of FRAME_BYTES; write their digest and the table after them."""
     frames, hasher = list[tuple[int, int]](), hashlib.sha256()
     for block in _blocks(data):
         frame = compress_frame(memoryview(block))
@@ -56,7 +56,7 @@ def compress(data: Iterable[bytes | memoryview]) -> Iterator[bytes]:
 
 
 def check_digest(read: Callable[[int, int], bytes | memoryview], frames: Frames) -> None:
-    """Compare the frames of a stream with the digest behind them; ValueError where they differ."""
+    """Compare the frames of a stream with the digest after them; ValueError where they differ."""
     size, hasher = sum(stored for stored, _ in frames[:-1]), hashlib.sha256()
     for at in range(0, size, FRAME_BYTES):
         hasher.update(read(at, min(FRAME_BYTES, size - at)))

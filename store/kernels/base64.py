@@ -1,6 +1,6 @@
 """Base64 as b64decode takes it with validate=True.
 
-Bits behind the last byte have to be zeros here.
+Bits after the last byte have to be zeros here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def decode_base64(source: Address, start: Long, end: Long, target: Address, at: 
     if padding:
         a, b = SIX_BITS[read_byte(source, start)], SIX_BITS[read_byte(source, start + 1)]
         c = SIX_BITS[read_byte(source, start + 2)] if padding == 1 else 0
-        # The bits behind the last byte are zeros.
+        # The bits after the last byte are zeros.
         bad |= a | b | c | ((c & 3) << 6 if padding == 1 else (b & 15) << 6)
         write_byte(target, at, a << 2 | b >> 4)
         at += 1

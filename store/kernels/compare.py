@@ -50,7 +50,7 @@ def first_differences(
 
 @cfunc
 def first_difference(copy: Address, at: Long, original: Address, place: Long, size: Long) -> Long:
-    """Return position in a record of the first byte that differs, but for those of its own log offset."""
+    """Find the first byte of a record that differs, apart from its own log offset."""
     for byte in range(size):
         if OWN_OFFSET <= byte < BEHIND_OWN_OFFSET:
             continue

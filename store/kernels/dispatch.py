@@ -40,7 +40,7 @@ TRANSACTION_COMMIT = 0x8
 NO_QUEUE = -1
 EMPTY = -1
 
-# What is known of a queue, a row each of the `queues` matrix. QUEUE_FOLLOWER is the queue whose record came behind this
+# What is known of a queue, a row each of the `queues` matrix. QUEUE_FOLLOWER is the queue whose record came after this
 # one's the last time: producers go around their queues, so it is likely to come again.
 QUEUE_TOPIC_AT, QUEUE_TOPIC_SIZE, QUEUE_ID, QUEUE_HASH, QUEUE_FOLLOWER = range(5)
 QUEUE_ROWS = 5
@@ -103,7 +103,7 @@ def assign_queues(
 def find_queue(
     buffer: Address, at: Long, size: Long, queue_id: Long, names: Address, queues: Matrix, table: Longs
 ) -> Long:
-    """Return number of the queue, or NO_QUEUE. The table always has an empty place, so the walk ends."""
+    """Return the number of the queue, or NO_QUEUE. The table always has an empty place, so the walk ends."""
     mask = len(table) - 1
     place = queue_hash(buffer, at, size, queue_id) & mask
     while table[place] != EMPTY:
@@ -373,7 +373,7 @@ def count_leading_units(page: Bytes, ends: Longs) -> Long:
     They do not if all are written, or a written one follows an unwritten one. Nor do they if one has an address in
     the extension files, or the first is pre-blank.
 
-    ends  gets the greatest log offset of a unit, and the one behind the last unit's record
+    ends  gets the greatest log offset of a unit, and the one after the last unit's record
     """
     source = start_of(page)
     count: Long = size_of(page) // UNIT_SIZE

@@ -9,7 +9,7 @@
 append_message takes one message instead:
 
     gate        16 bytes: a long that is not 0 while one thread has the log to itself; the newest store time, moved on
-    wrote       8 bytes: the position behind the last record, moved on
+    wrote       8 bytes: the position after the last record, moved on
     limit       the position up to which bytes may be written, at most the segment's size
     queue_end   8 bytes: the next queue offset, moved on; prepared and rolled-back messages take 0 and move nothing
     hosts       born and store host, 8 bytes each, or 20 where sys_flag says IPv6
@@ -212,7 +212,7 @@ def append_record(
 
 @cfunc
 def clear_behind(segment: Address, end: Long) -> None:
-    """Keep old bytes behind a record from being read as another one."""
+    """Keep old bytes after a record from being read as another one."""
     if read_long(segment, end) != 0:
         write_long(segment, end, 0)
 
@@ -227,7 +227,7 @@ def refuses(gate: Address, store_timestamp_ms: Long) -> Long:
 
 @cfunc
 def make_valid(segment: Address, at: Long, size: Long, is_v2: Flag) -> Flag:
-    """Write magic, then size: they make a record of the bytes behind them; False where a page was lost."""
+    """Write magic, then size: they make a record of the bytes after them; False where a page was lost."""
     write_int(segment, at + 4, MAGIC_V2 if is_v2 else MAGIC_V1)
     write_int(segment, at, size)
     return not has_lost_page()
@@ -301,7 +301,7 @@ def is_int(value: Long) -> Flag:
 
 @cfunc
 def record_size(numbers: Matrix, message: Long, body_ends: Longs, property_ends: Longs, topic_ends: Longs) -> Long:
-    """Return size of the record, or -1 when a part has a size that the format can't hold."""
+    """Return the size of the record, or -1 when a part has a size that the format can't hold."""
     topic = numbers[TOPIC, message]
     topic_size: Long = topic_ends[topic + 1] - topic_ends[topic]
     properties_size: Long = property_ends[message + 1] - property_ends[message]

@@ -156,7 +156,7 @@ def put_index_entries(
 ) -> Long:
     """Put the keys start … stop - 1 into one index file; stops at `stop`, or where the file is full.
 
-    index   the mapped file, 40 + 4 x slot_count + 20 x entry_capacity bytes; nothing is written behind its end
+    index   the mapped file, 40 + 4 x slot_count + 20 x entry_capacity bytes; nothing is written past its end
     header  int64 [6], the file's header in the order of IndexHeader; kept current here and in the file
 
     Keys of records before the header's end log offset were put before and are passed over.

@@ -8,7 +8,7 @@
 A line is certain if it is an object of known names, each once. Its values are texts without escapes, whole numbers of
 64 bits, lists of texts, and properties that are texts and not empty.
 
-NAMES are in the order of rmqctl's own lines: the name behind the last one is tried first.
+NAMES are in the order of rmqctl's own lines: the name after the last one is tried first.
 """
 
 from __future__ import annotations

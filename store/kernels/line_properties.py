@@ -1,6 +1,6 @@
 """The property string of a line's message, from all members that say some of it.
 
-`keys`, `tags` and `uniq_key` say again what properties say, or what they don't: then they come behind them, as
+`keys`, `tags` and `uniq_key` say again what properties say, or what they don't: then they come after them, as
 Message.of sets them. Where `property_bytes` say all, the others have to agree with them. Every other line is left.
 """
 
@@ -54,7 +54,7 @@ def take_properties(
     rows: Matrix,
     row: Long,
 ) -> Flag:
-    """Write the property string behind those before; False where the line is left."""
+    """Write the property string after those before; False where the line is left."""
     rows[UNIQ_KEY_AT, row], rows[UNIQ_KEY_END, row], rows[HAS_REAL_TOPIC, row] = -1, -1, 0
     start: Long = rows[PROPERTY_END, row]
     count: Long = 0

@@ -1,7 +1,7 @@
 """Stored records as lines of JSON, where a line takes no more than copying.
 
-    records, record_ends    records one behind another
-    pieces, piece_ends      PIECES one behind another
+    records, record_ends    records one after another
+    pieces, piece_ends      PIECES one after another
     words … parts           those of line_members.py
     target                  where the lines go
     line_ends               int64 [records]: where each line ends; for a record that is left, where it begins

@@ -3,7 +3,7 @@
     block               whole lines
     words … parts       what line_members.py finds of a line
     texts               int64 [2, TEXTS]: where texts were seen before; -1 at first
-    bodies, properties  what the lines say, one behind another; as long as the block
+    bodies, properties  what the lines say, one after another; as long as the block
     rows                int64 [len(ROW_NAMES), lines]: a row of the matrix per field
 
 IS_SOUND is 0 for a line that is left to a parser which can say what is wrong: its members are doubtful, its values are

@@ -347,7 +347,7 @@ def find_record_start(
     """Find the first sound record from `position` on that names its own place, or -1.
 
     Used to go on behind damage and to cut a segment into parts for several threads. `columns` needs room for one
-    record, whose columns it holds afterwards. Bytes of a message that hold a copy of a record are not taken for one:
+    record, whose columns it holds afterwards. Bytes of a message that hold a copy of a record are not treated as one:
     a copy names another place.
     """
     data = start_of(buffer)

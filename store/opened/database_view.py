@@ -24,7 +24,7 @@ from store.structures.registry import names_of, rooms_with
 
 
 class DatabaseQueueView(QueueView):
-    """The queues of a database, and of the log behind it."""
+    """The queues of a database, and of the log after it."""
 
     _database: Any = None
     _is_opened = False
@@ -64,7 +64,7 @@ class DatabaseQueueView(QueueView):
         return {*self._opened.newest, *self._queues, *self._builder.met}
 
     def end_on_disk(self, topic: str, queue_id: int) -> int:
-        """Return the log offset behind the newest record that the database has units of, -1 without it."""
+        """Return the log offset after the newest record that the database has units of, -1 without it."""
         return self._opened.checkpoint if self._opened is not None else -1
 
     def _keys_on_disk(self) -> Iterator[QueueKey]:

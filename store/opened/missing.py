@@ -3,7 +3,7 @@
     no unit at all           the folder or its only file is lost          records of the whole log
     first file not at 0      the file before it may be lost               records before the first unit's
     a file between others    is lost                                      records between the units on both sides
-    last file full or empty  the file behind it may be lost               records behind the last unit's
+    last file full or empty  the file after it may be lost               records after the last unit's
 
 These are the stretches of log in which units may be missing; the records there say which. Expired messages leave the
 same marks, so a stretch may turn out to miss nothing.
@@ -185,7 +185,7 @@ class QueueBuilder:
         return sum(repair.placed for repair in done.values())
 
     def newest_records(self, start: int) -> dict[QueueKey, int]:
-        """Return the log offset of each queue's newest record, of those that have any at or behind `start`."""
+        """Return the log offset of each queue's newest record, of those that have any at or after `start`."""
         table, found = QueueTable(), np.full(0, -1, np.int64)
         newest: dict[QueueKey, int] = {}
         for step in readable_behind(self._segments, start, rules=self._rules) if start < self._log.stop else ():
@@ -225,7 +225,7 @@ class QueueBuilder:
             if part.run.count:
                 if repair.names is not None:
                     repair.names.append(part)
-                # A queue that begins anew begins at its first record's offset: those before have expired.
+                # A new queue begins at its first record's offset: those before have expired.
                 before = repair.queue.max_offset or int(part.run.columns.queue_offset[0])
                 self._queues.append(repair.queue, part.run, np.arange(part.run.count), part.codes)
                 repair.placed += repair.queue.max_offset - before

@@ -112,7 +112,7 @@ def _get(
 
 
 def physical_memory_size() -> int:
-    """Return bytes of memory of this machine (StoreUtil.getTotalPhysicalMemorySize)."""
+    """Return the bytes of memory of this machine (StoreUtil.getTotalPhysicalMemorySize)."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

@@ -153,7 +153,7 @@ class LineBatch:
         self._is_kept[row] = True
 
     def end_before(self, row: int) -> None:
-        """Leave out this line and those behind it."""
+        """Leave out this line and those after it."""
         self._end = row
 
     def columns(self) -> LineColumns:

@@ -112,7 +112,7 @@ class MessageStore(ReadableStore):
     def _read_on(
         self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter | None
     ) -> GetResult:
-        """Make one call of many: behind a hole reading goes on, where a broker's consumer starts anew."""
+        """Make one call of many: behind a hole reading goes on, where a broker's consumer starts again."""
         answer = self.get(topic, queue_id, offset, max_count, message_filter)
         if answer.status is GetStatus.OFFSET_FOUND_NULL and answer.next_offset <= offset:
             with self._current.reading() as opened:
@@ -282,7 +282,7 @@ class MessageStore(ReadableStore):
 
         BadRequest where the log has no such byte.
 
-        `size` bytes behind it are read in; StoreIOError where the disk can't give them.
+        `size` bytes after it are read in; StoreIOError where the disk can't give them.
         """
         with self._current.reading() as opened:
             file = opened.log.segments.find_by_offset(log_offset)

@@ -1,7 +1,7 @@
 """Reading on: the messages of one queue, over as many broker calls as it takes.
 
     1. one call (get.py), from the offset where the last one ended
-    2. its messages are handed out; damaged records and bodies with a wrong CRC are counted
+    2. its messages are given; damaged records and bodies with a wrong CRC are counted
     3. again, until enough was found, the queue ends, or a call gets no further
 
 The status is that of the first call that decided: once messages were found or looked at, the queue's end is no news.

@@ -25,7 +25,7 @@ class CheckedStore:
     view             opens the store as it is, for what only its log tells
     has_queue_files  whether consume queues have files
     horizon          the log offset up to which it is checked, as a writer holds it; None without one
-    confirmed        the confirm offset of a broker in controller mode: records behind it may have no units
+    confirmed        the confirm offset of a broker in controller mode: records after it may have no units
     """
 
     files: StoreReader

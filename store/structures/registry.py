@@ -74,7 +74,7 @@ class Structure:
     shares_records  its queues have units of other topics' records
     copied          names in the store's root that a salvage copies as they are
     backed_up       names in the store's root that a backup copies as they are, and a salvage does not
-    made_anew       tables in config/ that a salvage makes anew
+    made_anew       tables in config/ that a salvage makes again
     records         patterns of the files below the store's root that hold records, with the messages' bodies
     holds_keys      it holds the text of messages' keys, and not their hash codes alone
     groups_messages  its records hold several messages, which the index does not name

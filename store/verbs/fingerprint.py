@@ -38,7 +38,7 @@ class Digest:
     kind   segment, queue or index
     name   file_start of a segment, topic/queue id of a queue, begin log offset of an index file
     start  first log offset, queue offset or entry number that the digest covers
-    end    the one behind the last
+    end    the one after the last
     note   why a segment ends before its file does, where that is damage; or what can't be read and counts as zeros
     """
 

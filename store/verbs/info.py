@@ -134,7 +134,7 @@ class StoreInfo:
 
     @property
     def queues_built_to(self) -> int:
-        """Log offset behind the newest record that a queue names, -1 without one."""
+        """Log offset after the newest record that a queue names, -1 without one."""
         return max((queue.end for queue in self.queues), default=-1)
 
 

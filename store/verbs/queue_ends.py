@@ -28,7 +28,7 @@ class QueueEnd:
     """One queue's extent.
 
     newest     log offset of the newest unit's record, -1 without one
-    end        log offset behind that record
+    end        log offset after that record
     fault      why the files could not be read, empty where they could
     extension  the place in the extension files that the newest unit names, -1 without one
     starts     positions in the queue where its files begin

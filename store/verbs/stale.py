@@ -1,7 +1,7 @@
 """stale: records behind the valid end of a kept segment, left by an earlier recovery.
 
     1. live      every record up to the blank or the zeros that end its segment, behind damage too
-    2. stale     behind that end, each record that names its own place; all records of kept segments in the quarantine
+    2. stale     after that end, each record that names its own place; all records of kept segments in the quarantine
     3. mark      duplicate    the live log has the same message: unique key, topic and queue, body's CRC
                  overwritten  the live log has another message at the same queue offset of the same queue;
                               a prepared or rolled back one has no unit there, and overwrites none
@@ -116,7 +116,7 @@ def find_stale(
 
 
 def _end_of(reader: StoreReader, segment: StoredFile) -> int | None:
-    """Return place behind the blank or at the zeros that end a segment; None where records fill it."""
+    """Return the place after the blank or at the zeros that end a segment; None where records fill it."""
     end: int | None = None
     for step in walk_slice(reader, whole_segment(segment), ScanRules()):
         if isinstance(step, Blank):
@@ -127,7 +127,7 @@ def _end_of(reader: StoreReader, segment: StoredFile) -> int | None:
 
 
 def _records_from(reader: StoreReader, segment: StoredFile, start: int) -> Iterator[StaleRecord]:
-    """Yield records at or behind a place that name their own place, with any bytes between them."""
+    """Yield records at or after a place that name their own place, with any bytes between them."""
     path = Path(reader.name_of(segment.path))
     for begin, stop in reader.written_ranges(segment.path, start):
         position: int | None = max(begin, start)

@@ -112,7 +112,7 @@ def plan_topics(
     now_ms: int,
     on_progress: OnProgress = lambda done: None,
 ) -> Change[TopicsPlan]:
-    """Plan topics.json anew. The change is empty where no entry would change."""
+    """Plan a new topics.json. The change is empty where no entry would change."""
     queues = set(reader.queues()) | queues_of_log(reader, on_progress)
     file = read_config_file(layout.config, TOPICS_FILE, fs)
     require_in_file(file)

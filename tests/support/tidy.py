@@ -47,7 +47,10 @@ NOT_IMPERATIVE = re.compile(
 )
 """First words of a docstring that is no order: an article, a preposition, `reads`, a plural, an error."""
 CLAUSE = re.compile(r"\b(what|which|whoever|whatever)\b", re.IGNORECASE)
-PICTURE = re.compile(r"\b(lies|stands|told|walks up to|gone|somebody|nobody|its life|neighbours?|strangers?)\b")
+PICTURE = re.compile(
+    r"\b(lies|stands|told|walks up to|gone|somebody|nobody|anybody|its life|neighbours?|strangers?|anew|lent buffer|"
+    r"lets? go|hands? over|handed over|one behind (?:another|the other)|at or behind|take[ns]? for|poison)\b"
+)
 CLAUSE_END = re.compile(r"(?<=[.;:!?])\s+")
 DRAWN = re.compile(r"^\s{2,}\S|\S {2,}\S|^\s*(\d+\.|[-*>|])\s", re.MULTILINE)
 """A paragraph that is a table, a list or a drawing."""

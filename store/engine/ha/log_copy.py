@@ -43,7 +43,7 @@ class LogCopy:
     """The log of the store at `root`, whose lock it holds. An absent or empty folder becomes a store.
 
     first   log offset of the first byte
-    end     log offset behind the last byte
+    end     log offset after the last byte
     compat  the master's version, else that of a former copy; 5.3 is kept in the checkpoint, as by a 5.x slave
     """
 

@@ -4,7 +4,7 @@
     verified     gives what is proved, and keeps the rest
 
 A record is proved by size, magic, the sum of its parts, its CRC and its own log offset. A blank must end at its
-segment's end; the unused bytes behind it have no form and are passed on as they come.
+segment's end; the unused bytes after it have no form and are passed on as they come.
 
 Where nothing tells the segment size, the first blank does.
 """

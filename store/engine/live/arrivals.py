@@ -1,6 +1,6 @@
 """Arrivals: tells listeners of every message that queues and index have.
 
-    1. dispatch    keeps the runs that the walk hands over, if there is a listener
+    1. dispatch    keeps the runs that the walk dispatches, if there is a listener
     2. tell        calls the listeners for their messages, when every handler is done; drops runs that come again
 
 A listener is called in the thread that dispatches, so it must be quick. A message for light queues is
@@ -27,7 +27,7 @@ from store.structures.consumequeue.multi_dispatch import find_light_parts
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One message that can be got; `next_offset` is the queue offset behind it."""
+    """One message that can be got; `next_offset` is the queue offset after it."""
 
     topic: str
     queue_id: int
@@ -79,7 +79,7 @@ class Arrivals:
     def tell(self, done_to: int) -> None:
         """Call the listeners for the messages before log offset `done_to`.
 
-        Later runs are dropped: a handler refused one, so that all of them are handed over again.
+        Later runs are dropped: a handler refused one, so that all of them are dispatched again.
         """
         runs, self._runs = self._runs, []
         for run in runs:

@@ -47,6 +47,6 @@ class CommitRealTimeService(ServiceThread):
             self._flusher.wakeup()
 
     def last_work(self) -> None:
-        # One call commits one file, and each lent buffer has a file.
+        # One call commits one file, and each pool buffer has a file.
         while not self._segments.commit(0):
             pass

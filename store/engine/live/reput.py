@@ -39,7 +39,7 @@ INDEX_RETRY_S = 1.0
 class ReputMessageService(ServiceThread):
     """Calls `dispatcher` while there is something to dispatch; stops at its first failure.
 
-    after_dispatch  called with the log offset up to which every handler is done; later runs are handed over again
+    after_dispatch  called with the log offset up to which every handler is done; later runs are dispatched again
     """
 
     outlasts_full_disk = True

@@ -34,7 +34,7 @@ class RunningFlag(IntFlag):
 
 
 class RunningFlags:
-    """The bits of one store, each with its reason; `on_change` is called behind every change."""
+    """The bits of one store, each with its reason; `on_change` is called after every change."""
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self._reasons: dict[RunningFlag, str] = {}

@@ -163,7 +163,7 @@ class Cluster:
 
     def _fields(self, one: Sending, place: Place, origin: str) -> dict[str, str]:
         properties = {**one.properties, **self._delay(one, place.broker), ORIGIN: origin}
-        # A default topic that does not exist: no broker makes the topic anew where it is deleted meanwhile.
+        # A default topic that does not exist: no broker makes the topic again where it is deleted meanwhile.
         values: dict[str, object] = {
             "producerGroup": GROUP,
             "topic": one.topic,
@@ -210,7 +210,7 @@ class Cluster:
 
 
 def _records(body: bytes) -> list[StoredMessage]:
-    """Return the records of an answer, one behind the other."""
+    """Return the records of an answer, one after the other."""
     records, at = [], 0
     while at < len(body):
         size = int.from_bytes(body[at : at + 4], "big")

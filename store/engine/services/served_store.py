@@ -232,7 +232,7 @@ class ServedStore(WritableStore):
     def wait_for_message(
         self, topic: str, queue_id: int, offset: int, timeout_ms: int, message_filter: ArrivalFilter | None = None
     ) -> bool:
-        """Wait for a message at `offset` or behind it; False when the time is over or the store is closed."""
+        """Wait for a message at `offset` or after it; False when the time is over or the store is closed."""
         return self._hold.hold(topic, queue_id, offset, timeout_ms, message_filter)
 
     @property

@@ -3,7 +3,7 @@
     a half is put                             +1
     committed, rolled back, given up          -1
 
-The counts are kept as they are, and never counted anew from the log: a broker that is killed loses up to
+The counts are kept as they are, and never counted again from the log: a broker that is killed loses up to
 transactionMetricFlushInterval of them. The file is JSON on one line.
 
 Source: TransactionMetrics, TransactionMetricsFlushService, SendMessageProcessor, EndTransactionProcessor (5.3.3).

@@ -7,7 +7,7 @@
     a commit record whose prepared transaction offset is the log offset of a half    committed
     an op record names a half                                                        rolled-back
     a record of the same UNIQ_KEY in TRANS_CHECK_MAX_TIME_TOPIC                      discarded
-    the newest half is at H or behind it                                             in-doubt
+    the newest half is at H or after it                                             in-doubt
     else                                                                             inconsistent
 
 The first that holds is the verdict. A commit is written after its half and before its op record. So retention cannot

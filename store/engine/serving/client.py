@@ -122,7 +122,7 @@ class StoreClient(LiveStore):
     def wait_for_message(
         self, topic: str, queue_id: int, offset: int, timeout_ms: int, message_filter: MessageFilter | None = None
     ) -> bool:
-        """Wait for a message at `offset` or behind it; False when the time is over, 60 seconds at most."""
+        """Wait for a message at `offset` or after it; False when the time is over, 60 seconds at most."""
         check_queue(topic, queue_id)
         check_number("offset", offset, 64)
         check_number("timeout_ms", timeout_ms, 64)

@@ -1,4 +1,4 @@
-"""Filters of the control socket: a request names one by its text, and the owner compiles it anew."""
+"""Filters of the control socket: a request names one by its text, and the owner compiles it again."""
 
 from __future__ import annotations
 

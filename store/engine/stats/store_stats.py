@@ -1,7 +1,7 @@
 """StoreStatsService: the counters of one store, and its rates over 10, 60 and 600 seconds.
 
     a put    messages and bytes by topic, its latency; or a failure
-    a get    found or missed, messages handed out, the longest time
+    a get    found or missed, messages given, the longest time
     1 s      a snapshot of the four totals; 601 are kept
     60 s     the latency's minute ends
 
@@ -39,7 +39,7 @@ class Sample(NamedTuple):
 class StoreStatsService:
     """Counts since the start; `clock` gives milliseconds. All methods may be called from several threads.
 
-    transferred_name  the name of the rate of messages handed out, which 5.x spells with two r
+    transferred_name  the name of the rate of messages given, which 5.x spells with two r
     """
 
     def __init__(self, clock: Callable[[], int], *, transferred_name: str = "getTransferedTps") -> None:

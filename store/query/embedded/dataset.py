@@ -5,7 +5,7 @@ stores' tables (store.query.tables.shares); only wanted rows and columns are bui
 
     DuckDB ──columns, filter──> TableDataset.scanner ──> shares that may hold a row ──> batches
 
-Log slices are read in a few threads and handed over in their order; of everything else one share at a time.
+Log slices are read in a few threads and passed on in their order; of everything else one share at a time.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def read_records(engine: Engine, where: str | None, *, on_progress: OnProgress |
 
 
 def _query(engine: Engine, export: Export) -> str:
-    """Return the columns of the files, and behind them those that are partitioned by."""
+    """Return the columns of the files, and after them those that are partitioned by."""
     written = [_written(export.kind, name, kind) for name, kind in _columns(engine, export).items()]
     parts = [f'"{name}" as "partition {i}"' for i, name in enumerate(export.partition_by)]
     where = f"where ({for_duckdb(export.where)})" if export.where else ""

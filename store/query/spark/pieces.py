@@ -51,7 +51,7 @@ class UnitPiece(NamedTuple):
     """Units of one queue in log order.
 
     first, last          queue offsets
-    first_end, last_end  log offsets behind the first and the last record
+    first_end, last_end  log offsets after the first and the last record
     is_dense             each unit may simply be appended behind the one before it (kernels.find_break)
     """
 
@@ -65,7 +65,7 @@ class UnitPiece(NamedTuple):
     is_dense: bool
 
     def leads_on_to(self, later: UnitPiece) -> bool:
-        """Return whether the first unit of `later` may simply be appended behind this piece's last."""
+        """Return whether the first unit of `later` may simply be appended after this piece's last."""
         return later.first == self.last + 1 and later.first_end > self.last_end
 
 
@@ -159,7 +159,7 @@ class _Scratch:
         self._size = 0
 
     def append(self, *pieces: Any) -> int:
-        """Write these buffers one behind another; give the position of the first."""
+        """Write these buffers one after another; give the position of the first."""
         if self._descriptor is None:
             self._descriptor = self._fs.open_new(self.path)
         position = self._size
@@ -255,5 +255,5 @@ class _Keys:
 
 
 def _end_of(array: Int64Array, row: int) -> int:
-    """Log offset behind a record."""
+    """Log offset after a record."""
     return int(array[LOG_OFFSET, row] + array[SIZE, row])

@@ -10,7 +10,7 @@
 The pieces go through the staging folder, not through Spark's shuffle. The folder must be the same path on every
 executor anyway (local, or a shared mount): there every byte goes from Python through the JVM to disk and back.
 
-Whatever a task writes it makes anew, so a retried task writes the same bytes; the staging folder is not read
+A task writes its files from their beginning, so a retried task writes the same bytes; the staging folder is not read
 before the job is over.
 """
 

@@ -4,7 +4,7 @@
     WholeQueue   a queue with a repeat or a gap: the broker's rules one by one (ConsumeQueue.put)
     IndexKeys    the keys of one index file; or all keys, for as many files as they fill
 
-Each is the share of one task. The files are made anew, so a task that is tried twice writes the same bytes twice.
+Each is the share of one task. The files are made again, so a task that is tried twice writes the same bytes twice.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class IndexKeys:
     The skipped keys belong to the file before.
 
     path               of the file; of the first one, if the keys fill several, which are named by counting on
-    has_record_behind  a record without keys comes behind them: a full file is followed by an empty one
+    has_record_behind  a record without keys comes after them: a full file is followed by an empty one
     """
 
     path: Path
@@ -140,7 +140,7 @@ class IndexKeys:
         return len(files)
 
     def _file_to_write(self, files: list[IndexFile], before: IndexHeader | None) -> IndexFile:
-        """Return the last of the files, or a new one behind it when it is full."""
+        """Return the last of the files, or a new one after it when it is full."""
         if files and not files[-1].is_full:
             return files[-1]
         fs, path = Filesystem(), self.path.with_name(f"{int(self.path.name) + len(files):017d}")

@@ -203,7 +203,7 @@ def _word(tokens: Sequence[_Token], place: int) -> str:
 
 
 def _named(text: str, tokens: list[_Token]) -> list[_Token]:
-    """Return the tokens, with a quoted name behind every column of a select that is more than a name."""
+    """Return the tokens, with a quoted name after every column of a select that is more than a name."""
     names: dict[int, list[_Token]] = {}
     for first, stop in _columns(tokens):
         item = tokens[first:stop]

@@ -56,7 +56,7 @@ MAX_NESTING = 500
 
 
 def require_shallow(text: str) -> None:
-    """Raise BadRequest for an expression with more brackets inside brackets than anybody writes."""
+    """Raise BadRequest for an expression with more brackets inside brackets than a query needs."""
     depth = 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")

@@ -188,5 +188,5 @@ def arrow_schema(columns: dict[str, str]) -> pa.Schema:
 
 
 def ddl(columns: dict[str, str]) -> str:
-    """Return `{"topic": "string"}` as the text Spark takes for a schema."""
+    """Return `{"topic": "string"}` in Spark's text form of a schema."""
     return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())

@@ -191,7 +191,7 @@ class _QueueCheck:
             following = int(ends[-1])
 
     def _rest_findings(self, file: StoredFile, units: BatchUnitArray, following: int | None) -> Iterator[Finding]:
-        """Yield a finding for bytes behind the last unit of a file that are not zero."""
+        """Yield a finding for bytes after the last unit of a file that are not zero."""
         place = len(units) * BATCH_UNIT_SIZE
         rest = np.frombuffer(self.files.read_written(file.path, file.size), np.uint8)[place:]
         written = np.flatnonzero(rest)

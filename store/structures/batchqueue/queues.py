@@ -24,7 +24,7 @@ QueueKey = tuple[str, int]
 
 
 class Extent(NamedTuple):
-    """Queue offsets from the first message to behind the last.
+    """Queue offsets from the first message to after the last.
 
     newest, end  log offsets of the newest record, -1 for none
     """

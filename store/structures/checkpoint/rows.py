@@ -16,7 +16,7 @@ def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
 
 
 def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
-    """Yield the checkpoint's fields, and unknown bytes behind them."""
+    """Yield the checkpoint's fields, and unknown bytes after them."""
     data = bytes(reader.read(file.path, 0, CHECKPOINT_SIZE)).ljust(CHECKPOINT_SIZE, b"\0")
     fields = fields_of(FIELDS, FIELD_NAMES, data)
     if not fields[-1].value:

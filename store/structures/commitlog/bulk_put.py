@@ -101,7 +101,7 @@ def _put_rows(
 
 
 def _with_separators(messages: MessageColumns) -> MessageColumns:
-    """Return the messages with a separator behind every property string, as a 5.3 broker stores them."""
+    """Return the messages with a separator after every property string, as a 5.3 broker stores them."""
     ends, data = messages.property_ends, np.frombuffer(messages.properties, np.uint8)
     lacks = np.flatnonzero(np.diff(ends))
     lacks = lacks[data[ends[lacks + 1] - 1] != ord(PROPERTY_SEPARATOR)]
@@ -220,7 +220,7 @@ class _BulkPut:
 
 
 def _kept(data: Any, ends: Int64Array, rows: Int64Array) -> tuple[memoryview, Int64Array]:
-    """Return the parts of some rows, one behind another."""
+    """Return the parts of some rows, one after another."""
     starts, stops = ends[rows].tolist(), ends[rows + 1].tolist()
     kept_ends = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(ends[rows + 1] - ends[rows], out=kept_ends[1:])

@@ -6,7 +6,7 @@ How a message becomes a record (CommitLog.asyncPutMessage and DefaultAppendMessa
     2. a delayed message goes to SCHEDULE_TOPIC_XXXX, queue level - 1; its real place moves into two properties
     3. sizes: body, record, segment                             MESSAGE_ILLEGAL, PROPERTIES_SIZE_EXCEEDED
     4. one kernel call (append_message) takes store time, queue offset and log offset, copies the bytes into the map (or
-       the lent buffer) and then moves `wrote`: readers never see half a record
+       the pool buffer) and then moves `wrote`: readers never see half a record
     5. a record that does not fit with 8 bytes to spare leaves a blank and starts the next segment, under the put lock
 
 A usual message takes all of it in one compiled call, put_message, which leaves the others to these steps.

@@ -66,7 +66,7 @@ def find_end(
 ) -> LogEnd:
     """Walk the segments from log offset `start`, a record's start, and give every run to `on_run`.
 
-    stop  a log offset: bytes at or behind it count as not there
+    stop  a log offset: bytes at or after it count as not there
 
     Pages that can't be read do not end the log: what is behind them would be lost for a bad sector.
     """
@@ -74,7 +74,7 @@ def find_end(
 
 
 def walk_log(segments: Sequence[Segment], start: int, rules: ScanRules, stop: int | None = None) -> Iterator[Step]:
-    """Walk the log, also over pages that can't be read: behind them the log goes on."""
+    """Walk the log, also over pages that can't be read: after them the log goes on."""
     at: int | None = start
     while at is not None:
         last: Step | None = None

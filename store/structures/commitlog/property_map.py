@@ -3,7 +3,7 @@
     name 0x01 value 0x02 name 0x01 value …
 
 Steps:
-  1. the strings lie one behind another in one Arrow buffer; a part ends at each 0x02 and at each record's end
+  1. the strings lie one after another in one Arrow buffer; a part ends at each 0x02 and at each record's end
   2. a part's separator is the first 0x01 in it; parts without one, with nothing before or nothing behind
   it do not count
      (MessageDecoder.string2messageProperties, 4.9.8)
@@ -62,7 +62,7 @@ class PropertyTable:
     def left_over(self) -> pa.Array:
         """Return the property string of each record whose map does not give it back byte for byte, else null."""
         pair_sizes = pc.add(pc.binary_length(self.names.cast(pa.binary())), pc.binary_length(self.values)).to_numpy()
-        # Of each pair two separators, but none behind the last value.
+        # Of each pair two separators, but none after the last value.
         said = np.bincount(self.row, pair_sizes + 2, self.count) - (np.bincount(self.row, minlength=self.count) > 0)
         whole = said == pc.binary_length(self._strings).to_numpy()
         try:
@@ -102,7 +102,7 @@ def split_words(strings: pa.Array) -> pa.ListArray:
 
 
 def _flat(strings: pa.Array) -> tuple[np.ndarray, Ints]:
-    """Return the strings' bytes one behind another, and where each ends."""
+    """Return the strings' bytes one after another, and where each ends."""
     offsets = np.frombuffer(strings.buffers()[1], np.int32)[strings.offset : strings.offset + len(strings) + 1]
     if not len(strings):
         return np.empty(0, np.uint8), np.empty(0, np.int64)
@@ -127,7 +127,7 @@ def _parts(data: np.ndarray, ends: Ints, separator: int = PART_END) -> tuple[Int
 
 
 def _first_in(places: Ints, starts: Ints, none: int) -> Ints:
-    """Return the first of the rising `places` at or behind each start; `none` where there is none."""
+    """Return the first of the rising `places` at or after each start; `none` where there is none."""
     if not len(places):
         return np.full(len(starts), none, np.int64)
     at = np.searchsorted(places, starts)

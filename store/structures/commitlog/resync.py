@@ -31,7 +31,7 @@ _ZERO_CHECK_SIZE = 16 * 1024 * 1024
 Scan = Callable[[int], Iterable[Step]]
 """The steps of a walk from a position to what ends it."""
 Find = Callable[[int], int | None]
-"""The position of the next record at or behind this one; None where there is none."""
+"""The position of the next record at or after this one; None where there is none."""
 
 
 def read_on(
@@ -93,7 +93,7 @@ def readable_behind(
     with_bad_bodies: bool = False,
     behind_end: bool = True,
 ) -> Iterator[Step]:
-    """Read every record at or behind `log_offset`, and the Damage, Blank and End between the runs.
+    """Read every record at or after `log_offset`, and the Damage, Blank and End between the runs.
 
     with_bad_bodies  gives a record whose body alone is damaged as a Run behind its Damage
     behind_end       False leaves out what a cut left past the end of a segment
@@ -138,7 +138,7 @@ def _readable_in(
 
 
 def has_bytes_behind(segment: Segment, position: int, fs: Filesystem) -> bool:
-    """Return whether anything but zeros is written at or behind `position`."""
+    """Return whether anything but zeros is written at or after `position`."""
 
     def read(start: int, stop: int) -> memoryview:
         end = segment.readable_end(start, min(stop, segment.size))

@@ -72,7 +72,7 @@ class Segment(Protocol):
         """Return the first readable page behind the unreadable one at `start`, or `stop`."""
 
     def next_written(self, position: int) -> int:
-        """Return the first position at or behind this one that may have been written, at most the file's end."""
+        """Return the first position at or after this one that may have been written, at most the file's end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Damage:
 
     `size` is the record's total size where that can be trusted (reason LENGTH_MISMATCH), else -1.
 
-    unreadable  positions of the first page that can't be read and of the first one behind it that can, (0, 0) without
+    unreadable  positions of the first page that can't be read and of the first one after it that can, (0, 0) without
     """
 
     file_start: int
@@ -231,7 +231,7 @@ def scan_log(
 ) -> Iterator[Step]:
     """Walk the segments from `log_offset` (default: the first byte), into the next one at every Blank.
 
-    stop  a log offset: bytes at or behind it count as not there
+    stop  a log offset: bytes at or after it count as not there
 
     As a broker does, it does not ask whether the next segment starts where this one ends: a missing segment in the
     middle is passed over. The last value is the Outcome at which the walk stopped.

@@ -40,7 +40,7 @@ BATCH_ROWS = 1 << 16
 class LogSlice:
     """The records of one segment that start in [start, stop), both positions in the file.
 
-    is_exact  the walk begins at `start` itself, be a record there or not, and not at the first record behind it
+    is_exact  the walk begins at `start` itself, be a record there or not, and not at the first record after it
     """
 
     path: str
@@ -185,7 +185,7 @@ def _window(files: StoreReader, part: LogSlice, position: int, size: int) -> Win
 def _find_in_file(files: StoreReader, part: LogSlice, position: int, rules: ScanRules) -> int | None:
     """Find the first record from `position` on, perhaps behind the part's stop; None without one."""
     while position < part.stop:
-        # A window beyond the stop, for the record that begins before it and ends behind it.
+        # A window beyond the stop, for the record that begins before it and ends after it.
         position = _behind_zeros(files, part, position)
         size = part.stop - position + LARGEST_RECORD_BYTES if files.is_local else WINDOW_BYTES
         window = _window(files, part, position, size)

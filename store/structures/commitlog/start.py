@@ -66,7 +66,7 @@ def starting_segment(opened: OpenedStore, *, abnormal: bool) -> Start:
 def entered_from(opened: OpenedStore, start: int, queue_end: int, *, abnormal: bool) -> int:
     """Give the log offset of the first record for queues and other structures.
 
-    After a shutdown a start hands over nothing that all of them have.
+    After a shutdown a start dispatches nothing that all of them have.
 
     start      where the walk begins
     queue_end  how far the queues reach

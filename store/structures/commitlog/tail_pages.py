@@ -71,7 +71,7 @@ class TailPages:
                 if start > self.limit_position or not self._has_next_window():
                     return
                 stop = self._ready
-            # Without the lock: a thread that is here, or waits for the interpreter's lock behind it, stops no other.
+            # Without the lock: a thread that is here, or waits for the interpreter's lock after it, stops no other.
             self._file.make_writable(max(start, self._file.wrote), stop)
 
     @property

@@ -4,7 +4,7 @@
 <n>.delete, and n is not             the run had not: the file gets its name back
 records without units                the units are made from the records
 units without records                the file in compacting/ takes its place; without one the units go
-files in compacting/, replicating/   they go: the next run begins anew
+files in compacting/, replicating/   they go: the next run begins again
 units that are not their records'     the units are made from the records, where all of these are sound
 a file of another length             it gets the length of the others; a torn record at its end goes
 position-checkpoint lost             its copy takes its place; without one everything is compacted again
@@ -103,7 +103,7 @@ class _Mend:
             reason = f"it had {log.size} bytes, and the others have {log_size}"
             self._publish_bytes(log.path, data, reason)
         elif isinstance(outcome, Damage):
-            # Units alone lead to the records behind it.
+            # Units alone lead to the records after it.
             return
         wanted = units_of_log(runs, outcome, unit_size)
         if bytes(self.files.read(units.path)) != wanted:
@@ -123,7 +123,7 @@ class _Mend:
                 self.change.remarks.append(f"{lost}, and none is left whose files say how long they are")
 
     def _feed(self, queue: QueueFiles, log_size: int, unit_size: int) -> None:
-        """Copy the messages behind the last copy; a start copies none that has its unit in the queue."""
+        """Copy the messages after the last copy; a start copies none that has its unit in the queue."""
         if queue.queue[0] not in self.topics or self.files.exists("abort"):
             return
         last, last_offset = LastPair(0, b"", 0, 0), -1

@@ -3,7 +3,7 @@
     names     the log and the units have files of the same names, none of them .delete; else no broker starts
     records   each is sound, of this queue, has KEYS, names its own place here, and else is what the commit log holds;
               after a clean stop each message of the queue with KEYS was copied
-    units     one for each record, with its fields, and nothing behind them; queue offsets rise over all files
+    units     one for each record, with its fields, and nothing after them; queue offsets rise over all files
     position  a readable table, with no position behind the queue's last message
 
 Imported only where a store has compacted topics.
@@ -102,7 +102,7 @@ class _QueueCheck:
             yield from self._uncopied_findings(pairs[-1][0])
 
     def _uncopied_findings(self, log: StoredFile) -> Iterator[Finding]:
-        """Yield messages behind the last copy; a start copies none that has its unit in the queue."""
+        """Yield messages after the last copy; a start copies none that has its unit in the queue."""
         found = self.originals.uncopied(self.last_offset)
         if found is not None:
             queue_offset, count = found
@@ -178,7 +178,7 @@ class _QueueCheck:
             yield self._find(COMPACTION_UNIT, file, count, detail, len(wanted) - count)
 
     def _rest_findings(self, file: StoredFile, outcome: Outcome | None, done: int) -> Iterator[Finding]:
-        """Yield bytes behind the last unit that are not those of its records' file.
+        """Yield bytes after the last unit that are not those of its records' file.
 
         The end's mark, and zeros.
         """

@@ -40,7 +40,7 @@ class LastPair:
 
 
 def feed(last: LastPair, records: Iterable[bytes], log_size: int, unit_size: int) -> Iterator[Pair]:
-    """Give the pairs of files that hold the records behind those of the last pair; none without records.
+    """Give the pairs of files that hold the records after those of the last pair; none without records.
 
     Ends at a record that no file has room for.
     """

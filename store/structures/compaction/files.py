@@ -130,7 +130,7 @@ def units_of_log(runs: list[Run], outcome: Outcome | None, size: int, levels: tu
 
 
 def behind_units(outcome: Outcome | None, size: int) -> bytes:
-    """Return the bytes behind the last unit of a file: the end's mark of a full log file, and zeros."""
+    """Return the bytes after the last unit of a file: the end's mark of a full log file, and zeros."""
     end = np.zeros(1, BATCH_UNIT_DTYPE)
     end["log_offset"] = end["compacted_offset"] = NO_COMPACTED_OFFSET
     mark = end.tobytes() if isinstance(outcome, Blank) and size >= BATCH_UNIT_SIZE else b""

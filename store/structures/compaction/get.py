@@ -3,7 +3,7 @@
     no folder, or max == 0   NO_MESSAGE_IN_QUEUE     next 0
     offset == max            OFFSET_OVERFLOW_ONE     next offset
     offset > max             OFFSET_OVERFLOW_BADLY   next max; 0 where the minimum is 0
-    else                     from the first survivor at or behind the offset; also below the minimum
+    else                     from the first survivor at or after the offset; also below the minimum
 
 Source: CompactionLog.getMessage, SparseConsumeQueue.iterateFromOrNext (5.3.3).
 """
@@ -44,7 +44,7 @@ class CompactedQueue:
 
     @property
     def max_offset(self) -> int:
-        """Queue offset behind the last message."""
+        """Queue offset after the last message."""
         for _, units in reversed(self._parts):
             if len(units):
                 return int(units["queue_offset"][-1]) + int(units["message_count"][-1])

@@ -46,7 +46,7 @@ def batch_units_of(data: bytes | memoryview) -> BatchUnitArray:
 
 
 def is_written(units: BatchUnitArray) -> npt.NDArray[np.bool_]:
-    """Tell the units that a broker takes for written."""
+    """Tell the units that a broker treats as written."""
     return np.asarray(
         (units["log_offset"] >= 0) & (units["size"] > 0) & (units["queue_offset"] >= 0) & (units["message_count"] > 0)
     )

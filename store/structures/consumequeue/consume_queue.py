@@ -2,9 +2,9 @@
 
     queue_offset x 20 = byte address in the queue = file_start + position
 
-`max_physic_offset` is the log offset behind the last record that has a unit; a record that ends at or before it is
-taken for a repeat. After a restart it is found by `recover`, and cut back by `truncate_dirty_logic_files` where the log
-ends earlier. Both only move positions: stale units behind them stay on disk, as the broker leaves them.
+`max_physic_offset` is the log offset after the last record that has a unit; a record that ends at or before it is
+treated as a repeat. After a restart `recover` finds it, and it is cut back by `truncate_dirty_logic_files` where the
+log ends earlier. Both only move positions: stale units after them stay on disk, as the broker leaves them.
 
 A queue that begins in the middle (its first messages expired) is filled with pre-blank units up to its first one.
 
@@ -146,7 +146,7 @@ class ConsumeQueue:
         return self.max_physic_offset
 
     def truncate_dirty_logic_files(self, log_offset: int, *, as_broker: bool = False) -> None:
-        """Cut off the units of records at or behind `log_offset`, from the newest file backwards.
+        """Cut off the units of records at or after `log_offset`, from the newest file backwards.
 
         as_broker  takes the first unit of the file that stays for written, whatever it holds
         """
@@ -195,7 +195,7 @@ class ConsumeQueue:
         return True
 
     def correct_min_offset(self, min_log_offset: int) -> None:
-        """Move the queue's start to its first file's first unit at or behind `min_log_offset`.
+        """Move the queue's start to its first file's first unit at or after `min_log_offset`.
 
         A queue whose newest unit is before it keeps its start (4.9), or has it moved to its end (5.3).
         """
@@ -316,7 +316,7 @@ class ConsumeQueue:
         return units if units is not None and len(units) else None
 
     def ends_before(self, log_offset: int) -> bool:
-        """Tell that no unit points at or behind `log_offset`: all were appended here, in the log's order."""
+        """Tell that no unit points at or after `log_offset`: all were appended here, in the log's order."""
         return not self.had_units and self.max_physic_offset <= log_offset
 
     def units_between(self, file: MappedFile, low: int, high: int) -> FileUnits:

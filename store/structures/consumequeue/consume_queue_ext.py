@@ -114,7 +114,7 @@ class ConsumeQueueExt:
         self.files.truncate_dirty_files(0)
 
     def truncate_by_max_address(self, tags_code: int) -> None:
-        """Cut off the bytes behind the unit at this address; a tags code that is no address cuts nothing."""
+        """Cut off the bytes after the unit at this address; a tags code that is no address cuts nothing."""
         if not is_ext_address(tags_code):
             return
         position = decode_ext_address(tags_code)

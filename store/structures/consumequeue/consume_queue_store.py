@@ -132,7 +132,7 @@ class ConsumeQueueStore(QueueSet):
         return rewrite_torn_units(queues, run, order, starts, codes)
 
     def _append_new(self, run: Run, order: Int64Array, starts: Int64Array, codes: Int64Array) -> None:
-        """Append the units of every queue in the run behind those that are there."""
+        """Append the units of every queue in the run after those that are there."""
         present = np.flatnonzero(starts[1:] > starts[:-1])
         keys = [self._numbered[number] for number in present]
         if self._config.enable_consume_queue_ext:
@@ -187,7 +187,7 @@ class ConsumeQueueStore(QueueSet):
         return ext.put_with_bit_maps(codes[rows], times, bit_maps)
 
     def _end_of(self, key: QueueKey | None) -> int:
-        """Return the log offset behind the last record that has a unit in the queue; no queue takes any."""
+        """Return the log offset after the last record that has a unit in the queue; no queue takes any."""
         if key is None:
             return LAST_ADDRESS
         resting = self._resting.get(key)

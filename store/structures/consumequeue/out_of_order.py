@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class OutOfOrder:
-    """Messages one behind the other whose queue offsets are not their units' places.
+    """Messages one after the other whose queue offsets are not their units' places.
 
     queue_offset, place  of the first of them
     has_unit             whether they have units: of two messages with one queue offset, the second has none

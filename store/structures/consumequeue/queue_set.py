@@ -233,7 +233,7 @@ class QueueSet:
         return [queue for queue in self.awake() if queue.topic == topic]
 
     def reaching(self, log_offset: int) -> list[ConsumeQueue]:
-        """Return the queues that can be read and may have a unit that points at or behind `log_offset`."""
+        """Return the queues that can be read and may have a unit that points at or after `log_offset`."""
         for key in [key for key, resting in self._resting.items() if resting.max_log_offset >= log_offset]:
             self._wake(key)
         return self.awake()
@@ -298,7 +298,7 @@ class QueueSet:
 
     @property
     def built_to(self) -> int:
-        """Log offset behind the newest record that has a unit, -1 without any.
+        """Log offset after the newest record that has a unit, -1 without any.
 
         The queues have been recovered. It is `max_physic_offset` but for batch queues, which a broker counts by the
         start of their newest record.

@@ -28,7 +28,7 @@ class RestingQueue(NamedTuple):
 
     unit_count      its units, so the queue offset that its next message gets
     max_log_offset  the greatest log offset of a unit
-    end             the log offset behind the last record that has a unit
+    end             the log offset after the last record that has a unit
     units           as they are in the file
     """
 

@@ -95,7 +95,7 @@ def _chunks(count: int) -> Iterator[tuple[int, int]]:
 
 
 def count_before(units: UnitArray, log_offset: int) -> int:
-    """Return how many written units stand before the first that points at or behind `log_offset`."""
+    """Return how many written units stand before the first that points at or after `log_offset`."""
     for start, stop in _chunks(len(units)):
         chunk = units[start:stop]
         bad = (chunk["log_offset"] < 0) | (chunk["size"] <= 0) | (chunk["log_offset"] >= log_offset)

@@ -37,7 +37,7 @@ class DelayOffsetsPlan(PlanReport):
 
 
 def plan_delay_offsets(opened: OpenedStore, time_ms: int) -> Change[DelayOffsetsPlan]:
-    """Plan the offsets behind each level's delivered messages. A store that is open has an overlay."""
+    """Plan the offsets after each level's delivered messages. A store that is open has an overlay."""
     overlay = opened.overlay
     assert overlay is not None, "a plan is made on a store with an overlay"
     if opened.abort.exists():

@@ -111,7 +111,7 @@ def review_delays(opened: OpenedStore, time_ms: int) -> tuple[list[DelayLevel], 
 
 
 class _Copies:
-    """Delivered records by the message they copy; each is handed out once, to its oldest source."""
+    """Delivered records by the message they copy; each is given once, to its oldest source."""
 
     def __init__(self, records: Iterable[StoredMessage]) -> None:
         self._found: dict[object, list[StoredMessage]] = defaultdict(list)

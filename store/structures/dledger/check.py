@@ -1,7 +1,7 @@
 """Check the entries of a DLedger log against their records, their index, and the member's files.
 
     each header     magic, sizes, pos, index one above the entry before, term not below it
-    index           the unit of each entry, in all five fields; no unit behind the last entry
+    index           the unit of each entry, in all five fields; no unit after the last entry
     newer entries   without a message: passed over, their indexes counted
     currterm        at least the term of the last entry
     checkpoint      a committed index and an end index not below it, neither above the last entry's; both may be behind,
@@ -143,14 +143,14 @@ class _Check:
             yield Finding(DLEDGER_INDEX, self._index_name(), entry, count=len(rows), detail=detail)
 
     def pass_newer(self) -> None:
-        """Count entries of a newer DLedger behind the last one with a message."""
+        """Count entries of a newer DLedger after the last one with a message."""
         while self.last_index is not None and len(unit := self.index.units(self.last_index + 1, 1)):
             if int(unit["magic"][0]) not in NEWER_MAGICS:
                 return
             self.last_index, self.last_term = self.last_index + 1, max(self.last_term, int(unit["term"][0]))
 
     def index_end(self) -> Iterator[Finding]:
-        """Yield a lost index, files of another length, and units behind the last entry."""
+        """Yield a lost index, files of another length, and units after the last entry."""
         if not self.index.index_files:
             if self.last_index is not None:
                 detail = f"no index file for the entries up to {self.last_index}; a start rebuilds it from the entries"

@@ -1,9 +1,9 @@
 """Foretell a broker's next start on a DLedger log, and find the files that end its process.
 
     after a crash     5.3.3 adds up the sizes of the records in the newest trusted data file without their headers of 48
-                      bytes, takes that for the log's end, and cuts every queue there. Nothing is dispatched anew, and
+                      bytes, treats that as the log's end, and cuts every queue there. Nothing is dispatched again, and
                       the next message gets a queue offset that is in use.
-    after a shutdown  records without a unit get none: dispatch begins at the log's end. Units behind the last entry
+    after a shutdown  records without a unit get none: dispatch begins at the log's end. Units after the last entry
                       that DLedger accepts are cut
     4.9               dispatch goes on where the queues end
     log's end         behind the entry that the member's checkpoint says is committed, until the group commits more
@@ -124,7 +124,7 @@ def _end_at_commit(opened: OpenedStore, outcome: SimulatedStart) -> None:
 
 
 def _cut_queues(opened: OpenedStore, outcome: SimulatedStart, wrong_end: int, losses: LossCounter) -> None:
-    """Count and cut the units past the end that the broker takes for the log's."""
+    """Count and cut the units past the end that the broker treats as the log's."""
     segment = opened.log.segments.files[-1]
     for file in opened.log.segments.files:
         segment = file if file.file_start <= wrong_end < file.file_start + file.size else segment

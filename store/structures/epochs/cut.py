@@ -10,7 +10,7 @@ from store.structures.epochs.files import EpochFile, encode_epochs
 
 
 def end_at(root: Path, log_end: int, fs: Filesystem) -> None:
-    """Forget the epochs that begin at the log's end or behind it, in both files."""
+    """Forget the epochs that begin at the log's end or after it, in both files."""
     epochs = EpochFile(root, fs)
     epochs.drop_from(log_end)
     for name in (EPOCHS, f"{EPOCHS}.bak"):

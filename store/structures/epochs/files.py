@@ -55,7 +55,7 @@ class EpochFile:
         return []
 
     def drop_from(self, log_offset: int) -> None:
-        """Forget epochs that begin at `log_offset` or behind it: the log does not reach into them."""
+        """Forget epochs that begin at `log_offset` or after it: the log does not reach into them."""
         self.entries = [one for one in self.entries if one.start < log_offset]
 
     def note(self, epoch: Epoch) -> None:

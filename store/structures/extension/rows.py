@@ -25,7 +25,7 @@ def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
 
 
 def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
-    """Yield the units of an extension file, and the end mark or damage behind them."""
+    """Yield the units of an extension file, and the end mark or damage after them."""
     start = parse_segment_name(file.path.rpartition("/")[2]) or 0
     data, at = bytes(reader.read_written(file.path, file.size)), 0
     while (unit := decode_ext_unit(data, at)) is not None:

@@ -6,7 +6,7 @@ of one entry. So under a wrong pair every entry has another number. The contents
     1. newest   the newest entry's number is in the slot of its hash, and its log offset is the header's last
     2. first    entry 1 has the header's first log offset
     3. sample   of up to 64 entries at least nine in ten are reachable: slot >= number > previous
-    4. rest     the header's count of used slots; zeros behind the newest entry, and as entry 0, which is never used
+    4. rest     the header's count of used slots; zeros after the newest entry, and as entry 0, which is never used
 
 Steps 1 and 2 look at all pairs at once, steps 3 and 4 at the best of them. A damaged entry or header field costs points
 but does not hide the right pair. Where no pair is better than all others, the file does not tell.

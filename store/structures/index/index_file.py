@@ -103,7 +103,7 @@ class IndexFile:
 
     @property
     def lacks_newest(self) -> bool:
-        """Whether the newest counted entry was behind the file's end, or its slot does not lead to it.
+        """Whether the newest counted entry was past the file's end, or its slot does not lead to it.
 
         It does not where the file has another number of slots than its size tells.
         """
@@ -161,7 +161,7 @@ class IndexFile:
         return [number for number, one in chain if (one.key_hash, one.log_offset) == (hash_code, log_offset)]
 
     def position_of(self, number: int) -> int:
-        """Return place in the file of entry `number`."""
+        """Return the place in the file of entry `number`."""
         return entry_position(self.slot_count, number)
 
     def _chain(self, hash_code: int) -> Iterator[tuple[int, IndexEntry]]:
@@ -184,7 +184,7 @@ class IndexFile:
             number = entry.previous
 
     def _newest_counted(self, slot: int, count: int) -> int:
-        """Return number of the slot's newest entry, 0 for none; one beyond the count is none for a broker.
+        """Return the number of the slot's newest entry; 0 for none, or for one beyond the count.
 
         While the file is written, slots are ahead of the count by a run of messages, and of a held header by more. Then
         the chain leads back to what is counted.

@@ -169,7 +169,7 @@ class IndexService:
             self.files = [file for file in self.files if file not in files]
 
     def drop_unreadable(self, *, with_empty: bool) -> int | None:
-        """Remove files that can't be read, and those behind them; give where their keys begin in the log.
+        """Remove files that can't be read, and those after them; give where their keys begin in the log.
 
         The newest file and small ones are read whole, of the others the header: reading all of a large index takes
         long. None where all can be read.
@@ -342,7 +342,7 @@ class IndexService:
                 file.flush()
 
     def close(self) -> None:
-        """Wait for full files that are being flushed, and let go of all."""
+        """Wait for full files that are being flushed, and drop all."""
         if self._flushing is not None:
             self._flushing.join()
         self.files = []

@@ -1,4 +1,4 @@
-"""Build the message database anew from the log's records.
+"""Rebuild the message database from the log's records.
 
     index   the entries of every record, where the old database has some or indexRocksDBEnable says so
     trans   the half messages that no record ends, with the old database's checks; those it had given up stay out

@@ -16,7 +16,7 @@ _MOST_SEGMENTS = 9
 def refuse(layout: StoreLayout, fs: Filesystem) -> None:
     """Raise UnsupportedFormat for an index, or half messages, that end before the newest segments.
 
-    What is put behind them is entered by the next start. BadRequest without the package rocksdict, DamagedFile where
+    What is put after them is entered by the next start. BadRequest without the package rocksdict, DamagedFile where
     RocksDB does not open the database.
     """
     if not may_hold_entries(layout, fs):

@@ -2,7 +2,7 @@
 
     an op record names its log offset          ended
     an entry                                   open, checked as often as the entry says
-    no entry, behind the newest half entered   open: a start enters it
+    no entry, after the newest half entered   open: a start enters it
     no entry, before it                        given up: its producer was asked too often, and the log says nothing
 
 Source: TransMessageRocksDBStore, TransactionalMessageRocksDBService (5.5.0).

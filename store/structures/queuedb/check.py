@@ -5,7 +5,7 @@
     log → units          every record before the checkpoint has its unit, with the same fields
     units → log          every unit points to the start of a record of its queue
 
-Units behind the newest one, and those of records that expired, are harmless: a broker passes over them.
+Units after the newest one, and those of records that expired, are harmless: a broker passes over them.
 Where a broker writes queue files too, the database begins with the first message that was written twice.
 
 Imported only where a store has such queues.

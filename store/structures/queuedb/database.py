@@ -37,7 +37,7 @@ class QueueDatabase:
     """The consume queues in one RocksDB.
 
     newest, oldest  the places that the offset table names, by queue; a broker writes `oldest` when it is asked for
-    checkpoint      the log offset behind the newest record with units
+    checkpoint      the log offset after the newest record with units
     malformed       keys and values of the offset table that a broker can't read
     """
 
@@ -64,7 +64,7 @@ class QueueDatabase:
     def units(self, queue: QueueKey) -> BatchUnitArray:
         """Return the units of a queue up to the newest that the offset table names.
 
-        Those behind it are stale.
+        Those after it are stale.
         """
         newest = self.newest.get(queue)
         return self._units(queue, newest.queue_offset) if newest is not None else np.zeros(0, BATCH_UNIT_DTYPE)

@@ -39,7 +39,7 @@ class RocksQueue(BatchConsumeQueue):
 
     @property
     def max_offset(self) -> int:
-        """Give the queue offset behind the newest unit, also where that has expired."""
+        """Give the queue offset after the newest unit, also where that has expired."""
         known = super().max_offset
         return known if known or self.newest is None else self.newest.queue_offset + 1
 
@@ -71,7 +71,7 @@ class RocksQueue(BatchConsumeQueue):
         return _until_hole(units[at:], queue_offset)
 
     def pass_hole(self, queue_offset: int) -> int:
-        """Give the queue offset of the first unit behind the hole, the queue's end without one."""
+        """Give the queue offset of the first unit after the hole, the queue's end without one."""
         _, offsets = self._all()
         at = int(np.searchsorted(offsets, queue_offset))
         return int(offsets[at]) if at < len(offsets) else self.max_offset

@@ -1,7 +1,7 @@
 """Recover the RocksDB of a store that writes its queues twice (5.x, rocksdbCQDoubleWriteEnable).
 
     1. log and file queues are recovered as in every store; a broker reads the files
-    2. a RocksDB that does not end where the files do, and every one after a crash, is built anew in the overlay
+    2. a RocksDB that does not end where the files do, and every one after a crash, is rebuilt in the overlay
 
 A start of a broker opens this RocksDB and leaves it as it is: units past the log's end stay, and those that were not
 flushed at a crash are never made.
@@ -47,7 +47,7 @@ def can_build(opened: OpenedStore) -> bool:
 
 
 def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> list[Action]:
-    """Build the RocksDB anew where it may differ from the recovered log, and give the actions for it.
+    """Rebuild the RocksDB where it may differ from the recovered log, and give the actions for it.
 
     None for a recovery of queues without files: it is recovered in their place. DamagedFile for a log with damage in
     front of its end. BadRequest without the package rocksdict.

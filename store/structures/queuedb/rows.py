@@ -1,6 +1,6 @@
 """Units of consume queues in a RocksDB (5.x) as entries, or as blocks of them.
 
-A unit behind the newest one of its queue is stale: a broker passes over it, and writes it anew.
+A unit after the newest one of its queue is stale: a broker passes over it, and writes it again.
 """
 
 from __future__ import annotations

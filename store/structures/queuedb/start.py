@@ -4,7 +4,7 @@
     after a crash  the walk begins at the newest segment whose first record names a log offset up to it; the times in
                    the checkpoint file are not read
     light queues   a batch of up to 256 messages, of which one has queue offsets there that are no numbers, is tried
-                   again for ever: no message behind it gets a unit
+                   again for ever: no message after it gets a unit
     dispatch       overwrites equal keys; after a shutdown the record that begins at the queues' end is left out
     truncation     moves the newest unit of each queue in front of the log's end; the files are RocksDB's own
     own folder     a 5.5 broker does not start where the database is not in the one that its setting names
@@ -73,8 +73,8 @@ class Reach(NamedTuple):
     database         None where it is lost or can't be read
     queue_end        the log offset that it was built to, -1 where it can't be read
     has_unit_at_end  whether a unit points there or behind
-    entered_from     the log offset from which records are handed over
-    entered          the ends of the queues in what is handed over
+    entered_from     the log offset from which records are dispatched
+    entered          the ends of the queues in what is dispatched
     min_log_offset   where the log begins
     handlers         take the runs of the walk
     light_faults     log offsets of dispatched records whose queue offsets in light queues are no numbers
@@ -137,7 +137,7 @@ def reach(opened: OpenedStore, scratch: Path, *, abnormal: bool, passes_damage: 
     """
     folder = queue_database(opened.layout, opened.fs)
     try:
-        # One that is lost altogether is created anew.
+        # One that is lost altogether is created again.
         database = open_database(folder, scratch, opened.fs) if has_rocksdb(folder, opened.fs) else None
     except (BadRequest, DamagedFile) as error:
         if isinstance(error, DamagedFile) and not passes_damage:

@@ -28,7 +28,7 @@ class DispatchedUnits(NamedTuple):
     """Units of one run.
 
     parts   the units of each queue, in the log's order
-    end     log offset behind the last record with a unit, -1 without one
+    end     log offset after the last record with a unit, -1 without one
     light   the parts in light queues
     """
 

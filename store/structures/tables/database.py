@@ -113,7 +113,7 @@ def _of_v2(entries: Any, table: _Table) -> dict[str, Json]:
 def _names_in(rest: bytes) -> Iterator[Any]:
     """Yield group, topic and queue id of an offset's key.
 
-    Each name with its length before it and 01 behind it.
+    Each name with its length before it and 01 after it.
     """
     for _ in range(2):
         (size,) = _SHORT.unpack_from(rest)

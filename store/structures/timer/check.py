@@ -206,7 +206,7 @@ class _Check:
                 yield f"flushed up to {flushed}, the log ends at {ends[0]}"
 
     def _queue_end_of_units(self) -> int:
-        """Return the queue offset behind the message of the log's last unit.
+        """Return the queue offset after the message of the log's last unit.
 
         0 where the timer queue has it not.
         """

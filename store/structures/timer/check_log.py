@@ -51,7 +51,7 @@ class TimerLogCheck:
 
     @property
     def end(self) -> int:
-        """The position behind the last unit; of a full file the next one's start."""
+        """The position after the last unit; of a full file the next one's start."""
         if not self.log_files:
             return 0
         last = self.log_files[-1]
@@ -82,7 +82,7 @@ class TimerLogCheck:
                 yield self._find(file.number + file.size, f"no file up to {following.number}")
 
     def _content_findings(self, file: StoredFile, *, is_last: bool) -> Iterator[Finding]:
-        """Yield bytes that are neither a unit nor the blank behind the last of a file, where a start ends."""
+        """Yield bytes that are neither a unit nor the blank after the last of a file, where a start ends."""
         count, capacity = self._unit_count(file), _capacity(file)
         place = count * UNIT_SIZE
         rest = self.files.read(file.path, place)
@@ -111,7 +111,7 @@ class TimerLogCheck:
         """Compare the position before each unit with the unit before it of the same slot."""
         positions, previous = self.timer.positions, self.timer.units["previous"].astype(np.int64)
         before = self.timer.before
-        # A wheel that was lost and made anew begins its slots anew; what fired since is history.
+        # A wheel that was lost and made again begins its slots again; what fired since is history.
         begins_anew = (previous == NO_POSITION) & (times < self.timer.read_time_ms)
         is_cleaned = (before == NO_POSITION) & (previous >= 0) & (previous < positions[:1].sum())
         rows = np.flatnonzero((previous != before) & ~begins_anew & ~is_cleaned)

@@ -3,9 +3,9 @@
     U   its newest unit in the timerlog     T   the time of its slot     R   the read time of the timer service
 
     no U, and a copy is in its real topic              delivered (due when the service read it)
-    no U, and the service took up the queue behind it  deleted by one of the same time that is there, else lost
+    no U, and the service took up the queue after it  deleted by one of the same time that is there, else lost
     no U                                               pending: not on the wheel yet
-    T < R, U rolls                                     rolled: put into the topic anew
+    T < R, U rolls                                     rolled: put into the topic again
     T < R, a delete of it was in its slot              deleted
     T < R, copy found                                  delivered
     T < R                                              lost
@@ -15,7 +15,7 @@
     T >= R, U does not roll, and a copy is there       duplicate: the slot fires again
     T >= R                                             pending
 
-A start takes up the queue behind the last unit's message, but not later than timercheck's: what it takes up though it
+A start takes up the queue after the last unit's message, but not later than timercheck's: what it takes up though it
 has a unit or a copy is a duplicate too.
 A record with TIMER_DEL_UNIQKEY is a delete. A record that the log no longer has is lost, or
 assumed delivered where T < R.
@@ -169,7 +169,7 @@ class _Review:
     def _find_taken_up(self, messages: Iterable[TimerMessage]) -> int:
         """Find the first queue offset to be taken up by a start.
 
-        It is the one behind the last unit's message, without units timercheck's.
+        It is the one after the last unit's message, without units timercheck's.
         """
         if self._files.checkpoint is None:
             return 0

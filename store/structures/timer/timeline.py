@@ -1,7 +1,7 @@
 """Find the state of every timer message where rocksdbstore/ has the timers (5.4 and later).
 
     a newer record with its time and unique key    rolled: that one counts
-    the timers' scan is not behind it              pending: not in the database yet
+    the timers' scan is not after it              pending: not in the database yet
     a copy is in its real topic, and no entry      delivered
     a copy, and its entry's time is still to come  duplicate: the timeline fires it again
     an entry whose time has passed, and no copy    lost

@@ -1,4 +1,4 @@
-"""Plan a message database anew, with the timers that its timeline is to fire."""
+"""Plan a new message database, with the timers that its timeline is to fire."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class GrowingBackup:
         self._replaced: list[tuple[float, str]] = []
 
     def grow(self, received_end: int) -> None:
-        """Write the manifest anew, up to the last record that was received.
+        """Rewrite the manifest, up to the last record that was received.
 
         The caller has the target for itself. StoreIOError where a prune has deleted the backup.
         """

@@ -1,6 +1,6 @@
 """The log of a store for a backup: its end, and the bytes of its segments.
 
-The log ends behind the last whole record of the newest segment that has one, also where damage is before it: a backup
+The log ends after the last whole record of the newest segment that has one, also where damage is before it: a backup
 leaves out nothing that can be saved. A record that is being written counts as not there. Broker and backup do not wait
 for each other.
 """

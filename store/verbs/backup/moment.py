@@ -1,4 +1,4 @@
-"""The moment to restore a backup to: its log then ends behind the last record before the moment."""
+"""The moment to restore a backup to: its log then ends after the last record before the moment."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class MomentEnd:
 
 
 def end_at(files: BackupFiles, manifest: Manifest, moment: Moment) -> MomentEnd:
-    """Find the log's end at the moment: behind the record before the first that is not before the moment.
+    """Find the log's end at the moment: after the record before the first that is not before the moment.
 
     BadRequest for a log offset that the backup does not have, or at which no record begins or ends.
     """

@@ -83,9 +83,9 @@ class Surveys:
 class SegmentRules:
     """Hold the facts of the store that the walk of a segment needs.
 
-    horizon     records at and behind this log offset are a writer's and not looked at; None for the whole log
+    horizon     records at and after this log offset are a writer's and not looked at; None for the whole log
     has_light   whether the queues that messages name beside their own have units
-    confirmed   of a broker in controller mode: records that end behind this log offset may have no units and entries
+    confirmed   of a broker in controller mode: records that end after this log offset may have no units and entries
     is_indexed  whether keys get entries in index files; else those that a broker wrote before end somewhere
     """
 

@@ -49,7 +49,7 @@ def messages_behind(files: StoreReader, scope: RebuildScope, log_end: int) -> di
 
 
 def _step_at(segment: StoredSegment, log_end: int) -> Step | None:
-    """Take the step of a walk at the log's end; None where the segment begins behind it."""
+    """Take the step of a walk at the log's end; None where the segment begins after it."""
     position = log_end - segment.file_start
     return next(scan_segment(segment, position, rules=VERIFYING)) if position >= 0 else None
 

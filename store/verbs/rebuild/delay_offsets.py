@@ -1,4 +1,4 @@
-"""Plan config/delayOffset.json anew, of an opened store or of a store's path."""
+"""Plan a new config/delayOffset.json, of an opened store or of a store's path."""
 
 from __future__ import annotations
 

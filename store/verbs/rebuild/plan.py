@@ -42,7 +42,7 @@ def plan_rebuild(
     dry_run: bool = False,
     fs: Filesystem | None = None,
 ) -> Change[RebuildPlan]:
-    """Build queues and index of a store anew from its log.
+    """Rebuild queues and index of a store from its log.
 
     root, settings, scratch and fs are as open_store takes them.
 

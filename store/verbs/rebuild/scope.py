@@ -26,7 +26,7 @@ Queue = tuple[str, int]
 class RebuildScope:
     """The scope of a rebuild: the queues (all, of a topic, or one), the index, or both.
 
-    confirmed  of a broker in controller mode: records that end behind this log offset get no units and entries
+    confirmed  of a broker in controller mode: records that end after this log offset get no units and entries
     with_tags  whether tags get index entries, as from a broker of 5.4 and later
     """
 

@@ -1,4 +1,4 @@
-"""Plan the timer's wheel, log and checkpoint anew, of an opened store or of a store's path."""
+"""Plan a rebuild of the timer's wheel, log and checkpoint, of an opened store or of a store's path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recovery: the log's valid end, the cut behind it, and queues and index to match.
+"""Recovery: the log's valid end, the cut after it, and queues and index to match.
 
 As plans.
 """

@@ -187,7 +187,7 @@ def _ends_by_database(opened: OpenedStore, progress: Progress | None) -> tuple[i
 
 
 def _build_lost_index(opened: OpenedStore, log_end: int) -> list[str]:
-    """Build the index files behind the newest one that is there; give a sentence where some were lost."""
+    """Build the index files after the newest one that is there; give a sentence where some were lost."""
     if not opened.config.writes_index_files or opened.index.failures:
         return []
     if not opened.index.files or opened.index.files[-1].is_readable():
@@ -197,7 +197,7 @@ def _build_lost_index(opened: OpenedStore, log_end: int) -> list[str]:
 
 
 def _index_end(opened: OpenedStore) -> int:
-    """Return the log offset behind the last message in the index.
+    """Return the log offset after the last message in the index.
 
     Its own where the log has no such message.
     """

@@ -24,7 +24,7 @@ def confirm_offset(opened: OpenedStore) -> int | None:
 
 
 def keep_confirm_offset(opened: OpenedStore, log_end: int, *, only_confirmed: bool) -> list[str]:
-    """Put the confirm offset of controller mode into the log; describe the records behind it."""
+    """Put the confirm offset of controller mode into the log; describe the records after it."""
     confirm = confirm_offset(opened)
     if confirm is None:
         return []

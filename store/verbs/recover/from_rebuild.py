@@ -1,4 +1,4 @@
-"""Recovers a store by its log alone, with queues and index built anew by either engine.
+"""Recovers a store by its log alone, with queues and index rebuilt by either engine.
 
     1. the checkpoint's times are forgotten, so the recovery is one from the first segment on
     2. `rebuild` walks the whole log, fills the staging folder with queues and index, and says where the log ends

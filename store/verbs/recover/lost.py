@@ -86,7 +86,7 @@ class LossReport:
     """The losses of a cut.
 
     units_cut   queue units that point past the cut
-    index_keys  entries of removed index files whose messages stay, and that are not built anew
+    index_keys  entries of removed index files whose messages stay, and that are not rebuilt
     delayed     delayed messages whose new queue units lack the deliver time: they are delivered at once
     """
 
@@ -306,7 +306,7 @@ class LossCounter:
                 self._missing.append((key, numbers[missing], self._record_sizes(sizes[missing])))
         known = np.concatenate([places, *named])
         for at, size in self._holes:
-            # A damaged header hides the record behind it from no search.
+            # A damaged header hides the record after it from no search.
             if low <= at < high and not any(at + place in known for place in RECORD_PLACES):
                 self._tally.count(UNKNOWN, 1, size, "unreadable")
 
@@ -376,7 +376,7 @@ def indexed_before(file: IndexFile, log_offset: int) -> int:
 def _runs_behind(
     segments: Sequence[Segment], log_offset: int, rules: ScanRules, holes: list[tuple[int, int]]
 ) -> Iterator[tuple[Run, bool]]:
-    """Run at or behind `log_offset`, and whether bodies are damaged; other damage goes to `holes`."""
+    """Run at or after `log_offset`, and whether bodies are damaged; other damage goes to `holes`."""
     bad_body = False
     by_start = {segment.file_start: segment for segment in segments}
     for step in readable_behind(segments, log_offset, rules=rules, with_bad_bodies=True):

@@ -6,7 +6,7 @@ A broker does not notice it: it indexes what comes from where it starts to dispa
                             end       begin             end        stop
 
 Each index file names the first and the last record of its keys. Records with keys between the files show that a file is
-lost. A file that ends before its newest entry has lost a part. The index is then built anew as a whole: only so its
+lost. A file that ends before its newest entry has lost a part. The index is then rebuilt as a whole: only so its
 files are those that a broker would have written.
 """
 

@@ -143,7 +143,7 @@ def _find_end(opened: OpenedStore, progress: Progress | None) -> ViewedEnd:
 
 
 def _drop_units_without_extension(opened: OpenedStore, min_log_offset: int) -> list[str]:
-    """Remove queues that lack extension files, so that units and extension units are built anew.
+    """Remove queues that lack extension files, so that units and extension units are rebuilt.
 
     Gives a sentence for each such queue. New extension units would else get the addresses that old units name.
     """

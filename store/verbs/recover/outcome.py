@@ -32,7 +32,7 @@ class SimulatedStart:
     """A line's next start.
 
     `reason` says why the broker does not start; `blocker` is the code of the trap, with its subject, or of an error.
-    `entered_from` is the log offset from which records are handed over; those before it have been.
+    `entered_from` is the log offset from which records are dispatched; those before it have been.
     `unseen` counts, by topic and queue id, the messages that stay in the log and that no queue shows.
     """
 

@@ -4,7 +4,7 @@
     2. what was cut of queues and index goes, what was built takes its place
     3. checkpoint and abort marker say that the store is in order
 
-With `rebuild`, queues and index come from store.verbs.recover.from_rebuild, built anew from the whole log.
+With `rebuild`, queues and index come from store.verbs.recover.from_rebuild, rebuilt from the whole log.
 What a broker deletes, the plan removes into quarantine.
 """
 
@@ -298,7 +298,7 @@ def _set_times(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool) -
     if opened.queues.last_store_timestamp_ms:
         opened.checkpoint.logics_ms = opened.queues.last_store_timestamp_ms
     if not as_broker:
-        # Files built anew are fuller or emptier than lost ones.
+        # Rebuilt files are fuller or emptier than lost ones.
         opened.checkpoint.index_ms = min(opened.checkpoint.index_ms, opened.index.flushed_until_ms)
 
 

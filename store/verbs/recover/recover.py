@@ -59,11 +59,11 @@ class RecoveryReport:
     Offsets are log offsets.
 
     end               where the log ends, and why
-    entered_from      the log offset from which a broker hands over what it walks
+    entered_from      the log offset from which a broker dispatches what it walks
     queue_end_before  the greatest end of all queues; of a batch queue the start of its newest record
     has_unit_at_end   whether the record that begins there has its unit, in a batch queue
-    is_rebuilt        whether queues and index were built anew from the whole log
-    behind            the segment that the log ends in, and those behind it
+    is_rebuilt        whether queues and index were rebuilt from the whole log
+    behind            the segment that the log ends in, and those after it
     lost              what is no longer shown
     dispatched_count  records that queues and index lacked at the log's end
     remarks           what was rebuilt of lost queues, and sizes assumed, as sentences for people
@@ -220,7 +220,7 @@ class _Recovery:
         self.found.findings += [*self.found.end.describe_unreadable(), *self.opened.queues.describe_findings()]
 
     def _drop_index(self, progress: Progress | None) -> None:
-        """Remove index files that a broker deletes after a crash; kept ones are built anew up to the start.
+        """Remove index files that a broker deletes after a crash; kept ones are rebuilt up to the start.
 
         An index that has lost files is built up to there as well.
         """
@@ -306,7 +306,7 @@ def cut_log(opened: OpenedStore, found: RecoveryReport) -> None:
 
 
 def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Handler]) -> None:
-    """Do step 8: hands over the records that queues lack, from the furthest queue's end."""
+    """Do step 8: dispatch the records that queues lack, from the furthest queue's end."""
     begin = max(opened.log.min_offset, opened.queues.built_to, 0)
     if begin < found.log_end:
         rules = opened.scan_rules(check_crc=False)

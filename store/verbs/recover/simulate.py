@@ -4,7 +4,7 @@
     2. the recovery of the line, as store.verbs.recover.recover does it with `as_broker`
     3. what the log and the queues hold afterwards: every file with its size, what is lost, and the traps of the line
 
-The files are those that a broker's load leaves, before its start hands over what the queues lack.
+The files are those that a broker's load leaves, before its start dispatches what the queues lack.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
     blocker = _blocker(opened, found)
     files = list(files_on_disk(opened.layout, opened.fs)) if blocker else _files_after(opened, found)
     traps = [blocker] if blocker else list(_traps(opened, found))
-    # Last, for the start hands over what the queues lack.
+    # Last, for the start dispatches what the queues lack.
     unseen = {} if blocker else _unseen_after(opened, found)
     return SimulatedStart(
         compat=opened.line.name,
@@ -262,7 +262,7 @@ def _lost_queues(unseen: dict[QueueKey, int]) -> Iterator[Trap]:
 
 
 def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:
-    """Return whether a record that consumers see begins where the queues end, and is not handed over."""
+    """Return whether a record that consumers see begins where the queues end, and is not dispatched."""
     if found.has_unit_at_end or found.entered_from <= found.queue_end_before:
         return False
     at = found.queue_end_before

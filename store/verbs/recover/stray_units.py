@@ -31,7 +31,7 @@ _UNITS_BEFORE = 1024
 
 
 def find_stray_units(opened: OpenedStore, log_end: int) -> list[DamagedFile]:
-    """Find the stray units of every queue that was not built anew, one error for each queue."""
+    """Find the stray units of every queue that was not rebuilt, one error for each queue."""
     queues: list[tuple[QueueKey, Iterable[tuple[int, UnitArray]]]] = [
         (key, [(0, units_of(resting.units))]) for key, resting in opened.queues.resting().items()
     ]

@@ -3,7 +3,7 @@
 0. units and queues that are lost are built from the log, and an index that has lost files
 1. the log offset: the given one, at which a record must begin or end, or the valid end of the whole log
 2. the log is cut there, queues lose the units behind; records past the log's end go
-3. index files that reach behind it are rebuilt from the beginning of the first of them
+3. index files that reach after it are rebuilt from the beginning of the first of them
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _End(PlanReport):
 
 @dataclass
 class TruncationPlan(Losses, _End):
-    """The new end of the log, and the losses behind it."""
+    """The new end of the log, and the losses after it."""
 
 
 @takes_path(TRUNCATE)

@@ -1,4 +1,4 @@
-"""Send stored messages into a live cluster, each once as far as anybody can know.
+"""Send stored messages into a live cluster, each once as far as can be known.
 
 For each window of messages:
   1. leave out what the ledger has as acknowledged, and what this run had already

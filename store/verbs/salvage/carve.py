@@ -100,7 +100,7 @@ def write_segments(
 def _block_places(reader: StoreReader, name: str) -> Iterator[tuple[int, int, int]]:
     """Yield every magic whose record places a whole block.
 
-    Gives the block's position and log offset, and the position in it behind the record and a blank that may follow.
+    Gives the block's position and log offset, and the position in it after the record and a blank that may follow.
     """
     for at, head in _heads(reader, name, _MAGIC, 36):
         log_offset = int.from_bytes(head[28:36], "big") - at % BLOCK_SIZE

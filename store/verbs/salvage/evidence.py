@@ -71,7 +71,7 @@ class Evidence:
         return int(reached[np.argmax(is_far)] if is_far.any() else reached[-1])
 
     def units_before(self, log_offset: int) -> int:
-        """Return number of units that name records in front of a log offset."""
+        """Return the number of units that name records in front of a log offset."""
         return self._files.units_before(log_offset)
 
     def units_in(self, start: int, stop: int) -> tuple[NamedUnits, Sequence[tuple[str, int]]]:

@@ -79,13 +79,13 @@ class LogCoverage:
 
     @property
     def end(self) -> int:
-        """Log offset behind the last covered or damaged byte, -1 without one."""
+        """Log offset after the last covered or damaged byte, -1 without one."""
         ends = [*(one.stop for one in self._covered), *(one.log_offset + one.size for one in self._skipped)]
         return max(ends, default=-1)
 
     @property
     def covered_end(self) -> int:
-        """Log offset behind the last covered byte, -1 without one."""
+        """Log offset after the last covered byte, -1 without one."""
         return max((one.stop for one in self._covered), default=-1)
 
     def gaps(self, sources: Sequence[PlacedSource], end: int) -> list[Gap]:

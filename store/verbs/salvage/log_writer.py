@@ -1,6 +1,6 @@
 """The commit log of a salvaged store, written from front to back.
 
-    append      whole records behind each other, a blank and the next segment where one does not fit
+    append      whole records after each other, a blank and the next segment where one does not fit
     skip_to     a place further on: blanks to the ends of segments, a filler record where the segment goes on
 
 A filler is a rolled-back message of the topic FILLER_TOPIC: no queue and no index names it, and a broker's walk passes
@@ -140,7 +140,7 @@ class LogWriter:
         self._fs.fsync_folder(self._folder)
 
     def _write_filler(self, gap: int, store_timestamp_ms: int) -> None:
-        # No larger than what any broker takes for a record.
+        # No larger than what any broker accepts as a record.
         size = gap if gap <= 2 << 20 else 1 << 20
         topic, body = FILLER_TOPIC.encode(), bytes(size - SMALLEST_FILLER)
         record = encode_record(

@@ -113,7 +113,7 @@ class SalvageLosses:
     ) -> LossReport:
         """Return everything that was lost, once the walk is done.
 
-        covered_end  log offset behind the last record: a head there that is too short for a gap is lost too
+        covered_end  log offset after the last record: a head there that is too short for a gap is lost too
         """
         named: dict[QueueKey, list[Int64Array]] = {}
         unnamed = [gap for gap in gaps if not self._count_units(gap, evidence, named)]

@@ -83,7 +83,7 @@ def write_new_store(
 
     A failure leaves nothing. After a kill or a power cut the log is whole or absent; commands refuse queues without it.
 
-    salvage       gives the runs in log order, each time anew: keeping log offsets takes a second walk
+    salvage       gives the runs in log order, each time from the start: keeping log offsets takes a second walk
     next_offsets  the queue offset of each queue's next message, as the old queues tell it
     source        the store whose tables are brought; None where the records are from loose files
     BadRequest where `root` holds something, or where a gap can't be bridged with `keep_offsets`.

@@ -58,7 +58,7 @@ class QueueGaps:
         self._batched: set[int] = set()
 
     def split(self, salvaged: SalvagedRun) -> Iterable[tuple[SalvagedRun, Missing | None]]:
-        """Split a run where queue offsets are missing, and name them behind each piece."""
+        """Split a run where queue offsets are missing, and name them after each piece."""
         run, first = salvaged.run, 0
         slots = self.table.assign(run.buffer, run.array, run.count)
         new = np.full(len(self.table) - len(self._next), self._first, np.int64)

@@ -200,7 +200,7 @@ def _write_store(
     walks = itertools.count()
 
     def walk() -> Iterator[SalvagedRun]:
-        """Return the source's records; each walk counts anew."""
+        """Return the source's records; each walk counts again."""
         report.clear()
         before = next(walks)
         return source.runs(

@@ -8,7 +8,7 @@
          the record names another place, whole and in the
          hole of the log around it                          taken: bytes were inserted in front of it, or removed
          anything else                                      passed over: a copy inside a body, a leftover
-    4. the walk goes on behind a record that was taken
+    4. the walk goes on after a record that was taken
 
 A record inside the body of another is not found while the outer one is whole: the walk passes over it.
 """
@@ -74,7 +74,7 @@ def walk_file(source: Source, start: int) -> Iterator[Piece]:
 
 @dataclass(frozen=True, slots=True)
 class _Resumed:
-    """Hold torn records, a record with a bad body, and the position behind them."""
+    """Hold torn records, a record with a bad body, and the position after them."""
 
     heads: list[TornRecord]
     taken: SalvagedRun | None
@@ -182,7 +182,7 @@ class _Walk:
         return _Resumed(heads, None, next_place if next_place >= 0 else stop)
 
     def _next_inside(self, taken: SalvagedRun) -> int:
-        """Return position of the record that follows these, where the last one's end was removed.
+        """Return the position of the record that follows these, where the last one's end was removed.
 
         -1 without one.
         """
@@ -196,7 +196,7 @@ class _Walk:
         return -1
 
     def _next_record(self, position: int) -> int:
-        """Return position of the next record that names its own place, -1 without one."""
+        """Return the position of the next record that names its own place, -1 without one."""
         if position >= self._source.stop:
             return -1
         return find_record(replace(self._window(), size=self._source.stop), position)
@@ -281,7 +281,7 @@ def _magic_places(window: Window, start: int, stop: int) -> Iterator[int]:
 
 
 def _end_of(run: Run) -> int:
-    """Return position behind the last record of a run."""
+    """Return the position after the last record of a run."""
     return int(run.columns.position[-1] + run.columns.size[-1])
 
 
