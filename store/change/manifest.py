@@ -1,4 +1,4 @@
-"""manifest.json: a change as it is written down, and the checks before it is believed again.
+"""manifest.json: the form of a change on disk, and the checks when it is read again.
 
 A store may come from anywhere. Undo moves and overwrites the files in a manifest. So each name must be one that a
 change of this store could have written:

@@ -1,8 +1,8 @@
 """Changes that were made: listed, undone, purged; and the one that a crash left half done.
 
 `undo` examines each action's place, so it works however far a change had come when it was cut short. Undoing is refused
-when the store has moved on since (names, sizes or mtimes differ); forced, it sets aside what it would replace, and is
-still refused where it would tear a record that was written since.
+if the store has changed since (names, sizes or mtimes differ). With force it sets aside the files that it would
+replace. It is still refused where it would tear a later record.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Dispatch: the log's records, handed to everything that is built from them."""
+"""Dispatch: the log's records, for everything that is built from them."""

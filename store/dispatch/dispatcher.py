@@ -1,4 +1,4 @@
-"""Dispatch follows the log and hands every run of records to the handlers (queues, then the index).
+"""Dispatch follows the log and calls the handlers (queues, then the index) with every run of records.
 
     log ----scan----> Run ----> ConsumeQueueStore.dispatch
                           \\---> IndexService.dispatch          (side by side when there is much to do)

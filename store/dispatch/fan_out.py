@@ -3,9 +3,9 @@
     walk ──Run──▶ [runs] ──▶ read_requests ──┬─▶ [runs, tags codes] ──▶ ConsumeQueueStore.put_units
                                              └─▶ [runs, keys] ──▶ IndexService.put_keys
 
-Queues and index ask for properties of the same records, which are read once for both. A handler that asks for none
-gets the runs. Each handler gets all runs in log order, so the result does not depend on threads. At most RUNS_IN_FLIGHT
-runs wait for a thread, which bounds the memory. The kernels release the GIL; where they are not compiled, threads gain
+Queues and index need properties of the same records, which are read once for both. A handler that needs none gets the
+runs. Each handler gets all runs in log order, so the result does not depend on threads. At most RUNS_IN_FLIGHT runs
+wait for a thread, which bounds the memory. The kernels release the GIL; where they are not compiled, threads gain
 nothing and the handlers are called directly.
 """
 

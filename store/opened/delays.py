@@ -2,8 +2,8 @@
 
     the entry's tags code - the record's store time = the level's delay
 
-Every entry is read where there are no more than MOST_ENTRIES, else as many, spread over each level. Codes that are no
-times are passed over: a 4.9 broker that dispatches while it recovers writes the hash of the tags.
+At most MOST_ENTRIES entries are read, spread over each level. Codes that are no times are left out: a 4.9 broker that
+dispatches while it recovers writes the hash of the tags.
 
 Source: ConsumeQueue, CommitLogDispatcherBuildConsumeQueue, ScheduleMessageService.computeDeliverTimestamp (4.9.8).
 """

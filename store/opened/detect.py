@@ -1,7 +1,7 @@
 """Recognises a folder before anything is opened: store or not, broker line, file sizes.
 
-What a broker newer than those known here left is read, and never changed.
-Sizes are read off the files (sizes.py); settings given by the user come first.
+A store of a broker newer than the known ones is read, and never changed. Sizes are inferred from the files (sizes.py);
+the user's settings come first.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     log     |----------- file 1 -----------|   lost   |------ file 3 ------|  not indexed yet  |
             begin_log_offset ... end_log_offset
 
-What no file covers is asked of a database of the store that has an index. What that does not cover, and a key of which
-nothing is found, is read from the log: it is walked in pieces as long as index files, so that a query goes on by the
-same rules. After a crash a file is used only if its header, slots and entries agree. A file that a writer adds to is
-read as it was when the view was opened: what came later is behind the view's end of the log.
+A database with an index answers for the log that no file covers. The rest, and a key without a hit, is read from the
+log: it is walked in pieces as long as index files, so that a query goes on by the same rules. After a crash a file is
+used only if its header, slots and entries agree. A file that a writer adds to is read as of the view's opening: later
+entries are past the view's end of the log.
 """
 
 from __future__ import annotations

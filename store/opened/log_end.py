@@ -4,7 +4,7 @@
     closed or in use   the walk of a normal recovery where it is short; else of the newest written segment alone, with
                        CRC of the newest records only
 
-Dispatch goes in log order, so the queues of a closed store lack nothing if the newest record has its unit.
+Dispatch follows the log's order. So the queues of a closed store are complete if the newest record has its unit.
 """
 
 from __future__ import annotations

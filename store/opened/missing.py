@@ -5,8 +5,8 @@
     a file between others    is lost                                      records between the units on both sides
     last file full or empty  the file after it may be lost               records after the last unit's
 
-These are the stretches of log in which units may be missing; the records there say which. Expired messages leave the
-same marks, so a stretch may turn out to miss nothing.
+Units may be missing for these stretches of log; the records there show which. Expired messages look the same, so a
+stretch may be complete after all.
 """
 
 from __future__ import annotations

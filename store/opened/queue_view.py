@@ -2,8 +2,8 @@
 
 A queue is read to its end, cut where the log ends, and completed from the log where units are missing: those that
 dispatch had not written yet, and those of lost files (store.opened.missing). What is built goes into a scratch folder.
-So the cost grows with what is asked for, not with the number of queues. Where all are asked for, small ones that lack
-nothing rest (store.structures.consumequeue.resting).
+So the cost grows with the queues that are read, not with their number. If all are read, small complete ones stay idle
+(store.structures.consumequeue.resting).
 """
 
 from __future__ import annotations

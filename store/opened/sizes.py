@@ -1,4 +1,4 @@
-"""Reads file sizes off a store's files: a broker preallocates all of them."""
+"""Infers file sizes from a store's files: a broker preallocates all of them."""
 
 from __future__ import annotations
 

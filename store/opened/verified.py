@@ -1,11 +1,12 @@
-"""A writer's verdict on a store, kept in ROOT/.rmqctl/verified.json, spares the next one a scan.
+"""A writer's verdict on a store, in ROOT/.rmqctl/verified.json: it spares the next writer a scan.
 
     log_end   every queue that has records before this log offset had its folder
     segments  name, size and modification time of the segments that end before it
     queues    the queues by topic
     index     the log offset of the newest key of each index file; every key before `log_end` is in one of them
 
-It holds as long as these segments look the same, and these queues and index files are there. Readers never write it.
+It holds while these segments have the same name, size and time, and these queues and index files exist. Readers never
+write it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CurrentView: the opened store that readers work on, and its replacement by a fresh one.
 
-A reader keeps the opened store that it began with. One that was replaced is closed when its last reader has left. So a
-refresh waits for no reader, and takes no file away from under a reader.
+A reader keeps the opened store that it began with. A replaced store is closed when its last reader ends. So a refresh
+waits for no reader, and closes no file in use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Queue units against the records that they point to.
 
-A unit belongs to the record it points to. Where a record has several, the one at its queue offset is the right one,
-else the first: the others are duplicates.
+A unit belongs to the record it points to. Of several, the one at the record's queue offset is right, else the first:
+the others are duplicates.
 
     1. UnitsOfSegment   the units of all queues that point into one segment, by log offset
     2. differing_queues one comparison of a stretch of log, for all queues at once

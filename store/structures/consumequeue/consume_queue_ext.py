@@ -1,4 +1,4 @@
-"""ConsumeQueueExt: a filter's bit map and the store time, beside the queue, as units are too small.
+"""ConsumeQueueExt: a filter's bit map and the store time; units have no room for them.
 
     | size | tags code | store time | bit map size | bit map |      the unit; size = 20 + bit map
     | -1   | …                                                      end of a file: the next unit and 4 bytes don't fit

@@ -1,7 +1,7 @@
 """ConsumeQueueStore: the consume queues of a store, and their building from the log.
 
-A queue is created by its first message. `dispatch` takes the runs of the walk in log order; a record that already has
-its unit is passed over, so that dispatching the same stretch twice changes nothing.
+A queue is created by its first message. `dispatch` takes the runs of the walk in log order. It skips a record with a
+unit, so dispatching the same stretch twice changes nothing.
 
 Source: CommitLogDispatcherBuildConsumeQueue (4.9.8).
 """

@@ -1,4 +1,4 @@
-"""Flush many queues: those that have something to flush, from several threads when they are many."""
+"""Flush the queues that have unflushed units, from several threads when they are many."""
 
 from __future__ import annotations
 

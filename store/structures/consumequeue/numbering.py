@@ -1,7 +1,7 @@
 """The queues seen so far, numbered in the order of their first records.
 
-The arrays are the hash table that assign_queues reads; this class adds to them what that kernel does not know, and
-doubles them when they are half full.
+The arrays are the hash table that assign_queues reads; this class adds the queues that are new to the kernel, and
+doubles the arrays when they are half full.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     consumequeue/<topic>/<queue id>/<20 digits>
 
-Small queues rest (resting.py) until they are asked for or written to. Nothing that is done to all
-queues after a restart changes one that rests: it has no unit past the cut, and its beginning is found when it wakes.
+Small queues stay idle (resting.py) until they are read or written. No step for all queues after a restart changes an
+idle one: it has no unit past the cut, and its beginning is found at its first use.
 
 Source: DefaultMessageStore.loadConsumeQueue (4.9.8).
 """

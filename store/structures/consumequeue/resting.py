@@ -1,7 +1,7 @@
-"""Resting queues: queues of one file that begins at 0, whose units all are in its first page.
+"""Idle queues: queues of one file that begins at 0, with all units in its first page.
 
-A store for devices has a hundred thousand of them. What a recovery asks of each is read with one read of 4 KiB, and
-kept with the units; the ConsumeQueue with its file and map is made when the queue is asked for or written to.
+A store for devices has a hundred thousand of them. One read of 4 KiB gives a recovery all it needs of each, and is kept
+with the units. The ConsumeQueue with its file and map is made when the queue is read or written.
 """
 
 from __future__ import annotations

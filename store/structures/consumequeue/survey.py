@@ -1,6 +1,6 @@
 """Survey each queue file: its numbers for the walk, and damage inside it.
 
-A file is looked at alone; the walk compares it with the log. The numbers let the walk of one segment find the units
+A file is surveyed by itself; the walk compares it with the log. The numbers let the walk of one segment find the units
 that point into it, without reading every file again: first and last log offset of the units, and whether they rise
 (then a search can halve its way).
 

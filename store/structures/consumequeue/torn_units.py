@@ -4,8 +4,8 @@
     else, each word of 4 bytes is the record's or zero      torn inside the log offset
 
 A sector ends at a multiple of four bytes of a unit, and its bytes were zero before the first write. A broker keeps such
-a unit, because its size is positive, and serves a cut message for it or none. Units of other records are left alone:
-they are a question of the queue's order.
+a unit, because its size is positive, and serves a truncated message for it or none. Units of other records stay: they
+belong to the check of the queue's order.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ of one entry. So under a wrong pair every entry has another number. The contents
     3. sample   of up to 64 entries at least nine in ten are reachable: slot >= number > previous
     4. rest     the header's count of used slots; zeros after the newest entry, and as entry 0, which is never used
 
-Steps 1 and 2 look at all pairs at once, steps 3 and 4 at the best of them. A damaged entry or header field costs points
-but does not hide the right pair. Where no pair is better than all others, the file does not tell.
+Steps 1 and 2 score all pairs at once, steps 3 and 4 the best of them. A damaged entry or header field costs points but
+does not hide the right pair. If no pair is better than all others, the file does not determine it.
 
 Source: IndexFile.putKey (4.9.8).
 """

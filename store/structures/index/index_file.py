@@ -4,8 +4,8 @@
     select      follow the slot's chain; an entry counts if its hash and its time agree
 
 The chain keeps whole seconds since the file's first message, so times are compared a second too early at most. The key
-is not stored: whoever asks must look into the record. A chain is followed for at most as many steps as there are
-entries: a damaged one cannot hold a query for ever.
+is not stored: a caller must read the record. A chain is followed for at most as many steps as there are entries: a
+damaged one cannot hold a query for ever.
 
 Source: IndexFile (4.9.8).
 """

@@ -2,9 +2,9 @@
 
     index/<yyyyMMddHHmmssSSS>     the newest one is written to until it is full
 
-For every message but rolled-back ones: one entry for its unique key, then one for each of its keys. A message that is
-before the end of the newest file is passed over (it is in there already); the last one of that file is taken once more,
-as the broker does.
+For every message but rolled-back ones: one entry for its unique key, then one for each of its keys. A message before
+the newest file's end is in it already, and is skipped. Only that file's last message is entered once more, as by the
+broker.
 
 After an abnormal exit the broker deletes every file that was not full and flushed by then: `unsafe_files` says which.
 

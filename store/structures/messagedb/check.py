@@ -5,7 +5,7 @@
     log → database     every record between the first and the last that are indexed has all its entries
 
 Entries of expired records, delivered timers and half messages that were given up have no record in the log, and are
-harmless. So are the entries that a broker had not flushed when it was killed.
+harmless. Nor do entries matter that a broker had not flushed when it was killed.
 
 Imported only where a store has such a database.
 """

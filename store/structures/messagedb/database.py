@@ -1,7 +1,7 @@
 """MessageDatabase: the RocksDB rocksdbstore/ of 5.4 and later, read from a copy.
 
-A broker makes it at every start; what a switch does not turn on stays empty. Nobody flushes its WAL but RocksDB, so a
-broker that is killed may lack five minutes of entries.
+A broker makes it at every start; a family whose switch is off stays empty. Only RocksDB flushes its WAL, so a killed
+broker may lack five minutes of entries.
 
 Source: MessageRocksDBStorage (5.5.0).
 """

@@ -1,4 +1,4 @@
-"""Ask the index of the message database: as a broker of 5.5 does, or in the place of index files.
+"""Query the index of the message database: as a broker of 5.5 does, or instead of index files.
 
     first    log offset of the oldest record with an entry
     last     that of the newest record of which every entry is there (lastOffsetPy)

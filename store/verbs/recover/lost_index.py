@@ -1,6 +1,6 @@
 """Builds an index that has lost files, for recovery and truncation.
 
-A broker does not notice it: it indexes what comes from where it starts to dispatch.
+A broker does not notice it: it indexes the records from its start of dispatch on.
 
     log     |---- file 1 ----|   lost   |---- file 3 ----|   lost   |
                             end       begin             end        stop

@@ -1,9 +1,9 @@
 """Finds units inside of queues that can be no record's.
 
-A recovery reads queues at their ends only, as a broker does.
-A queue's units name records in the log's order. A unit is stray that names bytes past the log's end. Where a unit
-does not point behind the one before it, the log tells which of both is stray; where it has a record of neither or of
-both, the second is. Units before the log's beginning have expired.
+A recovery reads queues at their ends only, as a broker does. A queue's units point to records in the log's order. A
+unit that points past the log's end is stray. If a unit does not point past the one before it, the log shows which of
+the two is stray. If it has a record of neither or of both, the second is. Units before the log's beginning have
+expired.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Walks over the log that hand its records to queues, index and counters."""
+"""Walks over the log, for queues, index and counters of its records."""
 
 from __future__ import annotations
 

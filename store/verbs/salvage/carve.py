@@ -1,7 +1,7 @@
 """Carve a commit log's blocks from a disk image or a deleted file's space.
 
-A file system keeps files in extents of whole 4 KiB blocks, so a segment begins at a multiple of a block. So a record
-that begins `at` bytes into a block tells where the block was: at its own log offset less `at`, a multiple of 4 KiB.
+A file system keeps files in extents of whole 4 KiB blocks, so a segment begins at a multiple of a block. A record that
+begins `at` bytes into a block gives the block's log offset: its own less `at`, a multiple of 4 KiB.
 
     1. every magic in the image is looked at; the log offset of the record there places its block
     2. where records place their block at several log offsets, most of them decide: the others are damaged, or copies

@@ -7,8 +7,8 @@
     5. delayOffset.json  past the messages that the log shows as delivered; the files of the timer, and the database of
                          open half messages (5.x)
 
-Steps 1 and 2 go before the queues are built, for topics.json says of which type they are. A queue offset names the same
-message in both stores; only the end of a queue can be lost, or its begin expired.
+Steps 1 and 2 come before the queues are built, as topics.json holds their types. A queue offset has the same message in
+both stores. Only a queue's end can be lost, or its beginning expired.
 
 Source: ConfigManager.load, ScheduleMessageService.correctDelayOffset (4.9.8, 5.3.3).
 """

@@ -1,7 +1,7 @@
 """Queue units and index entries of a store, read for one stretch of the log at a time.
 
 A first pass counts each file's units and entries, and notes their lowest and highest log offset. A stretch reads the
-files that name offsets in it, so that memory does not grow with the store. A file that can't be read gives none.
+files with offsets in it, so that memory does not grow with the store. An unreadable file has none.
 """
 
 from __future__ import annotations

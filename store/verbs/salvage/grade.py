@@ -4,9 +4,9 @@
     body-crc  as certain, but the body does not have the CRC of the record
     partial   the record's head is at its place, but something else contradicts it, or its end is missing
 
-A 4.x record has a CRC of its body alone. A changed bit in its head, topic or properties shows only where something else
-in the store says otherwise: the place, the queue unit (queue, queue offset, size, tags), the index entries (keys).
-A 5.x record may have the property `__CRC32#`, which covers it all.
+A 4.x record has a CRC of its body alone. A changed bit in its head, topic or properties shows only by comparison: with
+its position, its queue unit (queue, queue offset, size, tags), its index entries (keys). A 5.x record may have the
+property `__CRC32#`, which covers it all.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
        last damaged byte, or the last record that queues name, whichever is the farthest
     3. a gap is cut at the bounds of the files that hold it, so that each row names one file, or files that are missing
 
-Segments before the first one expired or are lost; no file tells which, so they are no gap.
+Segments before the first one expired or are lost. No file shows which, so they are no gap.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
 A filler is a rolled-back message of the topic FILLER_TOPIC: no queue and no index names it, and a broker's walk passes
 over it. Its smallest size is that of an empty record.
 
-A record that moves gets its new log offset, and what rests on it: a commit the new one of its half message, and one
-whose __CRC32# (5.x) was right that of its new bytes.
+A record that moves gets its new log offset. A commit gets the new one of its half message, and a right __CRC32# (5.x)
+is computed again.
 """
 
 from __future__ import annotations

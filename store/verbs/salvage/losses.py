@@ -4,10 +4,11 @@
     unreadable  a log offset in a gap that a queue unit names; a queue offset that is missing between two records of a
                 queue with a gap between them; a gap or a torn head of which neither tells, as one of no known queue
 
-A record that can be read is one message. Where its queue unit names another queue or queue offset, the unit is right.
+A record that can be read is one message. If its queue unit is in another queue or at another queue offset, the unit is
+right.
 
 A queue offset that is missing where the log has no gap is no loss: the units of some queues count by more than one.
-What expired in front of the first file is none either.
+Messages that expired before the first file are none either.
 
 If a half message's op record is lost, a broker asks again how it ended, and may commit it a second time.
 """
