@@ -1,7 +1,7 @@
-"""FileTree: names and folders, looked at, made, renamed and removed.
+"""FileTree: names and folders: listed, made, renamed and removed.
 
 No operation follows a link below rmqctl's own folder (beneath.py). None that changes a name follows a link in the last
-place. An OSError becomes a StoreIOError that names the file and what was being done.
+place. An OSError becomes a StoreIOError with file and action.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ map is a memoryview over a ctypes array; the last view that refers to the array 
 
 A page that can't be read kills the process with SIGBUS when it is touched: a bad sector, or a file that another process
 has shortened. `populate` reads the pages in first (MADV_POPULATE_READ, Linux 5.14) and reports the failure instead.
-What goes between that look and the touch is lost_pages.py's.
+A page lost between that check and the touch is lost_pages.py's.
 
 Every function takes the whole view that `map_file` gave, and places in it.
 """

@@ -3,9 +3,9 @@
     ... given back |<------ kept ------>| read in | not read yet
 
 A walk reads a window in before it looks at it (Filesystem.populate); the pace waits before that, and names the windows
-that are far enough behind to be given back. Given back is taken out of this process's memory; a cold pace also drops
-the pages, so that a broker on the same machine keeps its own in memory. It does so as far behind again: slower steps of
-the walk still touch what was given back, and would read it from the device once more.
+that are far enough behind to be given back. "Given back" means dropped from this process's memory; a cold pace also
+drops the pages, so that a broker on the same machine keeps its own in memory. It does so as far behind again: slower
+steps of the walk still touch what was given back, and would read it from the device once more.
 
 The pace is the process's, as its priority is: Filesystem.pace.
 """

@@ -1,4 +1,4 @@
-"""How far a file can be read: the look before a walk touches mapped pages.
+"""How far a file can be read: the check before a walk touches mapped pages.
 
     start ... | page | page | bad page | page ... stop
               ^ readable_end(start, stop) is the start of the bad page
@@ -7,7 +7,7 @@
 A device needs seconds for each failing read, so the bad page is approached in few steps: windows, then parts of the
 window that failed, then pages.
 
-What is left is the moment between this look and the use of a page: see lost_pages.py.
+A page may still be lost between this check and its use: see lost_pages.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arrivals: tells listeners of every message that queues and index have.
+"""Arrivals: calls listeners for every message that is in queues and index.
 
     1. dispatch    keeps the runs that the walk dispatches, if there is a listener
     2. tell        calls the listeners for their messages, when every handler is done; drops runs that come again

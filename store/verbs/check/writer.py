@@ -1,7 +1,7 @@
 """A live writer beside a check: how far the store was put and dispatched before the check began.
 
 Records go to the log, then to the queues, then to the index, each in log order. The newest unit of any queue therefore
-says: everything before its record was dispatched. What is at or after it is left to the writer.
+says: everything before its record was dispatched. Later records are left to the writer.
 
 A broker does so record by record; rmqctl fills queue after queue with a run of records, so one queue's newest unit may
 precede those of others. `settled_horizon` lets such a run end.
