@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ RANGES: dict[str, dict[str, tuple[int | None, int | None]]] = {
     [
         (None, ["unknown", "to 5", "5 alone", "5 to 7", "from 7"]),
         (pc.field("a") < 5, ["unknown", "to 5"]),
+        (pc.field("a") != 5, ["unknown", "to 5", "5 to 7", "from 7"]),
         (pc.field("a") <= 5, ["unknown", "to 5", "5 alone", "5 to 7"]),
         (pc.field("a") == 5, ["unknown", "to 5", "5 alone", "5 to 7"]),
         (pc.field("a") == 6, ["unknown", "5 to 7"]),
@@ -121,3 +123,13 @@ def test_a_condition_picks_rows_by_their_names(condition: str, numbers: list[int
 def test_what_is_no_condition_is_refused(condition: str) -> None:
     with pytest.raises(BadRequest), RowWhere(condition, []) as where:
         where.select(ROWS)
+
+
+@pytest.mark.parametrize("condition", ["(select count(*) from read_text('{}')) >= 0", "exists (from '{}')"])
+def test_a_condition_on_rows_reads_no_file(condition: str, tmp_path: Path) -> None:
+    (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
+    with (
+        pytest.raises(BadRequest),
+        RowWhere(condition.format(tmp_path / "secret.csv"), ["a"]) as where,
+    ):
+        where.select([{"a": 1}])
