@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,7 +13,11 @@ from rmqctl.backend import _size
 from rmqctl.commands import replicate_pull
 from rmqctl.commands.replicate_pull import _with_rate
 from rmqctl.commands.salvage import _warn
+from rmqctl.given_store import GivenStore
+from rmqctl.interrupts import _numbers
 from rmqctl.put_files import bytes_of
+from rmqctl.put_rows import _place
+from store import Message
 
 
 @pytest.mark.parametrize(
@@ -76,3 +81,48 @@ def test_a_salvage_warns_of_each_queue_whose_end_is_unknown_and_of_tables_that_i
         "T/2: the offset of its next message is unknown: no entry",
         "nothing is counted as unconsumed: torn",
     ]
+
+
+@pytest.mark.parametrize(("handler", "ends"), [(signal.SIG_DFL, True), (signal.SIG_IGN, False)])
+def test_a_lost_terminal_ends_a_run_that_nohup_did_not_start(handler: Any, ends: bool) -> None:
+    before = signal.signal(signal.SIGHUP, handler)
+    try:
+        found = _numbers()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert found == [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if ends else [])]
+
+
+@pytest.mark.parametrize(
+    ("level", "place"),
+    [
+        (0, ("T", 3)),
+        (1, ("SCHEDULE_TOPIC_XXXX", 0)),
+        (2, ("SCHEDULE_TOPIC_XXXX", 1)),
+        (18, ("SCHEDULE_TOPIC_XXXX", 17)),
+        (19, ("SCHEDULE_TOPIC_XXXX", 17)),
+    ],
+)
+def test_a_delayed_message_waits_in_the_queue_of_its_level(level: int, place: tuple[str, int]) -> None:
+    message = Message.of("T", b"x", queue_id=3, properties={"DELAY": str(level)})
+    assert _place(message, 18) == place
+
+
+@pytest.mark.parametrize(
+    ("damages", "named"),
+    [
+        ([], []),
+        ([{("b", 9): "torn"}], ["b, offset 9: torn"]),
+        ([{("b", 9): "torn", ("b", 2): "zeros"}], ["b, offset 2: zeros, and at 1 other place"]),
+        ([{("b", 9): "torn"}, {("a", 5): "x", ("a", 7): "y"}], ["b, offset 9: torn, and at 2 other places"]),
+    ],
+)
+def test_the_first_damage_passed_over_is_named_and_the_others_counted(
+    damages: list[dict[tuple[str, int], str]], named: list[str]
+) -> None:
+    warned: list[str] = []
+    given = cast(Any, object.__new__(GivenStore))
+    given._session = SimpleNamespace(warn=warned.append, met_findings=False)
+    given.warn_of_damage([SimpleNamespace(damage=damage) for damage in damages])
+    assert warned == [f"{one}; what was there is left out, `rmqctl check` says more" for one in named]
+    assert given._session.met_findings == bool(named)

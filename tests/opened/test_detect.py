@@ -212,6 +212,7 @@ def test_a_segment_that_leads_to_nothing_is_refused(name: str, is_refused: bool,
         ({"storePathCommitLog": "/a,/b,,", "readOnlyCommitLogStorePaths": "/c,"}, ("/a", "/b"), ("/c",)),
         ({"storePathCommitLog": "/x/../a"}, ("/a",), ()),
         ({"storePathDLedgerCommitLog": "/a,/b", "enableDLegerCommitLog": "true"}, ("/a", "/b"), ("{root}/commitlog",)),
+        ({"storePathDLedgerCommitLog": "/a"}, (), ()),
         (
             {
                 "storePathDLedgerCommitLog": "/a",
@@ -229,7 +230,7 @@ def test_the_log_lies_where_the_settings_say(
 ) -> None:
     make(tmp_path, "commitlog/")
     layout = make_layout(tmp_path, settings, FS)
-    assert layout.commitlog_paths == tuple(map(Path, writable))
+    assert layout.commitlog_paths == tuple(Path(path.format(root=tmp_path)) for path in writable)
     assert layout.read_only_paths == tuple(Path(path.format(root=tmp_path)) for path in read_only)
 
 

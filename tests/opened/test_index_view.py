@@ -184,6 +184,14 @@ def test_a_file_is_whole_where_header_slots_and_entries_agree(
     )
 
 
+def test_a_file_that_cannot_be_read_is_not_whole(whole: tuple[Path, SmallLog], monkeypatch: pytest.MonkeyPatch) -> None:
+    fs, path = Filesystem(), files_of(whole[0])[0]
+    file = IndexFile(path, SLOTS, CAPACITY, fs.open_read(path), fs, writable=False)
+    assert is_whole(file)
+    monkeypatch.setattr(IndexFile, "is_readable", lambda file: False)
+    assert not is_whole(file)
+
+
 @pytest.mark.parametrize(
     ("count", "added", "capacity", "cuts"),
     [

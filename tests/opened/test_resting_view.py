@@ -43,6 +43,12 @@ def _add_empty_queue(root: Path) -> None:
     (root / "consumequeue" / "T0" / "99" / ("0" * 20)).write_bytes(bytes(FILE_SIZE))
 
 
+def _add_files(root: Path) -> None:
+    """Put files where folders of topics and of queues are."""
+    (root / "consumequeue" / "T1").touch()
+    (root / "consumequeue" / "T0" / "98").touch()
+
+
 def _cut_log(root: Path) -> None:
     """Units of the last queues name records that are no more."""
     _cut_checkpoint(root)
@@ -61,6 +67,7 @@ STATES: dict[str, Callable[[Path], object]] = {
     "all queues lost": lambda root: shutil.rmtree(root / "consumequeue"),
     "a queue without units": lambda root: clear_units(root, 3),
     "an empty queue beside them": _add_empty_queue,
+    "files beside them": _add_files,
     "queues behind the log": _cut_last_units,
     "queues ahead of the log": _cut_log,
 }
