@@ -69,6 +69,8 @@ def test_what_is_not_named_is_as_a_producer_has_it() -> None:
 )
 def test_a_transaction_sets_its_two_bits_alone(transaction: str | None, sys_flag: int) -> None:
     assert parsed(sys_flag=0b1001, transaction=transaction).message.sys_flag == sys_flag
+    if transaction is not None:
+        assert parsed(sys_flag=0b1000, transaction=transaction).message.sys_flag == sys_flag - 1
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,17 @@ from typing import Any, cast
 import pytest
 
 from rmqctl.backend import _size
-from rmqctl.commands import replicate_pull
+from rmqctl.commands import ALIASES, replicate_pull
 from rmqctl.commands.replicate_pull import _with_rate
 from rmqctl.commands.salvage import _warn
+from rmqctl.environment import Environment
 from rmqctl.given_store import GivenStore
 from rmqctl.interrupts import _numbers
 from rmqctl.put_files import bytes_of
 from rmqctl.put_rows import _place
+from rmqctl.shell import _answer
 from store import Message
+from tests.cli.running import rmqctl
 
 
 @pytest.mark.parametrize(
@@ -126,3 +129,29 @@ def test_the_first_damage_passed_over_is_named_and_the_others_counted(
     given.warn_of_damage([SimpleNamespace(damage=damage) for damage in damages])
     assert warned == [f"{one}; what was there is left out, `rmqctl check` says more" for one in named]
     assert given._session.met_findings == bool(named)
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_an_alias_stands_for_its_words(alias: str) -> None:
+    run, wanted = (rmqctl(*words.split(), "--help") for words in (alias, ALIASES[alias]))
+    assert (run.code, run.out) == (0, wanted.out)
+
+
+@pytest.mark.parametrize(
+    ("stdin", "stderr", "can_ask"),
+    [(True, True, True), (True, False, False), (False, True, False), (False, False, False)],
+)
+def test_a_question_wants_two_terminals(stdin: bool, stderr: bool, can_ask: bool) -> None:
+    environment = cast(Any, object.__new__(Environment))
+    streams = {"stdin": stdin, "stderr": stderr}
+    for name, is_terminal in streams.items():
+        object.__setattr__(environment, name, SimpleNamespace(isatty=lambda is_terminal=is_terminal: is_terminal))
+    assert environment.can_ask is can_ask
+
+
+@pytest.mark.parametrize(("count", "notes"), [(2, []), (3, ["only the first 3 rows; see --limit"])])
+def test_an_answer_as_long_as_its_limit_may_be_cut(count: int, notes: list[str]) -> None:
+    said: list[str] = []
+    tables = SimpleNamespace(query=lambda text, limit: (["n"], [{"n": number} for number in range(count)]))
+    answer = _answer(cast(Any, SimpleNamespace(note=said.append)), cast(Any, tables), "select n", 3)
+    assert (said, answer.facts) == (notes, {"row_count": count})

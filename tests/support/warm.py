@@ -328,14 +328,14 @@ def imported_as(make: Callable[[], CodeType]) -> None:
 
 
 def put_in_place(original: CodeType, changed: CodeType) -> bool:
-    """Give each live function of a module its changed code; False where a function's free variables differ."""
-    news = dict(_pairs(original, changed))
+    """Give each live function of a module its changed code; False where that is not possible, or no live one has it."""
+    news = {old: new for old, new in _pairs(original, changed) if old != new}
     if any(old.co_freevars != new.co_freevars for old, new in news.items()):
         return False
-    for function in gc.get_objects():
-        if isinstance(function, FunctionType) and function.__code__.co_filename == original.co_filename:
-            function.__code__ = news.get(function.__code__, function.__code__)
-    return True
+    live = [one for one in gc.get_objects() if isinstance(one, FunctionType) and one.__code__ in news]
+    for function in live:
+        function.__code__ = news[function.__code__]
+    return bool(live)
 
 
 def _pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
