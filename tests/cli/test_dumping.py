@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from rmqctl.dumping import EntryFilter, EntryRows, split_target
+from rmqctl.dumping import EntryFilter, EntryRows, NewEntries, split_target
 from store.errors import NotAStore
+from store.structures.entry import Entry, EntryBlock
 
 MESSAGE = SimpleNamespace(topic="T", queue_id=3, uniq_key="U", keys=["a", "b"], store_timestamp_ms=100)
 MESSAGES_OF_3 = {"topic": "T", "queue_id": 3}
@@ -120,3 +121,87 @@ def test_people_see_eight_bytes_of_a_field(size: int, wide: bool, for_programs: 
     rows: Any = SimpleNamespace()
     assert EntryRows(session, rows, rows, None, None)._hex(bytes(range(size))) == shown
     assert [EntryRows(session, rows, rows, where, None).is_filtered for where in (None, "x")] == [False, True]
+
+
+def unit(number: int, size: int = 1) -> Entry:
+    return Entry("unit", "f", number, 0, bytes(size))
+
+
+def fault(number: int) -> Entry:
+    return Entry("damage", "f", number, 0, is_fault=True)
+
+
+def torn(number: int) -> Entry:
+    return Entry("record", "f", number, 0, b"x", message=SimpleNamespace(is_crc_right=False))
+
+
+BLANK, EMPTY = Entry("blank", "f", 2, 0), Entry("empty", "f", 9, 0)
+
+
+@pytest.mark.parametrize(
+    ("of_log", "looks", "shown"),
+    [
+        pytest.param(False, [[unit(0), unit(1)], [unit(2)]], [[0, 1], [2]], id="one after the other"),
+        pytest.param(False, [[unit(0), unit(2)], [unit(1), unit(2)]], [[0], [1, 2]], id="a gap that is filled"),
+        pytest.param(False, [[unit(0), unit(2)], [unit(2), unit(3)]], [[0], [2, 3]], id="a gap that stays"),
+        pytest.param(False, [[unit(0)], [unit(0), unit(1)]], [[0], [0, 1]], id="an earlier one is no gap"),
+        pytest.param(True, [[unit(0, 5), unit(5, 5)], [unit(10, 5)]], [[0, 5], [10]], id="records by their sizes"),
+        pytest.param(True, [[unit(0, 5), unit(6, 5)], [unit(6, 5)]], [[0], [6]], id="a byte between records"),
+        pytest.param(False, [[unit(0), BLANK, unit(9)]], [[0, 9]], id="behind a blank anywhere"),
+        pytest.param(False, [[unit(0), EMPTY, unit(9)]], [[0]], id="behind an empty one not"),
+        pytest.param(False, [[fault(3)], [fault(3)], [fault(3), unit(7)]], [[], [3], [7]], id="damage is said once"),
+        pytest.param(False, [[fault(3)], [unit(3)]], [[], [3]], id="damage that was half a record"),
+        pytest.param(False, [[fault(3)], [fault(4)], [fault(4)]], [[], [], [4]], id="damage farther on"),
+        pytest.param(True, [[torn(3)], [torn(3)]], [[], [3]], id="a record whose CRC is wrong"),
+    ],
+)
+def test_a_followed_file_gives_each_entry_once_and_what_is_in_doubt_at_the_second_look(
+    of_log: bool, looks: list[list[Entry]], shown: list[list[int]]
+) -> None:
+    new = NewEntries(of_log=of_log)
+    assert [[entry.number for entry in new.settled(look)] for look in looks] == shown
+
+
+def rows_with(limit: int | None) -> tuple[EntryRows, list[str]]:
+    notes: list[str] = []
+    given: Any = SimpleNamespace()
+    rows = EntryRows(cast(Any, SimpleNamespace(note=notes.append)), given, given, None, limit)
+    cast(Any, rows)._row = lambda entry, messages: {"number": entry.number}
+    return rows, notes
+
+
+def block(*numbers: int) -> EntryBlock:
+    return EntryBlock(np.array(numbers, np.int64), {"number": np.array(numbers, np.int64)})
+
+
+@pytest.mark.parametrize(
+    ("limit", "pieces", "sizes", "is_cut"),
+    [
+        (None, [unit(0), block(1, 2, 3)], [1, 3], False),
+        (4, [unit(0), block(1, 2, 3)], [1, 3], False),
+        (3, [unit(0), block(1, 2, 3)], [1, 2], True),
+        (1, [unit(0), block(1, 2, 3)], [1], True),
+        (1, [unit(0), block()], [1], False),
+        (1, [unit(0), block(), fault(1)], [1], True),
+        (2, [block(), unit(0), fault(1)], [1, 1], False),
+        (3, [block(1, 2, 3)], [3], False),
+        (2, [block(1, 2, 3), unit(4)], [2], True),
+    ],
+)
+def test_blocks_end_with_the_limit_and_a_note_where_more_follow(
+    limit: int | None, pieces: list[Any], sizes: list[int], is_cut: bool
+) -> None:
+    rows, notes = rows_with(limit)
+    found = list(rows.blocks(pieces))
+    assert [1 if isinstance(one, dict) else one.count for one in found] == sizes
+    assert rows.count == sum(sizes)
+    verb = "entry is" if limit == 1 else "entries are"
+    assert notes == ([f"only the first {limit} {verb} shown; --limit 0 shows all"] if is_cut else [])
+    assert rows.fault_count == sum(isinstance(one, dict) and one["number"] == 1 for one in found)
+
+
+@pytest.mark.parametrize(("limit", "count", "is_cut"), [(None, 3, False), (4, 3, False), (3, 3, False), (2, 2, True)])
+def test_entries_end_with_the_limit_and_a_note_where_more_follow(limit: int | None, count: int, is_cut: bool) -> None:
+    rows, notes = rows_with(limit)
+    assert list(rows.rows([unit(0), unit(1), unit(2)])) == [{"number": number} for number in range(count)]
+    assert (rows.count, len(notes)) == (count, int(is_cut))
