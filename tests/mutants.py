@@ -149,6 +149,15 @@ TESTS = {
         "tests/verbs/recover/test_rule_tables.py",
         "tests/verbs/test_upgrade.py",
     ),
+    "store/structures/messagedb": (
+        "tests/structures/messagedb",
+        "tests/structures/queuedb/test_both_databases.py",
+        "tests/golden/test_fivefive.py",
+        "tests/opened/test_detect.py",
+        "tests/verbs/test_dump.py",
+        "tests/verbs/test_upgrade.py",
+        "tests/verbs/salvage/test_half_messages.py",
+    ),
     "store/structures/dledger": (
         "tests/structures/dledger",
         "tests/structures/test_damaged_structures.py",
