@@ -122,6 +122,7 @@ TESTS = {
         "tests/verbs/recover/test_rule_tables.py",
     ),
     "store/structures/checkpoint": (
+        "tests/structures/test_small_files.py",
         "tests/opened/test_checkpoint.py",
         "tests/verbs/test_dump.py",
         "tests/verbs/check/test_promises.py",
@@ -139,7 +140,7 @@ TESTS = {
         "tests/verbs/backup/test_restore.py",
         "tests/test_outside_numbers.py",
     ),
-    "store/structures/extension": ("tests/verbs/test_dump.py",),
+    "store/structures/extension": ("tests/structures/test_small_files.py", "tests/verbs/test_dump.py"),
     "store/structures/queuedb": (
         "tests/structures/queuedb",
         "tests/structures/test_rocksdb_keys.py",
