@@ -111,7 +111,7 @@ class Screen(io.StringIO):
 def shown(*words: str) -> str:
     """What a terminal of 80 x 24 shows of a command, of both streams in their order."""
     screen = Screen()
-    main(list(words), Environment(io.BytesIO(), screen, screen, {"NO_COLOR": "1"}, lambda: NOW_MS, 80))
+    main(["--no-progress", *words], Environment(io.BytesIO(), screen, screen, {"NO_COLOR": "1"}, lambda: NOW_MS, 80))
     return screen.getvalue()
 
 
