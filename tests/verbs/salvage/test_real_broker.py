@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from store import open_store
 from tests.cli.running import rmqctl
 from tests.runs.real_group import run_round
 from tests.support.random_damage import records
@@ -87,6 +88,55 @@ def test_lost_delayed_messages_hold_up_none_and_delivered_ones_do_not_come_again
             assert ids(real.consume("Late", "audit", 36, "--from", "first", timeout_s=10)) == sent_ids(
                 [*delivered, *sound]
             )
+
+
+def zero_one_of_each_topic(root: Path) -> tuple[dict[str, int], list[str]]:
+    """Zero a record of every topic's last queue; give their log offsets, and the ids of sound messages in Orders."""
+    with open_store(root) as store:
+        logs = {topic: [*store.messages(topic, store.queue_ids(topic)[-1])] for topic in store.topics()}
+    hit = {topic: found[1].log_offset for topic, found in logs.items() if len(found) > 2}
+    zero(root, hit.values())
+    sound = [one.uniq_key for one in logs["Orders"] if one.log_offset != hit["Orders"]]
+    return hit, [one for one in sound if one is not None]
+
+
+@pytest.mark.parametrize(
+    "line", [pytest.param("4.9", marks=needs_refbroker), pytest.param("5.5", marks=needs_refbroker55)]
+)
+def test_placeholders_in_a_brokers_own_topics_hold_up_no_sound_message(line: str, tmp_path: Path) -> None:
+    root, target = tmp_path / "store", tmp_path / "salvaged"
+    settings = {**SETTINGS, "messageDelayLevel": "1s 2s 3s 30s"}
+    own = {"SCHEDULE_TOPIC_XXXX", "%RETRY%billing", "RMQ_SYS_TRANS_HALF_TOPIC"}
+    own |= {"RMQ_SYS_TRANS_OP_HALF_TOPIC", "%DLQ%strict"} if line == "4.9" else {"rmq_sys_wheel_timer"}
+    with cluster(tmp_path / "real", line) as real:
+        with real.broker(root, settings) as broker:
+            real.make_topic("Orders", 1)
+            real.make_topic("Bad", 1)
+            real.produce("Orders", 10)
+            assert len(real.consume("Orders", "billing", 10, "--fail-first", 1)) >= 10
+            real.produce("Bad", 4)
+            # Refused for good: each comes twice, and goes to the dead letters.
+            real.consume("Bad", "strict", 99, "--fail-first", 5, "--max-tries", 1, timeout_s=20)
+            real.transact("Orders", 6, "--group", "senders", "--outcome", "commit")
+            late = real.produce("Orders", 6, "--delay", 4)
+            late += real.produce("Orders", 6, "--deliver-in", 40_000) if line == "5.5" else []
+            broker.stop()
+        hit, sound = zero_one_of_each_topic(root)
+        assert own <= hit.keys(), hit
+        found = rmqctl("--format", "json", "salvage", "--to", target, store=root)
+        assert (found.code, found.json["lost_messages"]) == (1, len(hit)), found.out
+        with real.broker(target, settings):
+            came = sent_ids([one for one in late if log_offset(one) not in hit.values()])
+            assert len(came) == len(late) - (1 if line == "4.9" else 2)
+            got = real.consume("Orders", "audit", len(sound) + len(came), "--from", "first", timeout_s=90)
+            assert ids(got) == sorted([*sound, *came])
+            ended = sent_ids(real.transact("Orders", 3, "--group", "senders", "--outcome", "commit"))
+            again = real.consume("Orders", "audit", 3, "--fail-first", 1)
+            assert sorted(set(ids(again))) == ended
+            assert set(ended) <= set(ids(real.consume("Orders", "billing", 99, "--fail-first", 1, timeout_s=30)))
+            if "%DLQ%strict" in hit:
+                real.mqadmin("updateTopicPerm", "-c", "RefCluster", "-t", "%DLQ%strict", "-p", 6)
+                assert len(ids(real.consume("%DLQ%strict", "undertaker", 3, "--from", "first"))) == 3
 
 
 @needs_refbroker
