@@ -13,7 +13,9 @@ from typing import Any, cast
 
 import pytest
 
+from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
+from store.layout import StoreLayout
 from store.structures.compaction.check import check
 from tests.support.five_stores import copy_of_five, damage
 
@@ -29,7 +31,13 @@ Change = Callable[[Path], None]
 def found(root: Path, change: Change, *, is_written_to: bool = False) -> list[str]:
     """The findings: kind, file, place, queue, count and detail."""
     change(root)
-    store = SimpleNamespace(files=StoreReader(str(root)), delay_levels_ms=LEVELS, horizon=0 if is_written_to else None)
+    store = SimpleNamespace(
+        files=StoreReader(str(root)),
+        layout=StoreLayout(root),
+        fs=Filesystem(),
+        delay_levels_ms=LEVELS,
+        horizon=0 if is_written_to else None,
+    )
     return [
         f"{one.kind} {_short(one.file, root)} {one.offset} {one.topic}/{one.queue_id} {one.count} {one.detail}"
         for one in check(cast(Any, store))
