@@ -140,7 +140,7 @@ class Cluster:
     def _run(self, words: list[object], timeout_s: float, codes: tuple[int, ...]) -> str:
         done = subprocess.run(
             [self.command, *map(str, words)],
-            env=self._environment("clients"),
+            env=self.environment("clients"),
             capture_output=True,
             text=True,
             timeout=timeout_s,
@@ -152,7 +152,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def _serving(self, home: str, *words: object) -> Iterator[Server]:
-        environment = self._environment(home)
+        environment = self.environment(home)
         printed = self.folder / f"{home}.out"
         with printed.open("wb") as out:
             process = subprocess.Popen(
@@ -175,7 +175,8 @@ class Cluster:
             process.kill()
             process.wait(WAIT_S)
 
-    def _environment(self, home: str) -> dict[str, str]:
+    def environment(self, home: str) -> dict[str, str]:
+        """The variables of a process whose logs go below `home`."""
         return {**os.environ, "REFBROKER_HOME": str(self.folder / home), "REFBROKER_HEAP": "512m"}
 
 
