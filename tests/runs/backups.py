@@ -82,7 +82,7 @@ class KilledBackups:
             owner.close()
 
     def _kill_one(self, *, follows: bool) -> None:
-        began = {place for place, _ in self.acknowledged[:]}
+        began, had = {place for place, _ in self.acknowledged[:]}, set(self.ends)
         with self._backup(follows=follows) as backup:
             # Up to where a backup exists, and beyond that.
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -94,7 +94,7 @@ class KilledBackups:
         if not follows and backup.returncode == 0:
             assert made is not None, "a backup that ended is not there"
             assert began <= self._before(made.log_end), "an acknowledged message is not there"
-        if follows and made is not None:
+        if follows and made is not None and made.id not in had:
             missing = [when for place, when in self.acknowledged[:] if place >= made.log_end]
             self.lags_s.append(max(0.0, killed_at - min(missing, default=killed_at)))
 

@@ -17,9 +17,12 @@ from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
 from store.formats.backup_manifest import Manifest
 from store.kernels.native import clock_ms
+from store.verbs.backup.bucket import open_target
 from store.verbs.backup.create import CreateOptions
-from store.verbs.backup.folder import BackupFolder
+from store.verbs.backup.restore import restore_backup
+from store.verbs.backup.verify import verify_files
 from tests.support.refstore import free_port
+from tests.support.s3 import s3_bucket
 from tests.support.stores import SMALL, Clock, make_store, text_message
 from tests.support.threads import eventually
 from tests.verbs.backup.backups import faults_in, messages_of, restore
@@ -31,13 +34,13 @@ SEGMENT = SMALL["mappedFileSizeCommitLog"]
 class Follower(threading.Thread):
     """A follower in a thread of its own."""
 
-    def __init__(self, root: Path, to: Path, port: int, every_s: float = 0.05) -> None:
+    def __init__(self, root: Path, to: Path | str, port: int, every_s: float = 0.05) -> None:
         super().__init__()
         self.made: list[Manifest] = []
         self.lost: list[StoreError] = []
         self.error: StoreError | None = None
         self.stopping = threading.Event()
-        self._root, self.folder, self._port = root, BackupFolder(to, Filesystem()), port
+        self._root, self.folder, self._port = root, open_target(str(to), Filesystem()), port
         self._options = FollowOptions(
             CreateOptions(), every_s, self.made.append, self.stopping.is_set, on_lost=self.lost.append
         )
@@ -59,7 +62,7 @@ class Follower(threading.Thread):
 
 
 @contextmanager
-def following(*words: Path | int, every_s: float = 0.05) -> Iterator[Follower]:
+def following(*words: Path | str | int, every_s: float = 0.05) -> Iterator[Follower]:
     follower = Follower(*words, every_s=every_s)  # type: ignore[arg-type]
     follower.start()
     try:
@@ -165,6 +168,22 @@ def _takes(lock: StoreLock) -> bool:
         time.sleep(0.01)
         return False
     return True
+
+
+def test_a_backup_in_an_object_store_follows_too(tmp_path: Path) -> None:
+    root, to, port = make_store(tmp_path / "store", 50), "s3://copies/a", free_port()
+    with s3_bucket("copies"):
+        for number in range(2):
+            with master(root, port) as put, following(root, to, port) as follower:
+                for step in range(3):
+                    end = put(1000 * (3 * number + step + 1), 30)
+                    follower.await_end(end)
+        assert follower.error is None
+        assert [one.log_end for one in follower.folder.manifests()][-1] == end
+        files = follower.folder
+        assert list(verify_files(files, files.manifests())) == []
+        restore_backup(files, files.find(None), tmp_path / "new", Filesystem(), clock=clock_ms)
+    assert messages_of(tmp_path / "new") == messages_of(root)
 
 
 def test_an_empty_store_is_followed_from_its_first_message(tmp_path: Path) -> None:
