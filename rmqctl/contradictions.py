@@ -78,6 +78,7 @@ PAIRS: Mapping[str, Pairs] = {
     "replicate pull": (("--to", "--store", "--to is the store"),),
     "export": (("--no-body", "--stored-body", "no body is written"), *_IN_PROCESS),
     "sql": _IN_PROCESS,
+    "backup restore": _IN_PROCESS,
     "usage": _IN_PROCESS,
     "check": (
         ("--fleet", "--max-seconds --from", "each of the stores is checked as a whole"),

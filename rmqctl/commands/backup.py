@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.backend import SPARK_ABOVE_GIB, Backend, Engine, EngineOption, Master, Remote, SparkAbove, choose_backend
 from rmqctl.changing import DryRun, Yes
 from rmqctl.context import Session
 from rmqctl.exit_codes import DECLINED, FINDINGS, OK
@@ -17,6 +19,7 @@ from rmqctl.show import count, show_bytes
 if TYPE_CHECKING:
     from store import StoreError
     from store.formats import Manifest
+    from store.query.spark import RestoreTasks
     from store.verbs import BackupFiles, BackupTarget, CreateOptions, RestoreReport
 
 EXAMPLES = {
@@ -300,6 +303,10 @@ def run_restore(
         list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Restore only this topic; repeatable.")
     ] = None,
     bump: Annotated[int, typer.Option(min=0, metavar="N", help="Skip N queue offsets at the end of each queue.")] = 0,
+    engine: EngineOption = Engine.AUTO,
+    master: Master = None,
+    remote: Remote = None,
+    spark_above: SparkAbove = SPARK_ABOVE_GIB,
 ) -> Result:
     """Restore a backup into a new store, whole or to a moment.
 
@@ -314,6 +321,9 @@ def run_restore(
     log offsets and so new broker message ids (offsetMsgId). Delayed messages that were not delivered yet are not in
     their topic, and are left out.
 
+    On Spark, tasks write the segments and build the queues. FROM, if it is no URI, and NEWSTORE must have the same paths
+    on all executors.
+
     Without @ID the newest backup is restored. Exit code 1 when the log of the backup is damaged: queues end there.
     """
     from store.files import Filesystem
@@ -327,7 +337,9 @@ def run_restore(
         session.refuse_inside(Path(folder).expanduser(), to)
     moment = Moment(session.parse_time(at, "--at") if at is not None else None, log_offset)
     selection = Selection(moment, topic or (), bump)
-    with session.progress("restoring", manifest.size) as bar:
+    above = spark_above << 30
+    backend = choose_backend(engine, manifest.size, master=master, remote=remote, spark_above_bytes=above)
+    with _cluster(session, backend, master, remote) as cluster, session.progress("restoring", manifest.size) as bar:
         made = restore_backup(
             files,
             manifest,
@@ -337,6 +349,7 @@ def run_restore(
             settings=session.store.settings(),
             clock=session.environment.clock_ms,
             on_progress=bar.update,
+            cluster=cluster,
         )
     for remark in made.remarks:
         session.note(remark)
@@ -346,6 +359,22 @@ def run_restore(
     rows = [{"file": one.file, "remark": one.remark} for one in made.tables]
     verdict = f"{count(made.record_count, 'record')} of {manifest.id} restored; the log ends at {made.log_end}"
     return Result("backup restore", facts, [Table("tables", rows)], FINDINGS if made.findings else OK, verdict)
+
+
+@contextmanager
+def _cluster(
+    session: Session, backend: Backend, master: str | None, remote: str | None
+) -> Iterator[RestoreTasks | None]:
+    """Start Spark where it is chosen."""
+    backend.tell(session)
+    if not backend.is_spark:
+        yield None
+        return
+    from rmqctl.spark import spark_session
+    from store.query.spark import RestoreTasks
+
+    with spark_session(session, master, remote) as spark:
+        yield RestoreTasks(spark, session.environment.clock_ms())
 
 
 def _restored_facts(made: RestoreReport) -> dict[str, Any]:

@@ -20,9 +20,9 @@ from tests.support.processes import command_line, running
 from tests.support.refbroker import cluster
 from tests.verbs.salvage.test_real_broker import ids, log_offset, sent_ids
 
-RATE = 30
-LONGEST_S = 3.0
-COUNT_PER_KILL = 40
+RATE = 10
+LONGEST_S = 8.0
+COUNT_PER_KILL = 100
 
 
 def run_killed(folder: Path, line: str, count: int, kills: int, seed: int) -> int:
@@ -42,14 +42,16 @@ def run_killed(folder: Path, line: str, count: int, kills: int, seed: int) -> in
             words = ["replay", copy, "--losses", "--to", real.namesrv, "--ledger", ledger, "--verify"]
             for _ in range(kills):
                 with running(command_line(None, *words, "--rate", RATE)) as replay:
-                    time.sleep(rnd.uniform(0.5, LONGEST_S))
+                    time.sleep(rnd.uniform(1, LONGEST_S))
                     replay.kill()
             run = rmqctl("-f", "json", *words)
             assert (run.json["stop_reason"], run.json["ledger_doubt_count"]) == (None, 0), run.err
             got = real.consume("Orders", "audit", count // 2 + len(lost), "--from", "first", "--linger", 3)
-            twice = [key for key, number in Counter(ids(got)).items() if number > 1]
-            assert twice == [], f"{len(twice)} messages came twice"
-            assert ids(got) == sent_ids([*sent[: count // 2], *lost])
+            # A consumer may get one record again after a rebalance; two records of one message are a replay's fault.
+            places = Counter(key for key, _ in {(row["properties"]["UNIQ_KEY"], row["logOffset"]) for row in got})
+            twice = [key for key, number in places.items() if number > 1]
+            assert twice == [], f"{len(twice)} messages are there twice"
+            assert sorted(places) == sent_ids([*sent[: count // 2], *lost])
     return len(lost)
 
 

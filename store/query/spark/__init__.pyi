@@ -5,6 +5,7 @@ from store.query.spark.query import export_lines as export_lines
 from store.query.spark.query import run_query as run_query
 from store.query.spark.query import write_export as write_export
 from store.query.spark.rebuild import rebuild_on_spark as rebuild_on_spark
+from store.query.spark.restore import RestoreTasks as RestoreTasks
 from store.query.spark.session import Spark as Spark
 from store.query.spark.session import open_session as open_session
 from store.query.spark.session import why_not_here as why_not_here

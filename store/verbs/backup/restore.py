@@ -15,35 +15,44 @@ The new store is a closed one. Its files are new: retention counts from now on.
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from store.broker_line import LINE_4_9, broker_line
 from store.change.workspace import staging_folder
 from store.config import StoreConfig
-from store.errors import BadRequest, DamagedFile
+from store.errors import BadRequest
 from store.files.backup_files import BackupFiles
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.backup_manifest import QUEUE_ENDS, BackedFile, Manifest
 from store.formats.checkpoint_page import CheckpointPage
-from store.formats.zstd_frames import CACHED_BYTES
 from store.layout import StoreLayout, segment_name
 from store.opened.checkpoint import StoreCheckpoint
 from store.structures.registry import names_of, rooms_with
 from store.verbs.backup.moment import Moment, MomentEnd, damaged_log, end_at, runs_until
 from store.verbs.backup.queue_ends import BackedEnd, decode_ends, settings_of, write_expired
+from store.verbs.backup.segments import SegmentWriter, digested, segments_until
 from store.verbs.backup.selection import EVERYTHING, SelectedLog, Selection, write_selected
 from store.verbs.backup.tables import CHECKPOINT
-from store.verbs.backup.verify import OTHER_BYTES
 from store.verbs.rebuild.local import rebuild_locally, sync_rebuilt
-from store.verbs.rebuild.scope import RebuildScope
+from store.verbs.rebuild.scope import RebuildReport, RebuildScope
 from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
 from store.verbs.salvage.log_writer import LogWriter, moved_start
 from store.verbs.salvage.new_store import IN_QUEUE_FILES, describe_queue_files, publish_store
+
+
+class Cluster(Protocol):
+    """Writes segments and builds queues in tasks; each sees the backups and the new store under the same paths."""
+
+    def write(self, writer: SegmentWriter, segments: Sequence[Sequence[BackedFile]]) -> None:
+        """Write every segment."""
+
+    def rebuild(self, root: Path, config: StoreConfig, scope: RebuildScope) -> RebuildReport:
+        """Build queues and index of the store at `root`, in it."""
 
 
 @dataclass(slots=True)
@@ -71,6 +80,7 @@ def restore_backup(
     settings: Mapping[str, object] | None = None,
     clock: Callable[[], int],
     on_progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None,
+    cluster: Cluster | None = None,
 ) -> RestoreReport:
     """Write the store to an absent or empty `root`, durably.
 
@@ -89,7 +99,7 @@ def restore_backup(
         staged = StoreLayout(staging_folder(root, "restore"))
         told = StoreConfig().with_settings({**manifest.settings, **(settings or {})})
         config = told.with_settings(IN_QUEUE_FILES)
-        report = _Restore(files, manifest, staged, config, fs, selection, on_progress).run(end, clock)
+        report = _Restore(files, manifest, staged, config, fs, selection, on_progress, cluster).run(end, clock)
         report.remarks += describe_queue_files(told)
         if end.log_offset == manifest.log_start < manifest.log_end:
             report.remarks.append("the backup's first record is not before the moment: the new store has no records")
@@ -112,10 +122,11 @@ class _Restore:
         fs: Filesystem,
         selection: Selection,
         on_progress: Callable[[int, int], None],
+        cluster: Cluster | None,
     ) -> None:
         self._files, self._manifest, self._staged = files, manifest, staged
         self._config, self._fs, self._selection, self._on_progress = config, fs, selection, on_progress
-        self._done = 0
+        self._done, self._cluster = 0, cluster
 
     def run(self, end: MomentEnd, clock: Callable[[], int]) -> RestoreReport:
         fs, staged, config = self._fs, self._staged, self._config
@@ -130,7 +141,10 @@ class _Restore:
             # A 5.x broker leaves this file at every start; without it the store would be read as one of 4.9.
             fs.create_file(staged.root / "abort.bak", 0)
         scope = RebuildScope(index=config.writes_index_files)
-        rebuilt = rebuild_locally(StoreReader(str(staged.root), fs), staged.root, config, scope, clock=clock, fs=fs)
+        if self._cluster is not None:
+            rebuilt = self._cluster.rebuild(staged.root, config, scope)
+        else:
+            rebuilt = rebuild_locally(StoreReader(str(staged.root), fs), staged.root, config, scope, clock=clock, fs=fs)
         sync_rebuilt(staged, fs)
         findings = [*rebuilt.findings, *selected.describe_refused()]
         if rebuilt.log_end < end.log_offset:
@@ -169,24 +183,24 @@ class _Restore:
         return end_at(self._files, self._manifest, Moment(log_offset=damage))
 
     def _write_files(self, log_end: int) -> list[BackedEnd]:
-        """Run steps 2 and 3; return the ends of queues."""
+        """Steps 2 and 3; returns the ends of queues."""
         ends: list[BackedEnd] = []
         fs, root = self._fs, self._staged.root
         fs.make_folder(self._staged.commitlog)
-        in_all = sum(one.size for one in self._manifest.files)
+        if not self._selection.topics:
+            self._write_log(log_end)
         for file in self._manifest.files:
             if file.path == QUEUE_ENDS:
-                ends = decode_ends(b"".join(self._chunks(file, in_all)))
-            elif file.is_log and self._selection.topics:
-                deque(self._chunks(file, in_all), maxlen=0)
+                ends = decode_ends(b"".join(self._chunks(file)))
             elif file.is_log:
-                self._write_segment(file, log_end, in_all)
+                if self._selection.topics:
+                    deque(self._chunks(file), maxlen=0)
             elif file.path != CHECKPOINT and (file.path.startswith("config/") or not self._selection.topics):
                 target = root / file.path
                 for made in fs.make_folder(target.parent):
                     fs.fsync_folder(made.parent)
                 descriptor, position = fs.open_new(target), 0
-                for chunk in self._chunks(file, in_all):
+                for chunk in self._chunks(file):
                     fs.write(descriptor, position, chunk)
                     position += len(chunk)
                 fs.fdatasync(descriptor)
@@ -194,31 +208,18 @@ class _Restore:
         fs.fsync_folder(self._staged.commitlog)
         return ends
 
-    def _write_segment(self, file: BackedFile, log_end: int, in_all: int) -> None:
-        """Write a segment of its whole length, or a piece into it; zeros are past the log's end."""
-        start = file.file_start + file.position
-        if start >= log_end and start > self._manifest.log_start:
+    def _write_log(self, log_end: int) -> None:
+        size, segments = self._config.mapped_file_size_commit_log, segments_until(self._manifest, log_end)
+        writer = SegmentWriter(self._files.address, self._staged.commitlog, size, log_end)
+        if self._cluster is not None:
+            self._cluster.write(writer, segments)
             return
-        size, path = self._config.mapped_file_size_commit_log, self._staged.commitlog / segment_name(file.file_start)
-        if file.position:
-            target = self._fs.open_write(path)
-        else:
-            target = self._fs.create_file(path, max(file.size, size), reserved=0)
-        position, stop = file.position, log_end - file.file_start
-        for chunk in self._chunks(file, in_all):
-            self._fs.write(target, position, chunk[: max(stop - position, 0)])
-            position += len(chunk)
-        self._fs.fdatasync(target)
+        for pieces in segments:
+            writer.write(self._files, self._fs, pieces, self._tell)
 
-    def _chunks(self, file: BackedFile, in_all: int) -> Iterator[memoryview]:
-        """Read a file; DamagedFile at its end where its digest is another."""
-        hasher = hashlib.sha256()
-        for chunk in self._files.chunks(file):
-            for part in (chunk[at : at + CACHED_BYTES] for at in range(0, len(chunk), CACHED_BYTES)):
-                hasher.update(part)
-                self._done += len(part)
-                yield part
-            self._on_progress(self._done, in_all)
-        if hasher.hexdigest() != file.sha256:
-            name = self._files.name_of(file.stored)
-            raise DamagedFile(OTHER_BYTES, file=name, code="backup-damaged")
+    def _chunks(self, file: BackedFile) -> Iterator[memoryview]:
+        return digested(self._files, file, self._tell)
+
+    def _tell(self, count: int) -> None:
+        self._done += count
+        self._on_progress(self._done, self._manifest.size)
