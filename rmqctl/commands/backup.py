@@ -321,8 +321,8 @@ def run_restore(
     log offsets and so new broker message ids (offsetMsgId). Delayed messages that were not delivered yet are not in
     their topic, and are left out.
 
-    On Spark, tasks write the segments and build the queues. FROM, if it is no URI, and NEWSTORE must have the same paths
-    on all executors.
+    On Spark, tasks write the segments and build the queues. A folder FROM and NEWSTORE must have the same paths on all
+    executors.
 
     Without @ID the newest backup is restored. Exit code 1 when the log of the backup is damaged: queues end there.
     """

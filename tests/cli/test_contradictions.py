@@ -31,6 +31,7 @@ NEEDED = {
     "dump": "commitlog",
     "truncate-dirty": "--offset 0",
     "backup prune": "FOLDER",
+    "backup restore": "FOLDER --to new",
     "bundle": "case.tar.zst",
 }
 """What a command line must have besides."""

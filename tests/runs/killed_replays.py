@@ -20,9 +20,9 @@ from tests.support.processes import command_line, running
 from tests.support.refbroker import cluster
 from tests.verbs.salvage.test_real_broker import ids, log_offset, sent_ids
 
-RATE = 10
+RATE = 2
 LONGEST_S = 8.0
-COUNT_PER_KILL = 100
+COUNT = 800
 
 
 def run_killed(folder: Path, line: str, count: int, kills: int, seed: int) -> int:
@@ -74,7 +74,7 @@ def main() -> int:
     options = parser.parse_args()
     print(f"seed {options.seed}")
     with tempfile.TemporaryDirectory() as folder:
-        lost = run_killed(Path(folder), options.line, COUNT_PER_KILL * options.kills, options.kills, options.seed)
+        lost = run_killed(Path(folder), options.line, COUNT, options.kills, options.seed)
     print(f"{lost} lost messages replayed over {options.kills} kills, each came once")
     return 0
 

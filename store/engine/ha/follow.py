@@ -124,7 +124,6 @@ class _Follower:
         return self._options.should_stop()
 
     def _grow(self) -> None:
-        self._copy.sync()
         with self._target.writing():
             self._growing.grow(self._copy.durable)
         self._copy.drop_before(self._growing.manifest.log_end)
