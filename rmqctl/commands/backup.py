@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.backend import SPARK_ABOVE_GIB, Backend, Engine, EngineOption, Master, Remote, SparkAbove, choose_backend
+from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove, choose_backend
+from rmqctl.backing_up import HA_ADDRESS, follow_broker, restore_cluster
 from rmqctl.changing import DryRun, Yes
 from rmqctl.context import Session
 from rmqctl.exit_codes import DECLINED, FINDINGS, OK
@@ -19,8 +18,7 @@ from rmqctl.show import count, show_bytes
 if TYPE_CHECKING:
     from store import StoreError
     from store.formats import Manifest
-    from store.query.spark import RestoreTasks
-    from store.verbs import BackupFiles, BackupTarget, CreateOptions, RestoreReport
+    from store.verbs import BackupFiles, RestoreReport
 
 EXAMPLES = {
     "backup create": (
@@ -58,8 +56,6 @@ FILES = {
     **{f"backup {word}": () for word in ("list", "verify", "diff", "prune", "restore")},
 }
 
-HA_ADDRESS = "127.0.0.1:10912"
-"""haListenPort of a broker whose listenPort is the default."""
 From = Annotated[str, typer.Argument(metavar="FROM", help="A folder of backups, or a URI; @ID after it chooses one.")]
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder of backups, or a URI.")]
 
@@ -120,7 +116,7 @@ def run_create(
         )
         before = set(folder.stored_files())
         if follow:
-            made = _follow(session, broker or HA_ADDRESS, folder, options, every)
+            made = follow_broker(session, broker or HA_ADDRESS, folder, options, every)
         else:
             made = create_backup(root, folder, options, fs, session.environment.clock_ms)
     for note in made.notes:
@@ -131,29 +127,6 @@ def run_create(
     verdict = f"backup {made.id}: {show_bytes(made.size)}, {show_bytes(new)} of it new; the log ends at {made.log_end}"
     tables = [Table("files", files, ("file", "size_bytes", "stored_as", "stored_bytes"))]
     return Result("backup create", facts, tables, FINDINGS if made.notes else OK, verdict)
-
-
-def _follow(
-    session: Session, broker: str, folder: BackupTarget, options: CreateOptions, every: float | None
-) -> Manifest:
-    from store.engine.ha import DEFAULT_EVERY_S, Address, FollowOptions, follow_master
-
-    address, (root, fs) = Address.parse(broker), session.store.reached
-
-    def on_created(made: Manifest) -> None:
-        # From here on a signal ends the command in its time, and before as any other.
-        following.enter_context(session.interrupts.deferred())
-        session.note(f"note: backup {made.id} is made, and follows {broker} from here on")
-
-    how = FollowOptions(
-        options,
-        every or DEFAULT_EVERY_S,
-        on_created=on_created,
-        should_stop=session.interrupts.asked,
-        on_lost=lambda error: session.note(f"note: {error}; trying again"),
-    )
-    with ExitStack() as following:
-        return follow_master(root, address, folder, how, fs, session.environment.clock_ms)
 
 
 def run_list(ctx: typer.Context, source: Folder) -> Result:
@@ -327,7 +300,7 @@ def run_restore(
     Without @ID the newest backup is restored. Exit code 1 when the log of the backup is damaged: queues end there.
     """
     from store.files import Filesystem
-    from store.verbs import BackupFiles, Moment, Selection, restore_backup, split_address
+    from store.verbs import BackupFiles, Moment, RestoreOptions, Selection, restore_backup, split_address
 
     session: Session = ctx.obj
     folder, backup = split_address(source)
@@ -339,17 +312,18 @@ def run_restore(
     selection = Selection(moment, topic or (), bump)
     above = spark_above << 30
     backend = choose_backend(engine, manifest.size, master=master, remote=remote, spark_above_bytes=above)
-    with _cluster(session, backend, master, remote) as cluster, session.progress("restoring", manifest.size) as bar:
+    with (
+        restore_cluster(session, backend, master, remote) as cluster,
+        session.progress("restoring", manifest.size) as bar,
+    ):
         made = restore_backup(
             files,
             manifest,
             to.expanduser().absolute(),
             Filesystem(),
             selection=selection,
-            settings=session.store.settings(),
             clock=session.environment.clock_ms,
-            on_progress=bar.update,
-            cluster=cluster,
+            options=RestoreOptions(session.store.settings(), bar.update, cluster),
         )
     for remark in made.remarks:
         session.note(remark)
@@ -359,22 +333,6 @@ def run_restore(
     rows = [{"file": one.file, "remark": one.remark} for one in made.tables]
     verdict = f"{count(made.record_count, 'record')} of {manifest.id} restored; the log ends at {made.log_end}"
     return Result("backup restore", facts, [Table("tables", rows)], FINDINGS if made.findings else OK, verdict)
-
-
-@contextmanager
-def _cluster(
-    session: Session, backend: Backend, master: str | None, remote: str | None
-) -> Iterator[RestoreTasks | None]:
-    """Start Spark where it is chosen."""
-    backend.tell(session)
-    if not backend.is_spark:
-        yield None
-        return
-    from rmqctl.spark import spark_session
-    from store.query.spark import RestoreTasks
-
-    with spark_session(session, master, remote) as spark:
-        yield RestoreTasks(spark, session.environment.clock_ms())
 
 
 def _restored_facts(made: RestoreReport) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from store.verbs.backup.moment import Moment as Moment
 from store.verbs.backup.prune import added_bytes as added_bytes
 from store.verbs.backup.prune import differences as differences
 from store.verbs.backup.prune import plan_prune as plan_prune
+from store.verbs.backup.restore import RestoreOptions as RestoreOptions
 from store.verbs.backup.restore import RestoreReport as RestoreReport
 from store.verbs.backup.restore import restore_backup as restore_backup
 from store.verbs.backup.selection import Selection as Selection

@@ -46,7 +46,7 @@ from store.verbs.salvage.new_store import IN_QUEUE_FILES, describe_queue_files, 
 
 
 class Cluster(Protocol):
-    """Writes segments and builds queues in tasks; each sees the backups and the new store under the same paths."""
+    """Workers on a cluster, to which all folders have the same paths."""
 
     def write(self, writer: SegmentWriter, segments: Sequence[Sequence[BackedFile]]) -> None:
         """Write every segment."""
@@ -70,6 +70,19 @@ class RestoreReport:
     remarks: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class RestoreOptions:
+    """How a backup is restored.
+
+    on_progress  is called with the bytes done and in all
+    cluster      does the work in tasks
+    """
+
+    settings: Mapping[str, object] = field(default_factory=dict)
+    on_progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None
+    cluster: Cluster | None = None
+
+
 def restore_backup(
     files: BackupFiles,
     manifest: Manifest,
@@ -77,10 +90,8 @@ def restore_backup(
     fs: Filesystem,
     *,
     selection: Selection = EVERYTHING,
-    settings: Mapping[str, object] | None = None,
     clock: Callable[[], int],
-    on_progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None,
-    cluster: Cluster | None = None,
+    options: RestoreOptions | None = None,
 ) -> RestoreReport:
     """Write the store to an absent or empty `root`, durably.
 
@@ -92,14 +103,14 @@ def restore_backup(
     if fs.exists(root) and fs.list_folder(root):
         hint = "name a folder that does not exist yet; what a restore that was cut short left has no commitlog/"
         raise BadRequest("the folder is not empty", file=root, hint=hint)
-    end = end_at(files, manifest, selection.moment)
+    options, end = options or RestoreOptions(), end_at(files, manifest, selection.moment)
     try:
         for folder in fs.make_folder(root):
             fs.fsync_folder(folder.parent)
         staged = StoreLayout(staging_folder(root, "restore"))
-        told = StoreConfig().with_settings({**manifest.settings, **(settings or {})})
+        told = StoreConfig().with_settings({**manifest.settings, **options.settings})
         config = told.with_settings(IN_QUEUE_FILES)
-        report = _Restore(files, manifest, staged, config, fs, selection, on_progress, cluster).run(end, clock)
+        report = _Restore(files, manifest, staged, config, fs, selection, options).run(end, clock)
         report.remarks += describe_queue_files(told)
         if end.log_offset == manifest.log_start < manifest.log_end:
             report.remarks.append("the backup's first record is not before the moment: the new store has no records")
@@ -121,12 +132,11 @@ class _Restore:
         config: StoreConfig,
         fs: Filesystem,
         selection: Selection,
-        on_progress: Callable[[int, int], None],
-        cluster: Cluster | None,
+        options: RestoreOptions,
     ) -> None:
         self._files, self._manifest, self._staged = files, manifest, staged
-        self._config, self._fs, self._selection, self._on_progress = config, fs, selection, on_progress
-        self._done, self._cluster = 0, cluster
+        self._config, self._fs, self._selection, self._on_progress = config, fs, selection, options.on_progress
+        self._done, self._cluster = 0, options.cluster
 
     def run(self, end: MomentEnd, clock: Callable[[], int]) -> RestoreReport:
         fs, staged, config = self._fs, self._staged, self._config
@@ -183,7 +193,7 @@ class _Restore:
         return end_at(self._files, self._manifest, Moment(log_offset=damage))
 
     def _write_files(self, log_end: int) -> list[BackedEnd]:
-        """Steps 2 and 3; returns the ends of queues."""
+        """Take steps 2 and 3, and return the ends of queues."""
         ends: list[BackedEnd] = []
         fs, root = self._fs, self._staged.root
         fs.make_folder(self._staged.commitlog)

@@ -1,4 +1,4 @@
-"""The segments of a backup for a new store: each on its own, in this process or in a task on a cluster."""
+"""The segments of a backup for a new store, each on its own: in this process or in a task."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SegmentWriter:
     log_end: int
 
     def __call__(self, pieces: Sequence[BackedFile]) -> int:
-        """Write one segment in a task, which may be tried again; returns its bytes."""
+        """Write one segment in a task that may be tried again, and return its bytes."""
         fs = Filesystem()
         fs.unlink(self.folder / segment_name(pieces[0].file_start))
         self.write(BackupFiles(self.address), fs, pieces, lambda count: None)

@@ -13,7 +13,7 @@ from store.files.backup_files import BackupFiles
 from store.files.filesystem import Filesystem
 from store.query.spark.restore import RestoreTasks
 from store.verbs.backup.moment import Moment
-from store.verbs.backup.restore import RestoreReport, restore_backup
+from store.verbs.backup.restore import RestoreOptions, RestoreReport, restore_backup
 from store.verbs.backup.segments import SegmentWriter
 from store.verbs.backup.selection import EVERYTHING, Selection
 from tests.support.stores import make_store
@@ -27,7 +27,13 @@ def restore(spark: Any, backups: Path, root: Path, selection: Selection) -> tupl
     files = BackupFiles(str(backups))
     cluster = RestoreTasks(spark, NOW_MS) if spark is not None else None
     report = restore_backup(
-        files, files.find(None), root, Filesystem(), selection=selection, clock=lambda: NOW_MS, cluster=cluster
+        files,
+        files.find(None),
+        root,
+        Filesystem(),
+        selection=selection,
+        clock=lambda: NOW_MS,
+        options=RestoreOptions(cluster=cluster),
     )
     found = sorted(one for one in root.rglob("*") if one.is_file())
     names = [f"index {found.index(one)}" if one.parent.name == "index" else str(one.relative_to(root)) for one in found]

@@ -14,7 +14,7 @@ from store.files.filesystem import Filesystem
 from store.formats.checkpoint_page import CheckpointPage
 from store.opened.checkpoint import StoreCheckpoint
 from store.structures.epochs.files import Epoch, EpochFile, encode_epochs
-from store.verbs.backup.restore import RestoreReport, restore_backup
+from store.verbs.backup.restore import RestoreOptions, RestoreReport, restore_backup
 from store.verbs.salvage.config_tables import BroughtFile
 from tests.support.stores import make_store
 from tests.verbs.backup.backups import back_up, findings_of, restore
@@ -101,7 +101,12 @@ def test_the_bytes_that_are_read_are_counted(compresses: bool, tmp_path: Path) -
     made = back_up(make_store(tmp_path / "store", 100), tmp_path / "b", compresses=compresses)
     files, counted = BackupFiles(str(tmp_path / "b")), list[tuple[int, int]]()
     restore_backup(
-        files, made, tmp_path / "new", Filesystem(), clock=lambda: 1, on_progress=lambda *done: counted.append(done)
+        files,
+        made,
+        tmp_path / "new",
+        Filesystem(),
+        clock=lambda: 1,
+        options=RestoreOptions(on_progress=lambda *done: counted.append(done)),
     )
     in_all = 16384 + 2431 + 94 + 4096
     assert counted == [(16384, in_all), (16384 + 2431, in_all), (16384 + 2431 + 94, in_all)]

@@ -1,0 +1,58 @@
+"""Follow a broker with a backup, and restore one in tasks of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from rmqctl.backend import Backend
+from rmqctl.context import Session
+
+if TYPE_CHECKING:
+    from store.formats import Manifest
+    from store.query.spark import RestoreTasks
+    from store.verbs import BackupTarget, CreateOptions
+
+HA_ADDRESS = "127.0.0.1:10912"
+"""haListenPort of a broker whose listenPort is the default."""
+
+
+def follow_broker(
+    session: Session, broker: str, folder: BackupTarget, options: CreateOptions, every: float | None
+) -> Manifest:
+    """Keep a backup up to date until a signal comes."""
+    from store.engine.ha import DEFAULT_EVERY_S, Address, FollowOptions, follow_master
+
+    address, (root, fs) = Address.parse(broker), session.store.reached
+
+    def on_created(made: Manifest) -> None:
+        # From here on a signal ends the command in its time, and before as any other.
+        following.enter_context(session.interrupts.deferred())
+        session.note(f"note: backup {made.id} is made, and follows {broker} from here on")
+
+    how = FollowOptions(
+        options,
+        every or DEFAULT_EVERY_S,
+        on_created=on_created,
+        should_stop=session.interrupts.asked,
+        on_lost=lambda error: session.note(f"note: {error}; trying again"),
+    )
+    with ExitStack() as following:
+        return follow_master(root, address, folder, how, fs, session.environment.clock_ms)
+
+
+@contextmanager
+def restore_cluster(
+    session: Session, backend: Backend, master: str | None, remote: str | None
+) -> Iterator[RestoreTasks | None]:
+    """Start Spark where it is chosen."""
+    backend.tell(session)
+    if not backend.is_spark:
+        yield None
+        return
+    from rmqctl.spark import spark_session
+    from store.query.spark import RestoreTasks
+
+    with spark_session(session, master, remote) as spark:
+        yield RestoreTasks(spark, session.environment.clock_ms())
