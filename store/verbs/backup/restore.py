@@ -46,7 +46,7 @@ from store.verbs.salvage.new_store import IN_QUEUE_FILES, describe_queue_files, 
 
 
 class Cluster(Protocol):
-    """Workers on a cluster, to which all folders have the same paths."""
+    """Workers on a cluster, with the same paths for all folders."""
 
     def write(self, writer: SegmentWriter, segments: Sequence[Sequence[BackedFile]]) -> None:
         """Write every segment."""
