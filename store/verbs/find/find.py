@@ -21,6 +21,7 @@ from typing import Any
 from store.errors import BadRequest, DamagedRecord, StoreError
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
+from store.formats.body import decode_body
 from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE, StoredMessage, decode_record
 from store.formats.message_id import decode_message_id
 from store.formats.run import Run
@@ -35,7 +36,7 @@ from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consu
 from store.structures.tables.fastjson import members
 from store.verbs.find.coverage import IndexCoverage, Stretch, unnamed
 from store.verbs.find.places import Place, places_of
-from store.verbs.find.scan import Choose, scan_log, with_any_of, with_body
+from store.verbs.find.scan import Choose, scan_log, with_any_of, with_body, with_text
 from store.verbs.segment import open_segment
 
 MOST_KEY_BYTES = 32_767
@@ -138,8 +139,9 @@ class Finder:
         found = self._by_keys([text], most)
         if found.messages:
             return found
-        by_text = self._scan([self._log], with_any_of([text.encode()]))
-        found = self._taken("text", by_text, most, lambda one: text.encode() in one.body + one.property_text)
+        wanted = text.encode()
+        by_text = self._scan([self._log], with_text(wanted))
+        found = self._taken("text", by_text, most, lambda one: wanted in _text_of(one))
         # The index is not asked of a topic without queue and line in topics.json, nor has it what was rolled back.
         keyed = [one for one in found.records if _has_key(one, [text])]
         if not keyed:
@@ -273,6 +275,11 @@ def _encoded(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         raise BadRequest(f"a lone surrogate in {text[:40]!r}; give text that is UTF-8") from None
+
+
+def _text_of(record: StoredMessage) -> bytes:
+    """Return the bytes of a message that a text is searched in."""
+    return b"\n".join((record.body, decode_body(record.body, record.sys_flag).data, record.property_text))
 
 
 def _has_key(record: StoredMessage, keys: list[str]) -> bool:

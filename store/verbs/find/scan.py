@@ -93,6 +93,28 @@ def with_any_of(needles: Iterable[bytes]) -> Choose:
     return choose
 
 
+def with_text(text: bytes) -> Choose:
+    """Choose records that hold the bytes, in a compressed body too."""
+    in_bytes = with_any_of([text])
+
+    def choose(run: Run) -> Iterable[int]:
+        columns = run.columns
+        compressed = np.flatnonzero((columns.sys_flag & COMPRESSED) != 0).tolist()
+        in_bodies = {number for number in compressed if text in (_decompressed(run, number) or b"")}
+        return sorted({*in_bytes(run), *in_bodies}) if in_bodies else in_bytes(run)
+
+    return choose
+
+
+def _decompressed(run: Run, number: int) -> bytes | None:
+    """Return the decompressed body of a record; None of a plain one."""
+    columns = run.columns
+    sys_flag, start = int(columns.sys_flag[number]), int(columns.body_position[number])
+    if not compression_of(sys_flag):
+        return None
+    return decode_body(bytes(run.buffer[start : start + int(columns.body_size[number])]), sys_flag).data
+
+
 def _may_hold(run: Run, literal: bytes) -> npt.NDArray[np.bool_]:
     """Tell whether each record may hold the bytes; with many hits all of them may."""
     first, end = int(run.columns.position[0]), run.end - run.file_start
@@ -125,13 +147,9 @@ def with_body(pattern: re.Pattern[bytes]) -> Choose:
             rows = np.flatnonzero(compressed)
         names = (rows, columns.body_position[rows], columns.body_size[rows], compressed[rows])
         for number, start, size, is_compressed in zip(*(name.tolist() for name in names), strict=True):
-            if is_compressed and compression_of(int(columns.sys_flag[number])):
-                body = decode_body(bytes(run.buffer[start : start + size]), int(columns.sys_flag[number])).data
-                is_hit = pattern.search(body) is not None
-            else:
-                # Within a position and an end, ^ and a lookbehind would see the bytes in front of the body.
-                is_hit = pattern.search(run.buffer[start : start + size]) is not None
-            if is_hit:
+            body = _decompressed(run, number) if is_compressed else None
+            # Within a position and an end, ^ and a lookbehind would see the bytes in front of the body.
+            if pattern.search(run.buffer[start : start + size] if body is None else body) is not None:
                 yield number
 
     return choose

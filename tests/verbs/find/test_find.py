@@ -392,6 +392,11 @@ def test_a_body_is_searched_as_its_sender_wrote_it(pattern: str, found: list[int
             store.put(Message.of("T", body, sys_flag=sys_flag, uniq_key=f"U{number}"))
     hits = finder(tmp_path / "store").find_body(pattern, 9).messages
     assert [one.uniq_key for one in hits] == [f"U{number}" for number in found]
+    # A text is searched in bytes as they are stored, too.
+    texts = {"needle": [0, 1], "hay": [2], "broken": [3], "U1": [1], "need.e": []}
+    for text, numbers in texts.items():
+        hits = finder(tmp_path / "store").find(text, 9).messages
+        assert [one.uniq_key for one in hits] == [f"U{number}" for number in numbers]
 
 
 def test_of_a_record_of_several_messages_those_are_given_that_are_hits() -> None:
