@@ -1,8 +1,7 @@
 """JSON Schema (2020-12) of every --format json document, from the types of its values.
 
-    documents.py                the types that a document has its names from
-    schemas/vocabulary.json     every name once, with its type and meaning
-    schemas/get.json            the document of a command without such types
+    documents/        the types that a document has its names from
+    vocabulary.json   every name once, with its type and meaning
 
 A schema holds the definitions that it refers to, so that it needs no other file.
 A document names its schema and number, `rmqctl.get/1`; the number goes up when a name goes or changes its meaning.
@@ -21,36 +20,45 @@ from types import NoneType, UnionType
 from typing import Any
 
 from rmqctl.documents import TYPES
+from rmqctl.documents.joined import Joined
 from rmqctl.result import Result
 
-VOCABULARY = "vocabulary.json#/$defs/"
 _NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", NoneType: "null"}
 Schema = dict[str, Any]
 
 
 def load_schema(command: str) -> dict[str, object]:
-    """Return the schema of a command's document (`checkpoint show`); FileNotFoundError without one."""
+    """Return the schema of a command's document (`checkpoint show`); KeyError without one."""
     defs: Schema = {}
-    if command in TYPES:
-        title = Result(command).schema
-        body = _object(TYPES[command], defs)
-        properties = {"schema": {"const": title}, **body["properties"]}
-        schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **body}
-        schema |= {"properties": properties, "required": ["schema", *body["required"]]}
-    else:
-        schema = _read(f"{command.replace(' ', '-')}.json")
-        _localise(schema, defs)
-    return {**schema, "$defs": dict(sorted(defs.items()))}
+    title, body = Result(command).schema, _object(TYPES[command], defs)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        **body,
+        "properties": {"schema": {"const": title}, **body["properties"]},
+        "required": ["schema", *body["required"]],
+        "$defs": dict(sorted(defs.items())),
+    }
 
 
-def _object(types: Sequence[type], defs: Schema) -> Schema:
-    """Return the schema of an object with the names of all these dataclasses and TypedDicts."""
-    properties, required = {}, []
-    for name, hint in (pair for one in types for pair in _names_of(one)):
-        is_optional = typing.get_origin(hint) is typing.NotRequired
-        required += [] if is_optional else [name]
-        properties[name] = _property(name, typing.get_args(hint)[0] if is_optional else hint, defs)
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+def _object(types: Sequence[Any], defs: Schema) -> Schema:
+    """Return the schema of an object with the names of all these types; those of a mapping are any."""
+    named = {name: hint for one in types if not _is_mapping(one) for name, hint in _names_of(one)}
+    others: bool | Schema = False
+    for one in filter(_is_mapping, types):
+        others = _schema_of(typing.get_args(one)[1], defs)
+    optional = {name: typing.get_args(hint)[0] for name, hint in named.items() if _is_optional(hint)}
+    properties = {name: _property(name, optional.get(name, hint), defs) for name, hint in named.items()}
+    required = [name for name in named if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": others}
+
+
+def _is_mapping(one: Any) -> bool:
+    return typing.get_origin(one) in (dict, Mapping)
+
+
+def _is_optional(hint: Any) -> bool:
+    return typing.get_origin(hint) is typing.NotRequired
 
 
 def _names_of(one: type) -> Iterator[tuple[str, Any]]:
@@ -60,15 +68,15 @@ def _names_of(one: type) -> Iterator[tuple[str, Any]]:
 
 
 def _property(name: str, hint: Any, defs: Schema) -> Schema:
-    """Return the vocabulary's definition of a name, narrowed to the types of its value; rows have none."""
+    """Return a name's definition, narrowed to the types of its value; rows and objects have no word."""
     own = _schema_of(hint, defs)
-    if "properties" in own.get("items", {}):
+    if "properties" in own.get("items", own) or (own.get("type") == "object" and name not in vocabulary()):
         return own
     word: Schema = vocabulary()[name]
     types, known = _types(own), _types(word)
     if known and not types <= known:
         raise TypeError(f"{name} is {sorted(types)}, and {sorted(known)} in the vocabulary")
-    if types == known:
+    if types == known and typing.get_origin(hint) is not typing.Annotated:
         defs[name] = word
         return {"$ref": f"#/$defs/{name}"}
     return {**own, **word, **({"type": own["type"]} if known else {})}
@@ -78,6 +86,10 @@ def _schema_of(hint: Any, defs: Schema) -> Schema:
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if hint in _NAMES:
         return {"type": _NAMES[hint]}
+    if origin is typing.Annotated:
+        return _schema_of(args[0], defs) | {"enum": args[1]()}
+    if origin is Joined:
+        return _object(args, defs)
     if origin in (typing.Union, UnionType):
         parts = [_schema_of(one, defs) for one in args]
         merged = {key: value for part in parts for key, value in part.items()}
@@ -92,7 +104,8 @@ def _schema_of(hint: Any, defs: Schema) -> Schema:
     return {} if hint in (Any, object) else _object([hint], defs)
 
 
-def _first_line(one: type) -> str:
+def _first_line(one: Any) -> str:
+    one = typing.get_args(one)[0] if typing.get_origin(one) is Joined else one
     return (one.__doc__ or "").split("\n", 1)[0].rstrip(".")
 
 
@@ -102,24 +115,8 @@ def _types(schema: Schema) -> set[str]:
     return {types} if isinstance(types, str) else set(types)
 
 
-def _localise(node: Any, defs: Schema) -> None:
-    """Makes references to the vocabulary references into `defs`, and adds the definitions referred to."""
-    for value in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        _localise(value, defs)
-    if isinstance(node, dict) and str(node.get("$ref", "")).startswith(VOCABULARY):
-        name = node["$ref"].removeprefix(VOCABULARY)
-        defs[name] = vocabulary()[name]
-        node["$ref"] = f"#/$defs/{name}"
-
-
 @cache
 def vocabulary() -> Schema:
     """Return each name of a document with its type and meaning."""
-    words: Schema = _read("vocabulary.json")["$defs"]
+    words: Schema = json.loads(files("rmqctl").joinpath("vocabulary.json").read_text(encoding="utf-8"))["$defs"]
     return words
-
-
-def _read(name: str) -> Schema:
-    text = files("rmqctl").joinpath("schemas", name).read_text(encoding="utf-8")
-    schema: Schema = json.loads(text)
-    return schema

@@ -108,6 +108,23 @@ def test_the_number_of_a_document_goes_up_with_a_name_that_goes(now: set[str], e
     assert broken(DOCUMENT, now, {"document get names flag": ("1.0", "sys_flag")}, "1.1.0") == expected
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "is_kept"),
+    [
+        ("tag: null or string", "tag: string", True),
+        ("tag?: string", "tag: string", True),
+        ("value: any", "value: string", True),
+        ("tag: string", "tag: null or string", False),
+        ("tag: string", "tag?: string", False),
+        ("tag: string", "tags: string", False),
+        ("tag: string", "tag: integer", False),
+    ],
+)
+def test_a_name_of_a_document_may_be_narrowed_and_not_widened(before: str, now: str, is_kept: bool) -> None:
+    before, now = f"document get names {before}", f"document get names {now}"
+    assert broken({before}, {now}, {}, "1.1.0") == ([] if is_kept else [before])
+
+
 def test_the_number_of_a_document_does_not_go_up_for_nothing() -> None:
     now = {line.replace("/1", "/2") for line in DOCUMENT}
     assert broken(DOCUMENT, now, {}, "1.1.0") == ["document get is rmqctl.get/1"]

@@ -6,8 +6,8 @@ To add the command `find-gaps`:
        below 55 characters, a blank line, the rest) and `EXAMPLES`, the lines that help and man page show
     2. a line in COMMANDS below, and its first word in PANELS; a group of commands is a module with `run_<name>`
        functions, and a line in GROUPS
-    3. a line in documents.py with the types of its --format json document, such as the dataclass that its verb
-       returns; a new name gets its meaning in schemas/vocabulary.json
+    3. a line in documents/ with the types of its --format json document, such as the dataclass that its verb
+       returns; a new name gets its meaning in vocabulary.json
     4. `python -m rmqctl.manpages man` writes its man page; optional module values of the man page:
        FILES (name → what it is to the command) and SEE_ALSO (names of other commands)
 

@@ -1,6 +1,7 @@
 from store.files.backup_files import BackupFiles as BackupFiles
 from store.files.backup_files import split_address as split_address
 from store.query.salvaged_files import write_parquet as write_parquet
+from store.query.timeline import Jump as Jump
 from store.query.timeline import Timeline as Timeline
 from store.query.timeline import build_timeline as build_timeline
 from store.structures.entry import Asked as Asked
@@ -39,7 +40,9 @@ from store.verbs.dump import dumped_folder as dumped_folder
 from store.verbs.dump import dumped_folder_at as dumped_folder_at
 from store.verbs.find.find import Finder as Finder
 from store.verbs.find.find import Found as Found
+from store.verbs.find.find import Searched as Searched
 from store.verbs.find.life import life_of as life_of
+from store.verbs.find.places import Consumption as Consumption
 from store.verbs.find.places import Place as Place
 from store.verbs.find.places import consumers_of as consumers_of
 from store.verbs.fingerprint import Digest as Digest
@@ -48,6 +51,7 @@ from store.verbs.fingerprint import fingerprint_files as fingerprint_files
 from store.verbs.info import Problem as Problem
 from store.verbs.info import StoreInfo as StoreInfo
 from store.verbs.info import look_at_store as look_at_store
+from store.verbs.lag import GroupLag as GroupLag
 from store.verbs.lag import LagReport as LagReport
 from store.verbs.lag import QueueLag as QueueLag
 from store.verbs.lag import review_lag as review_lag
@@ -68,6 +72,9 @@ from store.verbs.reset_offsets import plan_offset_reset as plan_offset_reset
 from store.verbs.salvage.carve import infer_segment_size as infer_segment_size
 from store.verbs.salvage.carve import place_blocks as place_blocks
 from store.verbs.salvage.carve import write_segments as write_segments
+from store.verbs.salvage.config_tables import BroughtFile as BroughtFile
+from store.verbs.salvage.grade import Skipped as Skipped
+from store.verbs.salvage.grade import TornRecord as TornRecord
 from store.verbs.salvage.log_gaps import Gap as Gap
 from store.verbs.salvage.losses import LostOps as LostOps
 from store.verbs.salvage.new_store import NewStore as NewStore
@@ -75,6 +82,7 @@ from store.verbs.segment import open_segment as open_segment
 from store.verbs.stale import StaleRecord as StaleRecord
 from store.verbs.stale import find_stale as find_stale
 from store.verbs.tables import ConfigReview as ConfigReview
+from store.verbs.tables import TableEntry as TableEntry
 from store.verbs.tables import TopicsPlan as TopicsPlan
 from store.verbs.tables import plan_topics as plan_topics
 from store.verbs.tables import review_tables as review_tables

@@ -87,7 +87,7 @@ def check_document(document: Any) -> None:
     problems = [
         f"{problem.instance_path}: {problem.message}" for problem in validator(document["schema"]).iter_errors(document)
     ]
-    assert not problems, f"{document['schema']} (see rmqctl/schemas/ and tests/cli/draft_schema.py): {problems[:5]}"
+    assert not problems, f"{document['schema']} (see rmqctl/documents/): {problems[:5]}"
 
 
 def rmqctl(

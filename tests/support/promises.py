@@ -61,7 +61,9 @@ def broken(
 
     A document's number goes up with the first name that it loses, and not before.
     """
-    lost = sorted(line for line in set(before) - set(now) if not _is_kept_by_alias(line, now))
+    names = {_name_of(line): _types_of(line) for line in now if line.startswith("document ")}
+    narrowed = {line for line in before if line.startswith("document ") and _is_narrowed(line, names)}
+    lost = sorted(line for line in set(before) - set(now) if not _is_kept_by_alias(line, now) and line not in narrowed)
     may_go = {line for line in lost if any(_covers(key, line) for key in _expired(deprecated, version))}
     losers = {line.split(" names ")[0] for line in may_go if line.startswith("document ")}
     numbers = {line for line in before if line.startswith("document ") and " is rmqctl." in line}
@@ -78,6 +80,22 @@ def _is_kept_by_alias(line: str, now: Collection[str]) -> bool:
         for old, new in aliases
         if _covers(f"command {old}", line)
     )
+
+
+def _name_of(line: str) -> str:
+    return line.rpartition(": ")[0]
+
+
+def _types_of(line: str) -> set[str]:
+    return set(line.rpartition(": ")[2].split(" or "))
+
+
+def _is_narrowed(line: str, names: Mapping[str, set[str]]) -> bool:
+    """Whether a name has fewer types now, or is always there: a caller that met the former meets nothing new."""
+    name, types = _name_of(line), _types_of(line)
+    always = name.removesuffix("?")
+    now = names.get(name) or names.get(always) or set()
+    return bool(now) and ("any" in types or now <= types)
 
 
 def _expired(deprecated: Mapping[str, tuple[str, str]], version: str) -> list[str]:

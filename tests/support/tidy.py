@@ -98,7 +98,7 @@ MAY_NAME_ANY = (
     "store/structures/registry.py",
     "rmqctl/commands/",
     "rmqctl/advice.py",
-    "rmqctl/documents.py",
+    "rmqctl/documents/",
     "rmqctl/glossary.py",
     "rmqctl/hints.py",
     "rmqctl/manpages.py",

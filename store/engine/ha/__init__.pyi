@@ -4,10 +4,12 @@ from store.engine.ha.follow import follow_master as follow_master
 from store.engine.ha.link import Address as Address
 from store.engine.ha.link import MasterLink as MasterLink
 from store.engine.ha.listener import Limits as Limits
+from store.engine.ha.listener import ListenerState as ListenerState
 from store.engine.ha.log_copy import LogCopy as LogCopy
 from store.engine.ha.master import CommitLogSource as CommitLogSource
 from store.engine.ha.master import HAMaster as HAMaster
 from store.engine.ha.master import MasterOptions as MasterOptions
+from store.engine.ha.master import SlaveState as SlaveState
 from store.engine.ha.receive import Begin as Begin
 from store.engine.ha.receive import ReceiveOptions as ReceiveOptions
 from store.engine.ha.receive import Receiver as Receiver

@@ -1,7 +1,9 @@
 from store.engine.services.resolve import ResolvePlan as ResolvePlan
 from store.engine.services.resolve import find_open_transaction as find_open_transaction
 from store.engine.services.resolve import plan_resolve as plan_resolve
+from store.engine.services.schedule import LevelBacklog as LevelBacklog
 from store.engine.services.transaction_service import TransactionalMessageService as TransactionalMessageService
+from store.engine.services.transactions import Half as Half
 from store.engine.services.transactions import Transaction as Transaction
 from store.engine.services.transactions import TransactionReview as TransactionReview
 from store.engine.services.transactions import TransactionState as TransactionState

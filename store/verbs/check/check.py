@@ -32,6 +32,7 @@ from store.structures.checkpoint.files import confirmed_offset
 from store.structures.consumequeue.survey import QueueFile, survey_queues
 from store.structures.findings import (
     CHECKPOINT_INVALID,
+    KINDS,
     LOST_INDEX,
     MISSING_INDEX_ENTRY,
     MISSING_UNIT,
@@ -42,7 +43,7 @@ from store.structures.findings import (
     group_findings,
 )
 from store.structures.index.survey import IndexFile, survey_index
-from store.structures.registry import Names, names_of, present, rooms_with, unknown_names
+from store.structures.registry import STRUCTURES, Names, names_of, present, rooms_with, unknown_names
 from store.structures.tables import refused_attributes
 from store.verbs.check.coverage import LogExtent, outside_findings, segment_list_findings
 from store.verbs.check.listing import Listing, Share
@@ -93,6 +94,13 @@ class Progress:
     bytes_in_all: int = 0
     stopped_at: int | None = None
     horizon: int | None = None
+
+
+def finding_kinds() -> list[str]:
+    """Return the kinds of findings of all structures."""
+    for one in STRUCTURES:
+        one.furniture("check")
+    return sorted(KINDS)
 
 
 def check_files(

@@ -4,6 +4,10 @@ from store.verbs.recover.checkpoint_plan import CheckpointPlan as CheckpointPlan
 from store.verbs.recover.checkpoint_review import review_checkpoint as review_checkpoint
 from store.verbs.recover.differences import Difference as Difference
 from store.verbs.recover.lost import Losses as Losses
+from store.verbs.recover.lost import LostCounts as LostCounts
+from store.verbs.recover.lost import LostOfGroup as LostOfGroup
+from store.verbs.recover.lost import LostQueue as LostQueue
+from store.verbs.recover.outcome import FileOutcome as FileOutcome
 from store.verbs.recover.outcome import SimulatedStart as SimulatedStart
 from store.verbs.recover.plan import RecoveryPlan as RecoveryPlan
 from store.verbs.recover.truncate import TruncationPlan as TruncationPlan
