@@ -1,11 +1,11 @@
-"""BackupBucket: backups in an object store that are written to.
+"""BackupBucket: backups in an object store, open for a writer.
 
     1. hash     the digest is in the name, and an object with this name and size is not sent again
-    2. send     an object is there as a whole when its last byte has come, and not before
-    3. compare  what was sent has the digest of step 1, or is deleted
+    2. send     an object appears whole, with its last byte
+    3. compare  an object with another digest than in step 1 is deleted
 
-So a writer that is killed leaves whole objects alone; the next one sends what is missing. There is no lock: concurrent
-writers send the same bytes under the same names, but a prune deletes what a later manifest needs.
+So a killed writer leaves only whole objects; the next writer sends the rest. There is no lock. Concurrent backups send
+the same bytes under the same names, but a concurrent prune may delete files that a new manifest needs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BackupBucket(BackupTarget):
 
     @contextmanager
     def writing(self, *, makes: bool = False, takes: bool = True) -> Iterator[None]:
-        """Require a bucket, and inside of it backups or nothing; there is no lock to take."""
+        """Require a bucket with backups or, with `makes`, an empty one; there is no lock to take."""
         if makes:
             self._place.require_bucket()
             self._refuse_other_files(_OWN)
@@ -75,7 +75,7 @@ class BackupBucket(BackupTarget):
         return sent
 
     def _find(self, file: BackedFile) -> BackedFile | None:
-        """Describe a file as it is stored; None where it is missing or not whole."""
+        """Describe a file as it is stored; None if it is missing or not whole."""
         found = replace(file, stored_size=self.stored_size(file.stored))
         if self._compresses and found.stored_size >= 0:
             try:
@@ -86,7 +86,7 @@ class BackupBucket(BackupTarget):
         return found if found.stored_size == file.size else None
 
     def note(self, file: BackedFile) -> None:
-        """Do nothing, as the name of an object has its digest."""
+        """Do nothing: the next backup finds an object by the digest in its name."""
 
     def noted(self) -> list[BackedFile]:
         """Return nothing."""

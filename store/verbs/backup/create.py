@@ -1,11 +1,11 @@
 """backup create: one more backup of a store, beside its live broker.
 
-    1. the tables, and the ends of queues; what the log has then is ahead of them
+    1. the tables, and the ends of queues; the log is read later, so it is ahead of them
     2. the end of the log
-    3. the segments up to it, each once: one that a former backup has, with the same size and time, is not read again
+    3. the segments up to it, each once: a segment of a former backup with the same size and time is not read again
     4. the manifest
 
-Killed before step 4 there is no backup; the next one takes what was finished.
+A kill before step 4 leaves no backup; the next one reuses the finished files.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from store.verbs.backup.target import BackupTarget
 
 @dataclass(slots=True)
 class CreateOptions:
-    """How a backup is made.
+    """The options of a new backup.
 
-    name      of the store in the manifest; its folder where it is empty
+    name      of the store in the manifest; empty for its folder
     version   of the program, in the manifest
     progress  is called with the bytes done and in all
     """

@@ -1,9 +1,9 @@
-"""BackupFolder: a folder of backups that is written to. Its lock keeps a second writer out.
+"""BackupFolder: a folder of backups, open for a writer. Its lock keeps a second writer out.
 
-log/, tables/       finished files, each with its last name once it is durable; never written again
-unfinished/         bytes that are being copied, deleted by the next writer
-following/          the end of a log that is followed, as a store's log
-unfinished.jsonl    files that a backup without its manifest has finished, so that the next one takes them
+log/, tables/       finished files, renamed to here once they are durable; never written again
+unfinished/         files that are being copied, deleted by the next writer
+following/          the tail of a followed log, in the form of a store's log
+unfinished.jsonl    finished files of a backup without a manifest; the next backup reuses them
 lock
 """
 
@@ -45,7 +45,7 @@ class BackupFolder(BackupTarget):
 
     @contextmanager
     def writing(self, *, makes: bool = False, takes: bool = True) -> Iterator[None]:
-        """Hold the lock inside of the block, if it is to be taken."""
+        """Hold the lock inside of the block, unless `takes` is False."""
         if makes:
             self._make()
         else:
@@ -74,7 +74,7 @@ class BackupFolder(BackupTarget):
             self._fs.fsync_folder(made.parent)
 
     def add(self, path: str, data: Data, mtime_ms: int = 0) -> BackedFile:
-        """Copy a file, durably; one with the same content is there once."""
+        """Copy a file durably; files with the same content are stored once."""
         packer, staged = Packer(compresses=self._compresses), self._open_new(Path(path).name)
         at = 0
         for part in packer.pack(data()):
@@ -95,7 +95,7 @@ class BackupFolder(BackupTarget):
         self._fs.make_folder(self.root / UNFINISHED)
         return self._fs.open_new(self.root / UNFINISHED / name)
 
-    # Files that an unfinished backup has finished.
+    # The finished files of a backup without a manifest.
 
     def note(self, file: BackedFile) -> None:
         """Add a line to the journal."""

@@ -1,12 +1,12 @@
-"""GrowingBackup: a backup of a log that is received, whose manifest is replaced as the log grows.
+"""GrowingBackup: a backup of a received log; its manifest is replaced as the log grows.
 
-    1. tables    those of the store, as soon as the received log has all that their queues name
+    1. tables    the store's tables, once the received log reaches the newest record in their queues
     2. log       the new bytes of the newest segment as one more piece; a full segment as one file instead
     3. manifest  in the place of the one before
-    4. files     that no manifest needs any more are deleted later, so that a reader who began can finish
+    4. files     that no manifest needs any more are deleted an hour later, so that running readers can finish
 
-Files never change, so a kill leaves the backup as it was. A day's backup is left as it is, and the next one begun: it
-has the segments that the master has then, and a prune can delete the one before.
+Files never change, so a kill leaves the backup as it was. After a day the next backup begins, with the segments that
+the master then has; a prune can delete the one before.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ MOST_PIECES = 32
 PATIENCE = 6
 """Manifests without newer tables before a warning."""
 KEPT_S = 3600.0
-"""How long a file that was replaced stays."""
+"""How long a replaced file stays."""
 
 
 class GrowingBackup:
-    """A backup that exists, and grows from its `manifest` on.
+    """An existing backup that grows, beginning with its `manifest`.
 
     found     the store whose tables are copied
     received  the folder with the master's log, of verified records
-    warn      is called where the tables can't be read; those before stay
+    warn      is called if the tables can't be read; the former tables stay
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class GrowingBackup:
     def grow(self, received_end: int) -> None:
         """Rewrite the manifest, up to the last record that was received.
 
-        The caller has the target for itself. StoreIOError where a prune has deleted the backup.
+        The caller keeps other writers out. StoreIOError if a prune has deleted the backup.
         """
         before = self.manifest
         if before.id not in self._target.ids():
@@ -94,9 +94,9 @@ class GrowingBackup:
         self._delete_replaced(before)
 
     def _update_tables(self, log_end: int) -> None:
-        """Take tables that need no more of the log; others wait for it."""
+        """Use new tables once the log reaches their `needed` offset; until then they wait."""
         waiting = self._waiting
-        # A prune may have deleted them.
+        # A prune may have deleted the waiting tables.
         if waiting is None or any(self._target.stored_size(one.stored) < 0 for one in waiting.files):
             waiting, self._wait_count = self._copy_tables(), 0
         if waiting is not None and waiting.needed <= log_end:

@@ -1,8 +1,8 @@
 """The log of a store for a backup: its end, and the bytes of its segments.
 
-The log ends after the last whole record of the newest segment that has one, also where damage is before it: a backup
-leaves out nothing that can be saved. A record that is being written counts as not there. Broker and backup do not wait
-for each other.
+The log ends after the last whole record, in the newest segment that has one. Damage before it does not end the log: a
+backup keeps all bytes that can be saved. A record that is being written is left out. Broker and backup do not wait for
+each other.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class FoundEnd:
 
 
 def find_log_end(reader: StoreReader, line: BrokerLine, since: int = 0) -> FoundEnd:
-    """Find where the log ends now.
+    """Find the present end of the log.
 
-    since  a record's start or end; 0 is the result where no record follows
+    since  the start or end of a record, at which the search begins; the result is 0 if no record follows
     """
     rules = ScanRules(check_crc=True, accept_v2=line.accepts_v2, by_place=True, cuts_torn=True)
     for segment in reversed(reader.segments()):
@@ -52,7 +52,7 @@ def find_log_end(reader: StoreReader, line: BrokerLine, since: int = 0) -> Found
 def segment_bytes(
     reader: StoreReader, segment: StoredFile, part: range, unreadable: list[str], on_progress: Callable[[int], None]
 ) -> Iterator[memoryview]:
-    """Read these positions of a segment; pages that can't be read are zeros, and noted."""
+    """Yield the bytes of a part of a segment; unreadable pages are zeros, and are noted."""
     for at in part[::FRAME_BYTES]:
         found = reader.map(segment.path, at, min(FRAME_BYTES, part.stop - at)).salvage()
         if found.unreadable:

@@ -1,4 +1,4 @@
-"""The moment to restore a backup to: its log then ends after the last record before the moment."""
+"""The moment to restore a backup to: the restored log ends before the first record past it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from store.structures.commitlog.slices import walk_slice, whole_segment
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The moment to restore: the newest without either.
+    """The moment to restore; the newest if neither field is set.
 
     time_ms     records that were stored later are left out
-    log_offset  records from there on are left out
+    log_offset  records from this log offset on are left out
     """
 
     time_ms: int | None = None
@@ -35,7 +35,7 @@ class Moment:
         return self.time_ms is None and self.log_offset is None
 
     def is_before(self, run: Run) -> npt.NDArray[np.bool_]:
-        """Tell for each record of a run whether it is before the moment."""
+        """Mark the records of a run that are before the moment."""
         is_before = np.ones(run.count, np.bool_)
         if self.log_offset is not None:
             is_before &= run.log_offsets < self.log_offset
@@ -56,9 +56,9 @@ class MomentEnd:
 
 
 def end_at(files: BackupFiles, manifest: Manifest, moment: Moment) -> MomentEnd:
-    """Find the log's end at the moment: after the record before the first that is not before the moment.
+    """Find the log's end at the moment: the end of the record before the first one past the moment.
 
-    BadRequest for a log offset that the backup does not have, or at which no record begins or ends.
+    BadRequest for a log offset outside of the backup, or inside of a record.
     """
     if moment.is_newest:
         return MomentEnd(manifest.log_end, manifest.last_store_timestamp_ms)
@@ -84,7 +84,7 @@ def end_at(files: BackupFiles, manifest: Manifest, moment: Moment) -> MomentEnd:
 
 
 def runs_until(files: BackupFiles, manifest: Manifest, log_end: int) -> Iterator[Run]:
-    """Yield the records up to the log's end at a moment; DamagedFile where one is damaged."""
+    """Yield the records up to the log's end at a moment; DamagedFile if one is damaged."""
     reader = StoreReader(f"{BACKUP}{files.address}@{manifest.id}")
     rules = ScanRules(check_crc=True, accept_v2=broker_line(manifest.line).accepts_v2, by_place=True)
     for segment in reader.segments():
@@ -103,7 +103,7 @@ def damaged_log(files: BackupFiles, manifest: Manifest, damage: int, log_end: in
 
 
 def _runs(reader: StoreReader, rules: ScanRules, moment: Moment) -> Iterator[Run]:
-    """Yield the runs from the last segment on that begins before the moment."""
+    """Yield the runs of the last segment that begins before the moment, and of later segments."""
     segments = wanted = reader.segments()
     for number, segment in enumerate(segments):
         head = next(_runs_of(reader, segment, rules), None)

@@ -16,7 +16,7 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class PrunePlan:
-    """List the backups to delete by id, and the stored files with their sizes."""
+    """The backups to keep and to delete, by id, and the stored files to delete, with their sizes."""
 
     kept: tuple[str, ...]
     backups: tuple[str, ...]
@@ -31,14 +31,14 @@ class PrunePlan:
         return sum(self.files.values())
 
     def apply(self, folder: BackupTarget) -> None:
-        """Delete it; the caller holds the folder's lock."""
+        """Delete the backups and files; the caller holds the folder's lock."""
         folder.remove(self.backups, self.files)
 
 
 def plan_prune(folder: BackupTarget, now_ms: int, *, keep_last: int | None, keep_days: float | None) -> PrunePlan:
     """Choose the backups to delete; with neither rule only files that no backup needs.
 
-    Raises DamagedFile for a manifest that can't be read: the needs of its backup are not known.
+    Raises DamagedFile for a manifest that can't be read: the files that its backup needs are not known.
     """
     manifests = folder.manifests()
     kept = [one for number, one in enumerate(reversed(manifests)) if _keeps(one, number, now_ms, keep_last, keep_days)]
@@ -58,7 +58,7 @@ def _keeps(manifest: Manifest, number: int, now_ms: int, keep_last: int | None, 
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """A file that one of two backups lacks, or has with other bytes; a size is None where it is missing."""
+    """A file that one of two backups lacks, or has with other bytes; a missing file's size is None."""
 
     path: str
     difference: str
@@ -84,7 +84,7 @@ def _name_of(file: BackedFile) -> str:
 
 
 def added_bytes(manifests: Sequence[Manifest]) -> dict[str, int]:
-    """Count the stored bytes of each backup that no earlier one has, by its id."""
+    """Count the stored bytes of each backup that no earlier backup has, by its id."""
     seen: set[str] = set()
     found = {}
     for manifest in manifests:

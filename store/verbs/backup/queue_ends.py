@@ -1,9 +1,9 @@
-"""The ends of queues; a log does not tell those of queues whose messages have all expired.
+"""The ends of queues; the log lacks those of queues whose messages have all expired.
 
     [topic, queue id, first queue offset, next one, log offset of the newest record, the end of it]
 
-In a restored store such a queue has one file: pre-blank units, and one of the newest message. A broker leaves a queue
-like that, and takes the queue offset of the next message from it.
+In a restored store such a queue has one file: pre-blank units, and a unit of the newest message. A broker keeps such a
+file, and reads the queue offset of the next message from it.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class BackedEnd(NamedTuple):
 
 
 def encode_ends(ends: Iterable[BackedEnd]) -> bytes:
-    """Write the file, a queue a line."""
+    """Encode the file, with a line for each queue."""
     rows = ",\n".join(json.dumps(one, ensure_ascii=False) for one in sorted(ends))
     return f"[{rows}]\n".encode("utf-8", "surrogatepass")
 
 
 def decode_ends(data: bytes) -> list[BackedEnd]:
-    """Read the file."""
+    """Decode the file."""
     return [BackedEnd(*row) for row in json.loads(data.decode("utf-8", "surrogatepass"))]
 
 
 def settings_of(ends: Iterable[BackedEnd], layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
-    """Infer settings from the names of queues, as of a store that has their folders."""
+    """Infer settings from the names of queues, as if the store had their folders."""
     topics = frozenset(one.topic for one in ends)
     names = Names(lambda folder: topics if folder == "consumequeue" else (), lambda path: True, lambda path: None)
     found: dict[str, object] = {}
@@ -57,14 +57,14 @@ def settings_of(ends: Iterable[BackedEnd], layout: StoreLayout, fs: Filesystem) 
 def write_expired(
     ends: Iterable[BackedEnd], layout: StoreLayout, config: StoreConfig, log: tuple[int, int], fs: Filesystem
 ) -> Mapping[tuple[str, int], int]:
-    """Write a file for each queue that the log has no message of; returns the next queue offset of each.
+    """Write a file for each queue without a message in the log; return the next queue offset of each.
 
-    log  where it begins and ends
+    log  its start and end
     """
     log_start, log_end = log
     written: dict[tuple[str, int], int] = {}
     for end in ends:
-        # A queue whose messages are all past the log's end had its first one next.
+        # If all messages of a queue are past the log's end, the first of them is its next.
         next_offset = end.max_offset if end.newest < log_end else end.min_offset
         folder = layout.queue_folder(end.topic, end.queue_id)
         is_in_log = log_start <= end.newest < log_end

@@ -1,16 +1,16 @@
-"""backup restore: a new store of a backup, that a broker starts on.
+"""backup restore: a new store from a backup, ready for a broker.
 
     1. the moment   the end of the log: all of it, a log offset at which a record begins, or the first record that was
-                    stored behind a time
-    2. the log      segments of their whole length, each held against its digest; of some topics, or with a bump, as
-                    selection.py says
+                    stored after a time
+    2. the log      segments of their whole length, each compared with its digest; of some topics, or with a bump,
+                    through selection.py
     3. the tables
     4. queues and index, through dispatch; queues without a record get their end (queue_ends.py)
-    5. the checkpoint; what names log offsets ends with the log; offsets of consumers and of delayed messages are moved
-       into the queues
-    6. all of it, built in .rmqctl/staging/, gets its place; the log comes last
+    5. the checkpoint; files with log offsets are truncated to the log; offsets of consumers and of delayed messages
+       are moved into the queues
+    6. the new store, built in .rmqctl/staging/, is moved to its place; the log comes last
 
-The new store is a closed one. Its files are new: retention counts from now on.
+The new store is as after a clean shutdown. Its files are new: retention counts from now on.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class Cluster(Protocol):
         """Write every segment."""
 
     def rebuild(self, root: Path, config: StoreConfig, scope: RebuildScope) -> RebuildReport:
-        """Build queues and index of the store at `root`, in it."""
+        """Build queues and index of the store at `root`, in place."""
 
 
 @dataclass(slots=True)
 class RestoreReport:
-    """Describe the new store; `findings` and `remarks` are sentences for people."""
+    """The new store; `findings` and `remarks` are sentences for people."""
 
     log_start: int
     log_end: int
@@ -72,7 +72,7 @@ class RestoreReport:
 
 @dataclass(frozen=True, slots=True)
 class RestoreOptions:
-    """How a backup is restored.
+    """The options of a restore.
 
     on_progress  is called with the bytes done and in all
     cluster      does the work in tasks
@@ -96,8 +96,8 @@ def restore_backup(
     """Write the store to an absent or empty `root`, durably.
 
     A failure leaves nothing. After a kill or a power cut there is no log, and commands refuse the folder.
-    BadRequest where `root` holds something, or no record begins at the log offset; DamagedFile where the backup has
-    other bytes than its manifest says.
+    BadRequest if `root` is not empty, or no record begins at the log offset; DamagedFile if the backup's bytes differ
+    from its manifest.
     """
     fs.require_target(root)
     if fs.exists(root) and fs.list_folder(root):
@@ -162,7 +162,7 @@ class _Restore:
             end = self._cut_log(rebuilt.log_end, end.log_offset)
         moved = moved_start(config.mapped_file_size_commit_log)
         start = moved if selection.topics else self._manifest.log_start
-        # Of some topics the log has a placeholder for each such queue.
+        # A log of some topics has a placeholder for each such queue.
         expired = {} if selection.topics else write_expired(ends, staged, config, (start, moment), fs)
         page = CheckpointPage(physic_ms=end.last_ms, logics_ms=end.last_ms)
         StoreCheckpoint(staged.checkpoint, fs, page, None).flush()
@@ -182,7 +182,10 @@ class _Restore:
         return write_selected(runs, writer, self._selection, ends, log_end)
 
     def _cut_log(self, damage: int, log_end: int) -> MomentEnd:
-        """End the log at damage in its last segment, as a recovery does; DamagedFile where segments follow."""
+        """Truncate the log at damage in its last segment, as a recovery does.
+
+        DamagedFile if segments follow.
+        """
         fs, size = self._fs, self._config.mapped_file_size_commit_log
         start = damage - damage % size
         path = self._staged.commitlog / segment_name(start)

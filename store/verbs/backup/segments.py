@@ -20,7 +20,7 @@ OnBytes = Callable[[int], None]
 
 
 def digested(files: BackupFiles, file: BackedFile, on_bytes: OnBytes) -> Iterator[memoryview]:
-    """Read a file; DamagedFile at its end where its digest is another."""
+    """Yield a file's bytes; DamagedFile at the end if its digest differs."""
     hasher = hashlib.sha256()
     for chunk in files.chunks(file):
         for part in (chunk[at : at + CACHED_BYTES] for at in range(0, len(chunk), CACHED_BYTES)):
@@ -33,7 +33,7 @@ def digested(files: BackupFiles, file: BackedFile, on_bytes: OnBytes) -> Iterato
 
 @dataclass(frozen=True)
 class SegmentWriter:
-    """Writes a segment of its pieces, durably; the folder's entry is the caller's to sync.
+    """A durable writer of a segment from its pieces; the caller syncs the folder.
 
     address  of the backups
     folder   of the new store's segments; on a cluster every task sees it

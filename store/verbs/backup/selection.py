@@ -1,11 +1,11 @@
-"""A restored log of some topics alone, or with queue offsets that go on further.
+"""A restored log of some topics alone, or with skipped queue offsets.
 
     1. topics   their records, in log order, at new log offsets
     2. bump     a placeholder for each queue offset to skip, past the newest record of its queue
     3. expired  with topics, a placeholder for the last offset of a queue whose records have all expired
 
 Without step 3 the first message of such a queue would get offset 0 again. A skipped offset has a record: a broker that
-rebuilds the queue takes its next offset from the log. Queues that only the broker itself reads go on where they end.
+rebuilds the queue takes its next offset from the log. Queues that only the broker itself reads skip nothing.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Queue = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Choose topics and a moment, and where queue offsets go on.
+    """The topics and the moment to restore, and the queue offsets to skip.
 
     moment  the log's end
-    topics  all of them where it is empty
+    topics  empty for all of them
     bump    queue offsets to skip
     """
 
@@ -51,13 +51,13 @@ class Selection:
         return not (self.topics or self.bump)
 
     def has(self, topic: str) -> bool:
-        """Tell whether a topic is to be restored."""
+        """Return whether a topic is restored."""
         return not self.topics or topic in self.topics
 
 
 @dataclass(slots=True)
 class SelectedLog:
-    """Describe the new log.
+    """The new log.
 
     jumps              the next offset of each bumped queue: without the bump, and with it
     refused            queues with records of several messages, which are not bumped
@@ -80,7 +80,7 @@ EVERYTHING = Selection()
 
 
 class _Queues:
-    """The next offset of each queue, as the records of the log tell it."""
+    """The next offset of each queue, from the records of the log."""
 
     def __init__(self, selection: Selection) -> None:
         self._selection, self.table = selection, QueueTable()
@@ -89,7 +89,7 @@ class _Queues:
         self._has = np.empty(0, np.bool_)
 
     def take(self, run: Run) -> npt.NDArray[np.bool_]:
-        """Count the records of a run; tells of each whether it is to be restored."""
+        """Count the records of a run, and mark those to restore."""
         slots = self.table.assign(run.buffer, run.array, run.count)
         names = self.table.names[len(self._next) :]
         self._next = np.concatenate([self._next, np.zeros(len(names), np.int64)])
@@ -122,7 +122,7 @@ class _Queues:
 def write_selected(
     runs: Iterable[Run], writer: LogWriter, selection: Selection, ends: Sequence[BackedEnd], log_end: int
 ) -> SelectedLog:
-    """Append records of the chosen topics, whose log is empty, and placeholders.
+    """Append the records of chosen topics to an empty log, and placeholders to any log.
 
     runs     of the backup's log up to the moment
     log_end  of the backup at the moment
@@ -155,7 +155,7 @@ def write_selected(
 
 
 def _is_consumed(topic: str) -> bool:
-    """Return whether consumers read a topic, and records of its own are in its queues."""
+    """Return whether consumers read a topic, and its queues hold records of its own."""
     return not (topic_fault(topic) or topic.startswith(OWN_PREFIX) or shares_records(topic))
 
 
@@ -168,7 +168,7 @@ def _bytes_of(run: Run, wanted: npt.NDArray[np.bool_]) -> memoryview:
 
 
 def _append_placeholders(writer: LogWriter, planned: Sequence[tuple[Queue, range]], time_ms: int) -> int:
-    """Return how many there are. BadRequest where the file system has no room for them, before the first."""
+    """Append all placeholders, and return their number. BadRequest before the first if space is short."""
     sizes = [len(_placeholder(queue, 0, 0, 0)) + UNIT_SIZE for queue, _ in planned]
     counts = [offsets.stop - offsets.start for _, offsets in planned]
     needed = sum(size * count for size, count in zip(sizes, counts, strict=True))
@@ -178,7 +178,7 @@ def _append_placeholders(writer: LogWriter, planned: Sequence[tuple[Queue, range
     for queue, offsets in planned:
         for queue_offset in offsets:
             record = _placeholder(queue, queue_offset, writer.position, time_ms)
-            # It may come to the next segment; no record refers to it.
+            # It may move into the next segment; no record refers to it.
             writer.append(memoryview(record), np.array([len(record)], np.int64), moves=Moves())
     return sum(counts)
 

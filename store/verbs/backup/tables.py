@@ -1,7 +1,7 @@
-"""The tables of a store for a backup, each whole: one that a broker is writing is read again.
+"""The tables of a store for a backup, each whole: a table that a broker is writing is read again.
 
-They are copied as a salvage copies them: each table from its newest copy that parses, those of a database as JSON, and
-files without log offsets. Others that name log offsets come with them: the log keeps its own.
+They are copied as in a salvage: each table from its newest copy that parses, tables of a database as JSON, and files
+without log offsets. Files with log offsets are copied as they are, because the backup's log keeps its offsets.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def gather_tables(
 ) -> tuple[Iterator[tuple[str, Path]], list[str]]:
     """Copy the tables into an empty folder.
 
-    Returns the path in a store and the copy of each, and sentences on what could not be copied as it should.
+    Return each file's path in the store with its copy, and sentences on tables with a fault.
     """
     rows: list[BroughtFile] = []
     for _ in range(TRIES):
@@ -59,8 +59,8 @@ def gather_tables(
 class BackedTables(NamedTuple):
     """Tables in a folder of backups, and the ends of queues.
 
-    needed  the log's end that no queue is ahead of
-    notes   sentences on what could not be copied
+    needed  the end of the newest record in the queues: the log must reach it
+    notes   sentences on tables with a fault, and on queues without a known end
     """
 
     files: list[BackedFile]
@@ -71,7 +71,7 @@ class BackedTables(NamedTuple):
 def back_up_tables(
     found: FoundStore, reader: StoreReader, target: BackupTarget, scratch: Path, fs: Filesystem
 ) -> BackedTables:
-    """Add the tables, and the ends of queues after them, so that no consumer is ahead of those."""
+    """Add the tables, and then the ends of queues, so that no consumer is ahead of its queue."""
     copies, notes = gather_tables(found.layout, found.line, scratch / "tables", fs)
     files = [target.add(path, partial(_read, copy, fs)) for path, copy in copies]
     ends, needed, log_start = list[BackedEnd](), 0, min((one.number for one in reader.segments()), default=0)

@@ -22,7 +22,7 @@ class BackupTarget(BackupFiles):
 
     compresses  whether new files are compressed
     reads       how often the bytes of a new file are read
-    locks       whether there is one writer at most
+    locks       whether a lock keeps a second writer out
     """
 
     reads = 1
@@ -35,22 +35,22 @@ class BackupTarget(BackupFiles):
 
     @abstractmethod
     def writing(self, *, makes: bool = False, takes: bool = True) -> AbstractContextManager[None]:
-        """Keep other writers out inside of the block where that is possible, if `takes` is set.
+        """Keep other writers out inside of the block, if the target has a lock and `takes` is True.
 
-        makes  whether an absent or empty place becomes one of backups. BadRequest for one with other files.
+        makes  whether to prepare an absent or empty place for backups; BadRequest if it has other files
         """
 
     @abstractmethod
     def add(self, path: str, data: Data, mtime_ms: int = 0) -> BackedFile:
-        """Store a file of a store, durably; one with the same content is there once."""
+        """Store a file durably; files with the same content are stored once."""
 
     @abstractmethod
     def note(self, file: BackedFile) -> None:
-        """Note a finished file for the next backup, in case this one does not get to its manifest."""
+        """Note a finished file, so that the next backup reuses it if this one ends without a manifest."""
 
     @abstractmethod
     def noted(self) -> list[BackedFile]:
-        """Return files that a backup without a manifest has finished."""
+        """Return the finished files of a backup without a manifest."""
 
     @abstractmethod
     def finish(self, manifest: Manifest) -> None:
@@ -73,7 +73,7 @@ class BackupTarget(BackupFiles):
 
 
 class Packer:
-    """Hashes and packs the bytes of one file, whose sizes and digest it has then."""
+    """A packer of one file: it counts, hashes and, if wanted, compresses the bytes."""
 
     def __init__(self, *, compresses: bool) -> None:
         self._compresses, self._hasher = compresses, hashlib.sha256()
@@ -104,7 +104,7 @@ class Packer:
             yield part
 
     def named(self, path: str, mtime_ms: int = 0) -> BackedFile:
-        """Describe the file that was packed, of this path in its store."""
+        """Describe the packed file, with its path in the store."""
         digest = self._hasher.hexdigest()
         folder, name = (LOG, path.partition("/")[2]) if path.startswith("commitlog/") else (TABLES, path)
         stored_as = stored_name(folder, name, digest, is_compressed=self._compresses)

@@ -22,7 +22,7 @@ OTHER_BYTES = "its bytes have another SHA-256 than when they were written"
 
 @dataclass(frozen=True, slots=True)
 class BackupFault:
-    """Name a damaged file of a backup; `file` is below the folder of backups."""
+    """A damaged file of a backup; `file` is its path below the folder of backups."""
 
     backup_id: str
     file: str

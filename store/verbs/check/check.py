@@ -1,14 +1,14 @@
 """check: the log against the queues, the index and the checkpoint, in both directions. Reads only.
 
-    1. listing   all files, and what is none of the broker's                         (listing.py)
+    1. listing   all files, and foreign files among them                             (listing.py)
     2. surveys   every queue file and index file alone, the list of segments         (survey.py, coverage.py)
     3. segments  one walk of each segment, with CRCs; on the way each stretch of log is compared with the units and
-                 entries that point into it: what is there on one side only, or differs, is a finding
+                 entries that point into it: a difference, or a unit or entry on one side only, is a finding
                  (segment.py, units.py, entries.py)
-    4. between   what only shows between segments, and the checkpoint                (seams.py, promises.py)
+    4. between   faults between segments, and of the checkpoint                      (seams.py, promises.py)
 
-Every step is a function of its inputs that gives back values. `map_tasks` runs steps 2 and 3 on many files: in threads
-for `check`, as Spark tasks for `audit`. Beside a live writer the log is checked up to the horizon that writer.py finds.
+Every step is a function of its inputs and returns values. `map_tasks` runs steps 2 and 3 on many files: in threads for
+`check`, as Spark tasks for `audit`. While a writer holds the store, the log is checked up to a horizon (writer.py).
 """
 
 from __future__ import annotations
@@ -56,18 +56,20 @@ from store.verbs.check.writer import has_writer, settled_horizon
 
 Survey = QueueFile | IndexFile
 _BLAMED = ((MISSING_UNIT, "logics"), (MISSING_INDEX_ENTRY, "index"), (LOST_INDEX, "index"))
-"""Findings that say why the checkpoint's promise is not kept, and the promise."""
+"""Findings that explain a checkpoint ahead of the files, each with the checkpoint's field."""
 
 
 _DERIVED_LOST = {MISSING_UNIT, MISSING_INDEX_ENTRY, LOST_INDEX, CHECKPOINT_INVALID}
-"""Findings that every log without queues, index and checkpoint has."""
+"""Findings in every log without queues, index and checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """sample_percent  of the segments, the same ones every time
+    """The options of a check.
+
+    sample_percent  of the segments, the same ones every time
     from_offset     start at the segment that holds it; findings between it and the segment before are included
-    threads         that work side by side (default: one for each processor); the findings do not depend on it
+    threads         default: one for each processor, at most 8; the findings do not depend on it
     settings        of the store, by RocketMQ's names: delay levels, file sizes, index geometry
     """
 
@@ -84,10 +86,10 @@ class CheckOptions:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a check came.
+    """The progress of a check.
 
-    stopped_at  the log offset to go on from when time ran out
-    horizon     the log offset up to which it looks, as a writer holds the store; None without one
+    stopped_at  the log offset to resume at, if the time limit stopped the check
+    horizon     the log offset up to which the log is checked while a writer holds the store; None without a writer
     """
 
     bytes_done: int = 0
@@ -110,7 +112,7 @@ def check_files(
     on_progress: Callable[[Progress], None] | None = None,
     map_tasks: MapTasks | None = None,
 ) -> Iterator[Finding]:
-    """Yield findings as they are found: of the files, segment by segment, between segments."""
+    """Yield findings as they are found: of the files, of each segment, between segments."""
     return _Check(files, options, progress or Progress(), on_progress, map_tasks).run()
 
 
@@ -153,7 +155,7 @@ class _Check:
         self.deadline = None if options.max_seconds is None else time.monotonic() + options.max_seconds
         self.is_written_to = has_writer(files)
         if self.is_written_to:
-            # The files are listed again afterwards: those that the writer makes in between are among them.
+            # The files are listed again below, as the writer may create some meanwhile.
             progress.horizon = settled_horizon(files, Listing.of(files, options.settings).queues)
         self.listing = Listing.of(files, options.settings)
         self.segments = self.listing.segments
@@ -176,12 +178,12 @@ class _Check:
         self.kinds: set[str] = set()
 
     def run(self) -> Iterator[Finding]:
-        """Yield the findings; those of one segment file and of a backup name no derived file as lost."""
+        """Yield the findings; a single segment or a backup reports no lost derived files."""
         of_store = self._steps()
         return (one for one in of_store if one.kind not in _DERIVED_LOST) if self.files.holds_log_alone else of_store
 
     def _steps(self) -> Iterator[Finding]:
-        """Yield the steps of the module's docstring."""
+        """Run the steps of the module's docstring, and yield their findings."""
         require_within(self.files, self.segments, self.options.from_offset)
         size = int(self.options.settings.get("mappedFileSizeCommitLog", 0))
         of_segments = segment_list_findings(self.files, self.segments, size)
@@ -196,11 +198,11 @@ class _Check:
                     yield finding
 
     def _rooms(self) -> list[ModuleType]:
-        """Import the check of each structure whose traces are there."""
+        """Import the check of each structure that the store's files show."""
         return list(rooms_with(Names.of_files(self.files), "check", "check"))
 
     def _of_layout(self) -> Iterator[Finding]:
-        """Yield the findings on structures of a newer broker, and on attributes that 5.3 refuses."""
+        """Yield findings on structures of newer brokers, and on attributes that 5.3 refuses."""
         if self.files.is_segment:
             return
         fs = self.store.fs
@@ -257,7 +259,7 @@ class _Check:
             yield segment
 
     def _close(self) -> Iterator[Finding]:
-        """Yield the findings between segments, and of the checkpoint when they reach the log's end."""
+        """Yield findings between segments, and of the checkpoint if the walk reached the log's end."""
         if self.seams:
             self.seams = [*seams_before(self.files, self.segments, self.options, self._rules()), *self.seams]
         yield from group_findings(seam_findings(self.files, self.segments, self.seams))
@@ -272,9 +274,9 @@ class _Check:
         return StoreConfig().with_settings(self.options.settings).writes_index_files
 
     def _reaches_the_end(self) -> bool:
-        """Tell whether the walk reached the log's end without a gap and met a record.
+        """Return whether the walk reached the log's end without a gap and met a record.
 
-        A log of walked segments alone counts without a record.
+        A log whose segments were all walked needs no record.
         """
         walked = [seam.file_start for seam in self.seams]
         if walked != [segment.number for segment in self.segments[len(self.segments) - len(walked) :]]:
@@ -284,10 +286,10 @@ class _Check:
 
 @dataclass(frozen=True, slots=True)
 class SurveyRules:
-    """Hold the facts of the store that the survey of a share needs.
+    """The facts of the store for the survey of a share.
 
-    written_index  the path of the index file that a writer puts to
-    horizon        the log offset up to which the store is checked, as a writer holds it
+    written_index  the path of the index file that the writer appends to
+    horizon        the log offset up to which the store is checked while a writer holds it
     """
 
     queue_file_size: int
@@ -299,7 +301,7 @@ class SurveyRules:
 
 @dataclass(frozen=True, slots=True)
 class ShareSurvey:
-    """Hold the surveys of a share's files, and the findings of each file alone."""
+    """The surveys of a share's files, and the findings in each file alone."""
 
     surveys: list[Survey]
     findings: list[Finding]
@@ -334,7 +336,7 @@ def check_share(
 
 
 def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
-    """Return whether the segment is in the sample, and not before the offset to go on from."""
+    """Return whether the segment is in the sample, and ends after `from_offset`."""
     if segment.number + segment.size <= options.from_offset:
         return False
     # A hash of the name, so that every run and every engine samples the same segments.

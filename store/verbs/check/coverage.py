@@ -1,6 +1,6 @@
-"""Whether the segments lie end to end, and hold every place that a queue or an index file points to.
+"""Findings on gaps between segments, and on units and entries that point outside of all segments.
 
-Only offsets are compared here, so nothing is walked. Offsets before the first segment have expired and are no fault.
+Only offsets are compared; no record is read. Offsets before the first segment have expired and are no fault.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from store.structures.index.survey import IndexFile
 def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], usual_size: int = 0) -> Iterator[Finding]:
     """Yield segments of an odd size, and gaps between segments.
 
-    usual_size  the length that a segment should have; 0 for that of the first one
+    usual_size  the expected length of a segment; 0 for the first segment's
     """
     for before, file in zip([None, *segments], segments, strict=False):
         name = files.name_of(file.path)
@@ -38,7 +38,7 @@ def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], us
 
 
 class LogExtent:
-    """The log offsets that the segments hold; a writer's, at and behind `horizon`, count as held."""
+    """The log offsets that the segments hold; offsets from a writer's `horizon` on count as held."""
 
     def __init__(self, segments: Sequence[StoredFile], horizon: int | None = None) -> None:
         self._horizon = np.iinfo(np.int64).max if horizon is None else horizon
@@ -48,7 +48,7 @@ class LogExtent:
 
     @property
     def start(self) -> int:
-        """Where the log begins."""
+        """The log offset of the first segment; 0 without one."""
         return int(self._starts[0]) if len(self._starts) else 0
 
     def misses(self, offsets: Int64Array) -> np.ndarray:
@@ -65,7 +65,7 @@ class LogExtent:
 
 
 def outside_findings(files: StoreReader, surveys: Sequence[QueueFile | IndexFile], log: LogExtent) -> Iterator[Finding]:
-    """Yield units and entries that point where no segment is."""
+    """Yield units and entries that point outside of all segments."""
     surveys = [s for s in surveys if s.high >= 0]
     low, high = (np.array([getattr(s, name) for s in surveys], np.int64) for name in ("low", "high"))
     for i in np.flatnonzero(log.may_miss(low, high)):

@@ -1,6 +1,6 @@
-"""List the files of a store, each folder once, and the files in it that no broker made.
+"""The files of a store, each folder listed once, and foreign files among them.
 
-A store may have a hundred thousand queue folders, so consumequeue/ is listed whole and not folder by folder.
+A store may have a hundred thousand queue folders, so one call lists all of consumequeue/.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Share = tuple[QueueListing, ...] | StoredFile
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Hold the files of a store, and findings about anything else in its folders.
+    """The files of a store, and findings about anything else in its folders.
 
-    queue_file_size   the length that a queue file should have: of the settings, else that of most of them
-    index_geometries  by file size, where settings or one of the files tell it
+    queue_file_size   the expected length of a queue file: from the settings, else the most common one
+    index_geometries  by file size: from the settings, else from the first file that has one
     """
 
     segments: tuple[StoredFile, ...]
@@ -70,21 +70,21 @@ class Listing:
         )
 
     def shares(self) -> list[Share]:
-        """Return portions of the derived files for one task each: some queues, or one index file."""
+        """Split the derived files into shares, one for each task: some queues, or one index file."""
         step = max(1, min(QUEUES_PER_SHARE, len(self.queues) // 16))
         return [*(self.queues[at : at + step] for at in range(0, len(self.queues), step)), *self.indexes]
 
 
 Stranger = tuple[str, str, str]
-"""Path, what is wrong with it, and what brokers do."""
+"""Path, fault, and the effect on brokers."""
 
 
 def _queue_files(
     files: StoreReader, folder: str, links: list[str]
 ) -> tuple[dict[Queue, list[StoredFile]], list[Stranger]]:
-    """List the files of every queue, also of queues without one, and the other files there.
+    """List the files of every queue, including queues without files, and the foreign files there.
 
-    links  gets the paths of links
+    links  is extended by the paths of links
     """
     found: dict[Queue, list[StoredFile]] = defaultdict(list)
     foreign: list[Stranger] = []
@@ -152,7 +152,7 @@ def _foreign_in_index(files: StoreReader, links: list[str]) -> Iterator[Stranger
 def _geometries(
     files: StoreReader, indexes: tuple[StoredFile, ...], settings: Mapping[str, Any]
 ) -> dict[int, Geometry]:
-    """Return by size the geometry of the settings, else the one in the first file of this size."""
+    """Return the geometry of each file size: from the settings, else from the first file with one."""
     found: dict[int, Geometry] = {}
     for file in indexes:
         if file.size not in found:

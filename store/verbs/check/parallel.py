@@ -1,4 +1,4 @@
-"""Work on many files in a few threads, its results in the files' order."""
+"""Work on many files in a few threads, with the results in the files' order."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ MOST_THREADS = 8
 
 
 class MapTasks(Protocol):
-    """Runs `work` on every item and gives the results in the items' order: in threads, or as Spark tasks."""
+    """A map of `work` over items, in threads or as Spark tasks, with the results in the items' order."""
 
     def __call__(self, work: Callable[[Item], Result], items: Iterable[Item], /) -> Iterator[Result]: ...
 
 
 def ordered_map(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
-    """Map `work` over the items in threads; gives the results in the items' order.
+    """Map `work` over the items in threads, and yield the results in the items' order.
 
-    threads  default: one for each processor
+    threads  default: one for each processor, at most 8
 
-    An item is taken when a thread is free for it, so the source of items can stop at any time.
+    Items are taken as threads become free, so their source can stop at any time.
     """
     threads = threads or min(processors(), MOST_THREADS)
     if threads == 1:

@@ -1,4 +1,4 @@
-"""Compare the checkpoint with the files, with the verdict of `checkpoint show`."""
+"""Compare the checkpoint with the files, with the same verdict as `checkpoint show`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEAD_SIZE = 96
 
 
 def checkpoint_file_findings(files: StoreReader) -> Iterator[Finding]:
-    """Find faults of the file itself: missing, short, or numbers that no broker writes."""
+    """Yield faults of the file itself: missing, short, or numbers that no broker writes."""
     name = files.name_of("checkpoint")
     try:
         found = read_file(files)
@@ -40,9 +40,9 @@ def promise_findings(
     surveys: Sequence[QueueFile | IndexFile],
     lost: Collection[str] = (),
 ) -> Iterator[Finding]:
-    """Yield times and offsets that the checkpoint promises and no file reaches.
+    """Yield the checkpoint's times and offsets that are ahead of the files.
 
-    lost  fields of the page whose files are lost, which a finding of their own says
+    lost  fields of the page to skip, as another finding reports their lost files
     """
     page, file_size = read_page(files)
     if file_size is None:
@@ -81,7 +81,7 @@ def _first_time(segments: Sequence[StoredFile], seams: Sequence[SegmentSummary])
 
 
 def _store_time(files: StoreReader, segments: Sequence[StoredFile], log_offset: int) -> int:
-    """Return the store time of the record there; 0 where no segment is."""
+    """Return the store time of the record at a log offset; 0 outside of all segments."""
     for segment in segments:
         if 0 <= log_offset - segment.number < segment.size:
             return read_store_timestamp(memoryview(files.read(segment.path, log_offset - segment.number, HEAD_SIZE)))

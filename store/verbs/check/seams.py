@@ -15,12 +15,12 @@ from store.structures.findings import LOST_INDEX, STALE_TAIL, TIME_BACKWARDS, Fi
 
 @dataclass(slots=True)
 class SegmentSummary:
-    """Hold the ends of a segment: in time, in the log and in every queue.
+    """The first and last record of a segment: in time, in the log and in every queue.
 
     outcome  how its walk ended: end, blank or damage
-    end      where its last record ends; None without records
+    end      the log offset at which its last record ends; None without records
     queues   per queue the first queue offset, that record's log offset, and the last queue offset
-    first_key, key_count  of a store without index files: the first record with a key, and the number of keys
+    first_key, key_count  without index files: the log offset of the first record with a key, and the number of keys
     """
 
     path: str
@@ -40,7 +40,7 @@ class SegmentSummary:
 def seam_findings(
     files: StoreReader, segments: Sequence[StoredFile], seams: Sequence[SegmentSummary]
 ) -> Iterator[Finding]:
-    """Yield findings between segments, in log order. Segments that were left out break the chain."""
+    """Yield findings between segments, in log order; no comparison crosses a skipped segment."""
     rank = {segment.number: i for i, segment in enumerate(segments)}
     last: dict[Queue, int] = {}
     for before, seam in zip([None, *seams], seams, strict=False):
@@ -62,7 +62,7 @@ def seam_findings(
 
 
 def lost_index_findings(files: StoreReader, seams: Sequence[SegmentSummary]) -> Iterator[Finding]:
-    """Yield the keys of a store that has no index file at all."""
+    """Yield a finding if records have keys and the store has no index file."""
     count = sum(seam.key_count for seam in seams)
     if count:
         first = next(seam.first_key for seam in seams if seam.key_count)

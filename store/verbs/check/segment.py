@@ -63,7 +63,7 @@ class Derived:
 
 
 class Surveys:
-    """All surveyed files, asked for by the segment that they point into."""
+    """All surveyed files, found by the segment that they point into."""
 
     def __init__(self, surveys: Sequence[QueueFile | IndexFile]) -> None:
         self._queues = [s for s in surveys if isinstance(s, QueueFile)]
@@ -81,12 +81,12 @@ class Surveys:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRules:
-    """Hold the facts of the store that the walk of a segment needs.
+    """The facts of the store for the walk of a segment.
 
-    horizon     records at and after this log offset are a writer's and not looked at; None for the whole log
-    has_light   whether the queues that messages name beside their own have units
-    confirmed   of a broker in controller mode: records that end after this log offset may have no units and entries
-    is_indexed  whether keys get entries in index files; else those that a broker wrote before end somewhere
+    horizon     records from this log offset on are left to the writer; None for the whole log
+    has_light   whether a message has units in the further queues that its properties list, too
+    confirmed   in controller mode: records that end after this log offset may lack units and entries
+    is_indexed  whether the broker writes index files; if not, older ones may end anywhere in the log
     """
 
     delay_levels_ms: tuple[int, ...]
@@ -131,7 +131,7 @@ class _QueueStates:
         )
 
     def broken(self, queues: Int64Array, units: Units) -> Iterator[tuple[int, int, Int64Array]]:
-        """Yield the queues whose queue offsets do not count on: number, offset before, rows."""
+        """Yield each queue with a break in its queue offsets: number, offset before, rows."""
         if not len(queues):
             return
         rows = rows_by_queue(queues)
@@ -156,7 +156,7 @@ class _QueueStates:
 
 
 class _SegmentCheck:
-    """Walk one segment. Units and entries were compared up to the log offset `cursor`."""
+    """The check of one segment. Units and entries were compared up to the log offset `cursor`."""
 
     def __init__(self, files: StoreReader, segment: StoredFile, derived: Derived, rules: SegmentRules) -> None:
         self.files = files
@@ -176,7 +176,7 @@ class _SegmentCheck:
         self._of_index: Future[list[Finding]] | None = None
 
     def run(self) -> tuple[list[Finding], SegmentSummary]:
-        """Walk the segment; give its findings and its summary."""
+        """Walk the segment, and return its findings and its summary."""
         stop = self.end - self.segment.number
         if stop > 0:
             with ThreadPoolExecutor(1) as self._aside:
@@ -203,9 +203,9 @@ class _SegmentCheck:
                     self._check_behind(step.file_start + step.position)
 
     def _is_overwritten(self, run: Run) -> bool:
-        """Return whether the damage before the run is the rest of a record that a broker put others over.
+        """Return whether the damage before the run is the rest of an overwritten record.
 
-        These end the log: what is behind is older, and no unit names it.
+        The records before the damage end the log: the run is older, and no unit points to it.
         """
         if self.seam.outcome != "damage" or not self.seam.record_count or self.rules.horizon is not None:
             return False
@@ -221,9 +221,9 @@ class _SegmentCheck:
         self._add(kind, damage.file_start + damage.position, damage.describe_reason())
 
     def _check_behind(self, end: int) -> None:
-        """Find records past the log's end in this segment: a cut left them, and they can come back.
+        """Find records past the log's end in this segment: a truncation left them, and they can reappear.
 
-        A segment is reserved whole, so only what was ever written there is read.
+        The file is allocated in full, so only its written ranges are read.
         """
         path, position = self.segment.path, end - self.segment.number + 1
         ranges = list(self.files.written_ranges(path, position))
@@ -278,14 +278,14 @@ class _SegmentCheck:
         return []
 
     def _collect(self) -> None:
-        """Wait for the comparison with the index that is still going on, and add its findings."""
+        """Wait for the running comparison with the index, and add its findings."""
         if self._of_index is not None:
             self.findings += self._of_index.result()
 
     def _expected_entries(self, run: Run) -> Entries:
-        """Return the entries that the index should have; of a writer's index those up to its newest entry.
+        """Return the entries that the index should have; beside a writer, those up to its newest entry.
 
-        A writer may have a run's units in the queues, and not its entries in the index.
+        A writer fills the queues before the index.
         """
         entries = expected_entries(run)
         reached = max((index.file.high for index in self.indexes), default=-1)
@@ -324,7 +324,7 @@ class _SegmentCheck:
 
 
 def _rows_of(queues: Int64Array, numbers: Int64Array) -> Iterator[Int64Array]:
-    """Return for each of these numbers the rows of its queue, in their order."""
+    """Yield the rows of each of these queues, in the order of `numbers`."""
     rows = rows_by_queue(queues)
     ordered = queues[rows]
     for start, stop in zip(np.searchsorted(ordered, numbers), np.searchsorted(ordered, numbers, "right"), strict=True):

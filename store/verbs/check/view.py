@@ -18,7 +18,7 @@ from store.verbs.recover.view import show_view
 def open_as_it_is(
     layout: StoreLayout, settings: Mapping[str, object], compat: str | None = None, fs: Filesystem | None = None
 ) -> Iterator[OpenedStore]:
-    """Open a store for a look without a recovery; the check's findings say the same as its notes."""
+    """Open a store for reading without a recovery. Its notes are dropped: the findings cover them."""
     fs = fs or Filesystem()
     with Scratch() as scratch:
         found, overlay = find_store(layout, settings, fs, compat=compat), Overlay(scratch.folder)

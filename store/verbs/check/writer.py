@@ -1,10 +1,10 @@
-"""A live writer beside a check: how far the store was put and dispatched before the check began.
+"""The horizon of a check while a writer holds the store: all records before it are dispatched.
 
-Records go to the log, then to the queues, then to the index, each in log order. The newest unit of any queue therefore
-says: everything before its record was dispatched. Later records are left to the writer.
+Records go to the log, then to the queues, then to the index, each in log order. So all records before the record of
+the newest unit are dispatched. Later records are left to the writer.
 
-A broker does so record by record; rmqctl fills queue after queue with a run of records, so one queue's newest unit may
-precede those of others. `settled_horizon` lets such a run end.
+A broker dispatches record by record. rmqctl fills queue after queue with a run of records, so some queues may still
+lack units of that run. `settled_horizon` waits for the run to end.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from store.structures.consumequeue.survey import QueueListing
 
 FILES_LOOKED_AT = 16
 RUN_SECONDS = 0.1
-"""Longer than the dispatch of what arrives between two looks at the log takes."""
+"""Longer than the dispatch of one run takes."""
 
 
 def has_writer(files: StoreReader) -> bool:
     """Return whether a broker or another rmqctl holds the store's lock.
 
-    Of a remote store that cannot be known.
+    The lock of a remote store is not visible: False.
     """
     return files.is_local and is_locked(Path(files.address, "lock"), Filesystem())
 
 
 def settled_horizon(files: StoreReader, listings: Iterable[QueueListing]) -> int:
-    """Find a log offset with all records before it dispatched, also those of a run that is under way."""
+    """Find a log offset with all records before it dispatched, after a run that is under way has ended."""
     horizon = horizon_of(files, listings)
     sleep(RUN_SECONDS)
     return horizon

@@ -1,4 +1,4 @@
-"""Counts the messages behind the place where a rebuild ends the log: no queue shows them afterwards."""
+"""The count of messages past the end of the log in a rebuild: no queue shows them afterwards."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def messages_behind(files: StoreReader, scope: RebuildScope, log_end: int) -> di
     first = next(runs, None)
     if first is None:
         return {}
-    # The segment of the end is walked once more only where records are behind it.
+    # Walk the segment of the end again only if records follow it.
     last_ms = find_end(segments[:1], segments[0].file_start, ScanRules(), stop=log_end).last_store_timestamp_ms
     leftovers = Leftovers(segments, LogEnd(log_end, log_end, step, last_store_timestamp_ms=last_ms), first)
     table, counts = QueueTable(), Counter[str]()
@@ -49,12 +49,12 @@ def messages_behind(files: StoreReader, scope: RebuildScope, log_end: int) -> di
 
 
 def _step_at(segment: StoredSegment, log_end: int) -> Step | None:
-    """Take the step of a walk at the log's end; None where the segment begins after it."""
+    """Return the step of a walk at the log's end; None if the segment begins after it."""
     position = log_end - segment.file_start
     return next(scan_segment(segment, position, rules=VERIFYING)) if position >= 0 else None
 
 
 def _reaching(files: StoreReader, log_offset: int) -> list[StoredSegment]:
-    """Return the segments that hold the byte at a log offset, and those behind."""
+    """Return the segment that holds the byte at a log offset, and the later ones."""
     segments = (StoredSegment(files, file) for file in files.segments())
     return [one for one in segments if one.file_start + one.size > log_offset]

@@ -1,7 +1,7 @@
 """Keep the end of each queue whose messages have all expired: the log does not hold it.
 
-The last file with entries is taken over, up to the log's start. A broker leaves such a queue that file, too, and takes
-the queue offset of the next message from it. Without it the queue begins at 0 again, below its consumers' offsets.
+The queue's last file with expired entries is copied, up to the log's start. A broker keeps this file as well, and
+reads the next queue offset from it. Without the file the queue begins at 0 again, below its consumers' offsets.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ExpiredSize = Callable[[memoryview, int], int]
 
 
 def keep_expired_ends(files: StoreReader, staging: Path, scope: RebuildScope, fs: Filesystem) -> list[str]:
-    """Stage the last file of each of the scope's queues that has entries of expired messages only.
+    """Stage the last file with expired entries of each queue in the scope, unless the queue is staged.
 
-    Queues that are staged are left alone. Returns a sentence for each queue whose end can't be read.
+    Return a sentence for each queue whose end can't be read.
     """
     segments, faults = files.segments(), list[str]()
     if not scope.queues or not segments:

@@ -1,4 +1,4 @@
-"""rebuild in this process: the log's walk, handed to the queue and index builders beside it."""
+"""rebuild in this process: scan the log, and dispatch it to the builders of queues and index."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from store.verbs.rebuild.scope import RebuildReport, RebuildScope
 
 
 class QueueDatabaseBuilder(Handler, Protocol):
-    """Takes runs of the log for a database of queues; `findings` are sentences for people."""
+    """A builder of a database of queues from runs of the log; `findings` are sentences for people."""
 
     findings: list[str]
 
@@ -47,10 +47,10 @@ def rebuild_locally(
     rules: ScanRules = VERIFYING,
     on_progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None,
 ) -> RebuildReport:
-    """Build the scope's files under `staging`; the store that is read by `files` is not changed.
+    """Build the scope's files under `staging`; the store behind `files` stays unchanged.
 
-    They are not durable yet. The log ends at the first thing that is no record by the `rules`. A record whose damaged
-    bytes name another log offset is dispatched under the one at which it is.
+    The new files are not durable yet. The log ends at the first bytes that the `rules` reject. A record with a wrong
+    log offset in its bytes is dispatched under its real log offset.
     """
     fs = fs or Filesystem()
     files.check_is_store()
@@ -86,7 +86,7 @@ def rebuild_locally(
 
 
 def sync_rebuilt(layout: StoreLayout, fs: Filesystem) -> None:
-    """Make rebuilt files durable that no Change publishes: it makes its own so."""
+    """Make rebuilt files durable without a Change; a Change syncs the files that it publishes."""
     for folder in (*layout.queue_parents, layout.index):
         sync_tree(folder, fs)
 

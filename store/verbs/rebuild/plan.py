@@ -55,7 +55,7 @@ def plan_rebuild(
     ...     change.report.message_count, [row["file"] for row in change.rows()]
     (1, ['consumequeue/Orders/0/00000000000000000000'])
 
-    force_empty_log  goes on where the log is empty and queues are not; else that is refused
+    force_empty_log  accepts an empty log beside queues that are not; else this is refused
     rebuild          builds the files in place of this process
     dry_run          takes no lock, and builds outside of the store
 
@@ -73,7 +73,7 @@ def plan_rebuild(
             files.check_segment_sizes(StoreConfig().with_settings(given).mapped_file_size_commit_log)
         with_tags = detect_line(layout, fs).indexes_tags
         config = infer_config(layout, given, fs)
-        # Beside the queues an index that the broker does not write is not wanted either.
+        # A rebuild of queues and index skips the index if the broker writes none.
         index = scope.index and (config.writes_index_files or not scope.queues)
         scope = replace(scope, index=index, confirmed=confirmed_offset(files), with_tags=with_tags)
         made = (rebuild or _local(files, fs))(staged, config, scope, VERIFYING)
@@ -115,7 +115,7 @@ def _describe(change: Change[RebuildPlan], made: RebuildReport, files: StoreRead
 
 
 def _shown(layout: StoreLayout, settings: _Settings, fs: Filesystem, scope: RebuildScope) -> dict[str, int]:
-    """Return the messages, by topic, that queues of the scope show beside an empty log."""
+    """Count the messages by topic that the scope's queues show beside an empty log."""
     from store.verbs.info import look_at_store
 
     counts: Counter[str] = Counter()

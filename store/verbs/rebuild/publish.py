@@ -1,4 +1,4 @@
-"""Publishes a rebuild: renames staged files into the store, and moves the old to quarantine."""
+"""Publish a rebuild: rename staged files into the store, and move the old ones to quarantine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from store.verbs.rebuild.scope import RebuildScope
 
 @dataclass
 class RebuildPlan(PlanReport):
-    """The walk that built queues and index; no queue shows `lost_messages` afterwards."""
+    """The scan that built queues and index; no queue shows `lost_messages` afterwards."""
 
     lost_messages: int = 0
     log_end: int = 0
@@ -35,7 +35,7 @@ def plan_publish(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem)
 def lower_checkpoint(
     change: AnyChange, layout: StoreLayout, config: StoreConfig, scope: RebuildScope, *, is_log_empty: bool
 ) -> None:
-    """Lower the checkpoint to the full files of a new index; beside an empty log it promises nothing."""
+    """Lower the checkpoint to the full files of a new index; for an empty log set its times to 0."""
     assert change.staging is not None
     checkpoint = StoreCheckpoint.load(layout.checkpoint, change.fs)
     before = checkpoint.page
@@ -50,7 +50,7 @@ def lower_checkpoint(
 
 
 def publish_actions(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem) -> list[Action]:
-    """Remove the scope's files without a replacement; publish the others."""
+    """Return the actions that publish the staged files, and remove old files without a replacement."""
     staged = {root / path.relative_to(staging): path for path in staged_files(staging, fs)}
     layout, new = StoreLayout(root), StoreLayout(staging)
     old = _old_files(layout, scope, fs)
@@ -68,7 +68,7 @@ def staged_files(staging: Path, fs: Filesystem) -> list[Path]:
 def _old_files(layout: StoreLayout, scope: RebuildScope, fs: Filesystem) -> list[Path]:
     """Return the store's files that the rebuilt ones replace.
 
-    Files that no broker made stay, as the log holds nothing of them.
+    Files that no broker made stay: the log cannot replace them.
     """
     found: list[Path] = []
     for parent in layout.queue_parents if scope.queues else ():

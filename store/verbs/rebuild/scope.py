@@ -5,8 +5,8 @@
                 Spark: store.query.spark.rebuild
     2. publish  a Change: every staged file takes its place by rename      (store.verbs.rebuild.publish)
 
-Nothing of the store is touched before step 2, which is the same for both engines. The log counts up to its valid end:
-the first bytes that are no record, CRCs included, as in a recovery.
+The store stays unchanged until step 2. Step 2 is the same for both engines. The log ends at the first bytes that are no
+valid record, as in a recovery; CRCs are verified.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Queue = tuple[str, int]
 class RebuildScope:
     """The scope of a rebuild: the queues (all, of a topic, or one), the index, or both.
 
-    confirmed  of a broker in controller mode: records that end after this log offset get no units and entries
+    confirmed  in controller mode: records that end after this log offset get no units and entries
     with_tags  whether tags get index entries, as from a broker of 5.4 and later
     """
 
@@ -53,8 +53,8 @@ class RebuildScope:
 class RebuildReport:
     """The result of a rebuild.
 
-    `log_end` is the valid end; `stopped_by` says why the log ends there. `findings` describe unreadable pages before,
-    and messages out of order.
+    `log_end` is the valid end of the log; `stopped_by` gives the reason. `findings` describe unreadable pages before
+    it, messages out of order, and queues whose end can't be read.
     """
 
     log_end: int
@@ -64,4 +64,4 @@ class RebuildReport:
 
 
 Rebuild = Callable[[Path, StoreConfig, RebuildScope, ScanRules], RebuildReport]
-"""Do step 1, by either engine: builds the scope's files under a folder. The rules say what is a record."""
+"""Step 1 by either engine: build the scope's files under a folder. The rules define a valid record."""
