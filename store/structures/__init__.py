@@ -1,4 +1,4 @@
-"""The structures on a broker's disk, a room each; a room of 5.x is imported only where its files are."""
+"""The structures on a broker's disk, one room each; a 5.x room is imported only if its files exist."""
 
 from __future__ import annotations
 

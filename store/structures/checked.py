@@ -1,4 +1,4 @@
-"""A store under check, as the rooms of its structures see it."""
+"""CheckedStore: the store that the checks of the rooms get."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 class CheckedStore:
     """A store under check.
 
-    layout, fs       where its files lie; a mirror of a remote store's
-    config           the settings given, and a broker's defaults
-    view             opens the store as it is, for what only its log tells
+    layout, fs       paths of its files; for a remote store those of a mirror
+    config           the given settings over a broker's defaults
+    view             opens the store for reading, for facts that only its log holds
     has_queue_files  whether consume queues have files
-    horizon          the log offset up to which it is checked, as a writer holds it; None without one
+    horizon          the log offset at which the check ends, as a writer has the store open; None without a writer
     confirmed        the confirm offset of a broker in controller mode: records after it may have no units
     """
 

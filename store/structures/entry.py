@@ -20,13 +20,13 @@ class Entry:
     """One entry.
 
     kind      record, unit, entry, blank, damage …
-    number    what --from and --to compare: the log offset of a record, the queue offset of a unit …
-    start     where it begins in its file
+    number    the number that --from and --to compare: a record's log offset, a unit's queue offset …
+    start     its position in the file
     data      its bytes, as far as they are known
-    fields    with their places in `data`
+    fields    its fields with their positions in `data`
     extra     values that the bytes do not hold, under their names in JSON
     message   the record, decoded
-    is_fault  bytes that are not what they should be
+    is_fault  the bytes are damaged or not allowed here
     """
 
     kind: str
@@ -40,7 +40,7 @@ class Entry:
     is_fault: bool = False
 
     def values(self) -> dict[str, object]:
-        """Return the fields under their names, bytes as hex, and the extra values."""
+        """Return the values of fields by name, bytes as hex, and the extra values."""
         values = {one.name: one.value.hex() if isinstance(one.value, bytes) else one.value for one in self.fields}
         return {**values, **self.extra}
 
@@ -49,8 +49,8 @@ class Entry:
 class EntryBlock:
     """Entries of one kind without bytes and fields.
 
-    numbers  what --from and --to compare
-    columns  under their names in JSON: an array of integers, or the value that all entries share
+    numbers  the numbers that --from and --to compare
+    columns  by name in JSON: an array of integers, or one value for all entries
     """
 
     numbers: Int64Array
@@ -60,19 +60,19 @@ class EntryBlock:
         return len(self.numbers)
 
     def select(self, rows: npt.NDArray[np.bool_] | slice) -> EntryBlock:
-        """Return the entries of these rows."""
+        """Return a block of these rows."""
         chosen = {name: one[rows] if isinstance(one, np.ndarray) else one for name, one in self.columns.items()}
         return EntryBlock(self.numbers[rows], chosen)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The choice of entries that a room is asked for.
+    """The entries that a command requests from a room.
 
     first        number of the first entry
     topic        and queue_id: one topic or queue; None for all
-    wanted       whether a record may be wanted, by its bytes; spares decoding the others
-    with_fields  entries tell the places of their fields
+    wanted       returns whether a record may be wanted, by its bytes; other records are not decoded
+    with_fields  entries have fields with their positions
     is_exact     an entry begins, or will begin, at `first` itself
     settings     under RocketMQ's names
     """
@@ -86,11 +86,11 @@ class Asked:
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def queue_files(self, reader: StoreReader, folder: str) -> list[StoredFile]:
-        """Return the files that the chosen queues have in a folder."""
+        """Return the files of the chosen queues in a folder."""
         queues = [one for one in reader.queues() if self.topic in (None, one[0]) and self.queue_id in (None, one[1])]
         return [file for topic, queue in queues for file in reader.numbered_files(f"{folder}/{topic}/{queue}")]
 
 
 def files_at(reader: StoreReader, *paths: str) -> list[StoredFile]:
-    """Return those of the files that are there."""
+    """Return the existing files among these paths."""
     return [file for path in paths if (file := reader.file_at(path)) is not None]

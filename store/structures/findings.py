@@ -1,9 +1,8 @@
-"""Define the kinds of findings with their words and ranks, and one Finding.
+"""The kinds of findings with their words and ranks, and Finding.
 
-Kinds of one structure are defined in its room.
-
-A finding about a single record is kept as it is; where one cause makes thousands (a lost queue, a lost index), one
-Finding per file, topic and queue has their count and the first place.
+A room defines the kinds of its structure.
+Each finding about a single record is kept. If one cause makes thousands (a lost queue, a lost index), one Finding per
+file, topic and queue has their count and the first position.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import NamedTuple
 
 
 class Rank(IntEnum):
-    """How bad it is."""
+    """Severity, the worst first."""
 
     NO_START = 1
     LOSS = 2
@@ -26,7 +25,7 @@ class Rank(IntEnum):
 class Kind(NamedTuple):
     """A kind of findings.
 
-    is_single  each finding is a place to look at; the others come in masses, of which one cause makes thousands
+    is_single  each finding is kept; findings of other kinds are grouped, as one cause may make thousands
     """
 
     words: str
@@ -35,7 +34,7 @@ class Kind(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {}
-"""By name: those below, and those of each room that was imported."""
+"""Kinds by name: those below, and those of each imported room."""
 
 
 def kind(name: str, words: str, rank: Rank = Rank.WRONG, *, is_single: bool = False) -> str:
@@ -98,10 +97,10 @@ UNREADABLE_INDEX = kind("unreadable-index", "an index file has pages that can't 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong.
+    """One fault of a store, or several of one kind.
 
-    offset  where: a log offset in the commit log, a queue offset in a queue, an entry number in an index file
-    count   how many of the kind this finding counts; offset and detail describe the first
+    offset  a log offset in the commit log, a queue offset in a queue, an entry number in an index file
+    count   number of faults in this finding; offset and detail describe the first
     """
 
     kind: str
@@ -119,19 +118,19 @@ class Finding:
 
 
 def effect_on_start(size: int, *, is_last: bool) -> str:
-    """Describe the effect of a file of a wrong length on a start; 5.3 deletes a last one of zero bytes."""
+    """Describe the effect of a file of wrong length on a start; 5.3 deletes an empty last file."""
     if is_last and not size:
         return "a 4.9 broker does not start with it, a 5.3 one deletes it"
     return "no broker starts with it"
 
 
 def by_place(finding: Finding) -> tuple[object, ...]:
-    """Sort findings by file and offset, and then by everything that people see."""
+    """Return the sort key: file and offset, then all other shown fields."""
     return (finding.file, finding.offset, *finding.place, finding.detail)
 
 
 def group_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Return one finding per place for the kinds that come in masses, in the order of file and offset."""
+    """Combine findings of grouped kinds by file, kind, topic and queue; sort all by file and offset."""
     kept: list[Finding] = []
     masses: dict[tuple[str, str, str, int], Finding] = {}
     for finding in findings:

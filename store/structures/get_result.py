@@ -1,4 +1,4 @@
-"""The answer to a get, of a queue in files, in a database or of a compacted topic.
+"""The result of a get, from a queue in files, in a database or of a compacted topic.
 
 Source: GetMessageResult, GetMessageStatus (4.9.8).
 """
@@ -29,7 +29,7 @@ class GetStatus(Enum):
 
 
 class CopyOfQueue(Protocol):
-    """A queue's messages as a structure keeps them for consumers, in place of the log's."""
+    """A queue whose consumers get a structure's copies of messages instead of the log's."""
 
     def get(
         self, offset: int, max_count: int, config: StoreConfig, message_filter: MessageFilter | None = None
@@ -37,13 +37,13 @@ class CopyOfQueue(Protocol):
 
 
 class CopiesOfQueues(Protocol):
-    """The queues that a structure keeps copies of."""
+    """The queues with copies in a structure."""
 
     def find(self, topic: str, queue_id: int) -> CopyOfQueue | None: ...
 
 
 class MessageFilter(Protocol):
-    """Leaves messages out: by the queue unit alone, or by the message itself."""
+    """A filter of messages: by the queue unit alone, and by the message itself."""
 
     def matches_tags_code(self, tags_code: int, ext: ExtUnit | None = None) -> bool: ...
 
@@ -52,7 +52,7 @@ class MessageFilter(Protocol):
 
 @dataclass(slots=True)
 class GetResult:
-    """One broker answer. Offsets are queue offsets; `size` is the bytes of the records."""
+    """The result of one get. Offsets are queue offsets; `size` is the bytes of the records."""
 
     status: GetStatus
     next_offset: int
@@ -61,6 +61,6 @@ class GetResult:
     messages: list[StoredMessage] = field(default_factory=list)
     size: int = 0
     message_count: int = 0
-    """Of a batch queue: the messages in these records."""
+    """The number of messages in these records; they differ in a batch queue."""
     damaged: list[DamagedRecord] = field(default_factory=list)
-    """Records that the queue points to but that cannot be read; a broker would hand out their bytes."""
+    """Damaged records that the queue references; a broker would return their bytes."""

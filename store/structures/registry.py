@@ -1,8 +1,8 @@
 """The registry of the structures on a broker's disk, in the order of detection.
 
 A structure that decides how others are read comes before them: DLedger's log before its queues, queues in a RocksDB
-before batch queues. The registry is data, and looking at it imports no room: a room is imported where its traces are.
-A new structure is a room, and a line here.
+before batch queues. The registry is data and imports no room; a room is imported only if its traces are found.
+A new structure needs a room, and an entry here.
 
 Source: DefaultMessageStore.load, RocksDBMessageStore, CompactionStore, TimerMessageStore (5.3.3).
 """
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 class Trace(NamedTuple):
-    """A path below the store's root; its last name may have `*`.
+    """A path below the store's root that shows a structure; its last name may have `*`.
 
-    holds  bytes that the file must have
+    holds  bytes that the file must contain
     """
 
     path: str
@@ -48,9 +48,9 @@ class Trace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """A structure that a store holds, as people see it; `detail` is a clause.
+    """A structure of a store, described for people; `detail` is a clause.
 
-    holds_queues  the consume queues are in it, and in no files of their own
+    holds_queues  the consume queues are in it, instead of in files
     """
 
     name: str
@@ -64,21 +64,21 @@ class Structure:
     """One kind of files on a broker's disk.
 
     room      its folder in store/structures; None for files that need no code of their own
-    traces    each of them tells that the structure is there
-    settings  RocketMQ's names of what makes or moves it
-    lines     the broker lines that write it
-    refuses   the verbs that would leave it wrong; the room's guard says why
+    traces    paths; any of them shows that the structure exists
+    settings  RocketMQ's settings that create or move it
+    lines     the broker versions that write it
+    refuses   the verbs that would leave it inconsistent; the room's guard has the reason
     dumped_as the kind of rows that its `rows` makes
-    newer     what it is, where only a broker newer than those known here writes it
-    holds_queues    consume queues may be in it, and in no files of their own
+    newer     a description, if only an unknown newer broker writes it
+    holds_queues    consume queues may be in it, instead of in files
     shares_records  its queues have units of other topics' records
-    copied          names in the store's root that a salvage copies as they are
-    backed_up       names in the store's root that a backup copies as they are, and a salvage does not
-    made_anew       tables in config/ that a salvage makes again
+    copied          names in the store's root that a salvage copies unchanged
+    backed_up       names in the store's root that a backup copies unchanged, and a salvage does not
+    made_anew       tables in config/ that a salvage rebuilds
     records         patterns of the files below the store's root that hold records, with the messages' bodies
-    holds_keys      it holds the text of messages' keys, and not their hash codes alone
-    groups_messages  its records hold several messages, which the index does not name
-    attribute        of a topic in topics.json that makes it, and the values that a broker takes
+    holds_keys      it holds the text of messages' keys, and not only their hash codes
+    groups_messages  its records hold several messages, and the index has no entries for these
+    attribute        the attribute in topics.json that makes a topic use it, and the values that a broker accepts
     """
 
     name: str
@@ -100,11 +100,11 @@ class Structure:
     attribute: tuple[str, tuple[str, ...]] | None = None
 
     def furniture(self, kind: str) -> ModuleType | None:
-        """Import a module of the room; None where the room has none of that kind."""
+        """Import the room's module of that name; None if the room has none."""
         return import_module(f"store.structures.{self.room}.{kind}") if self.has_furniture(kind) else None
 
     def has_furniture(self, kind: str) -> bool:
-        """Return whether the room has such a module; imports nothing."""
+        """Return whether the room has a module of that name, without importing it."""
         return _is_module(str(self.room), kind)
 
 
@@ -117,7 +117,7 @@ def _is_module(room: str, kind: str) -> bool:
 PUT, CLEAN, TRUNCATE, RESOLVE = "put", "clean", "truncate", "resolve"
 RECOVER, CHECKPOINT, DELAY, TIMER = "recover", "checkpoint", "delay", "timer"
 DERIVE, SPARK = "rebuild", "spark"
-"""What leaves the log alone: rebuilds, and changes of tables; rebuilds on Spark."""
+"""Verbs that do not change the log: rebuilds and changes of tables; rebuilds on Spark."""
 RECEIVE, AS_BROKER, BACK_UP = "receive", "start", "back up"
 CHANGES = frozenset((PUT, CLEAN, TRUNCATE, RESOLVE, RECOVER, CHECKPOINT, DELAY, TIMER, DERIVE, SPARK, RECEIVE))
 """The verbs that change a store."""
@@ -288,10 +288,10 @@ STRUCTURES = (
 )
 _ROOT_NAMES = frozenset(trace.path.split("/")[0] for one in STRUCTURES for trace in one.traces)
 WHOLLY_UNREADABLE = ("no-rocksdict", "rocksdb-damaged")
-"""Codes of errors by which nothing of a structure can be read."""
+"""Codes of errors that make a whole structure unreadable."""
 UNKNOWN_DATABASE = "a RocksDB of an unknown kind"
 _FILE_SYSTEMS_OWN = ("lost+found", ".nfs*", ".snapshot*")
-"""Names that a file system puts into any folder."""
+"""Names that a file system may add to any folder."""
 
 
 class Names:
@@ -309,7 +309,7 @@ class Names:
 
     @classmethod
     def of_files(cls, files: StoreReader, *, reads: bool = True) -> Names:
-        """Return the names that a reader of a store's files finds; unless it `reads`, traces are paths alone."""
+        """Return the names in a reader's store; without `reads`, traces are found by path alone."""
 
         def read(path: str) -> bytes | None:
             return bytes(files.read(path)) if reads and files.file_at(path) is not None else None
@@ -317,13 +317,13 @@ class Names:
         return cls(files.names, files.exists, read)
 
     def of(self, folder: str) -> frozenset[str]:
-        """Return the names in a folder, none where there is no such folder."""
+        """Return the names in a folder, none if the folder is missing."""
         if folder not in self._known:
             self._known[folder] = frozenset(self._list_names(folder))
         return self._known[folder]
 
     def matching(self, trace: Trace) -> list[str]:
-        """Return the names in the trace's folder that its last name matches."""
+        """Return the names in the trace's folder that match its last name."""
         return sorted(name for name in self.of(trace.folder) if fnmatchcase(name, trace.name))
 
     def has(self, trace: Trace) -> bool:
@@ -339,7 +339,7 @@ class Names:
 
 
 def names_of(layout: StoreLayout, fs: Filesystem) -> Names:
-    """Return the names in a local store's folders, and the folder of a DLedger member that is lost."""
+    """Return the names in a local store's folders, and a DLedger member's folder even if missing."""
     member = () if layout.dledger is None else (layout.dledger.name,)
     return Names(
         lambda folder: [*fs.list_names(layout.root / folder), *(member if not folder else ())],
@@ -354,19 +354,19 @@ def present(names: Names) -> Iterator[Structure]:
 
 
 def is_present(one: Structure, names: Names, *, in_database: bool = False) -> bool:
-    """Return whether a structure's traces are in the store, or it holds its queues `in_database`."""
+    """Return whether a structure's traces are in the store, or `in_database` is True and it holds queues."""
     return (in_database and one.holds_queues) or any(map(names.has, one.traces))
 
 
 def rooms_with(names: Names, kind: str, function: str, *, in_database: bool = False) -> Iterator[ModuleType]:
-    """Return the modules of this kind of the store's structures, where they have the function."""
+    """Return the modules of this name, with this function, in the rooms of the store's structures."""
     fitted = (one for one in STRUCTURES if one.has_furniture(kind))
     found = dict.fromkeys(one.furniture(kind) for one in fitted if is_present(one, names, in_database=in_database))
     return (room for room in found if room is not None and hasattr(room, function))
 
 
 def settings_told(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
-    """Return the settings that the store's structures tell by their files."""
+    """Return the settings that follow from the files of the store's structures."""
     told: dict[str, object] = {}
     for room in rooms_with(names_of(layout, fs), "infer", "infer_settings"):
         told |= room.infer_settings(layout, fs)
@@ -374,22 +374,19 @@ def settings_told(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
 
 
 def refusing(names: Names, verb: str) -> Iterator[Structure]:
-    """Return the structures of the store that the verb would leave wrong."""
+    """Return the structures of the store that refuse the verb."""
     return (one for one in STRUCTURES if verb in one.refuses and any(map(names.has, one.traces)))
 
 
 def structure_of(name: str) -> Structure | None:
-    """Return the structure that explains a name in a store's root.
-
-    By a trace of that name, or by one below it.
-    """
+    """Return the structure with a trace of this name in the store's root, or with a trace below it."""
     whole = (one for one in STRUCTURES for trace in one.traces if fnmatchcase(name, trace.path))
     below = (one for one in STRUCTURES for trace in one.traces if fnmatchcase(name, trace.path.split("/")[0]))
     return next(whole, None) or next(below, None)
 
 
 def unknown_names(names: Names, *, databases: bool = False) -> list[str]:
-    """Return the names in the store's root that no structure explains: RocksDB folders, or the others."""
+    """Return names in the store's root that belong to no structure: RocksDB folders, or all others."""
     known = (*_ROOT_NAMES, *_FILE_SYSTEMS_OWN, OWN_FOLDER)
     found = (name for name in sorted(names.of("")) if not any(fnmatchcase(name, pattern) for pattern in known))
     return [name for name in found if names.has(Trace(f"{name}/CURRENT")) == databases]

@@ -1,4 +1,4 @@
-"""Trap: a failure at a broker's start, or after it."""
+"""Trap: a failure at a broker's start or after it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """A failure at the start, or after it. `code` names it, `subject` is the queue that it is about."""
+    """A failure at a broker's start or after it. `subject` is its queue, family or count."""
 
     code: str
     detail: str

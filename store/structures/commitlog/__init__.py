@@ -1,1 +1,1 @@
-"""The commit log: bytes to records, and the one walk over them."""
+"""The commit log: appending, reading and scanning its records."""

@@ -1,11 +1,11 @@
-"""Reads an Arrow record batch's columns as MessageColumns' arrays; BadRequest names column and type.
+"""Columns of an Arrow record batch as arrays of MessageColumns; BadRequest has name and type.
 
     bytes_of      binary, string, large_binary, large_string: the data is shared, not copied. Views, fixed-size binary
-                  and dictionaries of any of these have no such layout and are cast
+                  and dictionaries have another layout and are cast
     topics_of     strings of any of these layouts, or a dictionary of them
-    numbers_of    whatever Arrow turns into int64 without loss, 0 where null
+    numbers_of    any type that Arrow casts to int64 without loss, 0 where null
 
-pyarrow is imported by the first call: a store that is given no record batch does without.
+The first call imports pyarrow, so stores without record batches do not load it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def bytes_of(batch: pa.RecordBatch, name: str, *, may_be_null: bool) -> tuple[memoryview, Int64Array]:
-    """Return the data that the column's bytes lie in, and their ends, the first one's start before them."""
+    """Return the column's data and n + 1 offsets into it: the first value's start, then each end."""
     array = _plain(batch.column(name), name)
     if array.null_count and not may_be_null:
         raise BadRequest(f"the column {name} has nulls")
@@ -37,7 +37,7 @@ def bytes_of(batch: pa.RecordBatch, name: str, *, may_be_null: bool) -> tuple[me
 
 
 def topics_of(batch: pa.RecordBatch, name: str) -> tuple[list[str], Int64Array]:
-    """Return the distinct topics, and each row's place among them."""
+    """Return the distinct topics, and the index of each row's topic."""
     import pyarrow as pa
 
     array = batch.column(name)
@@ -66,7 +66,7 @@ def numbers_of(batch: pa.RecordBatch, name: str) -> Int64Array:
 
 
 def _plain(array: pa.Array, name: str) -> pa.Array:
-    """Return the array, cast when its type has no buffer of offsets and one of data."""
+    """Return the array; cast types that have no offsets buffer and data buffer."""
     import pyarrow as pa
 
     types, kind = pa.types, array.type

@@ -4,13 +4,13 @@
     MessageColumns.from_arrow(batch)   from an Arrow record batch with the columns named below
 
         topic                string, or a dictionary of strings
-        body                 binary or string, or what Arrow casts to them: views, fixed-size binary, a dictionary
+        body                 binary or string, or a type that Arrow casts: views, fixed-size binary, a dictionary
         queue_id, flag, sys_flag, reconsume_times     integers, 0 where absent
-        prepared_transaction_offset                   the same
+        prepared_transaction_offset                   integers, 0 where absent
         born_timestamp_ms    integers; the time of this call where absent
         properties           binary: the stored property string, empty where absent
 
-The messages of one call share the born host and the store host, but for those that are given with `hosts`.
+The messages of one call share a born host and a store host, unless `hosts` gives each message its pair.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _MAX_QUEUE_PLACES = 1 << 16
 class MessageColumns:
     """n messages as columns.
 
-    `*_ends` are int64[n + 1], as Arrow's offsets; `topic_of` is the place of a message's topic.
+    `*_ends` are int64[n + 1], as Arrow's offsets; `topic_of` is the index of each message's topic.
 
-    hosts, hosts_of  where they differ: the pairs of born host and store host, and the place of a message's pair
+    hosts, hosts_of  if hosts differ: the pairs of born host and store host, and the index of each message's pair
     """
 
     topics: list[str]
@@ -74,7 +74,7 @@ class MessageColumns:
         return len(self.topic_of)
 
     def host_pairs(self) -> tuple[list[tuple[Host, Host]], Int64Array]:
-        """Return the pairs of born host and store host, and the place of each message's pair."""
+        """Return the pairs of born host and store host, and the index of each message's pair."""
         if self.hosts_of is None:
             return [(self.born_host, self.store_host)], np.zeros(len(self), np.int64)
         return self.hosts, self.hosts_of
@@ -82,7 +82,7 @@ class MessageColumns:
     def find_in_properties(self, text: bytes) -> bool:
         """Return whether any message's properties hold `text`.
 
-        Piece by piece, as uncompiled kernels copy a piece.
+        Uncompiled kernels copy the bytes that they search, so the search takes pieces.
         """
         start, stop = int(self.property_ends[0]), int(self.property_ends[-1])
         return any(
@@ -91,7 +91,7 @@ class MessageColumns:
         )
 
     def waits_for_flush(self) -> npt.NDArray[np.bool_]:
-        """Mark the messages that wait for the disk: those whose producer did not say WAIT=false."""
+        """Mark the messages that wait for the disk: all without the property WAIT=false."""
         waits = np.ones(len(self), np.bool_)
         if self.find_in_properties(WAIT_MARK):
             for row in range(len(self)):
@@ -99,16 +99,16 @@ class MessageColumns:
         return waits
 
     def number_queues(self) -> tuple[Int64Array, Int64Array]:
-        """Return the queues that occur, and the number of each message's queue.
+        """Return the distinct queues, and the index of each message's queue among them.
 
-        A queue is (topic place << 32) + queue id.
+        A queue is (topic index << 32) + queue id.
         """
         queue_ids = self.numbers["queue_id"]
         width = int(queue_ids.max()) + 1 if len(queue_ids) else 1
         if queue_ids.min(initial=0) < 0 or width * len(self.topics) > _MAX_QUEUE_PLACES:
             keys, numbers = np.unique(self.topic_of << 32 | queue_ids, return_inverse=True)
             return keys, numbers
-        # Few enough for a table of all that could be: sorting would cost more than encoding.
+        # A table of all possible queues is small enough here: sorting would cost more than encoding.
         places = self.topic_of * width + queue_ids
         occurs = np.zeros(width * len(self.topics), bool)
         occurs[places] = True
@@ -117,7 +117,10 @@ class MessageColumns:
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> MessageColumns:
-        """Raise BadRequest unless all messages have the same hosts; raises as check_message does."""
+        """Make columns of messages.
+
+        BadRequest for messages with different hosts, and where check_message raises it.
+        """
         first = messages[0] if messages else Message("")
         given = {name: [getattr(one, name) for one in messages] for name in NUMBER_COLUMNS}
         given |= {name: [getattr(one, name) for one in messages] for name in _KINDS}
@@ -157,7 +160,7 @@ class MessageColumns:
     ) -> MessageColumns:
         """Make messages of a pyarrow.RecordBatch.
 
-        BadRequest when `topic` or `body` is missing or null anywhere, or a column has a type that can't be taken.
+        BadRequest when `topic` or `body` is missing or has a null, or when a column's type can't be cast.
         """
         names, count, absent = set(batch.schema.names), batch.num_rows, {"born_timestamp_ms": clock_ms()}
         if not {"topic", "body"} <= names:
@@ -202,9 +205,9 @@ class MessageColumns:
 
 @dataclass(slots=True)
 class PutManyResult:
-    """Places of n messages in their order; -1 for one that was refused.
+    """Offsets, sizes and times of n messages in their order; offsets are -1 for a refused message.
 
-    refused   by row: what `put` answers to that message
+    refused   by row: the result of `put` for that message
     status    of all others: PUT_OK or FLUSH_DISK_TIMEOUT
     """
 
@@ -217,13 +220,13 @@ class PutManyResult:
 
     @classmethod
     def empty(cls, count: int) -> PutManyResult:
-        """Return the answer before anything was stored."""
+        """Return the result before any message is stored."""
         nowhere, zeros = np.full(count, -1, np.int64), np.zeros(count, np.int64)
         return cls(nowhere, nowhere.copy(), zeros, zeros.copy(), {})
 
     @classmethod
     def of(cls, answers: Sequence[PutResult]) -> PutManyResult:
-        """Return the answer of messages that were put one by one."""
+        """Combine the results of messages that were put one by one."""
         result = cls.empty(len(answers))
         for row, one in enumerate(answers):
             result.log_offsets[row], result.queue_offsets[row] = one.log_offset, one.queue_offset
@@ -234,13 +237,13 @@ class PutManyResult:
 
     @classmethod
     def all_refused(cls, count: int, refusal: PutResult) -> PutManyResult:
-        """Return the same answer for every message."""
+        """Return a result that refuses every message for one reason."""
         result = cls.empty(count)
         result.refused = dict.fromkeys(range(count), refusal)
         return result
 
     def status_of(self, row: int) -> PutStatus:
-        """Return status of one message."""
+        """Return the status of one message."""
         return self.refused[row].status if row in self.refused else self.status
 
 

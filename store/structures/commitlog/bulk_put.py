@@ -1,9 +1,9 @@
-"""put_many: columns of messages, encoded by a kernel straight into the map.
+"""put_many: a kernel encodes columns of messages directly into the mapped segment.
 
-    1. the columns are checked, the kernel's arguments made once from them
-    2. chunk by chunk, under the put lock: store time, queue offsets, then the kernel writes records into the segment
+    1. check the columns, and make the kernel's arguments from them once
+    2. for each chunk, under the put lock: take store time and queue offsets; the kernel writes records into the segment
        until the chunk, the segment or the messages end
-    3. `wrote` moves behind a whole chunk, so readers never see half a record
+    3. move `wrote` past the whole chunk, so readers never see half a record
 
 Source: CommitLog.MessageExtEncoder.encode, DefaultAppendMessageCallback.doAppend (4.9.8).
 """
@@ -46,10 +46,9 @@ _STORE_TIME = NUMBER_NAMES.index("store_timestamp_ms")
 def put_many(log: CommitLog, messages: MessageColumns) -> PutManyResult:
     """Append columns of messages, each as `CommitLog.put` would store it.
 
-    Refused ones are left out. Delayed messages and those for light queues have to be rewritten, so columns with any go
-    one by one; so do those with a property CRC (5.x), and those that `_needs_care` names.
-
-    BadRequest when the columns don't hold together; then nothing is written.
+    Refused messages are left out. Columns are put one message at a time if any message is delayed or goes to light
+    queues, as those are rewritten. So are columns with a property CRC (5.x), and those in `_needs_care`.
+    BadRequest for inconsistent columns; then nothing is written.
     """
     check_columns(messages)
     has_light = log.light.is_on and messages.find_in_properties(LIGHT_MARK)
@@ -79,7 +78,10 @@ def put_many_replayed(
 
 
 def _needs_care(log: CommitLog, messages: MessageColumns) -> bool:
-    """Return whether a topic is too long for V1, or a half-written chunk could run into old records."""
+    """Return whether a topic is too long for V1, or old records lie past the log's end.
+
+    A half-written chunk could join those old records.
+    """
     last = log.segments.last
     is_stale = last is not None and last.file_start == log.stale_segment
     return is_stale or any(len(topic.encode()) > MAX_TOPIC_SIZE_V1 for topic in messages.topics)
@@ -91,7 +93,7 @@ def _put_rows(
     put_one: Callable[[int], PutResult],
     store_timestamps_ms: Int64Array | None = None,
 ) -> PutManyResult:
-    """Append the rows that are not refused; `put_one` says why the others are."""
+    """Append the accepted rows; `put_one` returns the refusal of each other row."""
     result = PutManyResult.empty(len(messages))
     refused = log.rules.refuse_rows(messages)
     for row in np.flatnonzero(refused).tolist():
@@ -114,7 +116,7 @@ def _with_separators(messages: MessageColumns) -> MessageColumns:
 
 
 class _BulkPut:
-    """One put_many under way: the kernel's arguments, made once, and where each chunk of messages landed."""
+    """One running put_many: the kernel's arguments, and the result that each chunk fills in."""
 
     def __init__(
         self,
@@ -142,7 +144,7 @@ class _BulkPut:
         self.next_size = RECORD_MIN_SIZE
 
     def run(self) -> None:
-        """Put chunk by chunk, each under the put lock for its own time only."""
+        """Put the chunks; the put lock is free between two chunks."""
         if not len(self.rows):
             return
         numbers, body_ends, property_ends = self._numbers()
@@ -158,9 +160,9 @@ class _BulkPut:
                 return
 
     def _numbers(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """Return numbers of the rows to store, as the kernel reads them.
+        """Return numbers, body ends and property ends of the rows to store, as the kernel reads them.
 
-        Only these are copied for refused rows.
+        If rows are refused, bodies and properties of the others are copied.
         """
         messages = self.messages
         numbers = np.zeros((len(NUMBER_NAMES), len(messages)), np.int64)
@@ -214,13 +216,13 @@ class _BulkPut:
         self.result.sizes[rows] = self.columns[Column.SIZE, :count]
         self.result.queue_offsets[rows] = self.columns[Column.QUEUE_OFFSET, :count]
         self.result.store_timestamps_ms[rows] = self.columns[Column.STORE_TIMESTAMP_MS, :count]
-        # The record that did not fit asks for its segment in the next chunk, which may fail without this one.
+        # The next chunk makes the segment for the record that did not fit: if that fails, this chunk stays stored.
         self.next_size = int(self.state[3]) if self.state[1] == ScanOutcome.BLANK else RECORD_MIN_SIZE
         return count
 
 
 def _kept(data: Any, ends: Int64Array, rows: Int64Array) -> tuple[memoryview, Int64Array]:
-    """Return the parts of some rows, one after another."""
+    """Copy the parts of some rows into one buffer, and return it with their ends."""
     starts, stops = ends[rows].tolist(), ends[rows + 1].tolist()
     kept_ends = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(ends[rows + 1] - ends[rows], out=kept_ends[1:])

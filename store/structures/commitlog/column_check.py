@@ -1,15 +1,15 @@
-"""Whether columns of messages hold together: the kernel that encodes them looks at no bounds.
+"""Checks that columns of messages are consistent, as the kernel that encodes them checks no bounds.
 
-What is checked, once per put_many and before anything is written:
+The checks run once per put_many, before anything is written:
 
     every column      one-dimensional int64, one value per message, the ends one more
-    body_ends, property_ends    from 0 on, never falling, the last one within the bytes there are
-    topic_of          the place of a topic
-    queue_id, flag …  fit 32 bits; a negative queue id is refused as a single put refuses it
-    hosts_of          the place of a pair of hosts
-    topics, hosts     as check_message wants them
+    body_ends, property_ends    the first at least 0, never falling, the last within the data
+    topic_of          the index of a topic
+    queue_id, flag …  fit 32 bits; a negative queue id is refused as in a single put
+    hosts_of          the index of a pair of hosts
+    topics, hosts     the rules of check_message
 
-BadRequest names the column and, where it is one row's fault, the row.
+BadRequest names the column and, if one row is at fault, the row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INT_COLUMNS = {"queue_id", "flag", "sys_flag", "reconsume_times"}
 
 
 def check_columns(messages: MessageColumns) -> None:
-    """Raise BadRequest unless every row is inside of its columns."""
+    """Raise BadRequest unless the columns are consistent."""
     count = len(messages)
     check_shape("topic_of", messages.topic_of, count)
     _check_ends("body_ends", messages.body_ends, "bodies", messages.bodies, count)
@@ -58,14 +58,14 @@ def check_columns(messages: MessageColumns) -> None:
 
 
 def _check_places(name: str, places: Int64Array, what: str, count: int) -> None:
-    # As unsigned numbers the negative ones are the largest.
+    # Read as unsigned, negative numbers are the largest.
     if int(places.view(np.uint64).max()) >= count:
         row = int(np.argmax((places < 0) | (places >= count)))
         raise _bad_row(name, row, f"there are {count} {what}, so no {int(places[row])}")
 
 
 def check_shape(name: str, column: Int64Array, count: int) -> None:
-    """Refuse all but an array of that many numbers of 64 bits."""
+    """Raise BadRequest unless the column is an int64 array of `count` values."""
     if not isinstance(column, np.ndarray) or column.dtype != np.int64 or column.ndim != 1:
         raise BadRequest(f"the column {name} must be a one-dimensional int64 array")
     if len(column) != count:

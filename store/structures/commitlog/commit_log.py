@@ -9,16 +9,16 @@ How a message becomes a record (CommitLog.asyncPutMessage and DefaultAppendMessa
        the pool buffer) and then moves `wrote`: readers never see half a record
     5. a record that does not fit with 8 bytes to spare leaves a blank and starts the next segment, under the put lock
 
-A usual message takes all of it in one compiled call, put_message, which leaves the others to these steps.
+A usual message takes one compiled call, put_message, for all steps; other messages take these steps.
 
-The kernel call holds the GIL from its first read to its last write. So putting threads need no lock between them: one
-that lost the GIL with a lock in hand would stop all others. Batches, bulk puts and step 5 take the put lock, and close
-the gate that the kernel looks at. Where kernels run uncompiled every put takes the lock.
+The kernel call holds the GIL from its first read to its last write, so putting threads need no lock. With a lock, a
+thread that lost the GIL while holding it would stop all others. Batches, bulk puts and step 5 take the put lock and
+close the gate that the kernel checks. With uncompiled kernels every put takes the lock.
 
 Prepared and rolled-back messages have queue offset 0 and do not advance their queue.
 
-If stale bytes follow the end (a log that was cut), the 8 bytes after each new record are zeroed. So no old record is
-read again. 4.9.8 does not do so.
+If stale bytes follow the end of a truncated log, the 8 bytes after each new record are zeroed. So no old record is
+read again. 4.9.8 does not zero them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _OK = PutStatus.PUT_OK
 def _alone_where_uncompiled(
     put: Callable[[CommitLog, Message], PutResult],
 ) -> Callable[[CommitLog, Message], PutResult]:
-    """Make a put take the put lock where kernels are uncompiled: only compiled ones hold the GIL."""
+    """Make a put take the put lock if kernels are uncompiled: only compiled kernels hold the GIL."""
     if kernels.COMPILED:
         return put
 
@@ -104,11 +104,11 @@ class CommitLog(ReadableLog):
         self._max_body, self._max_record = self.rules.max_body, self.rules.max_record
         self.put_lock = threading.RLock()
         self.locked_since_ms = 0
-        """When the put that is under way got the lock, 0 while none is."""
+        """When the running put took the lock; 0 while the lock is free."""
         self.stale_segment = -1
         """Start of a segment in which old records lie past the log's end, -1 without one."""
         self._gate = bytearray(_GATE.size)
-        """Whether somebody has the log alone, and the newest store time, which no put goes behind."""
+        """Whether a thread holds the log alone, and the newest store time; no put stores an earlier time."""
         self._flushes_by_time = not config.puts_wait_for_disk
         self._pages = NO_PAGES
         self._is_closed = False
@@ -118,9 +118,9 @@ class CommitLog(ReadableLog):
         self._parts = PutParts(self._queues, hosts, NO_TAIL, self._gate, given_clock, self._max_body, self._max_record)
 
     def close(self) -> None:
-        """Close the segments; views that were given out stay valid.
+        """Close the segments; views that callers hold stay valid.
 
-        The log keeps no view: a deleted file would keep its blocks until the next collection of cyclic garbage.
+        The log drops its own views: otherwise a deleted file keeps its blocks until the next garbage collection.
         """
         self._is_closed = True
         self._parts, self._pages = self._parts._replace(tail=NO_TAIL), NO_PAGES
@@ -145,12 +145,12 @@ class CommitLog(ReadableLog):
 
     @_alone_where_uncompiled
     def put(self, message: Message) -> PutResult:
-        """Append one message. Durability is the flush service's business."""
+        """Append one message. The flush service makes it durable."""
         if self._is_verbatim:
             try:
                 result: PutResult | None = put_message(self._parts, message, PutResult, _OK, DELAY_MARK)
             except (OverflowError, TypeError):
-                # _put_by_steps says of which field.
+                # _put_by_steps raises the error with the field's name.
                 result = None
             if result is not None:
                 return result
@@ -166,7 +166,7 @@ class CommitLog(ReadableLog):
                 return illegal(refused)
             queue = self.put_queue(message.topic, message.queue_id)
         properties = message.properties
-        # `in` asks first whether the mark is a number, by an exception that takes 0.2 us.
+        # `in` first tries the mark as a number, and that exception takes 0.2 us.
         if properties and properties.find(DELAY_MARK) >= 0 and is_queued(message.sys_flag):
             message = self.rules.delayed(message)
             queue = self.put_queue(message.topic, message.queue_id)
@@ -193,9 +193,9 @@ class CommitLog(ReadableLog):
         return result
 
     def put_replayed(self, message: Message, *, as_stored: bool, store_timestamp_ms: int | None = None) -> PutResult:
-        """Append a message that another store had, with that store's time if one is given.
+        """Append a message of another store, with that store's time if one is given.
 
-        as_stored  it is not delayed again
+        as_stored  True: a delayed message is not delayed again
         """
         check_message(message)
         if store_timestamp_ms is not None:
@@ -208,14 +208,14 @@ class CommitLog(ReadableLog):
         queue = self.put_queue(message.topic, message.queue_id)
         now_ms = self.clock() if store_timestamp_ms is None else store_timestamp_ms
         with self.put_lock:
-            # A gate of its own: the time given may be before the newest.
+            # An extra gate, as the given time may be before the newest store time.
             return self._append(message, queue, _open_gate(now_ms), now_ms)
 
     def _append(self, message: Message, queue: PutQueue, gate: bytearray, now_ms: int) -> PutResult:
         hosts = self._parts.hosts
         if hosts.born is not message.born_host or hosts.stored is not message.store_host:
             hosts = PutHosts.of(message)
-            # Another thread's new tail may be lost here; file_for finds it again, as the old one has no room.
+            # This may overwrite another thread's new tail. file_for then finds it again, as the old tail has no room.
             self._parts = self._parts._replace(hosts=hosts)
         body, properties = message.body, message.properties
         size = queue.base_size + hosts.extra_size + len(body) + len(properties)
@@ -239,7 +239,7 @@ class CommitLog(ReadableLog):
             tail = self._parts.tail
             position = append(tail, gate, now_ms)
             if position < 0:
-                # No room in the segment, the log is locked, or the clock went back: settled under the lock.
+                # No room in the segment, a locked log, or a clock that went back: try again under the lock.
                 with self.locked() as locked_ms:
                     file = self.file_for(size)
                     tail = PutTail.of(file, file.write_buffer, self._pages)
@@ -254,26 +254,26 @@ class CommitLog(ReadableLog):
         tail.file.store_timestamp_ms = now_ms
         queue_offset = _LONG.unpack_from(tail.buffer, position + QUEUE_OFFSET_AT)[0]
         log_offset = tail.file_start + position
-        # What PutResult(...) does, in a third of its time.
+        # The same as PutResult(...), in a third of the time.
         return _new(PutResult, (_OK, log_offset, size, queue_offset, now_ms, 1, "", message, ()))
 
     @contextmanager
     def locked(self) -> Iterator[int]:
-        """Hold the put lock and close the gate; give the store time of puts inside the block."""
+        """Hold the put lock and close the gate; yield the store time of puts inside the block."""
         with self.put_lock:
             _GATE.pack_into(self._gate, 0, True, 0)
             self.locked_since_ms = now_ms = self.clock()
             try:
                 yield now_ms
             finally:
-                # Else every later put would be answered OS_PAGECACHE_BUSY.
+                # Otherwise every later put would return OS_PAGECACHE_BUSY.
                 self.locked_since_ms = 0
                 _GATE.pack_into(self._gate, 0, False, now_ms)
 
     def put_batch(self, messages: Sequence[Message], *, is_batch: bool = True) -> PutResult:
         """Append messages of one queue back to back with one store time; all of them, or none.
 
-        Their properties are stored as they are given: a batch's own are joined to them by the caller.
+        Their properties are stored unchanged; the caller has added the batch's own properties to them.
 
         is_batch  False for one message that is encoded whole before it is written, under the rules of a single put
         """
@@ -330,11 +330,10 @@ class CommitLog(ReadableLog):
         return PutResult(PutStatus.PUT_OK, log_offset, size, queue_offset, now_ms, len(messages), "", first, offsets)
 
     def file_for(self, size: int) -> MappedFile:
-        """Return the segment that takes `size` bytes and a blank's 8.
+        """Return a segment with room for `size` bytes and a blank of 8.
 
-        Ends the last one with a blank if it can't.
-
-        The bytes have blocks on the disk; StoreIOError when it is full."""
+        A last segment without that room ends with a blank, and the next one is created.
+        The bytes get blocks on the disk; StoreIOError when it is full."""
         if self._is_closed:
             raise StoreClosed("the store is closed", file=self.segments.folder)
         file = self._parts.tail.file
@@ -346,7 +345,7 @@ class CommitLog(ReadableLog):
             self._pages = TailPages(file, flushes_by_time=self._flushes_by_time, before=self._pages)
             self._parts = self._parts._replace(tail=PutTail.of(file, file.write_buffer, self._pages))
             if size + BLANK_SIZE > self._segment_size - file.wrote:
-                # The first message since the opening, and the last segment is nearly full.
+                # The store was just opened, and its last segment is nearly full.
                 return self.file_for(size)
         self._pages.reserve(file.wrote + size + BLANK_SIZE)
         return file
@@ -359,7 +358,7 @@ class CommitLog(ReadableLog):
 
     def _write(self, file: MappedFile, position: int, record: bytes) -> None:
         buffer, end = file.write_buffer, position + len(record)
-        # A blank's 8 bytes are always left, so this never reaches beyond the segment.
+        # 8 bytes for a blank are always left, so this stays within the segment.
         if buffer[end : end + BLANK_SIZE] != _ZEROS:
             self.close_stale_tail(file, end)
         buffer[position:end] = record
@@ -367,7 +366,7 @@ class CommitLog(ReadableLog):
         file.wrote = end
 
     def close_stale_tail(self, file: MappedFile, end: int) -> None:
-        """Keep bytes behind `end` from being read as a record."""
+        """Zero the 8 bytes at `end`, so that no stale record is read there."""
         if file.write_buffer[end : end + BLANK_SIZE] != _ZEROS:
             file.write_buffer[end : end + BLANK_SIZE] = _ZEROS
 

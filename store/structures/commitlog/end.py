@@ -1,7 +1,7 @@
-"""The log's end: one walk from a record's start to the first bytes that are no record.
+"""The log's end: a scan from a record's start to the first bytes that are no record.
 
-Recovery, truncation, the checkpoint's review, rebuild and the reading view all find the end by this walk. What they do
-with the records on the way, they do in `on_run`.
+Recovery, truncation, the checkpoint's review, rebuild and the reading view all find the end by this scan. They handle
+the scanned records in `on_run`.
 """
 
 from __future__ import annotations
@@ -15,22 +15,20 @@ from store.structures.commitlog.resync import find_record
 from store.structures.commitlog.scan import Damage, Outcome, ScanRules, Segment, Step, scan_log, scan_segment
 
 END_OF_LOG = (1 << 63) - 1
-"""Behind every log offset."""
+"""Beyond every log offset."""
 NORMAL_SEGMENTS = 3
-"""How many of the newest segments a normal recovery reads."""
+"""The number of newest segments that a normal recovery reads."""
 
 
 @dataclass(slots=True)
 class LogEnd:
-    """The end of a walk, and the damage it passed.
+    """The end of a scan, and the unreadable pages before it. Offsets are log offsets.
 
-    Offsets are log offsets.
-
-    outcome                  what ended the walk; None without a segment
+    outcome                  the Blank, End or Damage at the end; None without a segment
     last_store_timestamp_ms  of the last record, 0 without records
-    last_record              where the last record begins, -1 without records
-    misplaced_count          records that name another log offset than theirs, where the rules ask by place
-    unreadable               pages that can't be read, before the end
+    last_record              start of the last record, -1 without records
+    misplaced_count          records with a log offset field other than their position, counted with by_place rules
+    unreadable               unreadable pages before the end
     """
 
     start: int
@@ -44,11 +42,11 @@ class LogEnd:
 
     @property
     def walked_bytes(self) -> int:
-        """Bytes between start and end, with the blanks on the way."""
+        """Bytes between start and end, including blanks."""
         return self.log_end - self.start
 
     def describe_unreadable(self) -> list[str]:
-        """Return sentences for people on the pages that the walk passed over."""
+        """Return a line for people about each unreadable range that the scan skipped."""
         return [f"passed over {damage.describe()}" for damage in self.unreadable]
 
     def describe(self) -> str:
@@ -64,17 +62,17 @@ def find_end(
     *,
     stop: int | None = None,
 ) -> LogEnd:
-    """Walk the segments from log offset `start`, a record's start, and give every run to `on_run`.
+    """Scan the segments from log offset `start`, a record's start, and call `on_run` with every run.
 
-    stop  a log offset: bytes at or after it count as not there
+    stop  a log offset: bytes from it on are ignored
 
-    Pages that can't be read do not end the log: what is behind them would be lost for a bad sector.
+    Unreadable pages do not end the log: otherwise one bad sector would lose all records after it.
     """
     return end_of_steps(walk_log(segments, start, rules, stop), start, on_run)
 
 
 def walk_log(segments: Sequence[Segment], start: int, rules: ScanRules, stop: int | None = None) -> Iterator[Step]:
-    """Walk the log, also over pages that can't be read: after them the log goes on."""
+    """Scan the log, and go on after unreadable pages."""
     at: int | None = start
     while at is not None:
         last: Step | None = None
@@ -85,7 +83,7 @@ def walk_log(segments: Sequence[Segment], start: int, rules: ScanRules, stop: in
 
 
 def _record_behind(segments: Sequence[Segment], damage: Damage, rules: ScanRules, stop: int | None) -> int | None:
-    """Log offset of the first record behind unreadable pages: in their segment, or at the next one."""
+    """Return the log offset of the first record after unreadable pages, in this or a later segment."""
     for segment in segments:
         if segment.file_start == damage.file_start:
             position = find_record(segment, damage.unreadable[1], accept_v2=rules.accept_v2)
@@ -101,7 +99,7 @@ def _record_behind(segments: Sequence[Segment], damage: Damage, rules: ScanRules
 
 
 def end_of_steps(steps: Iterable[Step], start: int, on_run: Callable[[Run], object] = lambda run: None) -> LogEnd:
-    """Return the end that these steps of a walk from `start` lead to."""
+    """Return the end of a scan from `start` with these steps."""
     end = LogEnd(start, start)
     for step in steps:
         if isinstance(step, Run):

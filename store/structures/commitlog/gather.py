@@ -1,9 +1,9 @@
-"""Gathers fields at many positions of a buffer at once, without a loop over records.
+"""Reads fields at many positions of a buffer at once, without a loop over records.
 
 longs, ints      big-endian numbers at byte positions: one fancy index over an overlapping view of the buffer
 slices           byte strings at (position, size): the buffer itself is the data of an Arrow array whose offsets
                  are start, end, start, end …; taking every other element copies each string once, in C++
-distinct_text    the same as text: each distinct value is decoded once, as Java does (malformed bytes become U+FFFD)
+distinct_text    byte strings as text: each distinct value is decoded once, as in Java (malformed bytes become U+FFFD)
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _view(buffer: Buffer) -> memoryview:
 def ints(buffer: Buffer, positions: Ints) -> npt.NDArray[np.int32]:
     """Return the signed big-endian 32-bit numbers at these positions.
 
-    Every one must lie inside the buffer.
+    Every number must lie inside the buffer.
     """
     return np.asarray(_numbers(buffer, positions, ">i4"), np.int32)
 
@@ -42,7 +42,7 @@ def ints(buffer: Buffer, positions: Ints) -> npt.NDArray[np.int32]:
 def longs(buffer: Buffer, positions: Ints) -> Ints:
     """Return the signed big-endian 64-bit numbers at these positions.
 
-    Every one must lie inside the buffer.
+    Every number must lie inside the buffer.
     """
     return np.asarray(_numbers(buffer, positions, ">i8"), np.int64)
 
@@ -81,7 +81,7 @@ def slices(buffer: Buffer, positions: Ints, sizes: Ints) -> pa.Array:
 def distinct_text(strings: pa.Array) -> pa.DictionaryArray:
     """Return byte strings as dictionary-encoded text.
 
-    Distinct bytes that decode to equal text stay two entries.
+    Two different byte strings that decode to equal text stay two dictionary entries.
     """
     encoded = strings.dictionary_encode()
     words = pa.array([decode_utf8(word.as_py()) for word in encoded.dictionary], pa.string())
@@ -89,7 +89,7 @@ def distinct_text(strings: pa.Array) -> pa.DictionaryArray:
 
 
 def text(strings: pa.Array) -> pa.Array:
-    """Return byte strings as text: a cast where all of them are UTF-8, else decoded one by one."""
+    """Return byte strings as text: cast if all are UTF-8, else decode one by one."""
     try:
         return strings.cast(pa.string())
     except pa.ArrowInvalid:

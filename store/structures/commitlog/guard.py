@@ -1,4 +1,4 @@
-"""The refusal of a change to a log whose segments hold entries of another log."""
+"""Refuses changes to a commit log whose segments hold DLedger entries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _begins_with_entry(segment: Entry, fs: Filesystem) -> bool:
         head = fs.read(fs.open_read(segment.path), 0, min(segment.size, SEGMENT_HEAD_SIZE))
     except StoreIOError as error:
         if error.errno == errno.EIO:
-            # A bad sector tells nothing; the walk says where it is.
+            # A bad sector shows neither; the scan reports its position.
             return False
         raise
     return holds_record_entry(head, parse_segment_name(segment.path.name) or 0)

@@ -1,8 +1,10 @@
-"""Tells the leftovers past the log's end from records that are lost.
+"""Separates leftovers past the log's end from lost records.
 
-If the log ends at zeros, a later record of the same segment is a leftover in two cases. It is older than the last valid
-record, or the zeros are the 8 bytes of an earlier cut. So is one behind damage at the end of the last segment, where
-the first record behind is older: a broker wrote over the record before it.
+If the log ends at zeros, a later record of the same segment is a leftover in two cases:
+    it is older than the last valid record
+    the zeros are the 8 bytes of an earlier truncation
+If the log ends at damage in the last segment, records older than the last valid one are leftovers if the first record
+after the damage is older too: a broker overwrote the record before it.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ _SECTOR_SIZE = 512
 
 
 class Leftovers:
-    """The leftovers behind one end.
+    """The leftovers past one end.
 
-    segments  those from the end's on
+    segments  the segment of the end and all later ones
     first     the first run past the end
     """
 
@@ -42,20 +44,20 @@ class Leftovers:
 
     @property
     def stop(self) -> int | None:
-        """Log offset of the end of the segment that may hold leftovers; None without one."""
+        """Log offset at the end of the segment that may hold leftovers; None without one."""
         return None if self._segment is None else self._segment.file_start + self._segment.size
 
     def among(self, run: Run) -> npt.NDArray[np.bool_]:
-        """Return whether each record of a run is a leftover."""
+        """Mark the records of a run that are leftovers."""
         if self._segment is None or run.file_start != self._segment.file_start:
             return np.zeros(run.count, bool)
         return np.full(run.count, self._was_cut) | (run.columns.store_timestamp_ms < self._newest_ms)
 
 
 def is_zeroed_cut(segment: Segment, position: int) -> bool:
-    """Return whether a cut zeroed a record's first 8 bytes here: the rest of the record is still there.
+    """Return whether a truncation zeroed the first 8 bytes of a record here, and the rest is left.
 
-    Zeros that a disk leaves reach to the end of a sector.
+    Zeros of a lost write reach to the end of a disk sector.
     """
     stop = min(position + RECORD_MIN_SIZE, segment.size)
     head = bytes(segment.buffer[position:stop]) if segment.readable_end(position, stop) == stop else b""

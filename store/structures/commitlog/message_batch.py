@@ -1,8 +1,8 @@
-"""A run of records as an Arrow batch of the `messages` table; only the columns asked for are built.
+"""A run of records as an Arrow batch of the `messages` table; only requested columns are built.
 
-Most columns are numbers at a fixed position of the record (two shift by 12 bytes where a host is IPv6); bodies, topics
-and properties are byte strings at places that the scan has found. See store.structures.commitlog.gather for how they
-are taken.
+Most columns are numbers at fixed positions of the record. Positions after an IPv6 host shift by 12 bytes. Bodies,
+topics and properties are byte strings; the scan has found their positions. store.structures.commitlog.gather reads
+both kinds.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from store.structures.commitlog.property_map import PropertyTable, split_words
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 LAST_TIME_MS = (1 << 63) // 1000 - 1
-"""Of the times whose microseconds fit in 64 bits."""
+"""The last time whose microseconds fit in 64 bits."""
 
 
 @dataclass(frozen=True)
 class MessageRows:
-    """Records of one buffer; `select` narrows them. The columns must not change while this is in use."""
+    """Records of one buffer. The columns must not change while an object of this class is in use."""
 
     buffer: Any
     file_start: int
@@ -56,7 +56,7 @@ class MessageRows:
         return MessageRows(self.buffer, self.file_start, Columns(*(column[start:stop] for column in self.columns)))
 
     def batch(self, schema: pa.Schema, *, with_body: bool = True) -> pa.RecordBatch:
-        """Return the columns that `schema` names, in its order; bodies are null when left out."""
+        """Return the columns of `schema` in its order; without `with_body` bodies are null."""
         arrays = []
         for field in schema:
             if field.name in ("body", "body_problem") and not with_body:
@@ -65,16 +65,16 @@ class MessageRows:
                 arrays.append(_BUILDERS[field.name](self).cast(field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    # What several columns are built from.
+    # Values that several columns share.
 
     @cached_property
     def log_offset(self) -> Ints:
-        """Log offset of each record by its position; on a healthy log the same as its physical offset."""
+        """Log offset of each record by its position; in a healthy log equal to its physical offset field."""
         return self.columns.position + self.file_start
 
     @cached_property
     def outer_queue_offsets(self) -> pa.Array:
-        """Queue offset of the record that each message is inside of, null for a record's own message."""
+        """Queue offset of the record around each inner message; null for a record's own message."""
         return pa.nulls(self.count, pa.int64())
 
     @cached_property
@@ -99,7 +99,7 @@ class MessageRows:
         return np.where(self.columns.sys_flag & bit, IPV6_HOST_SIZE, IPV4_HOST_SIZE)
 
     def crc_ok(self) -> pa.Array:
-        """Return whether each body has the CRC of its record."""
+        """Return whether each body matches its record's CRC."""
         ok, columns, row = np.ones(self.count, bool), np.array(self.columns, np.int64), 0
         while (row := kernels.first_bad_body(self.buffer, columns, row, self.count)) < self.count:
             ok[row] = False
@@ -108,7 +108,7 @@ class MessageRows:
 
     @cached_property
     def compressions(self) -> pa.Array:
-        """How each body is compressed, null for a plain one."""
+        """Compression of each body, null for a plain one."""
         flags, places = np.unique(self.columns.sys_flag, return_inverse=True)
         return pa.array([compression_of(flag) for flag in flags.tolist()], pa.string()).take(pa.array(places))
 
@@ -117,7 +117,7 @@ class MessageRows:
         return slices(self.buffer, self.columns.body_position, self.columns.body_size)
 
     def body_problems(self) -> pa.Array:
-        """Return why a stored body cannot be decompressed, null where it can or need not."""
+        """Return why a compressed body cannot be decompressed; null for all other bodies."""
         flags = self.columns.sys_flag.tolist()
         compressed = np.flatnonzero(self.columns.sys_flag & COMPRESSED).tolist()
         found = {row: decode_body(self.bodies[row].as_py(), flags[row]).problem for row in compressed}
@@ -198,12 +198,12 @@ _BUILDERS: dict[str, Callable[[MessageRows], pa.Array]] = {
 
 
 def distinct_text_or_null(strings: pa.Array) -> pa.Array:
-    """Return text of byte strings with few distinct values, null where there is none."""
+    """Return byte strings with few distinct values as text; nulls stay null."""
     return distinct_text(strings).cast(pa.string())
 
 
 def row_limits(sizes: Ints, most_rows: int, most_bytes: int) -> Sequence[int]:
-    """Return the limits between pieces that have at most the allowed rows and bytes.
+    """Return the row numbers that bound pieces of at most `most_rows` rows and `most_bytes` bytes.
 
     A single larger row is a piece of its own.
     """

@@ -1,14 +1,14 @@
-"""MultiDispatch: give a message its queue offsets in the light queues that it names.
+"""MultiDispatch: give a message its queue offsets in light message queues (LMQ), as properties.
 
     INNER_MULTI_DISPATCH        %LMQ%a,%LMQ%b     given
-    INNER_MULTI_QUEUE_OFFSET    17,4              written under the put lock; each counter moves on by one
+    INNER_MULTI_QUEUE_OFFSET    17,4              written under the put lock; each counter rises by one
 
     4.9    with enableMultiDispatch; any name gets an offset, in the message's queue id unless it is a light queue
     5.3    with enableLmq; not in %RETRY%, rmq_sys_ and schedule topics; only %LMQ% names get an offset, in queue 0
 
-The broker of 5.3 accepts a message with another name. It dispatches it to no light queue, or stops at it: here it is
-refused. The properties are written again in the order of a Java HashMap. The whole record may have at most
-maxMessageSize bytes.
+A 5.3 broker accepts a message with another name, and then dispatches it to no light queue or stops there. Here such a
+message is refused. The properties are written again in the order of a Java HashMap. The whole record may have at
+most maxMessageSize bytes.
 
 Source: LmqDispatch.wrapLmqDispatch, MixAll.topicAllowsLMQ (5.3.3), MultiDispatch.wrapMultiDispatch (4.9.8).
 """
@@ -40,7 +40,7 @@ class MultiDispatch:
         self.is_on = config.enable_lmq if self._is_5_3 else config.enable_multi_dispatch
 
     def names_of(self, message: Message) -> list[str]:
-        """Return the queues that a message names beside its own."""
+        """Return the names in a message's INNER_MULTI_DISPATCH; empty where no light queue is allowed."""
         if not self.is_on or LIGHT_MARK not in message.properties or message.topic.startswith(RETRY_PREFIX):
             return []
         if self._is_5_3 and (message.topic == SCHEDULE_TOPIC or message.topic.startswith(_SYSTEM)):
@@ -54,7 +54,7 @@ class MultiDispatch:
     def put(
         self, message: Message, names: list[str], next_offset: Callable[[QueueKey], int], append: Append
     ) -> PutResult:
-        """Append a message with its queue offsets; the caller holds the put lock, and moves the counters on."""
+        """Append a message with its queue offsets; the caller holds the put lock and raises the counters."""
         wrong = [name for name in names if self._is_5_3 and not name.startswith(LMQ_PREFIX)]
         if wrong:
             return illegal(

@@ -1,7 +1,7 @@
-"""Find records that do not match their property `__CRC32#` (5.x), and tell damage from copies.
+"""Find records that do not match their property `__CRC32#` (5.x), and separate damage from copies.
 
-A broker with enabledAppendPropCRC off copies a delayed, timed, retried or half message with the property string as it
-is: the CRC is that of the first record, and nothing is damaged.
+A broker with enabledAppendPropCRC off copies a delayed, timed, retried or half message with an unchanged property
+string. Such a copy has the CRC of the first record, and is not damaged.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ COPY_MARKS = frozenset(
         "1ST_POP_TIME",
     )
 )
-"""Properties of a message that a broker has put a second time."""
+"""Properties of a message that a broker stored a second time."""
 
 
 def wrong_property_crcs(run: Run) -> Iterator[tuple[int, bool]]:
-    """Log offset of each record with the CRC of other bytes, and whether the message is a copy."""
+    """Yield the log offset of each record that does not match its CRC, and whether the message is a copy."""
     state, row = np.zeros(1, np.int64), 0
     while row < run.count:
         row = int(kernels.first_bad_properties_crc(run.buffer, run.array, row, run.count, state))

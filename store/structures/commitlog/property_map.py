@@ -1,15 +1,14 @@
-"""Property strings of many records, taken apart at once.
+"""Property strings of many records, parsed at once.
 
     name 0x01 value 0x02 name 0x01 value …
 
 Steps:
   1. the strings lie one after another in one Arrow buffer; a part ends at each 0x02 and at each record's end
-  2. a part's separator is the first 0x01 in it; parts without one, with nothing before or nothing behind
-  it do not count
+  2. a part's separator is its first 0x01; parts without a separator, a name or a value are ignored
      (MessageDecoder.string2messageProperties, 4.9.8)
   3. of equal names in one record the last one wins
 
-What comes out are three parallel arrays (row, name, value), from which the map column and single properties are built.
+The result is three parallel arrays (row, name, value); the map column and single properties are built from them.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class PropertyTable:
             )
 
     def column(self, name: bytes) -> pa.Array:
-        """Return the property `name` of every record as bytes, null where it has none."""
+        """Return the property `name` of every record as bytes, null for records without it."""
         place = pc.index(self.names.dictionary, pa.scalar(name, pa.binary())).as_py()
         hits = np.flatnonzero(self.names.indices.to_numpy() == place)
         picks = np.full(self.count, -1, np.int64)
@@ -60,9 +59,9 @@ class PropertyTable:
         return self.values.take(pa.array(picks, mask=picks < 0))
 
     def left_over(self) -> pa.Array:
-        """Return the property string of each record whose map does not give it back byte for byte, else null."""
+        """Return the property string of each record if its map loses bytes of it, else null."""
         pair_sizes = pc.add(pc.binary_length(self.names.cast(pa.binary())), pc.binary_length(self.values)).to_numpy()
-        # Of each pair two separators, but none after the last value.
+        # Each pair has two separators, except that none follows the last value.
         said = np.bincount(self.row, pair_sizes + 2, self.count) - (np.bincount(self.row, minlength=self.count) > 0)
         whole = said == pc.binary_length(self._strings).to_numpy()
         try:
@@ -102,7 +101,7 @@ def split_words(strings: pa.Array) -> pa.ListArray:
 
 
 def _flat(strings: pa.Array) -> tuple[np.ndarray, Ints]:
-    """Return the strings' bytes one after another, and where each ends."""
+    """Return the strings' bytes one after another, and the end of each string."""
     offsets = np.frombuffer(strings.buffers()[1], np.int32)[strings.offset : strings.offset + len(strings) + 1]
     if not len(strings):
         return np.empty(0, np.uint8), np.empty(0, np.int64)
@@ -114,7 +113,7 @@ def _flat(strings: pa.Array) -> tuple[np.ndarray, Ints]:
 def _parts(data: np.ndarray, ends: Ints, separator: int = PART_END) -> tuple[Ints, Ints, Ints]:
     """Return start, stop and row of every part.
 
-    A record of k separators has k + 1 parts, some of them empty.
+    A record with k separators has k + 1 parts; some are empty.
     """
     marks = np.flatnonzero(data == separator)
     stops = np.concatenate((marks, ends))
@@ -127,7 +126,7 @@ def _parts(data: np.ndarray, ends: Ints, separator: int = PART_END) -> tuple[Int
 
 
 def _first_in(places: Ints, starts: Ints, none: int) -> Ints:
-    """Return the first of the rising `places` at or after each start; `none` where there is none."""
+    """Return the first of the rising `places` at or after each start; `none` without one."""
     if not len(places):
         return np.full(len(starts), none, np.int64)
     at = np.searchsorted(places, starts)
@@ -135,7 +134,7 @@ def _first_in(places: Ints, starts: Ints, none: int) -> Ints:
 
 
 def _last_of_equals(row: Ints, name: np.ndarray, name_count: int) -> Ints | None:
-    """Return the places to keep so that no record has a name twice; None when none has."""
+    """Return the pairs to keep, the last of equal names in each record; None if all names differ."""
     code = row * name_count + name
     distinct, backwards = np.unique(code[::-1], return_index=True)
     if len(distinct) == len(code):

@@ -18,10 +18,10 @@ _LONG_SIZE = 8
 
 
 class PutQueue(NamedTuple):
-    """One queue of the log: its topic in UTF-8, and the queue offset that its next message gets.
+    """One queue of the log: its topic in UTF-8, and the queue offset of its next message.
 
     base_size  bytes of a record of this topic without body and properties, with IPv4 hosts
-    end        that offset as a long of 8 bytes, which the kernel that appends moves on
+    end        the next queue offset as a long of 8 bytes; the append kernel raises it
     """
 
     topic: bytes
@@ -45,7 +45,7 @@ class PutQueue(NamedTuple):
 
 
 class PutHosts(NamedTuple):
-    """Born and store host as a record has them; most messages of a log share them."""
+    """Born and store host, encoded as in a record; most messages of a log share them."""
 
     born: Host
     stored: Host
@@ -91,9 +91,9 @@ FILE_SLOTS = tuple(getattr(MappedFile, name) for name in FILE_FIELDS)
 
 
 class PutParts(NamedTuple):
-    """A log for put_message: its queues by topic and id, and the parts that usual puts share.
+    """The arguments of put_message: the log's queues by topic and id, and parts shared by usual puts.
 
-    clock  None for the system's
+    clock  None for the system clock
     message_slots, file_slots  descriptors of the fields that the kernel reads
     """
 

@@ -1,4 +1,4 @@
-"""The result of a put: its status, and the message's place."""
+"""The result of a put: its status and the message's offsets."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -26,9 +26,8 @@ class PutStatus(Enum):
 class PutResult(NamedTuple):
     """The result of one put.
 
-    Offsets are -1 and size is 0 where nothing was stored.
-
-    For a batch they are those of its first message, `size` covers all of it, `message_count` says how many.
+    Offsets are -1 and size is 0 if nothing was stored.
+    For a batch the offsets are those of its first message, `size` and `message_count` cover the whole batch.
     """
 
     status: PutStatus
@@ -47,7 +46,7 @@ class PutResult(NamedTuple):
 
     @property
     def msg_id(self) -> str:
-        """Message ids, comma-separated for a batch; empty where nothing was stored."""
+        """Message ids, comma-separated for a batch; empty if nothing was stored."""
         if self.log_offset < 0 or self.message is None:
             return ""
         offsets = self.log_offsets or (self.log_offset,)
@@ -60,5 +59,5 @@ def illegal(reason: str) -> PutResult:
 
 
 def no_segment(error: StoreIOError) -> PutResult:
-    """Refuse a message for want of a next segment."""
+    """Return the refusal of a message because the next segment could not be created."""
     return PutResult(PutStatus.CREATE_MAPEDFILE_FAILED, reason=str(error))

@@ -1,8 +1,8 @@
-"""PutRules: the messages that a store takes, and the form of a stored delayed one.
+"""PutRules: the messages that a store accepts, and the stored form of a delayed message.
 
-Two rules are stricter than 4.9.8's, because the broker then writes a log it cannot read again: a topic of more than 127
-bytes (not characters) and a record larger than a segment are refused. The line 5.3 takes longer topics, in records of
-version 2.
+Two rules are stricter than 4.9.8's, as that broker would write a log that it cannot read again: topics of more than 127
+bytes (not characters) and records larger than a segment are refused. Compatibility 5.3 allows longer topics, in records
+of version 2.
 
 Source: CommitLog.asyncPutMessage, asyncPutMessages, MessageExtEncoder.encode (4.9.8).
 """
@@ -37,7 +37,7 @@ MAX_TOPIC_LENGTH = 127
 MAX_FOLDER_NAME_SIZE = 255
 
 _SENT_EXTRA_SIZE = 4 + 4 + 4 + 4 + 4 + 2
-"""The numbers before a message's body and properties in a batch as a producer sends it (MessageDecoder)."""
+"""Bytes of the numbers before body and properties of each message in a sent batch (MessageDecoder)."""
 
 
 class PutRules:
@@ -52,7 +52,10 @@ class PutRules:
         self._level_count = len(config.delay_levels_ms)
 
     def refuse_batch(self, messages: Sequence[Message], *, is_batch: bool = True) -> PutResult | None:
-        """Return the checks of a batch (CommitLog.asyncPutMessages, MessageExtEncoder.encode for batches)."""
+        """Return the refusal of a batch, None if it is accepted.
+
+        Source: CommitLog.asyncPutMessages, MessageExtEncoder.encode for batches.
+        """
         if not messages:
             return illegal("the batch is empty")
         first = messages[0]
@@ -80,7 +83,7 @@ class PutRules:
         return None
 
     def refuse_rows(self, messages: MessageColumns) -> npt.NDArray[np.bool_]:
-        """Mark the rows that a put would refuse; the put of one such row names the reason."""
+        """Mark the rows that a put would refuse; putting such a row alone returns the reason."""
         topics = [topic.encode() for topic in messages.topics]
         bad = [bool(self.refuse_topic(*both)) for both in zip(messages.topics, topics, strict=True)]
         sizes = np.array([len(topic) for topic in topics], np.int64)[messages.topic_of]
@@ -94,13 +97,13 @@ class PutRules:
         return refused
 
     def refuse_place(self, topic: str, queue_id: int) -> str:
-        """Return why nothing can be stored in this queue, empty when it can."""
+        """Return why this queue can't take messages, empty if it can."""
         if queue_id < 0:
             return f"the queue id is negative: {queue_id}"
         return self.refuse_topic(topic, topic.encode())
 
     def refuse_topic(self, topic: str, encoded: bytes) -> str:
-        """Return why nothing can be stored under this topic, empty when it can.
+        """Return why this topic can't take messages, empty if it can.
 
         A broker builds the queue's folder from the topic: one with a slash would lie outside consumequeue/.
         """
@@ -111,7 +114,7 @@ class PutRules:
         return "" if is_topic_folder_name(topic) else f"no folder can have the topic's name: {topic!r}"
 
     def as_stored(self, properties: bytes) -> bytes:
-        """Return the property string as the line's broker stores it."""
+        """Return the property string as a broker of this compatibility stores it."""
         if self.appends_crc:
             properties = without_crc(properties)
         if self.line.ends_with_separator and properties and not properties.endswith(props.PROPERTY_SEPARATOR_BYTE):
@@ -119,7 +122,7 @@ class PutRules:
         return properties
 
     def too_large(self, message: Message, size: int) -> PutResult:
-        """Name the limit that a message exceeds whose record would have `size` bytes."""
+        """Return the refusal with the limit that a message exceeds; its record would have `size` bytes."""
         if len(message.properties) > props.MAX_PROPERTIES_SIZE:
             reason = f"the properties have {len(message.properties)} bytes, the limit is {props.MAX_PROPERTIES_SIZE}"
             too_long = utf16_length(message.properties.decode("utf-8", "replace")) > props.MAX_PROPERTIES_SIZE
@@ -130,9 +133,9 @@ class PutRules:
         return illegal(f"the record would have {size} bytes, the limit is {self.max_record}")
 
     def delayed(self, message: Message) -> Message:
-        """Return the message as it waits for its time.
+        """Return a delayed message in its waiting form; other messages unchanged.
 
-        In the schedule topic, its real place in two properties.
+        The waiting form has the schedule topic, and the real topic and queue id in two properties.
         """
         level = waiting_level(message, self._level_count)
         if level <= 0:

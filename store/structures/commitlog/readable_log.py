@@ -1,4 +1,4 @@
-"""ReadableLog: records of the log by their offsets."""
+"""ReadableLog: read records by log offset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from store.structures.commitlog.scan import DEFAULT_RULES, ScanRules, Step, scan
 
 
 class ReadableLog:
-    """The log of one store, as readers see it."""
+    """The reading half of one store's log."""
 
     segments: MappedFileQueue
 
@@ -25,14 +25,11 @@ class ReadableLog:
 
     @property
     def max_offset(self) -> int:
-        """End of the bytes that readers may see."""
+        """End of the readable bytes."""
         return self.segments.max_offset
 
     def read(self, log_offset: int, size: int) -> memoryview | None:
-        """Return a view of `size` bytes at `log_offset`, None unless all are there.
-
-        Copies nothing.
-        """
+        """Return a view of `size` bytes at `log_offset`, without a copy; None unless all bytes are there."""
         file = self.segments.find_by_offset(log_offset, log_offset == 0)
         return file.read(log_offset - file.file_start, size) if file is not None else None
 
@@ -41,7 +38,7 @@ class ReadableLog:
 
         Without `size` the record's own size counts.
 
-        DamagedRecord when the bytes are no record, with file and place.
+        DamagedRecord with file and offset when the bytes are no record.
         """
         file = self.segments.find_by_offset(log_offset, log_offset == 0)
         if file is None:
@@ -61,7 +58,7 @@ class ReadableLog:
         return message
 
     def start_around(self, log_offset: int) -> int | None:
-        """Find the first byte of the record around `log_offset`, None without one."""
+        """Return the start of the record that contains `log_offset` after its first byte; None without one."""
         file = self.segments.find_by_offset(log_offset)
         for step in scan_log([file]) if file is not None else ():
             if isinstance(step, Run) and step.file_start + step.end > log_offset:
@@ -71,23 +68,23 @@ class ReadableLog:
         return None
 
     def store_timestamp(self, log_offset: int, size: int) -> int:
-        """Store time of the record at `log_offset`, -1 without one (CommitLog.pickupStoreTimestamp, 4.9.8)."""
+        """Return a record's store time, -1 without a record (CommitLog.pickupStoreTimestamp, 4.9.8)."""
         record = self.read(log_offset, size)
         if record is None or len(record) < RECORD_MIN_SIZE:
             return -1
         return read_store_timestamp(record)
 
     def earliest_time(self) -> int:
-        """Store time of the first record, -1 without one."""
+        """Return the store time of the first record, -1 without one."""
         return self.store_timestamp(self.min_offset, RECORD_MIN_SIZE)
 
     def scan(self, log_offset: int | None = None, rules: ScanRules = DEFAULT_RULES) -> Iterator[Step]:
-        """Return the walk over the log from `log_offset` on."""
+        """Scan the log from `log_offset` on."""
         return scan_log(self.segments.files, log_offset, rules=rules)
 
 
 def read_store_timestamp(record: memoryview) -> int:
-    """Return the store time out of a record's bytes."""
+    """Return the store time field of a record."""
     sys_flag = int.from_bytes(record[36:40], "big")
     at = store_timestamp_at(sys_flag)
     return int.from_bytes(record[at : at + 8], "big", signed=True)

@@ -1,9 +1,8 @@
-"""How a walk goes on behind damage: at the next record that names its own place.
+"""Resuming a scan after damage: at the next record whose log offset field equals its position.
 
-A record holds its magic and its own log offset. So after bytes that are no record, the walk searches for the next
-record whose log offset is its position, and goes on from there. A leftover of an earlier life of the file, or a copy
-inside a message, names another place.
-
+A record holds its magic and its log offset. After bytes that are no record, the scan searches for the next record whose
+log offset field equals its position, and goes on there. A leftover of a reused file, or a copy inside a message, has
+another log offset.
 `read_on` is the rule; `readable_behind` applies it to mapped segments, slices.py to windows on files.
 """
 
@@ -21,7 +20,7 @@ from store.formats.message import BLANK_SIZE
 from store.formats.run import Run
 from store.structures.commitlog.scan import DEFAULT_RULES, Blank, Damage, ScanRules, Segment, Step, scan_segment
 
-# The next record is mostly near; what is asked for counts as read for a process that may only read slowly.
+# The next record is mostly near, and paced processes pay for every requested byte: so the search begins small.
 FIRST_FIND_BYTES = 1 << 20
 FIND_BYTES = 128 << 20
 LARGEST_RECORD_BYTES = 16 << 20
@@ -29,9 +28,9 @@ LARGEST_RECORD_BYTES = 16 << 20
 _ZERO_CHECK_SIZE = 16 * 1024 * 1024
 
 Scan = Callable[[int], Iterable[Step]]
-"""The steps of a walk from a position to what ends it."""
+"""The steps of a scan from a position to its Outcome."""
 Find = Callable[[int], int | None]
-"""The position of the next record at or after this one; None where there is none."""
+"""The position of the next record at or after a position; None without one."""
 
 
 def read_on(
@@ -42,12 +41,13 @@ def read_on(
     behind_end: bool = False,
     scan_bad_body: Scan | None = None,
 ) -> Iterator[Step]:
-    """Yield the steps from `position`, a record's start; after a Damage those from the next record on.
+    """Yield the steps from `position`, a record's start; resume after a Damage at the next record.
 
-    behind_end     goes on behind Blank and End as well
-    scan_bad_body  reads the one record at a position without its CRC: a record whose body alone is damaged is then
-                   first a Damage, and after that a Run
-    Positions are those of `scan` and `find`; the steps' own are relative to their file_start.
+    behind_end     resume after Blank and End too
+    scan_bad_body  reads one record without checking its CRC: a record with a damaged body then gives
+                   a Damage and after it a Run
+
+    Positions are those of `scan` and `find`; positions in steps are relative to their file_start.
     """
     while position is not None:
         last: Step | None = None
@@ -66,7 +66,7 @@ def read_on(
 
 
 def find_record(segment: Segment, position: int, *, accept_v2: bool = True) -> int:
-    """Return the first position from `position` on of a record with its own log offset, else -1."""
+    """Return the position of the first record at or after `position` whose log offset is right, else -1."""
     columns = np.empty((len(COLUMN_NAMES), 1), np.int64)
     buffer, limit, size = segment.buffer, segment.size, FIRST_FIND_BYTES
     while (position := segment.next_written(position)) < limit:
@@ -78,7 +78,7 @@ def find_record(segment: Segment, position: int, *, accept_v2: bool = True) -> i
         if end < wanted:
             position = segment.behind_unreadable(end, limit)
         elif end < limit:
-            # A record may begin in one piece and end in the next. So pieces grow until one holds more than a record.
+            # A record may begin in one piece and end in the next, so pieces grow until one holds more than a record.
             position = max(position, end - LARGEST_RECORD_BYTES)
         else:
             return -1
@@ -95,9 +95,10 @@ def readable_behind(
 ) -> Iterator[Step]:
     """Read every record at or after `log_offset`, and the Damage, Blank and End between the runs.
 
-    with_bad_bodies  gives a record whose body alone is damaged as a Run behind its Damage
-    behind_end       False leaves out what a cut left past the end of a segment
-    Segments that are missing are passed over.
+    with_bad_bodies  yield a record with a damaged body as a Run after its Damage
+    behind_end       False: skip leftovers of a truncation past the end of a segment
+
+    Missing segments are skipped.
     """
     behind = [segment for segment in segments if segment.file_start + segment.size > log_offset]
     for segment in behind:
@@ -106,7 +107,7 @@ def readable_behind(
 
 
 def runs_between(segments: Sequence[Segment], start: int, stop: int, *, rules: ScanRules) -> Iterator[Run]:
-    """Read the records that begin from log offset `start` to before `stop`, behind damage too."""
+    """Read the records that begin in [start, stop) of the log, also after damage."""
     for step in readable_behind(segments, start, rules=rules) if start < stop else ():
         if isinstance(step, Run):
             inside = int(np.count_nonzero(step.columns.position + step.file_start < stop))
@@ -138,18 +139,18 @@ def _readable_in(
 
 
 def has_bytes_behind(segment: Segment, position: int, fs: Filesystem) -> bool:
-    """Return whether anything but zeros is written at or after `position`."""
+    """Return whether any byte at or after `position` is not zero; unreadable bytes count as written."""
 
     def read(start: int, stop: int) -> memoryview:
         end = segment.readable_end(start, min(stop, segment.size))
-        # What can't be read was written.
+        # Unreadable bytes were written once.
         return segment.buffer[start:end] if end == min(stop, segment.size) else memoryview(b"?")
 
     return has_bytes_in(fs.written_ranges(segment.path, position), read)
 
 
 def has_bytes_in(ranges: Iterable[tuple[int, int]], read: Callable[[int, int], bytes | memoryview]) -> bool:
-    """Tell whether the ranges hold anything but zeros; `read(start, stop)` gives piece after piece."""
+    """Return whether the ranges hold a byte other than zero; `read(start, stop)` returns one piece."""
     return any(
         np.frombuffer(read(at, min(at + _ZERO_CHECK_SIZE, stop)), np.uint8).any()
         for start, stop in ranges

@@ -1,13 +1,13 @@
-"""Finds records that a broker wrote for another message; property REAL_TOPIC has the message's topic.
+"""Finds records that a broker wrote for another message; property REAL_TOPIC has its topic.
 
     topic                        sys flag     the record is
     SCHEDULE_TOPIC_XXXX          any          a delayed message that waits
-    RMQ_SYS_TRANS_HALF_TOPIC     none         a half message, or a copy that a check put back
-    TRANS_CHECK_MAX_TIME_TOPIC   none         a half message that was given up
+    RMQ_SYS_TRANS_HALF_TOPIC     none         a half message, or a copy that a transaction check stored again
+    TRANS_CHECK_MAX_TIME_TOPIC   none         a half message after its last transaction check
     any other                    commit       a committed message
     any other, with DELAY        any          a delayed message that was delivered
 
-One walk over the log finds them all: the bytes REAL_TOPIC are searched, and only records around a hit are decoded.
+One scan of the log finds them all: it searches the bytes REAL_TOPIC, and decodes only records around a hit.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def _of_run(run: Run, name: str) -> Iterator[StoredMessage]:
 def queue_records(
     log: CommitLog, queue: ConsumeQueue, first: int = 0
 ) -> Iterator[tuple[int, QueueUnit, StoredMessage | None]]:
-    """Queue offset, unit and record of each unit from `first` on; None for a lost record."""
+    """Yield queue offset, unit and record of each unit from `first` on; None for a lost record."""
     at, stop = max(first, queue.min_offset), queue.max_offset
     while at < stop:
-        # A file's units at once, as each read looks at every page up to the file's end.
+        # All units of a file in one read, as each read checks every page up to the file's end.
         data = bytes((queue.read_range(at) or b"")[: (stop - at) * UNIT_SIZE]) or _one_unit(queue, at)
         for number, unit in _units_with_records(data):
             yield at + number, unit, read_unit(log, unit)
@@ -81,7 +81,7 @@ def _one_unit(queue: ConsumeQueue, at: int) -> bytes:
 
 
 def _units_with_records(data: bytes) -> Iterator[tuple[int, QueueUnit]]:
-    """Yield numbers and units of those that name a record; a file may be zeros for the most part."""
+    """Yield number and unit of each unit that references a record; most of a file may be zeros."""
     units = units_of(data)
     names_one = (units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units)
     for number in np.flatnonzero(names_one).tolist():
@@ -89,7 +89,7 @@ def _units_with_records(data: bytes) -> Iterator[tuple[int, QueueUnit]]:
 
 
 def read_unit(log: CommitLog, unit: QueueUnit) -> StoredMessage | None:
-    """Return the record of a unit; None where it cannot be read any more."""
+    """Return the record of a unit; None if it is deleted or damaged."""
     data = log.read(unit.log_offset, unit.size)
     if data is None:
         return None

@@ -1,7 +1,7 @@
 """Commit-log segments as entries: records, blanks, damage, DLedger headers and the end.
 
-The walk is that of every reader; behind damage it goes on at the next record that names its own place. A segment whose
-name was lost begins where its first record says.
+After damage the scan resumes at the next record whose log offset equals its position. The start of a segment with a
+lost name follows from its first record.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EMPTY_SEGMENT = "a segment of 0 bytes; a 4.9 broker does not start with it, a 5.
 
 
 def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
-    """Return the segments; those before the first entry are passed over."""
+    """Return the segments from that of the first requested entry on."""
     segments = reader.segments()
     pairs = zip_longest(segments, segments[1:])
     return [one for one, behind in pairs if behind is None or behind.number > asked.first]
@@ -56,7 +56,7 @@ def rows(reader: StoreReader, segment: StoredFile, asked: Asked) -> Iterator[Ent
 
 
 def file_start_of(reader: StoreReader, segment: StoredFile) -> int:
-    """Log offset of a segment's first byte: its name, else its first record's own offset, else 0."""
+    """Return the log offset of a segment's first byte: by its name, else by its first record, else 0."""
     named = parse_segment_name(segment.path.rpartition("/")[2])
     if named is not None:
         return named

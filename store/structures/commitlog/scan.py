@@ -1,18 +1,18 @@
-"""The one walk over the commit log, for reading, recovery, check, rebuild, salvage and Spark.
+"""The scan of the commit log, for reading, recovery, check, rebuild, salvage and Spark.
 
-A walk yields values, in the order of the log:
+A scan yields values, in the order of the log:
 
     Run … Run Blank Run … Run End        a healthy log: a blank leads on into the next segment
-    Run … Damage                         bytes that are no record; the caller decides how to go on
+    Run … Damage                         bytes that are no record; the caller decides whether to resume
 
     Run     consecutive records of one segment, as columns (see store.formats.columns), not as objects
     Blank   the segment's rest is unused, the log goes on in the next one
     End     nothing was written here: zeros, the readable end, or too few bytes for another record
-    Damage  what is wrong, and where
+    Damage  the fault and its position
 
-A torn tail is no different from damage to a single look: recovery tells them apart by the bytes behind. The verdict on
-a record is the broker's own (CommitLog.checkMessageAndReturnSize, 4.9.8), with two differences: every length is
-compared with the bytes left before its use, so a damaged total size allocates nothing.
+A scan can't tell a torn tail from damage; recovery separates them by the bytes after it. Records are checked as in the
+broker (CommitLog.checkMessageAndReturnSize, 4.9.8), except that every length is compared with the bytes left before
+its use. So a damaged total size allocates nothing.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from store.formats.columns import COLUMN_NAMES, Column, DamageReason, ScanOutcom
 from store.formats.message import BLANK_SIZE, MESSAGE_MAGIC_V2
 from store.formats.run import Int64Array, Run
 
-# Enough records that Python's part, some calls for each queue and run, hardly counts.
+# With so many records the calls of Python for each queue and run cost little.
 RUN_CAPACITY = 65536 + 64
-# A reader of one message takes only the first run, and builders in other threads begin when they have one: runs grow.
-# Rows a multiple of 4 KiB apart would share the lines of the cache: 64 records more are 512 bytes.
+# Runs grow, as a reader of one message needs only the first run, and builder threads begin with their first run.
+# Columns a multiple of 4 KiB apart would share cache lines: 64 more records are 512 bytes.
 FIRST_CAPACITY = 512 + 64
 _GROWTH = 8
 FIRST_WINDOW_BYTES = 1 << 20
 _CACHED_BYTES_PER_S = 8e9
-"""Pages that come more slowly are not in the page cache: from there they come with 30 GB/s and more."""
+"""Pages that arrive more slowly are not in the page cache; cached pages arrive at 30 GB/s and more."""
 _V2_MAGIC = MESSAGE_MAGIC_V2.to_bytes(4, "big")
 _BEYOND = (
     DamageReason.SIZE_BEYOND_SEGMENT,
@@ -53,7 +53,7 @@ _BEYOND = (
 
 
 class Segment(Protocol):
-    """The part of a commit-log file that a walk needs; MappedFile has it."""
+    """The part of a commit-log file that a scan needs; MappedFile has it."""
 
     path: Path
     file_start: int
@@ -66,10 +66,10 @@ class Segment(Protocol):
     def readable_position(self) -> int: ...
 
     def readable_end(self, start: int, stop: int) -> int:
-        """Read [start, stop) in; give `stop`, or where the first page begins that the disk can't give."""
+        """Read [start, stop) into memory; return `stop`, or the start of the first unreadable page."""
 
     def behind_unreadable(self, start: int, stop: int) -> int:
-        """Return the first readable page behind the unreadable one at `start`, or `stop`."""
+        """Return the start of the first readable page after the unreadable one at `start`, or `stop`."""
 
     def next_written(self, position: int) -> int:
         """Return the first position at or after this one that may have been written, at most the file's end."""
@@ -135,13 +135,13 @@ Step = Run | Outcome
 
 @dataclass(frozen=True, slots=True)
 class ScanRules:
-    """Rules for taking bytes as a record.
+    """Rules for accepting bytes as a record.
 
     check_crc  verify body CRCs (a record with a bad one is Damage)
-    accept_v2  5.x records with two-byte topic sizes; a 4.x broker takes them for damage
-    by_place   a record has the log offset at which it was read, whatever its damaged bytes name
-    cuts_torn  the last record before zeros or damage is Damage where its properties end in a zero byte: a power cut
-               kept a part of it. No CRC covers properties, and no producer's text ends so.
+    accept_v2  accept 5.x records with two-byte topic sizes; to a 4.x broker they are damage
+    by_place   set each record's log offset to its position, and ignore its log offset field
+    cuts_torn  the last record before zeros or damage is Damage if its properties end in a zero byte: a power cut
+               kept only a part of it. No CRC covers properties, and no producer's text ends in a zero byte.
     """
 
     check_crc: bool = False
@@ -162,7 +162,7 @@ def scan_segment(
     rules: ScanRules = DEFAULT_RULES,
     capacity: int = RUN_CAPACITY,
 ) -> Iterator[Step]:
-    """Walk one segment from `position` to `limit` (default: its readable end); the Outcome comes last."""
+    """Scan one segment from `position` to `limit` (default: its readable end); the Outcome comes last."""
     limit = segment.readable_position if limit is None else limit
     pages = _PagesAhead(segment, position, limit)
     try:
@@ -172,12 +172,12 @@ def scan_segment(
 
 
 def _steps(segment: Segment, pages: _PagesAhead, position: int, rules: ScanRules, capacity: int) -> Iterator[Step]:
-    """Yield the steps of a walk that begins at `position`."""
+    """Yield the steps of a scan that begins at `position`."""
     buffer = segment.buffer
     state = np.zeros(8, np.int64)
     room = min(capacity, FIRST_CAPACITY)
     while True:
-        # A run keeps its columns, so that it can be handed to other threads.
+        # Each run has columns of its own, as other threads may use it.
         array = np.empty((len(COLUMN_NAMES), room), np.int64)
         count = kernels.scan_records(buffer, position, pages.end, rules.accept_v2, rules.check_crc, array, state)
         if pages.were_lost(position):
@@ -204,7 +204,7 @@ def _steps(segment: Segment, pages: _PagesAhead, position: int, rules: ScanRules
 
 
 def _is_torn(buffer: memoryview, record: Int64Array, end: int, *, is_last: bool) -> bool:
-    """Tell whether the record's properties end in a zero byte, and no record follows."""
+    """Return whether the record's properties end in a zero byte, and no record follows."""
     stop = int(record[Column.POSITION] + record[Column.SIZE])
     if not record[Column.PROPERTIES_SIZE] or buffer[stop - 1]:
         return False
@@ -212,7 +212,7 @@ def _is_torn(buffer: memoryview, record: Int64Array, end: int, *, is_last: bool)
 
 
 def _put_in_place(array: Int64Array, file_start: int) -> int:
-    """Write the log offset where each record was read; return how many records named another."""
+    """Set each log offset to the record's position; return the number of records that had another."""
     count = array.shape[1]
     if kernels.first_bad_log_offset(array, 0, count, file_start) == count:
         return 0
@@ -229,12 +229,12 @@ def scan_log(
     rules: ScanRules = DEFAULT_RULES,
     stop: int | None = None,
 ) -> Iterator[Step]:
-    """Walk the segments from `log_offset` (default: the first byte), into the next one at every Blank.
+    """Scan the segments from `log_offset` (default: the first byte); a Blank leads into the next segment.
 
-    stop  a log offset: bytes at or after it count as not there
+    stop  a log offset: bytes from it on are ignored
 
-    As a broker does, it does not ask whether the next segment starts where this one ends: a missing segment in the
-    middle is passed over. The last value is the Outcome at which the walk stopped.
+    As in a broker, a missing segment in the middle is skipped without notice. The last value is the Outcome at which
+    the scan stopped.
     """
     if not segments:
         return
@@ -251,13 +251,12 @@ def scan_log(
 
 
 class _PagesAhead:
-    """The pages of a segment that were read in before a kernel touches them: [start of the walk, end).
+    """The pages of a segment that were read in before a kernel touches them: [start of the scan, end).
 
-    A kernel takes `end` for the segment's, so a record that reaches beyond it is read again with more pages. Windows
-    begin small: a look at one message reads no more than it needs.
-
-    A page may be lost all the same before it is touched. Where the kernel was the first to meet that, the pages end
-    there; where the caller may have met it in a run that it was given, that is an error.
+    A kernel treats `end` as the segment's end, so a record that reaches beyond it is read again with more pages.
+    Windows begin small, so that a read of one message reads few pages.
+    A page may still be lost before it is touched. If only the kernel touched it, the pages end there. If the caller may
+    have touched it in a run, that is an error.
     """
 
     def __init__(self, segment: Segment, position: int, limit: int) -> None:
@@ -271,7 +270,7 @@ class _PagesAhead:
         self._read(position)
 
     def may_cut(self, position: int, state: Int64Array) -> bool:
-        """Tell whether more pages could change the kernel's verdict on the bytes at `position`."""
+        """Return whether more pages could change the kernel's verdict on the bytes at `position`."""
         outcome, reason = int(state[1]), int(state[2])
         if self.end >= self._limit:
             return False
@@ -281,7 +280,7 @@ class _PagesAhead:
         return reason in _BEYOND and size <= self._limit - position
 
     def read_on(self, position: int) -> bool:
-        """Read more pages for a record at `position`; False when no more can be had."""
+        """Read more pages for a record at `position`; return False if there are no more."""
         if self._is_broken:
             return False
         if self._ahead is None and self._is_slow:
@@ -302,12 +301,12 @@ class _PagesAhead:
         self._is_broken = self.end < stop
 
     def close(self) -> None:
-        """End the reading ahead."""
+        """Stop reading ahead."""
         if self._ahead is not None:
             self._ahead.close()
 
     def were_lost(self, position: int) -> bool:
-        """Tell whether pages from `position` on were lost meanwhile; `end` is before them then."""
+        """Return whether pages from `position` on were lost meanwhile; if so, set `end` before them."""
         if lost_pages.count() == self._lost_count:
             return False
         start = _address_of(self._segment.buffer)
@@ -320,7 +319,7 @@ class _PagesAhead:
         return True
 
     def require_kept(self) -> None:
-        """Raise StoreIOError where a page of the segment was lost since the last look."""
+        """Raise StoreIOError if a page of the segment was lost since the last check."""
         seen = self._lost_count
         if lost_pages.count() != seen:
             buffer = self._segment.buffer
@@ -329,7 +328,7 @@ class _PagesAhead:
             self._lost_count = lost_pages.count()
 
     def unreadable(self, position: int) -> Damage:
-        """Return the damage of a record at `position` that reaches into pages that can't be read."""
+        """Return the Damage of a record at `position` that reaches into unreadable pages."""
         behind = self._segment.behind_unreadable(self.end, self._limit)
         segment = self._segment
         return Damage(segment.file_start, segment.path, position, DamageReason.UNREADABLE, -1, (self.end, behind))
@@ -346,7 +345,7 @@ def _outcome(segment: Segment, position: int, state: Int64Array) -> Outcome:
     if outcome == ScanOutcome.DAMAGE:
         reason = DamageReason(int(state[2]))
         if reason == DamageReason.BAD_MAGIC and segment.buffer[position + 4 : position + 8] == _V2_MAGIC:
-            # Only rules that do not accept V2 take this magic for an unknown one.
+            # This magic is unknown only to rules that do not accept V2.
             reason = DamageReason.V2_RECORD
         return Damage(segment.file_start, segment.path, position, reason, int(state[3]))
     return End(segment.file_start, segment.path, position)

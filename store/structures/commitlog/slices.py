@@ -1,17 +1,16 @@
-"""Parts of segments: how the log is divided among tasks, and the walk of one part.
+"""Parts of segments: how the log is divided among tasks, and the scan of one part.
 
-A segment is cut every `part_bytes`. A cut need not be a record's start: the part before it walks on to the first record
-at or past the cut, and the next part searches for that record. Both find it alone, because a record says where it is
-(magic at 4, its own log offset at 28): nothing has to be read to plan the parts.
+A segment is cut every `part_bytes`. A cut need not be a record's start: the scan of a part goes on to the first record
+at or past its end, and the next part searches for that record. Each part finds it alone, as a record holds its position
+(magic at 4, log offset at 28). So planning the parts reads nothing.
 
         cut                   cut
     |    :  |     |      |     :   |
     part 0  ><-    part 1     ->   part 2 …
 
-A part is read through a window on its file: the whole rest of a local file, mapped; of a remote one as many bytes as
-WINDOW_BYTES, fetched again from the first record that did not fit.
-
-Behind damage the walk goes on by the rule of store.structures.commitlog.resync.
+A part is read through a window on its file. For a local file, the window is its whole rest, mapped. For a remote file
+it has WINDOW_BYTES; the next window begins at the first record that did not fit.
+After damage the scan resumes by the rule of store.structures.commitlog.resync.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ BATCH_ROWS = 1 << 16
 class LogSlice:
     """The records of one segment that start in [start, stop), both positions in the file.
 
-    is_exact  the walk begins at `start` itself, be a record there or not, and not at the first record after it
+    is_exact  the scan begins at `start` itself, even if no record begins there; else at the first record from there on
     """
 
     path: str
@@ -61,7 +60,7 @@ class LogSlice:
 
 @dataclass(slots=True)
 class Window:
-    """Some bytes of a segment, as the scanner wants a segment (store.structures.commitlog.scan.Segment)."""
+    """Some bytes of a segment as a Segment for the scan (store.structures.commitlog.scan)."""
 
     path: Path
     file_start: int
@@ -96,7 +95,7 @@ def split(segments: Sequence[StoredFile], part_bytes: int = DEFAULT_PART_BYTES) 
 
 
 def whole_segment(segment: StoredFile) -> LogSlice:
-    """Return the slice that is all of a segment, walked from its first byte."""
+    """Return a slice of the whole segment, scanned from its first byte."""
     return LogSlice(segment.path, segment.number, segment.size, 0, segment.size, is_exact=True)
 
 
@@ -108,11 +107,11 @@ def split_into(segments: Sequence[StoredFile], count: int) -> list[LogSlice]:
 def walk_slice(
     files: StoreReader, part: LogSlice, rules: ScanRules, *, go_on: bool = True, with_bad_bodies: bool = False
 ) -> Iterator[Step]:
-    """Walk a part: its runs and their end; with `go_on` the readable rest follows every damage.
+    """Scan a part: its runs and their end; with `go_on` also the readable rest after every damage.
 
-    with_bad_bodies  gives a record whose body alone is damaged as a Run behind its Damage
-    A Run's and an outcome's positions count from its own file_start, which is the window's; add them up
-    for log offsets.
+    with_bad_bodies  yield a record with a damaged body as a Run after its Damage
+
+    Positions in a step are relative to its file_start, the window's start. Their sum is the log offset.
     """
 
     def scan(log_offset: int) -> Iterator[Step]:
@@ -135,7 +134,7 @@ def walk_slice(
 
 
 def readable_runs(files: StoreReader, part: LogSlice, rules: ScanRules) -> Iterator[Run]:
-    """Read the runs of a part, behind damage too, and notes each damage in `files`."""
+    """Read the runs of a part, also after damage, and record each damage in `files`."""
     for step in walk_slice(files, part, rules):
         if isinstance(step, Run):
             yield step
@@ -177,15 +176,15 @@ def _window(files: StoreReader, part: LogSlice, position: int, size: int) -> Win
     data = files.map(part.path, position, size)
     path, mapped = Path(files.name_of(part.path)), len(data.buffer)
     if mapped < min(size, part.file_size - position):
-        # The rest would be asked for without end.
+        # Otherwise the loop would request the rest forever.
         raise shortened(path, part.file_size, position + mapped)
     return Window(path, part.file_start + position, mapped, data)
 
 
 def _find_in_file(files: StoreReader, part: LogSlice, position: int, rules: ScanRules) -> int | None:
-    """Find the first record from `position` on, perhaps behind the part's stop; None without one."""
+    """Return the log offset of the first record from `position` on, even past the stop; else None."""
     while position < part.stop:
-        # A window beyond the stop, for the record that begins before it and ends after it.
+        # The window reaches beyond the stop, as a record may begin before the stop and end after it.
         position = _behind_zeros(files, part, position)
         size = part.stop - position + LARGEST_RECORD_BYTES if files.is_local else WINDOW_BYTES
         window = _window(files, part, position, size)
@@ -193,13 +192,13 @@ def _find_in_file(files: StoreReader, part: LogSlice, position: int, rules: Scan
         if found >= 0:
             return window.file_start + found
         if window.size < size or files.is_local:
-            return None  # the window held all that is left
+            return None  # the window held the whole rest
         position += size - LARGEST_RECORD_BYTES
     return None
 
 
 def _behind_zeros(files: StoreReader, part: LogSlice, position: int) -> int:
-    """Skip the zeros of a preallocated file: `position`, or a later one with only zeros before."""
+    """Skip zeros of a preallocated file: return `position`, or a later position after only zeros."""
     size = FIRST_ZERO_CHUNK_BYTES
     while position < part.stop:
         data, size = files.map(part.path, position, size), min(4 * size, ZERO_CHUNK_BYTES)
@@ -207,6 +206,6 @@ def _behind_zeros(files: StoreReader, part: LogSlice, position: int) -> int:
             return position
         if np.count_nonzero(np.frombuffer(data.buffer, np.uint8)):
             return position
-        # A size begins with zero bytes, so a record may begin just before the first byte that is none.
+        # A record begins with the zero bytes of its size, so it may begin shortly before the first other byte.
         position += max(len(data.buffer) - 8, 8)
     return position

@@ -1,11 +1,11 @@
-"""The start of a recovery: normal or abnormal, and the first segment of the log's walk.
+"""The start of a recovery: normal or abnormal, and the first segment of the log's scan.
 
     normal, 4.9    the third last segment
     normal, 5.3    the newest segment that the consume queues reach into
-    abnormal       the newest segment whose first message is old enough for the checkpoint, else the first
-    5.5            the newest of some segments (commitLogRecoverMaxNum, usually 10) whose first record is whole, and
-                   which the queues reach into (normal), or the checkpoint's logics offset (abnormal; without one the
-                   time of the units); else the oldest of them
+    abnormal       the newest segment whose first message is not newer than the checkpoint's times, else the first
+    5.5            of the last commitLogRecoverMaxNum (usually 10) segments the newest with a whole first record
+                   that is covered by the queues (normal), or by the checkpoint's logics offset (abnormal; without
+                   that offset by its logics time); else the oldest of these segments
 
 Source: CommitLog.recoverNormally, isMappedFileMatchedRecover (4.9.8, 5.3.3, 5.5.0).
 """
@@ -32,21 +32,21 @@ MODES = ("auto", "normal", "abnormal")
 
 
 class Start(NamedTuple):
-    """Log offset of the segment where a walk begins, and why it begins there."""
+    """The log offset where a scan begins, and why it begins there."""
 
     log_offset: int
     reason: str
 
 
 def is_abnormal(opened: OpenedStore, mode: str) -> bool:
-    """Return whether a recovery in this mode is one after a crash; BadRequest for an unknown mode."""
+    """Return whether a recovery in this mode is abnormal (after a crash); BadRequest for an unknown mode."""
     if mode not in MODES:
         raise BadRequest(f"recovery is {' or '.join(MODES)}, not {mode}")
     return opened.abort.exists() if mode == "auto" else mode == "abnormal"
 
 
 def starting_segment(opened: OpenedStore, *, abnormal: bool) -> Start:
-    """Return the segment where the walk begins. The queues must have been recovered."""
+    """Return the segment where the scan begins. The queues must be recovered already."""
     segments = opened.log.segments.files
     if not segments:
         return Start(0, "the commit log is empty")
@@ -64,25 +64,25 @@ def starting_segment(opened: OpenedStore, *, abnormal: bool) -> Start:
 
 
 def entered_from(opened: OpenedStore, start: int, queue_end: int, *, abnormal: bool) -> int:
-    """Give the log offset of the first record for queues and other structures.
+    """Return the log offset of the first record to dispatch to queues and other structures.
 
-    After a shutdown a start dispatches nothing that all of them have.
+    After a clean shutdown, a start dispatches only records that at least one of them lacks.
 
-    start      where the walk begins
-    queue_end  how far the queues reach
+    start      start of the scan
+    queue_end  log offset up to which the queues have entries
     """
     return start if abnormal else max(start, min([queue_end, *(end for end in _entered(opened) if end > 0)]) + 1)
 
 
 def _entered(opened: OpenedStore) -> list[int]:
-    """Return how far structures beside the queues reach in the log; a start of 5.5 asks them too."""
+    """Return each other structure's end, as a log offset; only a 5.5 start uses these ends."""
     asks = opened.as_broker and opened.line.matches_first_record
     rooms = opened.rooms_with("start", "entered") if asks else ()
     return [end for room in rooms for end in room.entered(opened)]
 
 
 def reads_whole_log(opened: OpenedStore, mode: str) -> bool:
-    """Tell whether a recovery in this mode walks and dispatches the log from its first segment."""
+    """Return whether a recovery in this mode scans and dispatches the log from its first segment."""
     segments = opened.log.segments.files
     if not segments or not is_abnormal(opened, mode):
         return False
@@ -90,7 +90,7 @@ def reads_whole_log(opened: OpenedStore, mode: str) -> bool:
 
 
 def trusted_time_ms(opened: OpenedStore) -> int:
-    """Return the checkpoint's time until when an abnormal recovery takes everything to be on disk."""
+    """Return the checkpoint's time for an abnormal recovery: older messages count as on disk."""
     config = opened.config
     if config.message_index_enable and config.message_index_safe:
         return opened.checkpoint.min_timestamp_index_ms
@@ -98,7 +98,7 @@ def trusted_time_ms(opened: OpenedStore) -> int:
 
 
 def first_store_timestamp(segment: Segment, line: BrokerLine) -> int:
-    """Store time of a segment's first message, 0 when it does not begin with one."""
+    """Return the store time of a segment's first message, 0 if the segment begins with no message."""
     magics = (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2) if line.accepts_v2 else (MESSAGE_MAGIC_V1,)
     head = segment.buffer[: segment.readable_end(0, min(segment.size, SEGMENT_HEAD_SIZE))]
     head = head[first_record_at(head) or 0 :]
@@ -108,7 +108,7 @@ def first_store_timestamp(segment: Segment, line: BrokerLine) -> int:
 
 
 class Rule(NamedTuple):
-    """Whether a recovery of 5.5 may start at a record of this log offset and store time, and why it does."""
+    """The test whether a 5.5 recovery may start at a log offset and store time, and its reason."""
 
     matches: Callable[[int, int], bool]
     reason: str
@@ -130,7 +130,7 @@ def _trust_rule(opened: OpenedStore) -> Rule:
 
 
 def newest_matching_segment(opened: OpenedStore, rule: Rule) -> Start:
-    """Return the newest of commitLogRecoverMaxNum segments whose first record all structures reach."""
+    """Return the newest of commitLogRecoverMaxNum segments with a first record that all structures have."""
     entered = _entered(opened)
     segments = opened.log.segments.files[-opened.config.most_recovered_segments :]
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
@@ -144,9 +144,9 @@ def newest_matching_segment(opened: OpenedStore, rule: Rule) -> Start:
 
 
 def _accelerated(opened: OpenedStore, start: Start) -> Start:
-    """Return the start of an accelerated recovery, in a segment or even in a record.
+    """Return the start of an accelerated recovery; it may be inside a segment, or even inside a record.
 
-    DamagedFile where the broker does not load.
+    DamagedFile if the broker would not load.
     """
     page, segment = opened.checkpoint, opened.log.segments.find_by_offset(start.log_offset)
     assert segment is not None

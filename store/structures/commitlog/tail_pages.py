@@ -1,15 +1,14 @@
-"""TailPages: gives the log's last segment blocks on the disk, and at a high rate writable pages.
+"""TailPages: gives the log's last segment disk blocks, and at a high rate writable pages.
 
     |---- messages ----|---- puts may write here ----|---- the next window ----|
                      wrote                         limit                     ready
 
-    low rate    blocks only (MappedFile.reserve); a put that is the first to touch a page takes a fault
-    high rate   a window at a time: a call makes its pages writable in a fraction of the time of their faults
+    low rate    blocks only (MappedFile.reserve); the first put into a page takes a page fault
+    high rate   one call makes a window's pages writable, in a fraction of the time of their faults
 
-The thread that takes a window prepares the next one before its own put, without the put lock and the GIL: other threads
-put meanwhile, into that window too if they are so fast.
-
-A page that is ready is dirty, and a flush writes its zeros. So only stores that flush by time do it, and only where the
+The thread that takes a window prepares the next one without the put lock and the GIL. Other threads put meanwhile, even
+into that next window.
+A prepared page is dirty, so a flush writes its zeros. So only stores that flush by time prepare pages, and only if the
 two windows are a fifth of a flush or less.
 """
 
@@ -24,14 +23,14 @@ from store.files.mapped_file import MappedFile
 
 WINDOW_BYTES = 8 << 20
 WINDOW_NS = 50_000_000
-"""A window that is filled in less time is followed by one with writable pages: 168 MB/s."""
+"""If a window is filled in less time (168 MB/s), the next window gets writable pages."""
 MEASURED_BYTES = 1 << 20
 SMALLEST_SEGMENT = 4 * WINDOW_BYTES
 _CELL_SIZE = 8
 
 
 class TailPages:
-    """Gives `file` room for messages.
+    """Room for messages in `file`.
 
     limit  a cell: the position up to which the kernel may write
     """
@@ -64,14 +63,14 @@ class TailPages:
                 self._open_up()
 
     def go_ahead(self) -> None:
-        """Make the next window ready at a high rate, unless another thread does."""
+        """Prepare the next window at a high rate, unless another thread does it."""
         if self._is_fast:
             with self._lock:
                 start = self._ready
                 if start > self.limit_position or not self._has_next_window():
                     return
                 stop = self._ready
-            # Without the lock: a thread that is here, or waits for the interpreter's lock after it, stops no other.
+            # Outside the lock: a thread in this call, or waiting for the GIL after it, stops no other thread.
             self._file.make_writable(max(start, self._file.wrote), stop)
 
     @property
@@ -83,13 +82,13 @@ class TailPages:
         self.limit[:] = self._ready.to_bytes(_CELL_SIZE, "big")
 
     def _has_next_window(self) -> bool:
-        """Give blocks to it; False at the file's end, or where the disk gives none."""
+        """Allocate blocks for the next window; return False at the file's end or on a full disk."""
         try:
             if self._ready < self._file.size:
                 self._give_blocks(self._ready + 1)
                 return True
         except StoreError:
-            # Not lost: the put that needs this room tries again and gets the error.
+            # The error is not lost: the put that needs this room tries again and raises it.
             self._is_fast = False
         return False
 
@@ -101,7 +100,7 @@ class TailPages:
         self._ready = end if self._is_fast else file.reserved
 
     def _note_rate(self) -> None:
-        """Compare the bytes written since the last look with the time; a few tell nothing."""
+        """Compute the rate since the last call; fewer than MEASURED_BYTES leave it unchanged."""
         (before, then), wrote, now = self._seen, self._file.wrote, self._clock_ns()
         if wrote - before >= MEASURED_BYTES:
             self._seen = wrote, now

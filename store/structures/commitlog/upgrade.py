@@ -1,4 +1,4 @@
-"""Note the differences of another broker line for the commit log.
+"""Notes on the differences of another broker version for the commit log.
 
 Source: CommitLog.recoverAbnormally (5.5.0).
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def notes(own: OpenedStore, other: OpenedStore) -> Iterator[Trap]:
-    """Yield a note where a recovery of the other line goes back fewer segments than there are."""
+    """Yield a note if a recovery of the other version reads fewer segments than the log has."""
     count, most = len(own.log.segments.files), other.config.most_recovered_segments
     if other.line.matches_first_record and not own.line.matches_first_record and count > most:
         detail = f"a start reads the newest {most} of {count} segments, and builds no lost queue from the others"

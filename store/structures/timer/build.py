@@ -1,13 +1,14 @@
 """Rebuild the timer's wheel, log and checkpoint from the messages of rmq_sys_wheel_timer.
 
-    a newer record of the same message     it had rolled: a unit that rolls, in a slot that has fired
-    delivered, or deleted in its slot      a unit in the slot of its time, which has fired
-    due, and neither                       a unit in the next slot to fire: it is delivered late, and not lost
-    not due                                a unit in the slot of its time; beyond the roll window, one that rolls
+    record of the timer queue                      its unit
+    a newer record of the same message exists      a rolling unit in a slot that has fired
+    delivered, or deleted in its slot              in the slot of its time, which has fired
+    due, but neither delivered nor deleted         in the next slot to fire: delivered late, and not lost
+    not due                                        in the slot of its time; beyond the roll window, a rolling unit
 
 The read time is that of timercheck, else the latest store time of the timer's own records. A unit's write time is its
-record's store time, because the moment of the first write is nowhere else: the bytes differ from a broker's, the
-answers do not. Positions of the timer queue are set to its end, for every message of it has a unit.
+record's store time, as the time of the first write is stored nowhere else. So the bytes differ from a broker's, but
+deliveries do not. The offsets in timercheck are set to the end of the timer queue, as each of its messages has a unit.
 
 Source: TimerMessageStore.doEnqueue, TimerWheel.putSlot, TimerLog.append (5.3.3).
 """
@@ -61,7 +62,7 @@ Identity = tuple[str | None, str | None, int]
 
 @dataclass(slots=True)
 class _Unit:
-    """One unit to be written: its slot's time, magic, and the record."""
+    """One unit to write: its slot's time, its magic, its write time and its record."""
 
     slot_ms: int
     magic: int
@@ -71,14 +72,14 @@ class _Unit:
 
 @dataclass
 class TimerPlan(PlanReport):
-    """The messages of a new wheel, and the time that it goes on from."""
+    """The number of messages on a new wheel, and its read time."""
 
     message_count: int
     read_time_ms: int
 
 
 def plan_timer_rebuild(opened: OpenedStore, *, roll_window_slots: int = ROLL_WINDOW_SLOTS) -> Change[TimerPlan]:
-    """Return the Change that replaces wheel, log and timercheck by those built from the log."""
+    """Return the Change that replaces wheel, log and timercheck by new ones, built from the commit log."""
     opened.queues.recover()
     files = read_timer_files(opened.layout, opened.fs, opened.config)
     assert opened.overlay is not None
@@ -102,11 +103,11 @@ def _lacks_metrics(opened: OpenedStore) -> bool:
 
 
 def _metrics_of(units: list[_Unit], read_ms: int) -> bytes:
-    """Return the file of pending messages by topic, as a broker writes it."""
+    """Return the content of timermetrics, the counts of pending messages by topic."""
     counts: Counter[str] = Counter()
     for unit in units:
         if unit.slot_ms >= read_ms:
-            # A broker counts a delete as one message less.
+            # A broker subtracts 1 for a delete.
             counts[unit.message.topic or ""] += -1 if unit.magic & DELETE else 1
     table = {topic: {"count": count, "timeStamp": read_ms} for topic, count in sorted(counts.items())}
     version = {"counter": 1, "stateVersion": 0, "timestamp": read_ms}
@@ -122,7 +123,7 @@ def _read_time(opened: OpenedStore, files: TimerFiles, units: list[_Unit]) -> in
 
 
 class _Plan:
-    """Find the slot and the magic of each record's unit."""
+    """The slot and the magic of each record's unit."""
 
     def __init__(self, opened: OpenedStore, files: TimerFiles, roll_window_slots: int) -> None:
         self._opened, self._precision = opened, files.precision_ms
@@ -130,7 +131,7 @@ class _Plan:
         self._files = files
 
     def units(self, queue: ConsumeQueue) -> list[_Unit]:
-        """Return the units, in the order of the timer queue; a record that the log no longer has gets none."""
+        """Return the units in the order of the timer queue; records that the log lost get none."""
         messages = [one for one in messages_by_log(self._opened, queue) if one.deliver_timestamp_ms >= 0]
         units = [_Unit(one.deliver_timestamp_ms, PLAIN, one.store_timestamp_ms, one) for one in messages]
         read_ms = _read_time(self._opened, self._files, units)
@@ -168,7 +169,7 @@ def _identity(message: TimerMessage) -> Identity:
 
 
 class _Writer:
-    """Write units into a wheel and log files, and stage them."""
+    """Stages a wheel, log files and timercheck with these units."""
 
     def __init__(self, opened: OpenedStore, files: TimerFiles, change: AnyChange) -> None:
         self._opened, self._files, self._change = opened, files, change
@@ -176,7 +177,7 @@ class _Writer:
         self._per_file = max(1, (self._file_size - BLANK_SIZE) // UNIT_SIZE)
 
     def write(self, units: list[_Unit], read_ms: int, queue_end: int) -> None:
-        """Stage wheel, log and timercheck; old log files without a replacement go."""
+        """Stage wheel, log and timercheck; remove old log files without a replacement."""
         wheel, log = np.zeros(SLOT_COUNT, SLOT_DTYPE), np.zeros(len(units), UNIT_DTYPE)
         for row, unit in enumerate(units):
             log[row] = self._add(wheel, unit, self._position(row))
@@ -199,7 +200,7 @@ class _Writer:
         return row // self._per_file * self._file_size + row % self._per_file * UNIT_SIZE
 
     def _add(self, wheel: np.ndarray, unit: _Unit, position: int) -> tuple[int, ...]:
-        """Take a unit into its slot, as its newest; give the unit's fields."""
+        """Add a unit to its slot as the newest; return the unit's fields."""
         time = unit.slot_ms // self._files.precision_ms
         slot = wheel[time % SLOT_COUNT]
         is_new = int(slot["time"]) != time
@@ -214,7 +215,7 @@ class _Writer:
         return (*fields, message.log_offset, message.size, topic_hash, 0)
 
     def _write_file(self, log: np.ndarray, number: int) -> str:
-        """Stage one file of the log; a file that is full ends in a blank."""
+        """Stage one file of the log, and return its name; a full file before the last unit's ends in a blank."""
         fs, change = self._opened.fs, self._change
         assert change.staging is not None
         name, piece = segment_name(number * self._file_size), log[number * self._per_file :][: self._per_file]

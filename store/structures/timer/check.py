@@ -1,12 +1,12 @@
 """Check the timer's wheel, log, checkpoint and metrics against each other and against the commit log.
 
-    files     all three or none, a wheel of the one length; else pending messages are lost, or no broker starts
-    wheel     a slot is where its time puts it; a slot that has not fired leads through all of its units to its first
-    log       a unit names an earlier one of its slot, and a record of its size in the commit log
-    again     no message that was delivered or rolled is taken up once more by a start
-    state     timercheck is not ahead of log and queue; a truncation of the commit log leaves it so
+    files     all three or none, a wheel of WHEEL_SIZE bytes; else pending messages are lost, or no broker starts
+    wheel     a slot's number follows from its time; a slot that has not fired leads through all its units to the first
+    log       a unit has the position of an earlier unit of its slot, and a record of its size in the commit log
+    again     a start processes no delivered or rolled message again
+    state     timercheck is not ahead of log and queue, as after a truncation of the commit log
 
-Slots that have fired are history: a broker never clears them. Imported only where a store has timer files.
+Slots that have fired are history: a broker never clears them. Imported only if a store has timer files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from store.structures.timer.review import describe_duplicates
 
 _HOUR_MS = 3_600_000
 _LAST_MS = 10_000_000_000_000
-"""Later than any time of a broker, in the year 2286: for a copy with file times of its own."""
+"""A time in the year 2286, later than any broker's: the limit for copies with new file times."""
 
 
 def check(store: CheckedStore) -> Iterator[Finding]:
@@ -54,13 +54,13 @@ def check(store: CheckedStore) -> Iterator[Finding]:
     if timer.is_used or files.exists(f"consumequeue/{TIMER_TOPIC}"):
         found = _Check(files, timer)
         yield from group_findings(found.run())
-        # A writer's timercheck is behind what its timer did.
+        # Beside a running writer, timercheck lags behind the timer.
         if store.horizon is None and not found.has_lost_part:
             yield from _again_findings(store)
 
 
 def _again_findings(store: CheckedStore) -> Iterator[Finding]:
-    # What keeps the store from being read has findings of its own.
+    # An unreadable store has other findings.
     with suppress(StoreError), store.view() as opened:
         count, detail = describe_duplicates(opened)
         if count:
@@ -121,7 +121,7 @@ class _Check:
             yield from self._live_slot_findings(slot)
 
     def _last_unit_findings(self) -> Iterator[Finding]:
-        """Yield the fired slots that have their last unit in another slot, within the log's files."""
+        """Yield a finding for fired slots whose last position, within the log, has no unit of the slot."""
         timer, wheel = self.timer, self.timer.wheel
         if wheel is None or not len(timer.positions):
             return
@@ -155,7 +155,7 @@ class _Check:
     def _state_findings(self) -> Iterator[Finding]:
         checkpoint, end = self.timer.checkpoint, self._queue_end()
         if checkpoint is not None:
-            # Without a read time the whole file counts as lost.
+            # A file without a read time counts as lost.
             for fault in self._checkpoint_faults(checkpoint) if checkpoint.read_time_ms > 0 else ():
                 yield Finding(TIMER_STATE, self.check_name, 0, detail=fault)
             if end is not None and checkpoint.queue_offset > end:
@@ -174,14 +174,14 @@ class _Check:
         return self.files.exists("abort")
 
     def _checkpoint_faults(self, checkpoint: TimerCheckpoint) -> Iterator[str]:
-        """Describe each value of timercheck that no broker writes beside this timer log."""
+        """Describe each value of timercheck that no broker writes with this timer log."""
         file = self.files.file_at("config/timercheck")
         assert file is not None
         if file.size != CHECK_SIZE or any(bytes(self.files.read(file.path))[CHECK_USED:]):
             yield f"{file.size} bytes, of which a broker writes {CHECK_USED} and {CHECK_SIZE - CHECK_USED} zeros"
         if checkpoint.read_time_ms % self.timer.precision_ms:
             yield f"read time {checkpoint.read_time_ms} is the time of no slot"
-        # The file was written after its times; an hour for clocks of two machines.
+        # The file is written after its times; one hour allows for different clocks of two machines.
         is_written = file.mtime_ms >= self.timer.units["write_time_ms"].max(initial=0)
         latest_ms = file.mtime_ms + _HOUR_MS if is_written else _LAST_MS
         for name, time_ms in (("read", checkpoint.read_time_ms), ("version", checkpoint.version_timestamp_ms)):
@@ -208,7 +208,7 @@ class _Check:
     def _queue_end_of_units(self) -> int:
         """Return the queue offset after the message of the log's last unit.
 
-        0 where the timer queue has it not.
+        0 if the timer queue does not have that message.
         """
         for file in self.files.queue_files(TIMER_TOPIC, 0) if len(self.timer.units) else ():
             units = units_of(self.files.read(file.path))

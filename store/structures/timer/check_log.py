@@ -1,8 +1,8 @@
 """Check the timer log's units against each other, the wheel's slots and the records.
 
-    files     one begins where the one before ends; the first at 0 while the commit log has lost nothing
-    contents  units, then a blank; a start ends at the first bytes that are neither
-    units     a unit names the one before it in its slot; magic, slot time and topic hash are those of its record
+    files     each begins where the previous one ends; the first at 0 if the commit log still begins at 0
+    contents  units, then a blank; a start stops reading at the first other bytes
+    units     each has the position of the previous unit in its slot; magic, slot time and topic hash match its record
 
 Source: TimerLog, TimerMessageStore.doEnqueue, recoverAndRevise (5.3.3).
 """
@@ -28,7 +28,7 @@ from store.structures.timer.findings import TIMER_LOG, TIMER_STALE
 
 _WRITTEN, _MOST_MAGIC = 1, 7
 _RECORD_HEAD = 36
-"""Bytes of a record up to behind its own log offset."""
+"""Bytes of a record up to the end of its log offset field."""
 
 Bytes = npt.NDArray[np.uint8]
 Wrong = npt.NDArray[np.bool_]
@@ -51,7 +51,7 @@ class TimerLogCheck:
 
     @property
     def end(self) -> int:
-        """The position after the last unit; of a full file the next one's start."""
+        """The position after the last unit."""
         if not self.log_files:
             return 0
         last = self.log_files[-1]
@@ -59,7 +59,7 @@ class TimerLogCheck:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The last position that a broker may have flushed: the log's end, or a full file's."""
+        """The least and the largest valid flushed position: the log's end, and the end of a full file."""
         if not self.log_files:
             return 0, 0
         last = self.log_files[-1]
@@ -82,7 +82,7 @@ class TimerLogCheck:
                 yield self._find(file.number + file.size, f"no file up to {following.number}")
 
     def _content_findings(self, file: StoredFile, *, is_last: bool) -> Iterator[Finding]:
-        """Yield bytes that are neither a unit nor the blank after the last of a file, where a start ends."""
+        """Yield a finding for bytes after a file's last unit that are no blank: a start stops reading there."""
         count, capacity = self._unit_count(file), _capacity(file)
         place = count * UNIT_SIZE
         rest = self.files.read(file.path, place)
@@ -108,10 +108,10 @@ class TimerLogCheck:
         yield from self._slot_findings(times)
 
     def _chain_findings(self, times: Int64Array) -> Iterator[Finding]:
-        """Compare the position before each unit with the unit before it of the same slot."""
+        """Compare the previous position of each unit with the previous unit of its slot."""
         positions, previous = self.timer.positions, self.timer.units["previous"].astype(np.int64)
         before = self.timer.before
-        # A wheel that was lost and made again begins its slots again; what fired since is history.
+        # After the loss of a wheel, slots of the new wheel begin without a previous unit; fired slots are history.
         begins_anew = (previous == NO_POSITION) & (times < self.timer.read_time_ms)
         is_cleaned = (before == NO_POSITION) & (previous >= 0) & (previous < positions[:1].sum())
         rows = np.flatnonzero((previous != before) & ~begins_anew & ~is_cleaned)
@@ -121,7 +121,7 @@ class TimerLogCheck:
             yield self._find(int(positions[row]), detail, len(rows))
 
     def _slot_findings(self, times: Int64Array) -> Iterator[Finding]:
-        """Yield units that have not fired and are newer than those that their slot leads to."""
+        """Yield a finding for units that have not fired, and that their slot does not lead to."""
         timer, wheel = self.timer, self.timer.wheel
         if wheel is None or not len(wheel):
             return
@@ -138,7 +138,7 @@ class TimerLogCheck:
             yield self._find(int(self.timer.positions[rows[0]]), detail, len(rows))
 
     def _record_findings(self) -> Iterator[Finding]:
-        """Yield units without a record in the commit log, and those that disagree with it."""
+        """Yield findings for units without a record, or with other values than their record."""
         start = self.segments[0].number if self.segments else 0
         offsets, fields, order = self.timer.units["log_offset"].astype(np.int64), *self._fields_by_offset()
         wrong = offsets >= (self.segments[-1].number + self.segments[-1].size if self.segments else 0)
@@ -158,14 +158,14 @@ class TimerLogCheck:
             yield self._find(int(self.timer.positions[row]), detail, len(rows_of_none), TIMER_STALE)
 
     def _fields_by_offset(self) -> tuple[UnitFields, Int64Array]:
-        """Return the units' fields, sorted by log offset, and the row of each in the log."""
+        """Return the units' fields sorted by log offset, and each unit's row in the timer log."""
         units, times = self.timer.units, self.timer.slot_times_ms
         columns = units["log_offset"], units["record_size"], times, units["magic"], units["topic_hash"]
         order = np.argsort(columns[0].astype(np.int64), kind="stable")
         return UnitFields(*(column.astype(np.int64)[order] for column in columns)), order
 
     def _confirmed(self, segment: StoredFile, fields: UnitFields) -> Wrong:
-        """Tell the units that agree with the records of a segment."""
+        """Mark the units that match the records of a segment."""
         found = np.zeros(len(fields.log_offset), np.bool_)
         if len(found):
             for step in scan_segment(StoredSegment(self.files, segment), rules=ScanRules(accept_v2=True)):
@@ -175,7 +175,7 @@ class TimerLogCheck:
         return found
 
     def _said_otherwise(self, segment: StoredFile, data: memoryview, rows: Int64Array) -> Iterator[Finding]:
-        """Yield units whose slot, delete mark or topic hash is not that of their record's properties."""
+        """Yield a finding for each unit whose slot, delete mark or topic hash contradicts its record."""
         units = self.timer.units
         for row in rows.tolist():
             at, size = int(units["log_offset"][row]) - segment.number, int(units["record_size"][row])
@@ -192,7 +192,7 @@ def _capacity(file: StoredFile) -> int:
 
 
 def _are_records(data: Bytes, at: Int64Array, sizes: Int64Array, places: Int64Array) -> Wrong:
-    """Return whether records of these sizes, that name these places, begin at these positions."""
+    """Mark the positions where a record with this size and this log offset field begins."""
     inside = (at >= 0) & (at + _RECORD_HEAD <= len(data))
     heads = data[np.where(inside, at, 0)[:, None] + np.arange(_RECORD_HEAD)]
     found = np.ascontiguousarray(heads[:, :4]).view(">i4").reshape(-1)

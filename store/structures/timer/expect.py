@@ -1,10 +1,10 @@
 """Compare units of the timer log with their records' properties, many at once.
 
     delete mark   the record has TIMER_DEL_UNIQKEY
-    slot's time   TIMER_OUT_MS or later; of a unit that rolls, that or earlier
+    slot's time   TIMER_OUT_MS or later; for a rolling unit TIMER_OUT_MS or earlier
     topic hash    that of REAL_TOPIC
 
-A unit that this cannot confirm is for `compare` to judge, by its record alone.
+`confirmed` compares many units; `compare` judges each remaining unit by its record.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class UnitFields(NamedTuple):
 
 
 def confirmed(run: Run, units: UnitFields) -> Found:
-    """Tell the units that have a record of their size in this run and agree with its properties."""
+    """Mark the units that have a record of their size in this run and match its properties."""
     columns = run.columns
     starts = columns.position + run.file_start
     rows = np.minimum(np.searchsorted(starts, units.log_offset), run.count - 1)
@@ -59,7 +59,7 @@ def confirmed(run: Run, units: UnitFields) -> Found:
 
 
 def compare(record: bytes, time_ms: int, magic: int, topic_hash: int) -> str:
-    """Name the fault of a unit beside its record; empty without one, or where the record cannot be read."""
+    """Return a unit's contradiction to its record; empty without one, or if the record is damaged."""
     try:
         properties = decode_record(record).properties
     except DamagedRecord:
@@ -67,7 +67,7 @@ def compare(record: bytes, time_ms: int, magic: int, topic_hash: int) -> str:
     due, topic = parse_long(properties.get(TIMER_OUT_MS, "")), properties.get(REAL_TOPIC, "")
     if bool(magic & DELETE) != (TIMER_DEL_UNIQKEY in properties):
         return "its magic and its record's properties disagree whether it is a delete"
-    # A rebuild puts a message that is overdue into a later slot.
+    # A rebuild puts an overdue message into a later slot.
     if due is not None and (time_ms > due if magic & ROLL else time_ms < due):
         return f"it is in the slot of {time_ms}, its message is due at {due}"
     return "" if topic_hash == string_hash(topic) else f"its topic hash is not that of {topic}"

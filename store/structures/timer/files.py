@@ -1,13 +1,14 @@
 """Read timerwheel, timerlog and timercheck as arrays.
 
     timerwheel          slots of 32 bytes   time/precision | first position | last position | num | magic
-    timerwheel.<n>      a snapshot of it (timerWheelSnapshotFlush of 5.5), of all units before timerlog position n
+    timerwheel.<n>      a snapshot of it (timerWheelSnapshotFlush of 5.5) with all units before timerlog position n
     timerlog/<n>        units of 52 bytes   size | previous position | magic | write time | delay | log offset | ...
-                        as many as fit, then a blank of 16 bytes
+                        a full file ends with a blank of 16 bytes
     config/timercheck   read time | flushed position | queue offset | master's queue offset | version | time | counter
 
-A slot is a list of units, newest first: its last position names a unit, which names the one before. Write time plus
-delay of a unit is the time of its slot. A slot is never cleared; those before the read time have fired.
+A slot is a linked list of units: its last position is that of its newest unit, and each unit has the position of the
+previous one. A unit's write time plus its delay is the time of its slot. A slot is never cleared; slots before the read
+time have fired.
 
 Source: TimerWheel, TimerLog, Slot, TimerCheckpoint (5.3.3, snapshots: 5.5.0).
 """
@@ -54,9 +55,9 @@ ROLL, DELETE = 2, 4
 NO_POSITION = -1
 _CHECK = struct.Struct(">qqqqqqq")
 CHECK_SIZE, CHECK_USED = 4096, _CHECK.size
-# Units that are looked at before more are read: most of a file may be unused.
+# Units per read: most of a file may be unused.
 _READ_AT_ONCE = 1 << 16
-# A slot's time field is a time of this century divided by the precision.
+# A slot's time field is milliseconds divided by the precision, so its size shows the precision.
 _PRECISIONS_MS = (1000, 100, 10, 1)
 _MOST_SECONDS = 10_000_000_000
 
@@ -66,7 +67,7 @@ Units = npt.NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class TimerCheckpoint:
-    """How far the timer service came, of config/timercheck."""
+    """The progress of the timer service: the fields of config/timercheck."""
 
     read_time_ms: int = 0
     flushed_position: int = 0
@@ -79,7 +80,7 @@ class TimerCheckpoint:
 
 @dataclass(frozen=True)
 class TimerFiles:
-    """The files of the timer service as they are; None where one is missing.
+    """The content of the timer's files; None for a missing file.
 
     units      of all timerlog files, in the order of `positions`
     positions  the timerlog position of each unit
@@ -93,7 +94,7 @@ class TimerFiles:
     """Length of each timerlog file."""
     wheel_size: int = 0
     wheel_name: str = WHEEL
-    """Name of the file that the wheel was read from."""
+    """Name of the wheel's file: the wheel itself or a snapshot."""
 
     @property
     def is_used(self) -> bool:
@@ -102,7 +103,7 @@ class TimerFiles:
 
     @property
     def read_time_ms(self) -> int:
-        """The time of the next slot to fire; 0 where nothing says it."""
+        """The time of the next slot to fire; 0 without timercheck."""
         return self.checkpoint.read_time_ms if self.checkpoint is not None else 0
 
     @cached_property
@@ -112,7 +113,7 @@ class TimerFiles:
 
     @cached_property
     def precision_ms(self) -> int:
-        """Milliseconds of one slot, by the size of the numbers in the wheel."""
+        """Milliseconds per slot, derived from the size of the times in the wheel."""
         if self.wheel is None or not len(self.used_slots):
             return _PRECISIONS_MS[0]
         newest = int(self.wheel["time"][self.used_slots].max())
@@ -120,11 +121,11 @@ class TimerFiles:
 
     @cached_property
     def slot_times_ms(self) -> npt.NDArray[np.int64]:
-        """Add up the time of each unit's slot."""
+        """The time of each unit's slot."""
         return np.asarray(self.units["write_time_ms"].astype(np.int64) + self.units["delay_ms"])
 
     def start_faults(self) -> Iterator[tuple[str, str]]:
-        """Yield files of a wrong length, and their faults; no broker starts with them."""
+        """Yield name and fault of each file with a wrong length; no broker starts with such a file."""
         if self.wheel_size not in (0, WHEEL_SIZE):
             yield self.wheel_name, f"{self.wheel_size} bytes instead of {WHEEL_SIZE}"
         sizes = sorted(self.log_files.values())
@@ -133,7 +134,7 @@ class TimerFiles:
                 yield f"timerlog/{path.name}", f"{size} bytes instead of {sizes[len(sizes) // 2]}"
 
     def lost_parts(self, queue_end: int) -> Iterator[tuple[str, str]]:
-        """Name each part that is lost, and the consequence of a start without it.
+        """Yield a code for each lost part, and the consequence of a start without it.
 
         queue_end  the next queue offset of the timer queue
         """
@@ -158,19 +159,19 @@ class TimerFiles:
 
     @cached_property
     def by_slot(self) -> npt.NDArray[np.int64]:
-        """Rows by the time of their slot, those of one slot by position."""
+        """Rows of all units, sorted by slot time and then by position."""
         return np.lexsort((self.positions, self.slot_times_ms))
 
     @cached_property
     def before(self) -> npt.NDArray[np.int64]:
-        """The position of the unit before each in its slot, NO_POSITION before the first."""
+        """For each unit the position of the previous unit in its slot; NO_POSITION for the first."""
         times, before = self.slot_times_ms[self.by_slot], np.full(len(self.positions), NO_POSITION, np.int64)
         follows = np.flatnonzero(times[1:] == times[:-1]) + 1
         before[self.by_slot[follows]] = self.positions[self.by_slot[follows - 1]]
         return before
 
     def are_whole(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Tell the slots that lead from last to first through all of their units, and count them right."""
+        """Mark the slots that lead from last to first through all their units, with the right count."""
         if self.wheel is None or not len(self.positions):
             return np.zeros(len(slots), np.bool_)
         times = self.slot_times_ms[self.by_slot]
@@ -195,7 +196,7 @@ class TimerFiles:
         return row if row < len(self.positions) and self.positions[row] == position else None
 
     def chain(self, slot: int) -> list[int]:
-        """Return rows of a slot's units, newest first, up to the first that is not of this slot."""
+        """Return the rows of a slot's units, newest first; the list ends before a unit of another slot."""
         assert self.wheel is not None
         time_ms, position = int(self.wheel["time"][slot]) * self.precision_ms, int(self.wheel["last"][slot])
         rows: list[int] = []
@@ -211,13 +212,13 @@ class TimerFiles:
 
 
 NO_FILES = TimerFiles(None, None, np.empty(0, UNIT_DTYPE), np.empty(0, np.int64))
-"""Of a store without them."""
+"""The value for a store without timer files."""
 
 
 def read_timer_files(layout: StoreLayout, fs: Filesystem, config: StoreConfig) -> TimerFiles:
-    """Read the three structures; StoreIOError where one can't be read.
+    """Read wheel, log and timercheck; StoreIOError if one can't be read.
 
-    Where timerWheelSnapshotFlush is not set, the wheel is the one that leads farther into the log.
+    Without the setting timerWheelSnapshotFlush, the wheel or the snapshot with the higher last position is read.
     """
     check_path = layout.config / "timercheck"
     wheel_name, wheel_size, wheel = _read_wheel(layout, fs, config.timer_wheel_snapshot_flush)
@@ -246,7 +247,7 @@ def snapshots_of(layout: StoreLayout, fs: Filesystem) -> list[str]:
 
 
 def _read_wheel(layout: StoreLayout, fs: Filesystem, with_snapshots: bool | None) -> tuple[str, int, Slots | None]:
-    """Name, length and slots of the wheel that a start reads."""
+    """Return name, length and slots of the wheel that a start reads."""
     snapshots = snapshots_of(layout, fs)[-1:] if with_snapshots is not False else []
     names = snapshots if with_snapshots and snapshots else [WHEEL, *snapshots]
     found = [(name, *_read_slots(layout.root / name, fs)) for name in names]
@@ -260,7 +261,7 @@ def _read_slots(path: Path, fs: Filesystem) -> tuple[int, Slots | None]:
 
 
 def _units_of_file(fs: Filesystem, path: Path) -> Units:
-    """Return the units of a file before the first that is none, as a broker reads them after a start."""
+    """Return the units of a file before the first invalid one, as a broker's start reads them."""
     descriptor = fs.open_read(path)
     rest, found = max(0, fs.size_of(descriptor) - BLANK_SIZE) // UNIT_SIZE, [np.empty(0, UNIT_DTYPE)]
     position = 0
@@ -276,7 +277,7 @@ def _units_of_file(fs: Filesystem, path: Path) -> Units:
 
 
 def metrics_fault(data: bytes) -> str:
-    """Describe the fault in the form of config/timermetrics; empty without one."""
+    """Return why config/timermetrics is invalid; empty if it is valid."""
     try:
         document = json.loads(data.decode())
         version, counts = document["dataVersion"], document["timingCount"]

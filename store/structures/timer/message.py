@@ -9,7 +9,7 @@ from store.formats.java import parse_long
 
 
 class TimerState(StrEnum):
-    """Name the state of a timer message."""
+    """The state of a timer message."""
 
     PENDING = "pending"
     ROLLED = "rolled"
@@ -24,10 +24,10 @@ class TimerState(StrEnum):
 
 @dataclass(slots=True)
 class TimerMessage:
-    """One record of the timer topic. Positions and times are -1 where nothing names them.
+    """One record of the timer topic. Unknown positions and times are -1.
 
-    deliver_timestamp_ms  when it is due, a multiple of the precision below the wanted time
-    slot_timestamp_ms     when its slot fires, which is earlier while it rolls
+    deliver_timestamp_ms  when it is due: the requested time, rounded down to the precision
+    slot_timestamp_ms     when its slot fires; earlier than the due time while it rolls
     """
 
     state: TimerState
@@ -50,11 +50,11 @@ class TimerMessage:
 
     @property
     def times_ms(self) -> tuple[int, int]:
-        """Deliver time and slot: a delete is effective only on a message that has the same ones."""
+        """Due time and slot time: a delete affects only a message with the same two times."""
         return self.deliver_timestamp_ms, self.slot_timestamp_ms
 
 
 def number_in(text: str | None, default: int) -> int:
-    """Return the number of a property, `default` where it is none."""
+    """Return the number in a property's text, else `default`."""
     number = parse_long(text) if text is not None else None
     return number if number is not None else default

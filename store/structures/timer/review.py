@@ -3,22 +3,21 @@
     U   its newest unit in the timerlog     T   the time of its slot     R   the read time of the timer service
 
     no U, and a copy is in its real topic              delivered (due when the service read it)
-    no U, and the service took up the queue after it  deleted by one of the same time that is there, else lost
+    no U, and the service has read the queue past it   deleted by a delete of the same times, else lost
     no U                                               pending: not on the wheel yet
-    T < R, U rolls                                     rolled: put into the topic again
+    T < R, U rolls                                     rolled: stored in the timer topic again
     T < R, a delete of it was in its slot              deleted
     T < R, copy found                                  delivered
     T < R                                              lost
     T >= R, the wheel does not lead to U               lost
     T >= R, a delete of it is in its slot              deleted; deleteRolling while both roll
-    T >= R, U rolls and a newer record of it is there  duplicate: the slot fires again
-    T >= R, U does not roll, and a copy is there       duplicate: the slot fires again
+    T >= R, U rolls and it has a newer record          duplicate: the slot fires again
+    T >= R, U does not roll, and it has a copy         duplicate: the slot fires again
     T >= R                                             pending
 
-A start takes up the queue after the last unit's message, but not later than timercheck's: what it takes up though it
-has a unit or a copy is a duplicate too.
-A record with TIMER_DEL_UNIQKEY is a delete. A record that the log no longer has is lost, or
-assumed delivered where T < R.
+A start resumes the queue after the message of the last unit, but not after timercheck's queue offset. A resumed message
+that has a unit or a copy is a duplicate too.
+A record with TIMER_DEL_UNIQKEY is a delete. A record that the log has lost is lost, or assumed delivered if T < R.
 
 Source: TimerMessageStore.enqueue, dequeue (5.3.3).
 """
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TimerReview:
-    """All timer messages, and how far the service came."""
+    """All timer messages, and the progress of the timer service."""
 
     messages: list[TimerMessage]
     read_time_ms: int
@@ -57,7 +56,7 @@ class TimerReview:
 
 
 def review_timers(opened: OpenedStore, time_ms: int) -> TimerReview:
-    """Find the state of every timer message; those due before `time_ms` that are pending are overdue."""
+    """Find the state of every timer message; pending messages due before `time_ms` are overdue."""
     files = read_timer_files(opened.layout, opened.fs, opened.config)
     queue = opened.queues.find(TIMER_TOPIC, 0)
     timeline = read_timeline(opened)
@@ -77,7 +76,7 @@ def review_timers(opened: OpenedStore, time_ms: int) -> TimerReview:
 
 
 def describe_duplicates(opened: OpenedStore) -> tuple[int, str]:
-    """Count the messages that a start delivers or rolls once more, with a sentence that names the first."""
+    """Return the number of messages that a start delivers or rolls again, and a sentence about the first."""
     found = [one for one in review_timers(opened, 0).messages if one.state is TimerState.DUPLICATE]
     if not found:
         return 0, ""
@@ -88,7 +87,7 @@ def describe_duplicates(opened: OpenedStore) -> tuple[int, str]:
 
 
 def describe_unfired(opened: OpenedStore) -> tuple[int, str]:
-    """Count the messages of a timeline that never fired, with a sentence that says when they are lost."""
+    """Return the number of messages in a timeline that never fired, and a sentence on when they are lost."""
     timeline = read_timeline(opened)
     if timeline is None or timeline.fired_ms is not None or not timeline.entries:
         return 0, ""
@@ -100,10 +99,7 @@ def describe_unfired(opened: OpenedStore) -> tuple[int, str]:
 
 
 def messages_by_log(opened: OpenedStore, queue: ConsumeQueue) -> list[TimerMessage]:
-    """Return the timer messages with the states that the log alone tells.
-
-    Delivered, delete, else pending.
-    """
+    """Return the timer messages with their state by the log alone: delivered, delete, else pending."""
     return list(_Review(opened, NO_FILES).messages(queue))
 
 
@@ -113,11 +109,11 @@ def messages_found(opened: OpenedStore, queue: ConsumeQueue) -> list[tuple[Timer
 
 
 class _Review:
-    """Walk over the timer queue, and compare its records with units and copies."""
+    """A comparison of the timer queue's records with units and copies."""
 
     def __init__(self, opened: OpenedStore, files: TimerFiles) -> None:
         self._opened, self._files = opened, files
-        # Of a record that was enqueued twice the newest unit counts.
+        # If a record was enqueued twice, its newest unit counts.
         self._rows = {int(offset): row for row, offset in enumerate(files.units["log_offset"])}
         self._reachable = _reachable_rows(files)
         self._names_topic = opened.config.append_topic_for_timer_delete_key
@@ -153,23 +149,26 @@ class _Review:
             yield message
 
     def _names_in_deletes(self, message: TimerMessage) -> list[str | None]:
-        """Return how a delete names a message; an older broker may have fired the slots before the read time."""
+        """Return the keys that a delete of this message may hold.
+
+        Both forms count in slots before the read time, as an older broker may have fired those.
+        """
         names = [f"{message.topic}+{message.uniq_key}", message.uniq_key]
         if message.slot_timestamp_ms < self._files.read_time_ms:
             return names
         return names[:1] if self._names_topic else names[1:]
 
     def _comes_again(self, message: TimerMessage, state: TimerState) -> bool:
-        """Return whether a start takes up a message that has a unit or a copy, with a delivery more."""
+        """Return whether a start reads a message again that has a unit or a copy, and so repeats it."""
         if not self._files.is_used or message.deletes is not None or message.queue_offset < self._taken_up:
             return False
         has_unit = state in (TimerState.PENDING, TimerState.ROLLED) and message.magic >= 0
         return has_unit or state is TimerState.DELIVERED
 
     def _find_taken_up(self, messages: Iterable[TimerMessage]) -> int:
-        """Find the first queue offset to be taken up by a start.
+        """Return the first queue offset that a start reads.
 
-        It is the one after the last unit's message, without units timercheck's.
+        It is the offset after the last unit's message, or timercheck's without units; at most the master's.
         """
         if self._files.checkpoint is None:
             return 0
@@ -179,7 +178,7 @@ class _Review:
         return min(end, self._files.checkpoint.master_queue_offset)
 
     def _lacks_unit(self, message: TimerMessage) -> bool:
-        """Return whether a message has no unit in the timer log, and no start gives it one."""
+        """Return whether a message has no unit in the timer log, and no start creates one."""
         return message.magic < 0 and message.queue_offset < self._taken_up
 
     def _message(self, queue_offset: int, unit: QueueUnit, record: StoredMessage | None) -> TimerMessage:
@@ -229,7 +228,7 @@ class _Review:
 
 
 def _copies_by_identity(records: Iterable[StoredMessage]) -> dict[tuple[str | None, ...], list[int]]:
-    """Return group the log offsets of delivered records by identity."""
+    """Return the log offsets of delivered records by identity."""
     found: dict[tuple[str | None, ...], list[int]] = defaultdict(list)
     for record in records:
         if record.topic != TIMER_TOPIC and TIMER_OUT_MS in record.properties:
@@ -242,7 +241,7 @@ def _identity(record: StoredMessage) -> tuple[str | None, ...]:
 
 
 def _reachable_rows(files: TimerFiles) -> set[int]:
-    """Collect the rows of the units in slots that have not fired."""
+    """Return the rows of units that slots lead to, for all slots that have not fired."""
     if files.wheel is None:
         return set()
     times = files.wheel["time"][files.used_slots].astype("i8") * files.precision_ms

@@ -26,12 +26,12 @@ from store.structures.entry import Asked, Entry, files_at
 
 
 def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
-    """Return the wheel, the checkpoint and the log, as far as they are there."""
+    """Return the existing files of wheel, checkpoint and log."""
     return [*files_at(reader, "timerwheel", "config/timercheck"), *reader.numbered_files("timerlog")]
 
 
 def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
-    """Return the entries of one of the three files, recognised by its name or its length."""
+    """Return the entries of a file, as wheel, checkpoint or log by its name or its length."""
     name = file.path.rpartition("/")[2]
     if name.startswith("timercheck"):
         return _check(reader, file)

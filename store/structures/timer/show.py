@@ -1,4 +1,4 @@
-"""One line of the timer for people."""
+"""One line for people about the timer's files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTS = ("timerwheel", LOG, CHECK)
 
 
 def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
-    """Name the files of the timer that are missing."""
+    """Describe the timer's files, and list missing ones."""
     found = [name for name in PARTS if fs.exists(layout.root / name)]
     lacking = [name for name in PARTS if name not in found]
     if found:
@@ -25,7 +25,7 @@ def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
 
 
 def _has_taken_up(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Return whether timercheck says that the service came to a message."""
-    # A broker of 5.5 makes a wheel at any start.
+    """Return whether timercheck shows that the service has processed a message."""
+    # Every start of a 5.5 broker creates a wheel, so a wheel shows nothing.
     data = fs.read_file(layout.root / CHECK)
     return len(data) < TIMER_CHECK.size or any(TIMER_CHECK.unpack_from(data)[1:4])

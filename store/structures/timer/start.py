@@ -1,6 +1,6 @@
-"""Find faults of the timer's files that decide about a start.
+"""Find faults of the timer's files that affect a broker's start.
 
-    wrong length   of the wheel or a log file: the broker stops
+    wrong length   wheel or a log file: the broker stops
     lost part      the broker starts, and messages are delivered twice or never
 
 Source: TimerWheel, TimerMessageStore.load (5.3.3).
@@ -24,15 +24,15 @@ TIMER_QUEUE = TIMER_TOPIC, 0
 
 
 def blockers(opened: OpenedStore) -> Iterator[Trap]:
-    """Find each file of a wrong length."""
+    """Yield a trap for each file of wrong length."""
     for name, fault in read_timer_files(opened.layout, opened.fs, opened.config).start_faults():
         yield Trap("timer-length", f"{name}: {fault}")
 
 
 def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
-    """Find each lost part of the timer's files, and the consequence of a start without it.
+    """Yield a trap for each lost part of the timer's files, with the consequence of a start without it.
 
-    Where no part is lost, the messages that a start delivers or rolls once more.
+    If no part is lost, yield a trap for messages that a start delivers or rolls again.
     """
     queue = opened.queues.find(*TIMER_QUEUE)
     if queue is None and not opened.fs.exists(opened.layout.root / "timerlog"):

@@ -1,15 +1,16 @@
-"""Find the state of every timer message where rocksdbstore/ has the timers (5.4 and later).
+"""Find the state of every timer message if rocksdbstore/ holds the timers (5.4 and later).
 
-    a newer record with its time and unique key    rolled: that one counts
-    the timers' scan is not after it              pending: not in the database yet
+    a newer record with its time and unique key    rolled: the newer record counts
+    the timers' scan has not passed it             pending: not in the database yet
     a copy is in its real topic, and no entry      delivered
-    a copy, and its entry's time is still to come  duplicate: the timeline fires it again
+    a copy, and its entry's time is in the future  duplicate: the timeline fires it again
     an entry whose time has passed, and no copy    lost
-    an entry whose time is still to come           pending
+    an entry whose time is in the future           pending
     no entry, and a delete of it                   deleted
     no entry                                       lost
 
-A delivered record has lost REAL_TOPIC. A delete names the unique key, or what is behind the first + of its text.
+A delivered record no longer has REAL_TOPIC. A delete holds the unique key, or a text with the unique key after the
+first +.
 
 Source: Timeline, TimerMessageRocksDBStore (5.5.0).
 """
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from store.opened.opened_store import OpenedStore
 
 PRECISION_MS = 1000
-"""timerRocksDBPrecisionMs: the length of the time slices that fire at once."""
+"""timerRocksDBPrecisionMs: the timers of a slice of this length fire together."""
 Identity = tuple[int, str | None]
 
 
@@ -43,9 +44,9 @@ Identity = tuple[int, str | None]
 class Timeline:
     """The timers of a message database.
 
-    entries      by time of delivery and unique key
-    scan_offset  the next queue offset to be read of the queue of timers
-    fired_ms     the start of the next slice to fire; None where none has fired, and a start leaves out what is due
+    entries      by delivery time and unique key
+    scan_offset  the next queue offset to read from the queue of timers
+    fired_ms     the start of the next slice to fire; None if none has fired, and then a start skips due timers
     """
 
     entries: dict[Identity, TimerEntry]
@@ -54,10 +55,10 @@ class Timeline:
 
 
 def read_timeline(opened: OpenedStore) -> Timeline | None:
-    """Read the timers; None where the wheel fires them.
+    """Read the timers; None if the wheel fires them.
 
-    The wheel does by timerRocksDBEnable, or where no timer was ever put into the database. A start of an empty
-    database reads the queue of timers from where the wheel left it.
+    The wheel fires them with timerRocksDBEnable=false, or if the database never had a timer. With an empty database,
+    a start reads the queue of timers from the wheel's queue offset.
     """
     is_on = opened.config.timer_rocks_db_enable
     if is_on is False:

@@ -1,4 +1,4 @@
-"""Plan a new message database, with the timers that its timeline is to fire."""
+"""Plan a new message database with the waiting timers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def plan_message_database(opened: OpenedStore) -> Change[DatabasePlan]:
-    """Give the Change that puts a database made of the log's records in the old one's place.
+    """Return the Change that replaces the database by a new one, built from the log's records.
 
     BadRequest without the package rocksdict.
     """
@@ -26,9 +26,9 @@ def plan_message_database(opened: OpenedStore) -> Change[DatabasePlan]:
 
 
 def _waiting_timers(opened: OpenedStore) -> tuple[int, list[TimerEntry]] | None:
-    """Return the end of the queue of timers, and those that are still to fire; None without that queue.
+    """Return the end of the queue of timers and the waiting timers; None without that queue.
 
-    Those are neither delivered, deleted nor rolled, and have no unit in the timer log, which the wheel fires.
+    A waiting timer is not delivered, deleted or rolled. It has no unit in the timer log, as the wheel fires those.
     """
     queue = opened.queues.find(TIMER_TOPIC, 0)
     if queue is None:

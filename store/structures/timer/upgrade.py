@@ -1,4 +1,4 @@
-"""Note the differences of another broker line for timer messages.
+"""Notes on the differences of another broker version for timer messages.
 
 Source: TimerMessageStore (5.3.3, 5.5.0), Timeline (5.5.0).
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def notes(own: OpenedStore, other: OpenedStore) -> Iterator[Trap]:
-    """Yield a note for messages that only the other line delivers, or delivers once more."""
+    """Yield notes on messages that only the other version delivers, or delivers again."""
     yield from _of_deletes(own, other)
     if own.line.deletes_by_unique_key and not other.line.deletes_by_unique_key:
         files = read_timer_files(own.layout, own.fs, own.config)
