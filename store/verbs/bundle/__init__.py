@@ -1,1 +1,1 @@
-"""bundle: a store without the bodies of its messages, to hand on."""
+"""bundle: a copy of a store without the bodies of its messages, for others."""

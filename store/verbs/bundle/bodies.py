@@ -1,11 +1,11 @@
-"""Replaces the bodies in a file of records, and leaves all that a check reads.
+"""Replace the bodies in a file of records, and keep the fields that a check reads.
 
     | head | body | topic | properties |      a record: 16 digits of the body's digest, repeated, in its body's place
-    | head | … |                              damage: the fields that tell its fault, and ? for other bytes
+    | head | … |                              damage: the fields that show its fault, and ? for other bytes
 
-A body's CRC becomes that of the digits where it was right, and stays wrong where it was wrong; so does the CRC of the
-whole record (store.formats.property_crc). Zero bytes stay zeros in damage and in bodies with a wrong CRC: they tell
-what a device lost. What is past the log's end is treated as the log is.
+A right body CRC becomes the CRC of the digits; a wrong one stays wrong. The CRC of the whole record is computed again
+(store.formats.property_crc). Zero bytes stay zeros in damage and in bodies with a wrong CRC: they show the bytes that
+a device lost. Bytes past the log's end are treated like the log.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _ZEROS = memoryview(bytes(CHUNK_BYTES))
 
 @dataclass(slots=True)
 class BodyMask:
-    """Replaces bodies by digits of their digests.
+    """The replacement of bodies by digits of their digests.
 
-    salt        of the digests: without it a guess at a body could be compared with its digest
+    salt        key of the digests: without it, a guessed body could be confirmed by its digest
     hides       whether values of properties are disguised too (store.formats.disguise)
-    unreadable  bytes that a device did not give, by file; they are zeros in the bundle
+    unreadable  number of unreadable bytes, by file; they are zeros in the bundle
     """
 
     salt: bytes
@@ -59,7 +59,7 @@ class BodyMask:
     unreadable: dict[str, int] = field(default_factory=dict)
 
     def file(self, files: StoreReader, file: StoredFile) -> Iterator[memoryview]:
-        """Yield the bytes of a file of records, as many as it has, with other bodies."""
+        """Yield the bytes of a file of records, with the same length and with replaced bodies."""
         segment, at = StoredSegment(files, file), 0
         for step in readable_behind([segment], file.number):
             start = step.start - file.number if isinstance(step, Run) else step.position
@@ -74,7 +74,7 @@ class BodyMask:
         yield from self._gap(segment, at, file.size)
 
     def body(self, body: bytes, *, is_inner_batch: bool, keeps_zeros: bool) -> bytes:
-        """Return the bytes in place of a body, or of those in it."""
+        """Return the replacement of a body, or of each body inside of it."""
         masked = bytearray(body)
         for start, stop, *properties in inner_parts(body) if is_inner_batch else ((0, len(body), 0, 0),):
             masked[start:stop] = self._digits(body[start:stop], keeps_zeros=keeps_zeros)
@@ -119,7 +119,7 @@ class BodyMask:
         return out
 
     def _gap(self, segment: StoredSegment, start: int, stop: int) -> Iterator[memoryview]:
-        """Yield the bytes between records: holes, damage, and the rest behind a blank."""
+        """Yield the bytes between records: holes, damage, and the rest after a blank."""
         kept = [(start + at, piece) for at, piece in self._kept(segment, start, stop)]
         while start < stop:
             written = min(max(segment.next_written(start), start), stop)
@@ -140,7 +140,7 @@ class BodyMask:
             start = end
 
     def _kept(self, segment: StoredSegment, start: int, stop: int) -> list[tuple[int, bytes]]:
-        """Give the pieces of damage at `start` that tell its fault, with their places counted from there."""
+        """Return the pieces of damage at `start` that show its fault, with positions relative to `start`."""
         end = segment.readable_end(start, min(start + SEGMENT_HEAD_SIZE, segment.size))
         head, behind = bytes(segment.buffer[start:end]), ENTRY_HEADER.size
         if is_entry(head, segment.file_start + start) or first_record_at(head) == behind:
@@ -162,20 +162,20 @@ class BodyMask:
         return [*fields, (at, self._whole_end(piece, is_v2=magic == MESSAGE_MAGIC_V2) if at else piece)]
 
     def _whole_end(self, data: bytes, *, is_v2: bool) -> bytes:
-        """Disguise the properties in the last piece of a record, where it goes on behind a topic."""
+        """Disguise the properties in the last piece of a record, from its topic to its end."""
         width = 2 if is_v2 else 1
         behind = width + int.from_bytes(data[:width], "big") + 2
         return data[:behind] + self._properties(data[behind:])
 
 
 def _fields_of(record: memoryview) -> list[tuple[int, int]]:
-    """Give the ranges that a scan reads of a damaged record: head, sizes, and topic if they fit."""
+    """Return the ranges of a damaged record that a scan reads: head, sizes, and topic if they fit."""
     sys_flag = int.from_bytes(record[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big")
     head_size = HEADER_V4.size + 12 * (bool(sys_flag & BORN_HOST_IPV6) + bool(sys_flag & STORE_HOST_IPV6))
     size, magic, body_size = (
         int.from_bytes(record[at : at + 4], "big", signed=at != MAGIC_AT) for at in (0, MAGIC_AT, head_size - 4)
     )
-    # A cut makes a record's size and magic zeros.
+    # A truncation zeroes a record's size and magic.
     size = size or len(record)
     topic_at, width = head_size + body_size, 2 if magic == MESSAGE_MAGIC_V2 else 1
     if body_size < 0 or topic_at + width > min(size, len(record)):

@@ -1,8 +1,8 @@
 """Plan a bundle: the files of a store, and the form of each.
 
-whole            what follows from the log, and the tables
+whole            files derived from the log, and the tables
 bodies replaced  files of records: the log, a group's entries, compacted messages
-zeros            files that nothing here knows, and what changes took away: names and lengths alone
+zeros            unknown files, and files that changes removed: names and lengths alone
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class BundlePlan:
     folders: list[str] = field(default_factory=list)
     files: list[BundledFile] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    """What is no file and no folder, with its kind."""
+    """Entries that are neither file nor folder, with their kind."""
 
     @property
     def size(self) -> int:
@@ -41,7 +41,7 @@ def plan_bundle(
 ) -> BundlePlan:
     """List the content of a bundle of the store.
 
-    BadRequest where keys cannot be hidden, or where a member's entries are outside of the store.
+    BadRequest if keys cannot be hidden, or if a member's entries are outside of the store.
     """
     if hides_properties:
         for one in present(names_of(layout, fs)):
@@ -65,7 +65,7 @@ def plan_bundle(
 
 
 def content_of(path: str) -> str:
-    """Tell the form that a file at this path of a store has in a bundle."""
+    """Return the form in a bundle of the file at this path of a store."""
     top, _, rest = path.partition("/")
     if any(fnmatchcase(path, pattern) for pattern in _RECORDS):
         return EMPTIED if file_start(path) is None else BODILESS
@@ -75,10 +75,10 @@ def content_of(path: str) -> str:
 
 
 def file_start(path: str) -> int | None:
-    """Read the log offset of a file of records off its name, with or without an ending."""
+    """Return the log offset in the name of a file of records, with or without an ending."""
     return parse_segment_name(path.rpartition("/")[2].partition(".")[0])
 
 
 def stored_file(file: BundledFile) -> StoredFile:
-    """Return the file for a reader of records."""
+    """Return the file in the form that a reader of records needs."""
     return StoredFile(file.path, file_start(file.path) or 0, file.size, file.mtime_ms)

@@ -33,10 +33,10 @@ UNFINISHED = ".unfinished"
 
 @dataclass(slots=True)
 class BundleOptions:
-    """How a bundle is made.
+    """The options of a bundle.
 
     version   of the program
-    settings  given with the store, without paths
+    settings  of the store, as given, without paths
     hides_properties  whether values of properties are disguised
     progress  is called with the bytes done and in all
     """
@@ -51,7 +51,7 @@ class BundleOptions:
 
 @dataclass(frozen=True, slots=True)
 class WrittenBundle:
-    """A bundle that was written. `unreadable` has the bytes that the device did not give, by file."""
+    """A written bundle. `unreadable` has the number of unreadable bytes, by file."""
 
     size: int
     unreadable: Mapping[str, int]
@@ -60,7 +60,7 @@ class WrittenBundle:
 def write_bundle(
     plan: BundlePlan, reader: StoreReader, found: Examination, target: Path, options: BundleOptions, fs: Filesystem
 ) -> WrittenBundle:
-    """Write the archive; BadRequest where the file is there."""
+    """Write the archive; BadRequest if the file exists."""
     if fs.exists(target):
         raise BadRequest("the file is there already", file=target, hint="name a new file, or delete this one")
     mask, staged = BodyMask(options.salt, options.hides_properties), target.with_name(target.name + UNFINISHED)
@@ -109,7 +109,7 @@ def _archive(
 
 
 def _bytes_of(reader: StoreReader, file: BundledFile, mask: BodyMask) -> Iterator[memoryview]:
-    """Yield as many bytes as the plan says: a broker may write to the file meanwhile."""
+    """Yield as many bytes as the plan has: a broker may write to the file meanwhile."""
     left = file.size
     for part in _parts_of(reader, file, mask):
         yield part[:left]

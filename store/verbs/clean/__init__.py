@@ -1,1 +1,1 @@
-"""Cleaning: the files that the broker's retention rules delete. As plans."""
+"""Plans for cleaning: the files that the broker's retention rules delete."""

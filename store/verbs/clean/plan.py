@@ -1,12 +1,12 @@
 """Plan a cleaning: judge the store's files by the rules of rules.py, and count the loss.
 
     1. segments   by hour, space and age
-    2. lost queues are built from the log, whose records tell their queue offsets
+    2. lost queues are rebuilt from the log, whose records have the queue offsets
     3. the rest   queue, extension and index files that end before the log begins. The broker's service for them runs
-                  by itself, so they go also when no segment does
+                  by itself, so it deletes them even if no segment is deleted
 
-Modification times are what counts, whatever the messages say; an unconsumed message keeps no file. The
-plan therefore says how many unconsumed messages of each consumer group would go.
+Only modification times count, not the times of messages; an unconsumed message keeps no file. So the plan has the
+number of unconsumed messages that each consumer group would lose.
 
 Source: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService, ConsumeQueueExt.truncateByMinAddress
 (4.9.8).
@@ -94,11 +94,11 @@ def plan_cleaning(
     ...     change.is_empty, [verdict.file for verdict in change.report.verdicts]
     (True, ['commitlog/00000000000000000000'])
 
-    Units of lost queue files are built from the log before, while it still has their records.
+    Lost queue files are rebuilt first, while the log still has their records.
 
     The report holds a verdict for every segment.
 
-    disk_used_percent  of both partitions, in place of what the file system says
+    disk_used_percent  of both partitions, in place of the file system's figures
     """
     retention = Retention.of(opened.config, opened.line, reserved_hours)
     if retention.reserved_hours < 0 or passes < 1:
@@ -124,7 +124,7 @@ def plan_cleaning(
     _add_lost(opened, change, expired)
     log_start = expired[-1].file_start + expired[-1].size if expired else opened.log.min_offset
     _drop_derived_before(opened, log_start)
-    # What was lost is in the store again before the log goes that it was built from.
+    # Publish rebuilt queue files before the segments with their records are deleted.
     staged = opened.queues.staged_files()
     change.actions = [Publish(place, path, "lost, and built from the log") for place, path in staged]
     change.actions += [Remove(file.path, verdict.rule) for file, verdict in judged if verdict.goes]
@@ -135,13 +135,13 @@ def plan_cleaning(
 
 
 def _used_ratios(opened: OpenedStore) -> tuple[float, float]:
-    """Return the used share of the log's emptiest partition, and of the queues' partition."""
+    """Return the used shares of the log's partition (the emptiest of several) and of the queues'."""
     layout = opened.layout
     return min(_used(opened, one) for one in layout.writable_commitlogs), _used(opened, layout.consumequeue)
 
 
 def _used(opened: OpenedStore, folder: Path) -> float:
-    """Measure the folder's partition; the store's where there is no folder, as a broker would make it."""
+    """Measure the folder's partition, or the store's if a broker has yet to create the folder."""
     return opened.fs.used_ratio(folder if opened.fs.exists(folder) else opened.layout.root)
 
 
@@ -164,7 +164,7 @@ def _drop_derived_before(opened: OpenedStore, log_start: int) -> None:
     """Delete, in the overlay, the queue, extension and index files that end before `log_start`."""
     if log_start <= 0:
         return
-    # A queue that rests has one file, which stays.
+    # An idle queue has one file, and it stays.
     for queue in opened.queues.awake():
         delete_expired(queue, log_start)
     opened.index.remove(opened.index.expired_files(log_start))

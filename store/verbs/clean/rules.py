@@ -1,8 +1,8 @@
-"""The broker's retention rules as pure functions: no file is looked at here.
+"""The broker's retention rules as pure functions, without access to files.
 
-    1. find_trigger    why a pass does something: the hour, the space, by hand
-    2. judge_segments  from the oldest, never the last, at most `batch_size` a pass; one that is kept keeps the rest
-    3. count_expired   of queue, extension and index files: those that end before the log begins
+    1. find_trigger    the reason for a pass: the hour, the space, by hand
+    2. judge_segments  from the oldest, never the last, at most `batch_size` a pass; a kept segment keeps the later ones
+    3. count_expired   the number of queue, extension or index files that end before the log begins
 
 Source: DefaultMessageStore.CleanCommitLogService.isTimeToDelete and isSpaceToDelete, UtilAll.isItTimeToDo,
 MappedFileQueue.deleteExpiredFileByTime and deleteExpiredFileByOffset (4.9.8, 5.3.3).
@@ -21,7 +21,7 @@ from store.formats.wording import amount
 from store.setting_values import parse_hours
 
 HOUR_MS = 3_600_000
-# What the broker's getters make of diskMaxUsedSpaceRatio and, in 5.x, of diskSpaceCleanForciblyRatio and
+# The broker's getters clamp diskMaxUsedSpaceRatio to these limits and, in 5.x, diskSpaceCleanForciblyRatio and
 # diskSpaceWarningLevelRatio.
 MAX_USED_PERCENT = (10, 95)
 FORCED_PERCENT = (30, 85)
@@ -32,7 +32,7 @@ FULL_PERCENT = (35, 90)
 class Retention:
     """The settings that the rules need; ratios as shares 0 … 1.
 
-    stops_at_forced  5.3: a partition above the forced ratio is a reason by itself, and no other is looked at
+    stops_at_forced  5.3: a partition above the forced ratio is a reason by itself, and ends the search for reasons
     """
 
     hours_of_day: frozenset[int]
@@ -65,7 +65,7 @@ class Retention:
 
 
 def describe_limits(config: StoreConfig, line: BrokerLine) -> list[str]:
-    """Describe the ratios that a broker takes as others, as sentences for people."""
+    """Describe the ratios that the broker clamps, as sentences for people."""
     percents = {"diskMaxUsedSpaceRatio": (config.disk_max_used_space_ratio, MAX_USED_PERCENT)}
     if line.cleans_when_forced:
         percents["diskSpaceCleanForciblyRatio"] = config.disk_space_clean_forcibly_ratio, FORCED_PERCENT
@@ -79,7 +79,7 @@ def describe_limits(config: StoreConfig, line: BrokerLine) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Why a pass does something, or does not; `forced` when age does not count."""
+    """The reasons for a pass, if any; with `forced`, age does not count."""
 
     reasons: tuple[str, ...]
     forced: bool
@@ -92,7 +92,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class SegmentAge:
-    """Hold the facts of a segment that the rules ask for."""
+    """The facts of a segment that the rules need."""
 
     name: str
     mtime_ms: int
@@ -100,7 +100,7 @@ class SegmentAge:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a segment goes, and the rule that says so."""
+    """Whether a segment is deleted, and the rule that decides it."""
 
     goes: bool
     rule: str
@@ -111,8 +111,8 @@ def find_trigger(
 ) -> Trigger:
     """Return the reasons of a pass.
 
-    log_used     share used of the log's partition, of the emptiest where there are several; negative when unknown
-    queues_used  the same of the queues' partition, which counts only where the log's is no reason
+    log_used     used share of the log's partition, the emptiest of several; negative when unknown
+    queues_used  the same for the queues' partition, which counts only if the log's is no reason
     """
     reasons = []
     hour = time.localtime(now_ms // 1000).tm_hour

@@ -1,11 +1,11 @@
-"""The index for a search: the stretches of log that it covers, and the records it names for a key.
+"""The index for a search: the stretches of log that it covers, and its log offsets for a key.
 
     file covers   from the first record it indexed up to the start of the last one, whose keys may be in the next file
-    database      covers what no file covers, up to the start of the newest record that it has
-    uncovered     what is left; only a scan reads it
+    database      covers stretches without a file, up to the start of the newest record that it has
+    uncovered     the other stretches; only a scan reads them
 
 A file that cannot be read, or whose slots cannot be counted, covers nothing. The index has hashes of topic#key, so a
-key is asked once for each topic. A broker indexes no rolled-back record: only a scan finds those.
+key is looked up once for each topic. A broker indexes no rolled-back record: only a scan finds those.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CoveringFile:
-    """An index file that can be asked."""
+    """An index file that can be searched."""
 
     path: str
     file: IndexFile
@@ -51,7 +51,7 @@ class CoveringFile:
 
 
 class IndexCoverage:
-    """The index files of a store that can be asked, oldest first; `faults` are those that cannot."""
+    """The index files of a store that can be searched, oldest first; `faults` describe the others."""
 
     def __init__(self, reader: StoreReader, layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem) -> None:
         self.files: list[CoveringFile] = []
@@ -85,7 +85,7 @@ class IndexCoverage:
 
     @cached_property
     def database(self) -> IndexedLog | None:
-        """Look for an index in a database of the store."""
+        """The index in a database of the store; None without one."""
         try:
             rooms = rooms_with(Names.of_files(self._reader, reads=False), "query", "indexed_log")
             return next((one for room in rooms if (one := room.indexed_log(self._layout, self._fs)) is not None), None)
@@ -94,7 +94,7 @@ class IndexCoverage:
             return None
 
     def ask(self, topics: Iterable[str], key: str) -> set[int]:
-        """Log offsets that the index names for the key in any of the topics; hash collisions are among them."""
+        """Return the log offsets for the key in any of the topics, including hash collisions."""
         topics = list(topics)
         found: set[int] = self.database.places(topics, key) if self.database is not None else set()
         for topic in topics:
@@ -105,7 +105,7 @@ class IndexCoverage:
         return found
 
     def entries_of(self, topic: str, key: str, log_offset: int) -> Iterator[tuple[str, int]]:
-        """Yield file and number of each entry for the key that names the record at `log_offset`."""
+        """Yield file and number of each entry for the key that points to `log_offset`."""
         for one in self.files:
             if one.header.begin_log_offset <= log_offset <= one.header.end_log_offset:
                 for number in one.file.entry_numbers(index_key(topic, key), log_offset):
@@ -124,18 +124,18 @@ def _outside(covered: Iterable[tuple[int, int]], start: int, stop: int) -> list[
 
 
 def unnamed(reader: StoreReader, start: int, stop: int) -> list[Stretch]:
-    """Return the stretches of [start, stop) that no unit of a queue with a folder names."""
+    """Return the stretches of [start, stop) without records that units in queue files point to."""
     parts = [np.empty((0, 2), np.int64)]
     largest = max((segment.size for segment in reader.segments()), default=0)
     for topic, queue_id in reader.queues():
-        # Units of light queues name records of other topics.
+        # Units of light queues point to records of other topics.
         for file in reader.queue_files(topic, queue_id) if not shares_records(topic) else ():
             units = units_of(reader.salvage_written(file.path, file.size).buffer)
             is_named = (units["size"] > 0) & (units["size"] <= largest) & ~is_pre_blank(units)
             named = units[is_named]
             parts.append(np.stack([named["log_offset"], named["log_offset"] + named["size"]], axis=1))
     places = np.concatenate(parts)
-    # The units of a queue rise: a stable sort merges the queues.
+    # Log offsets in a queue rise: a stable sort merges the queues.
     places = places[np.argsort(places[:, 0], kind="stable")]
     ends = np.maximum.accumulate(np.concatenate([[start], places[:, 1]]))
     begins = np.concatenate([places[:, 0], [stop]])

@@ -1,12 +1,12 @@
 """find: records by key, unique key, message id or text, over all topics.
 
-    1. a message id names its record's place: it is looked up
-    2. a key is asked of the index for each topic, and searched in the stretches of the log that no index file covers
-    3. where both found nothing, the text is searched in all bytes of the log
-    4. the unique keys of what was found are searched in the same way: the life of the message
+    1. a message id has its record's log offset: the record is read there
+    2. a key is looked up in the index for each topic, and searched in the stretches of the log without an index
+    3. if both find nothing, the text is searched in all bytes of the log
+    4. the unique keys of the found messages are searched in the same way: the life of the message
 
-Every hit is decided on the record itself. `searched` says which part of the log was answered by which. A record of
-several messages (5.x) gives the messages that are hits by themselves, or all if only the record is one.
+Each candidate is decoded and compared. `searched` lists the parts of the log by index or scan. A record of several
+messages (5.x) gives the messages that are hits by themselves, or all of them if only the record is a hit.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ IsHit = Callable[[StoredMessage], bool]
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """A stretch of the log, and how it was answered: index or scan."""
+    """A stretch of the log, and how it was searched: index or scan."""
 
     start: int
     stop: int
@@ -64,7 +64,7 @@ class Found:
 
     @classmethod
     def of(cls, searched_as: str, records: list[StoredMessage], is_hit: IsHit, *, outer: bool) -> Found:
-        """Return the messages of these records that are hits; with `outer` the records."""
+        """Return the hits among the messages of these records; with `outer`, the records."""
         messages = records if outer else [one for record in records for one in messages_inside(record, is_hit)]
         return cls(searched_as, messages, records=records)
 
@@ -96,11 +96,11 @@ def find(
 
 
 class Finder:
-    """A search in one store that is not opened: it needs the log, and uses index and queues if present.
+    """A search in a store without opening it: it needs the log, and uses index and queues if present.
 
     use_index    False scans everything
-    outer        gives records of several messages as they are
-    on_progress  called with the bytes that were scanned and those to scan
+    outer        returns records of several messages as they are
+    on_progress  called with the scanned bytes and the bytes to scan
     """
 
     def __init__(
@@ -120,17 +120,17 @@ class Finder:
         self._log = Stretch(segments[0].number, segments[-1].number + segments[-1].size) if segments else Stretch(0, 0)
         listed = _listed_topics(layout, fs)
         self._topics = {topic for topic, _ in reader.queues()} | (listed or set())
-        # The index is asked by topic: without a topic it tells nothing. A broker indexes no message inside of a record.
+        # A lookup needs a topic: without topics the index is useless. A broker indexes no message inside of a record.
         groups = any(one.groups_messages for one in present(names_of(layout, fs)))
         is_indexed = bool(self._topics) and not groups
         self._use_index = use_index and is_indexed
         self._uncovered = self.index.uncovered(*self._log) if self._use_index else [self._log]
-        # Without topics.json a topic whose folder is lost has no name to ask the index for.
+        # Without topics.json, the name of a topic whose folder is lost is unknown, and can't be looked up.
         self._may_lack_topics = self._use_index and listed is None
         self.offsets: ConsumerOffsets = _offsets(layout, fs)
 
     def find(self, text: str, most: int) -> Found:
-        """Run steps 1 to 3; at most so many messages."""
+        """Run steps 1 to 3, and return at most `most` messages."""
         if not text or len(_encoded(text)) > MOST_KEY_BYTES:
             raise BadRequest("give a key, a message id or a text to find")
         by_id = self._at_message_id(text)
@@ -142,7 +142,7 @@ class Finder:
         wanted = text.encode()
         by_text = self._scan([self._log], with_text(wanted))
         found = self._taken("text", by_text, most, lambda one: wanted in _text_of(one))
-        # The index is not asked of a topic without queue and line in topics.json, nor has it what was rolled back.
+        # The index lookup misses rolled-back records, and topics without a queue and an entry in topics.json.
         keyed = [one for one in found.records if _has_key(one, [text])]
         if not keyed:
             return found
@@ -150,7 +150,7 @@ class Finder:
         return replace(by_key, searched=found.searched, is_cut=found.is_cut)
 
     def find_body(self, pattern: str, most: int) -> Found:
-        """Return records whose body, decompressed, holds the pattern."""
+        """Return records whose decompressed body matches the pattern."""
         try:
             compiled = re.compile(_encoded(pattern))
         except (re.error, OverflowError) as error:
@@ -161,7 +161,7 @@ class Finder:
         return self._taken("body", hits, most, lambda one: compiled.search(one.body) is not None)
 
     def at_places(self, places: Iterable[tuple[int, int]], most: int) -> Found:
-        """Return the messages at these log offsets with these queue offsets, as a condition selected them."""
+        """Return the messages at these pairs of log offset and queue offset, selected by a condition."""
         chosen = list(places)
         records = list(self.at(dict.fromkeys(log_offset for log_offset, _ in chosen[:most])))
         wanted = set(chosen)
@@ -172,14 +172,14 @@ class Finder:
         return found
 
     def at(self, log_offsets: Iterable[int]) -> Iterator[StoredMessage]:
-        """Yield the records at these log offsets; places without a record are passed over."""
+        """Yield the records at these log offsets; offsets without a record are skipped."""
         for log_offset in log_offsets:
             message = self._read(log_offset)
             if message is not None:
                 yield message
 
     def related(self, messages: Iterable[StoredMessage], most: int) -> dict[str, list[StoredMessage]]:
-        """Do step 4: by unique key all records that have it, for the first `most` unique keys."""
+        """Run step 4: return all records of each unique key, for the first `most` unique keys."""
         keys = list(islice(dict.fromkeys(one.uniq_key for one in messages if one.uniq_key), most))
         lives: dict[str, list[StoredMessage]] = {key: [] for key in keys}
         for record in self._by_keys(keys, None).messages if keys else ():
@@ -192,13 +192,11 @@ class Finder:
         return [Searched(*self._log, "scan")]
 
     def places_of(self, message: StoredMessage) -> list[Place]:
-        """Return where the record is named in the store."""
+        """Return all references to the record in the store."""
         return list(places_of(self._reader, self.index, message))
 
-    # The ways.
-
     def _lost_topics(self) -> set[str]:
-        """Return topics of records that no queue names."""
+        """Return the topics of records without a unit in any queue."""
         table = QueueTable()
 
         def number(run: Run) -> Iterable[int]:
@@ -294,7 +292,7 @@ def _is_named(message: StoredMessage, keys: list[str]) -> bool:
 
 
 def _listed_topics(layout: StoreLayout, fs: Filesystem) -> set[str] | None:
-    """Return the topics of topics.json, None without a table that can be read."""
+    """Return the topics of topics.json; None without a readable table."""
     try:
         document = read_config_file(layout.config, "topics.json", fs).loaded
     except StoreError:

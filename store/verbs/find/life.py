@@ -1,9 +1,9 @@
-"""The life of a message: all records with its unique key, in the order of time, each with its part.
+"""The life of a message: all records with its unique key, in the order of time, each with its role.
 
     topic                          the record is
     SCHEDULE_TOPIC_XXXX            delayed
     rmq_sys_wheel_timer            timed
-    RMQ_SYS_TRANS_HALF_TOPIC       half; the copies that a check puts back too
+    RMQ_SYS_TRANS_HALF_TOPIC       half; also the copies that a check puts back
     TRANS_CHECK_MAX_TIME_TOPIC     given up
     %RETRY%group                   retry of a group
     %DLQ%group                     dead letter of a group
@@ -38,7 +38,7 @@ _WAITING = ("delayed", "timed")
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One record in the life of a message, with its part in it."""
+    """One record in the life of a message, with its role."""
 
     role: str
     message: StoredMessage
@@ -56,7 +56,7 @@ def life_of(records: Iterable[StoredMessage]) -> list[Stage]:
 
 
 def role_of(message: StoredMessage) -> str:
-    """Return the part of one record by itself."""
+    """Return the role of one record, without regard to the others."""
     if message.topic in _BY_TOPIC:
         return _BY_TOPIC[message.topic]
     for prefix, role in ((RETRY_PREFIX, "retry"), (DLQ_PREFIX, "dead letter")):

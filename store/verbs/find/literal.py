@@ -18,7 +18,7 @@ def required_literal(pattern: bytes) -> bytes:
             return b""
         at = token.end()
         if _QUANTIFIER.fullmatch(token.group()):
-            # The byte in front of it may be missing, or be there several times.
+            # The byte before a quantifier may be absent, or repeated.
             pieces[-1:] = [pieces[-1][:-1], b""]
         elif _SPECIAL.fullmatch(token.group()):
             pieces.append(b"")

@@ -1,4 +1,4 @@
-"""The places that name one record: segment, queue unit, index entries; and the groups' offsets."""
+"""The places of one record: segment, queue unit, index entries; and the groups' offsets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from store.verbs.find.coverage import IndexCoverage
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One place. `state` is ok, or its fault; file is empty where there is none."""
+    """One place. `state` is ok or the fault; `file` is empty if no file has the record there."""
 
     log_offset: int
     place: str
@@ -37,9 +37,9 @@ class Consumption:
 
 
 def places_of(reader: StoreReader, index: IndexCoverage, message: StoredMessage) -> Iterator[Place]:
-    """Yield the record itself, its unit, and an entry for each of its keys; a log alone has neither.
+    """Yield the record itself, its unit, and an entry for each of its keys; for a log alone, the record.
 
-    A database enters no record without a unique key.
+    An index database has no entries for a record without a unique key.
     """
     log_offset = message.log_offset
     for segment in reader.segments():

@@ -1,7 +1,7 @@
-"""Scans of the log for records: by bytes that are somewhere in them, or by a pattern in their bodies.
+"""Scans of the log for records: by bytes anywhere in a record, or by a pattern in its body.
 
-The walk of every reader gives the records; the bytes are searched in a run of records at once, and each hit belongs to
-the record around it. A hit is only a candidate: the caller decodes the record and decides.
+The bytes are searched in a whole run of records at once; a hit belongs to the record around it. A hit is only a
+candidate: the caller decodes the record and decides.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from store.verbs.find.literal import required_literal
 
 OnProgress = Callable[[int, int], None]
 Choose = Callable[[Run], Iterable[int]]
-"""The numbers of the records of a run that may be wanted, rising."""
+"""Returns the numbers of the candidate records in a run, rising."""
 
 
 def scan_log(
@@ -37,7 +37,7 @@ def scan_log(
     choose: Choose,
     on_progress: OnProgress = lambda done_bytes, bytes_in_all: None,
 ) -> Iterator[StoredMessage]:
-    """Yield the chosen records of these stretches, in log order; damage is passed over."""
+    """Yield the chosen records of these stretches, in log order; damage is skipped."""
     segments, done = reader.segments(), 0
     parts = [
         (segment, Stretch(max(stretch.start, segment.number), min(stretch.stop, segment.number + segment.size)))
@@ -70,7 +70,7 @@ def _scan_segment(
 
 
 def message_of(run: Run, number: int) -> StoredMessage | None:
-    """Return one record of a run, None where its bytes contradict each other."""
+    """Return one record of a run; None if its bytes contradict each other."""
     position = int(run.columns.position[number])
     try:
         return decode_record(run.buffer[position : position + int(run.columns.size[number])])
@@ -116,7 +116,7 @@ def _decompressed(run: Run, number: int) -> bytes | None:
 
 
 def _may_hold(run: Run, literal: bytes) -> npt.NDArray[np.bool_]:
-    """Tell whether each record may hold the bytes; with many hits all of them may."""
+    """Mark the records that may hold the bytes; with many hits, all records."""
     first, end = int(run.columns.position[0]), run.end - run.file_start
     hits = list(islice(find_bytes(run.buffer, literal, first, end), run.count // 4 + 1))
     found = np.full(run.count, len(hits) > run.count // 4)
@@ -124,15 +124,15 @@ def _may_hold(run: Run, literal: bytes) -> npt.NDArray[np.bool_]:
     return found
 
 
-# Anchors, lookarounds, atomic groups and possessive repeats: a match may depend on what is around the body.
+# Anchors, lookarounds, atomic groups and possessive repeats: a match may depend on the bytes around the body.
 _NEEDS_LIMITS = re.compile(rb"[\^$]|\\[bBAZ]|\(\?[=!<>]|[*+?}]\+")
 
 
 def with_body(pattern: re.Pattern[bytes]) -> Choose:
-    """Choose records in whose body, decompressed, the pattern is found.
+    """Choose records whose decompressed body matches the pattern.
 
-    Where every match holds a literal, only records with the literal are looked at; else, a run in whose bytes the
-    pattern is nowhere has no such body. Compressed bodies are always looked at.
+    If every match holds a literal, only records with the literal are searched. Otherwise a run without any match in
+    its bytes is skipped. Compressed bodies are always searched.
     """
     literal = required_literal(pattern.pattern)
     is_free = _NEEDS_LIMITS.search(pattern.pattern) is None
@@ -148,7 +148,7 @@ def with_body(pattern: re.Pattern[bytes]) -> Choose:
         names = (rows, columns.body_position[rows], columns.body_size[rows], compressed[rows])
         for number, start, size, is_compressed in zip(*(name.tolist() for name in names), strict=True):
             body = _decompressed(run, number) if is_compressed else None
-            # Within a position and an end, ^ and a lookbehind would see the bytes in front of the body.
+            # Search a slice: with pos and endpos, ^ and a lookbehind would see the bytes before the body.
             if pattern.search(run.buffer[start : start + size] if body is None else body) is not None:
                 yield number
 

@@ -1,15 +1,15 @@
-"""Choose the messages that are put or sent again, so that each comes once.
+"""Choose the messages to put or send again, each of them once.
 
-A store holds more records than its producers sent. What a broker wrote by itself is left out and counted:
+A store holds more records than its producers sent. Records that a broker wrote by itself are left out and counted:
 
-    half        half messages: one that was committed has a record of its own in its topic
+    half        half messages: a committed one has a record of its own in its topic
     op          the marks of ended transactions
     discarded   half messages that were checked too often
-    delayed     a message that waits for its time, where its delivered copy is there
-    retried     copies for consumers that failed (%RETRY%, %DLQ%), where the message itself is there
+    delayed     a message that waits for its time, if its delivered copy is there
+    retried     copies for consumers that failed (%RETRY%, %DLQ%), if the message itself is there
 
-A message and its copies have one identity: the unique key of its producer, else what the producer said of it. The copy
-may come later, so those that wait are given last, where no other has their identity.
+A message and its copies share an identity: the producer's unique key, or else the fields that the producer set. The
+copy may come later, so waiting messages come last, and only if no other message has their identity.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ OF_A_COPY = (
     "DELAY", "REAL_TOPIC", "REAL_QID", "TRAN_MSG", "TRANSACTION_CHECK_TIMES", "TIMER_DELAY_SEC", "TIMER_DELAY_MS",
     "TIMER_DELIVER_MS", "TIMER_OUT_MS", "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES",
 )  # fmt: skip
-"""Properties that a broker gave to a delivered or committed message, and the delay that is over."""
+"""Properties that a broker set on a delivered or committed message, and those of the elapsed delay."""
 RETRY_TOPIC = b"RETRY_TOPIC\x01"
 _IN_MEMORY = 32 << 20
 _SIZE = struct.Struct(">I")
 
 
 class CopyFilter:
-    """Tells a message from a broker's copies of it. With `halves`, half messages wait for their end."""
+    """A filter that drops a broker's copies of a message. With `halves`, half messages wait for their end."""
 
     def __init__(self, *, halves: bool = False) -> None:
         self.left_out: Counter[str] = Counter()
@@ -68,7 +68,7 @@ class CopyFilter:
     def choose(self, message: Message, data: bytes) -> Message | None:
         """Return the message as its producer sent it.
 
-        None where it is left out, or its `data` waits for the others.
+        None if the message is left out, or its `data` waits until all others are seen.
         """
         if (kind := self._never.get(message.topic)) is not None:
             self.left_out[kind] += 1
@@ -88,9 +88,9 @@ class CopyFilter:
         return topic in self._never or waits_as(topic) is not None
 
     def see(self, messages: MessageColumns, uniq_keys: Sequence[bytes | None]) -> None:
-        """Note messages that are no copies.
+        """Note messages that are not copies.
 
-        uniq_keys  their unique keys, b"" for none; None for a message that `choose` has seen
+        uniq_keys  their unique keys, b"" for none; None for a message that went through `choose`
         """
         if all(uniq_keys):
             self._seen.extend(map(hash, uniq_keys))
@@ -105,7 +105,7 @@ class CopyFilter:
                 self._seen.append(_identity_here(message, properties))
 
     def waiting(self) -> Iterator[bytes]:
-        """Yield the data of waiting messages that no other has."""
+        """Yield the data of the waiting messages whose identity no other message has."""
         there = {identity for identity, _ in self._waiting}.intersection(self._seen)
         self._data.seek(0)
         for identity, kind in self._waiting:
@@ -118,7 +118,7 @@ class CopyFilter:
 
 
 def waits_as(topic: str) -> str | None:
-    """Return the kind of a record that is a copy of another, or will have one; None for a message itself."""
+    """Return the kind of a record that is a copy or will be copied; None for a message itself."""
     if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
         return "retried"
     return "delayed" if topic in (SCHEDULE_TOPIC, TIMER_TOPIC) else HALVES.get(topic)
@@ -146,7 +146,7 @@ def identity_of(message: Message, properties: dict[str, str]) -> bytes:
 def _identity_here(message: Message, properties: dict[str, str]) -> int:
     """Return 64 bits that a message and its copies share.
 
-    In this process only, as Python's hash of bytes has a key that others don't know.
+    They are valid in this process only: Python's hash of bytes has a random key.
     """
     if said := properties.get(UNIQ_KEY):
         return hash(said.encode("utf-8", "surrogatepass"))
@@ -159,7 +159,7 @@ def _topic_of(message: Message, properties: dict[str, str]) -> str:
 
 
 def at_real_place(message: Message) -> Message:
-    """Return a message that waits in a topic of the broker's own, as its producer sent it."""
+    """Return a message that waits in one of the broker's topics as its producer sent it."""
     if message.topic not in (SCHEDULE_TOPIC, *HALVES):
         return message
     found = decode_properties(message.properties)

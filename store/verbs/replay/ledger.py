@@ -3,12 +3,12 @@
     messages   key          topic, unique key and body (Sending.key)
                state        acknowledged, refused, again (known not to be there) or doubt
                run          the number of the run that wrote the row last
-               twice        1 where it was sent again while it was in doubt
-               and where it came from, where it went, what was answered
+               twice        1 if it was sent again while it was in doubt
+               and its source record, its queue in the target, and the answer
     runs       number, time, source, target
 
-A row is written, and on disk, as `doubt` before its message is sent; the answer is written with the next rows. Whatever
-is killed, a message that a broker may have is in the ledger.
+A row is on disk as `doubt` before its message is sent; the answer is written with the next rows. So after any kill,
+every message that a broker may have is in the ledger.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ insert into messages values (?, 'refused', ?, 0, 0, ?, ?, ?, '', -1, -1, '', ?, 
 
 
 class Ledger:
-    """The ledger in `folder`, held by this process alone; made where there is none.
+    """The ledger in `folder`, created if absent; this process locks it.
 
-    id   of the ledger, in each message that it sent
+    id   of the ledger, in each message sent with it
     run  number of this run
     """
 
@@ -61,7 +61,7 @@ class Ledger:
             raise StoreIOError.from_os(error, folder, "make the ledger's folder") from error
         self._db = sqlite3.connect(self.path, isolation_level=None, timeout=0)
         with self._errors():
-            # Exclusive before the first page is read; FULL syncs each transaction before it counts.
+            # Exclusive mode comes before the first page is read; FULL syncs each transaction at its commit.
             for pragma in ("locking_mode = exclusive", "journal_mode = wal", "synchronous = full"):
                 self._db.execute(f"pragma {pragma}")
             (found,) = self._db.execute("pragma user_version").fetchone()
@@ -92,14 +92,14 @@ class Ledger:
             self._db.execute("commit")
 
     def states(self, keys: Sequence[bytes]) -> dict[bytes, tuple[str, int]]:
-        """Return state and last run of those that are known."""
+        """Return state and last run of each known key."""
         with self._errors():
             asked = ((key, self._db.execute("select state, run from messages where key = ?", (key,))) for key in keys)
             found = {key: rows.fetchone() for key, rows in asked}
         return {key: row for key, row in found.items() if row is not None}
 
     def note_sent(self, batch: Sequence[tuple[Sending, Place]], now_ms: int) -> None:
-        """Write that these are being sent."""
+        """Write these messages as `doubt`, as they are about to be sent."""
         rows = [
             (one.key, self.run, one.origin, one.uniq_key, one.topic, place.broker, place.queue_id, now_ms)
             for one, place in batch
@@ -107,7 +107,7 @@ class Ledger:
         self._db.executemany(_SENT, rows)
 
     def note_refused(self, refused: Sequence[tuple[Sending, str]], now_ms: int) -> None:
-        """Write that these were not sent, as the target would refuse them."""
+        """Write these messages as `refused`; the target would refuse them, so they are not sent."""
         rows = [(one.key, self.run, one.origin, one.uniq_key, one.topic, now_ms, reason) for one, reason in refused]
         self._db.executemany(_REFUSED, rows)
 
@@ -146,11 +146,11 @@ class Ledger:
 
 
 def acknowledged_in(folder: Path | None, keys: Sequence[bytes]) -> set[bytes]:
-    """Return those that a ledger has as acknowledged, for a dry run; none where there is no ledger."""
+    """Return the keys that a ledger has as acknowledged, for a dry run; none without a ledger."""
     if folder is None or not (path := folder / NAME).is_file():
         return set()
     try:
-        # Not mode=ro: what a killed run left in the write-ahead log is read by one that may write.
+        # Not mode=ro: only a writer can read the write-ahead log that a killed run left.
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as db:
             asked = "select 1 from messages where key = ? and state = 'acknowledged'"
             return {key for key in keys if db.execute(asked, (key,)).fetchone()}

@@ -1,13 +1,14 @@
 """Send stored messages into a live cluster, each once as far as can be known.
 
 For each window of messages:
-  1. leave out what the ledger has as acknowledged, and what this run had already
-  2. place the others in queues; what the target would refuse is refused here
+  1. leave out messages that the ledger has as acknowledged, and repetitions in this run
+  2. assign the others to queues; messages that the target would refuse are refused here
   3. write them to the ledger as in doubt, together with the answers of the window before; sync
-  4. send them, and wait for the answers; what the target takes later is sent again, after growing pauses
+  4. send them, and wait for the answers; messages with the answer `again` are sent again, after growing pauses
 
-`ordered`: messages of one queue go to one queue, one after the other. A queue with a message in doubt, or that the
-target does not take, sends nothing more in this run. A run ends where the target takes no more, or gives no answers.
+`ordered`: messages of one queue are sent to one queue, one after the other. A queue with a message in doubt, or with
+the answer `again` to the last attempt, sends nothing more in this run. A run ends when the target accepts no more, or
+gives no answers.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from store.verbs.replay.sending import Sending
 from store.verbs.replay.target import Answer, Outcome, Place, Target
 
 WINDOW = 64
-"""Messages on their way at once, and most that a kill leaves in doubt."""
+"""The most messages that are sent at once, and that a kill leaves in doubt."""
 PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0, 4.0)
-"""Before each attempt at a message that the target takes later."""
+"""The pause before each attempt to send a message."""
 VERIFIED_AT_ONCE = 256
 HELD = Answer(Outcome.AGAIN, "held back behind another message of its queue")
 Batch = list[tuple[Sending, Place]]
@@ -40,7 +41,7 @@ class ReplayReport:
 
     counts      by topic and word: chosen, bytes, delayed, already (acknowledged before), held, and an Outcome's
     refused     by topic and reason
-    stopped_by  why the run ended early, empty where it did not
+    stopped_by  why the run ended early; empty if it did not
     """
 
     counts: dict[str, Counter[str]] = field(default_factory=dict)
@@ -81,7 +82,7 @@ class Replay:
         self._placer = Placer(self.target, ordered=self.ordered)
 
     def verify(self) -> Counter[Outcome]:
-        """Look up all messages in doubt in the target; return counts by outcome."""
+        """Look up all messages in doubt in the target, and return counts by outcome."""
         found: Counter[Outcome] = Counter()
         doubts = self.ledger.doubts()
         for chunk in _windows(doubts, VERIFIED_AT_ONCE):
@@ -111,7 +112,7 @@ class Replay:
         return self.report
 
     def _fresh(self, window: Sequence[Sending]) -> list[Sending]:
-        """Do step 1."""
+        """Run step 1."""
         known, now_ms = self.ledger.states([one.key for one in window]), self.clock()
         fresh: dict[bytes, Sending] = {}
         for one in window:
@@ -129,7 +130,7 @@ class Replay:
         return list(fresh.values())
 
     def _placed(self, fresh: Sequence[Sending]) -> Batch:
-        """Do step 2; the refused ones are written with the next rows."""
+        """Run step 2, and write the refused messages to the ledger."""
         batch, refused = self._placer.place(fresh)
         for one, reason in refused:
             self._refuse(one, reason)
@@ -155,7 +156,7 @@ class Replay:
                 self._take(allowed, self._send(allowed))
 
     def _send(self, batch: Batch) -> list[Answer]:
-        """Do step 4: an answer each, in the order of the batch."""
+        """Run step 4, and return an answer for each message, in the order of the batch."""
         found: dict[bytes, Answer] = {}
         left = batch
         for pause in PAUSES_S:
@@ -191,7 +192,7 @@ class Replay:
 
 
 class Placer:
-    """Assigns each message a queue of the target: in turn, or with `ordered` one for each source queue."""
+    """The assignment of messages to queues of the target: in turn; with `ordered`, by source queue."""
 
     def __init__(self, target: Target, *, ordered: bool) -> None:
         self._target = target
@@ -200,7 +201,7 @@ class Placer:
         self._turns = count()
 
     def place(self, messages: Iterable[Sending]) -> tuple[Batch, list[tuple[Sending, str]]]:
-        """Return messages with their queues, and those that the target would refuse, with the reason."""
+        """Return the messages with their queues, and those that the target would refuse, with reasons."""
         batch: Batch = []
         refused: list[tuple[Sending, str]] = []
         for one in messages:
@@ -254,7 +255,7 @@ def _windows(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 
 def _rounds(batch: Batch) -> list[Batch]:
-    """Return the batch in rounds with one message of each queue at most, in its order."""
+    """Split the batch into rounds with at most one message of each queue, in its order."""
     rounds: list[Batch] = []
     depth: Counter[tuple[str, int]] = Counter()
     for one, place in batch:

@@ -1,16 +1,16 @@
 """The message that each record of a store becomes in a live cluster.
 
     a message                    itself; delivered and committed ones without the marks of the broker that did so
-    waiting for a delay          itself at its real topic, with what remains of the delay; none where the time is over
+    waiting for a delay          itself at its real topic, with the rest of the delay; without one if the time is over
     %RETRY%group                 the same, for that group alone, with its count of retries
-    %DLQ%group                   to %RETRY%group with a count of 0: the group gets it again, and no other does
-    half message                 left out; with `halves` a message at its real topic where nothing ended it
-    delayed, retried, half       left out where the message itself is sent too (copies.py)
+    %DLQ%group                   to %RETRY%group with a count of 0: this group alone gets it again
+    half message                 left out; with `halves` a message at its real topic if nothing ended it
+    delayed, retried, half       left out if the message itself is sent too (copies.py)
     end of a transaction, rolled-back, placeholder, recalled timer, topic of the broker's own, damaged body, empty
     body and one that cannot be decompressed (a consumer of 4.9 stops at both): left out
 
-The consumer gets the same bytes: zlib bodies stay as they are stored, others are decompressed, as consumers of 4.x know
-zlib alone. Hosts, store time and queue offset are the new broker's; keys, tags, flag and born time stay.
+The consumer gets the same bytes. zlib bodies stay as they are stored; others are decompressed, as consumers of 4.x
+support zlib alone. Hosts, store time and queue offset are the new broker's; keys, tags, flag and born time stay.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from store.layout import parse_whole_number
 from store.verbs.replay.copies import HALVES, OF_A_COPY, OPS, CopyFilter, identity_of, waits_as
 
 ORIGIN = "RMQCTL_ORIGIN"
-"""The property that names the record a message was: message id, a slash, id of the ledger."""
+"""The property with the origin of a message: message id of its record, a slash, id of the ledger."""
 TRANSACTION_ID = "__transactionId__"
 _KEPT_FLAGS = COMPRESSED | MULTI_TAGS | COMPRESSION_MASK
 _OF_A_RECORD = (PROPERTIES_CRC, INNER_MULTI_QUEUE_OFFSET, INNER_NUM, INNER_BASE)
@@ -58,12 +58,12 @@ _SYSTEM_PREFIXES = ("RMQ_SYS_", "rmq_sys_")
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """A message on its way.
+    """A message to send.
 
     key         identifies it in a ledger: topic, unique key and body
     origin      message id of its record
     queue       topic and queue of its record; --ordered keeps the order of each
-    deliver_ms  when it is due, 0 for at once
+    deliver_ms  the time at which it is due, 0 for at once
     """
 
     key: bytes
@@ -82,9 +82,9 @@ class Sending:
 
 @dataclass(slots=True)
 class Chooser:
-    """Makes messages of records, each once.
+    """The choice of messages to send from records, each once.
 
-    topics     other names for topics, also for a dead-letter queue
+    topics     new names of topics, also for a dead-letter queue
     levels_ms  delays of the source's levels
     left_out   records that are not sent, by kind
     """
@@ -97,7 +97,7 @@ class Chooser:
     _ended: set[int | str] = field(default_factory=set)
 
     def messages(self, records: Iterable[StoredMessage]) -> Iterator[Sending]:
-        """Yield the messages to send; those that wait within the broker come last."""
+        """Yield the messages to send; messages that wait within the broker come last."""
         copies = CopyFilter(halves=self.halves)
         copies.left_out = self.left_out
         for record in records:
@@ -115,7 +115,7 @@ class Chooser:
                 yield self._sending(record, properties)
 
     def _refused(self, record: StoredMessage, properties: Mapping[str, str]) -> str | None:
-        """Return the kind of a record that is never sent; note its ends of other messages."""
+        """Return the kind of a record that is never sent; note the messages that it ends."""
         transaction = record.sys_flag & TRANSACTION_MASK
         if not record.is_crc_right:
             return "damaged"
@@ -143,7 +143,7 @@ class Chooser:
         return None
 
     def _is_over(self, record: StoredMessage, properties: Mapping[str, str]) -> str | None:
-        """Return the kind of a waiting record that something ended."""
+        """Return the kind of a waiting record that a later record ended; None if it still waits."""
         if record.topic in HALVES:
             last = self._last_half[identity_of(record.as_put(), dict(properties))]
             return "ended" if last in self._ended or properties.get(TRANSACTION_ID) in self._ended else None
@@ -182,7 +182,7 @@ class Chooser:
 
 
 def _ended_by(record: StoredMessage, properties: Mapping[str, str]) -> set[int | str]:
-    """Queue offsets of the half messages that a record ends; of 5.4 the id of the transaction."""
+    """Return the queue offsets of the half messages that a record ends; for 5.4, the transaction id."""
     if record.topic != OP_TOPIC:
         return {properties[TRANSACTION_ID]} if TRANSACTION_ID in properties else set()
     numbers = map(parse_whole_number, record.body.decode("ascii", "replace").split(","))

@@ -1,9 +1,9 @@
 """The target of a replay: the requests to a live cluster, and its answers.
 
-ACKNOWLEDGED   it has the message, also where its disk or its slave was late
-REFUSED        it has not, and takes it no better the next time
-AGAIN          it has not; the next time it may
-DOUBT          unknown: no answer came, or one that a broker also gives of a message it has
+ACKNOWLEDGED   the broker has the message, even if its disk or its slave was late
+REFUSED        the broker does not have it, and will refuse it again
+AGAIN          the broker does not have it; another attempt may succeed
+DOUBT          unknown: no answer came, or an answer that a broker also gives for a stored message
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from store.verbs.replay.sending import Sending
 
 
 class Outcome(StrEnum):
-    """The outcome of a message that was sent; its word in a ledger."""
+    """The outcome of a sent message; the value is its state in a ledger."""
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of one message. `reason` has the broker's words, `msg_id` its id."""
+    """The outcome of one message. `reason` has the broker's words, `msg_id` the message's new id."""
 
     outcome: Outcome
     reason: str = ""
@@ -58,13 +58,13 @@ class Target(Protocol):
     """A live cluster."""
 
     def places(self, topic: str) -> Sequence[Place]:
-        """Return the queues that take messages of a topic; BadRequest gives the reason for none."""
+        """Return the queues that accept messages of a topic; BadRequest with the reason if none does."""
 
     def refusal(self, sending: Sending) -> str:
-        """Return why a broker will refuse a message, empty where it takes it."""
+        """Return why a broker will refuse a message; empty if it will accept it."""
 
     def send(self, batch: Sequence[tuple[Sending, Place]], origins: Sequence[str]) -> Sequence[Answer]:
-        """Send all, and wait for the answers; `origins` are the values of the property ORIGIN."""
+        """Send all messages, and wait for the answers; `origins` are the values of the property ORIGIN."""
 
     def find(self, doubts: Sequence[Doubt], ledger_id: str) -> Sequence[Answer]:
-        """Ask for messages that may be there; an Answer each, DOUBT where the broker cannot say."""
+        """Look up messages that may be there; return an Answer each, DOUBT if the broker cannot tell."""
