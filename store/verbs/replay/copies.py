@@ -56,7 +56,7 @@ _SIZE = struct.Struct(">I")
 
 
 class CopyFilter:
-    """A filter that drops a broker's copies of a message. With `halves`, half messages wait for their end."""
+    """A filter of a broker's copies of messages. With `halves`, half messages wait for their end."""
 
     def __init__(self, *, halves: bool = False) -> None:
         self.left_out: Counter[str] = Counter()

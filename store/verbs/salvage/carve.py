@@ -1,14 +1,14 @@
 """Carve a commit log's blocks from a disk image or a deleted file's space.
 
 A file system keeps files in extents of whole 4 KiB blocks, so a segment begins at a multiple of a block. A record that
-begins `at` bytes into a block gives the block's log offset: its own less `at`, a multiple of 4 KiB.
+begins `at` bytes into a block gives the block's log offset: the record's own less `at`, a multiple of 4 KiB.
 
-    1. every magic in the image is looked at; the log offset of the record there places its block
-    2. where records place their block at several log offsets, most of them decide: the others are damaged, or copies
-       inside a body
-    3. the blocks behind one into which its last record reaches continue it, unless another block has their place
-    4. blanks tell where segments end: the greatest common divisor of these log offsets is the segments' size
-    5. the placed blocks are written to scratch segments, which are salvaged as any others
+    1. the image is searched for every magic; the log offset of the record there places its block
+    2. if the records of a block place it at several log offsets, the majority decides: the others are damaged, or
+       copies inside a body
+    3. the blocks that a placed block's last record reaches into follow it, unless another block has their log offset
+    4. blanks show the ends of segments: the greatest common divisor of these log offsets is the segments' size
+    5. the placed blocks are written to scratch segments, which are salvaged like any others
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from store.layout import segment_name
 
 BLOCK_SIZE = 4096
 DEFAULT_SEGMENT_SIZE = 1 << 30
-# No broker's default lets a record be larger (4 MiB and 64 KiB).
+# The default limits of brokers are lower (4 MiB and 64 KiB).
 LARGEST_RECORD_SIZE = 8 << 20
 HIGHEST_LOG_OFFSET = 1 << 56
 _SEARCH_BYTES = 1 << 20
@@ -36,7 +36,7 @@ _MAGIC = re.compile(b"|".join(re.escape(one.to_bytes(4, "big")) for one in (MESS
 
 
 def place_blocks(image: Path, fs: Filesystem) -> dict[int, int]:
-    """Log offset → position in the image, for every block that belongs to a commit log (steps 1 to 3)."""
+    """Map log offset to position in the image, for every block of a commit log (steps 1 to 3)."""
     reader = StoreReader(str(image.parent), fs)
     placed: dict[int, int] = {}
     by_block: dict[int, int] = {}
@@ -59,14 +59,14 @@ def place_blocks(image: Path, fs: Filesystem) -> dict[int, int]:
 
 
 def infer_segment_size(image: Path, placed: dict[int, int], fs: Filesystem) -> int:
-    """Infer the segments' size from the blanks in placed blocks (step 4); a broker's default without."""
+    """Infer the segments' size from the blanks in placed blocks (step 4); without any, the default."""
     log_offsets = {block: log_offset for log_offset, block in placed.items()}
     ends = [_first_start(image, placed, fs)]
     for position, size in _blanks(StoreReader(str(image.parent), fs), image.name):
         log_offset = log_offsets.get(position - position % BLOCK_SIZE)
         if log_offset is not None:
             ends.append(log_offset + position % BLOCK_SIZE + size)
-    # A segment's size is whole blocks; a blank's magic inside a body seldom makes one.
+    # A segment's size is whole blocks; a blank's magic inside a body seldom yields a multiple of a block.
     size = math.gcd(*(end for end in ends if not end % BLOCK_SIZE))
     return size if size % DEFAULT_SEGMENT_SIZE else DEFAULT_SEGMENT_SIZE
 
@@ -98,9 +98,9 @@ def write_segments(
 
 
 def _block_places(reader: StoreReader, name: str) -> Iterator[tuple[int, int, int]]:
-    """Yield every magic whose record places a whole block.
+    """Yield the placement of a block for every magic with a record.
 
-    Gives the block's position and log offset, and the position in it after the record and a blank that may follow.
+    It has the block's position and log offset, and the position in it after the record and a possible blank.
     """
     for at, head in _heads(reader, name, _MAGIC, 36):
         log_offset = int.from_bytes(head[28:36], "big") - at % BLOCK_SIZE
@@ -111,13 +111,13 @@ def _block_places(reader: StoreReader, name: str) -> Iterator[tuple[int, int, in
 
 
 def _blanks(reader: StoreReader, name: str) -> Iterator[tuple[int, int]]:
-    """Return (position, size) for every blank."""
+    """Yield (position, size) for every blank."""
     for at, head in _heads(reader, name, _BLANK_MAGIC, BLANK_SIZE):
         yield at, int.from_bytes(head[:4], "big")
 
 
 def _heads(reader: StoreReader, name: str, magic: re.Pattern[bytes], size: int) -> Iterator[tuple[int, bytes]]:
-    """Yield position and first bytes of everything with one of these magics behind a size."""
+    """Yield position and first bytes of every size that one of these magics follows."""
     stretch = reader.map(name)
     buffer = stretch.buffer
     position, stop = 0, len(buffer)

@@ -1,7 +1,7 @@
 """Bring the broker's tables into a salvaged store, and other files that a start reads.
 
     1. config/           each table from its newest copy that parses: the file, the .tmp of a 4.x broker, the .bak
-    2. other files       those of config/, and what is copied as it is; the rest is named, and stays
+    2. other files       those of config/, and files that are copied as they are; the others are listed, and stay
     3. topics.json       an entry for every queue of the new store
     4. offsets           those of consumers and of delayed messages moved into the queues of the new store
     5. delayOffset.json  past the messages that the log shows as delivered; the files of the timer, and the database of
@@ -48,9 +48,9 @@ Ends = Mapping[tuple[str, int], tuple[int, int]]
 
 @dataclass(slots=True)
 class BroughtFile:
-    """Describe one file or folder.
+    """One file or folder.
 
-    copied_from  empty where nothing could be brought
+    copied_from  empty if nothing could be copied
     remark       why not, or the changes to it
     """
 
@@ -71,7 +71,7 @@ class ConfigTables:
 
     @property
     def rows(self) -> list[BroughtFile]:
-        """Every file that was looked at."""
+        """Every examined file."""
         return list(self._rows.values())
 
     def copy(self) -> None:
@@ -97,9 +97,9 @@ class ConfigTables:
                 self._left += [name] if structure is not None and not structure.newer else []
 
     def fit(self, now_ms: int, jumps: Ends = MappingProxyType({}), *, keeps_log_offsets: bool) -> None:
-        """Run steps 3 to 5, when the queues are there.
+        """Run steps 3 to 5, after the queues are built.
 
-        jumps  the next offset of a queue whose offsets go on further, without the jump and with it
+        jumps  the next offset of each bumped queue, without the bump and with it
         """
         reader = StoreReader(str(self._target.root), self._fs)
         ends = {(one.topic, one.queue_id): (one.min_offset, one.max_offset) for one in queue_ends(reader)}
@@ -124,7 +124,7 @@ class ConfigTables:
     def _open_halves(self, *, keeps_log_offsets: bool) -> None:
         """Build the database of open half messages; a broker that starts without it forgets them.
 
-        The marks of ended ones name log offsets.
+        The marks of ended half messages have log offsets, so a log with new offsets can't have the database.
         """
         if not keeps_log_offsets:
             for name in self._left:
@@ -256,10 +256,7 @@ def _copy_tree(source: Path, target: Path, fs: Filesystem) -> None:
 
 
 def _describe_left(name: str, source: StoreLayout, fs: Filesystem) -> str:
-    """Return the reason for leaving a file of the old store's root.
-
-    Empty where the new one has all of it.
-    """
+    """Return why a file of the old store's root is left; empty if the new store has all of it."""
     known = structure_of(name)
     if known is None or known.newer:
         return "its contents are unknown; it may hold log offsets of the old log"

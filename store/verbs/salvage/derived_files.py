@@ -1,7 +1,7 @@
 """Queue units and index entries of a store, read for one stretch of the log at a time.
 
-A first pass counts each file's units and entries, and notes their lowest and highest log offset. A stretch reads the
-files with offsets in it, so that memory does not grow with the store. An unreadable file has none.
+A first pass counts each file's units and entries, and notes their lowest and highest log offset. A stretch reads only
+the files with offsets in it, so that memory does not grow with the store. An unreadable file has no units or entries.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from store.structures.index.rising import RisingOffsets
 from store.structures.index.survey import IndexFile, survey_index
 
 STRETCH_ITEMS = 1 << 19
-"""About so many units and entries are held at a time."""
+"""The approximate number of units and entries in memory at a time."""
 LOG_END = (1 << 63) - 1
 
 Rows = slice | np.ndarray
@@ -53,7 +53,7 @@ class NamedEntries(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Units and entries that name log offsets in [start, stop)."""
+    """Units and entries that point to log offsets in [start, stop)."""
 
     start: int
     stop: int
@@ -69,9 +69,9 @@ NOTHING = Stretch(0, 0, _NO_UNITS, _NO_ENTRIES)
 
 @dataclass(frozen=True, slots=True)
 class _QueueFile:
-    """A queue file, and the lowest and highest log offset that its units name.
+    """A queue file, and the lowest and highest log offset in its units.
 
-    rises  whether no unit names a lower log offset than the one before
+    rises  whether no unit has a lower log offset than the one before
     """
 
     file: StoredFile
@@ -85,15 +85,15 @@ class _QueueFile:
 class DerivedFiles:
     """The files of a store's queues and index.
 
-    aside  a thread beside the caller's: what is done with entries and with units is independent
+    aside  a second thread: work on entries is independent of work on units
     """
 
     def __init__(self, reader: StoreReader | None) -> None:
-        """Look at all files; without a reader there are none."""
+        """Examine all files; without a reader there are none."""
         self._reader = reader
         self.aside = ThreadPoolExecutor(1)
         self._found: dict[str, tuple[int, int]] = {}
-        """By queue file where the last search ended (RisingOffsets)."""
+        """The end of the last search, by queue file (RisingOffsets)."""
         self.queues = {queue: number for number, queue in enumerate(reader.queues() if reader is not None else ())}
         indexes = self.aside.submit(lambda: list(_look_at_index(reader)) if reader is not None else [])
         self._units = list(self._look_at_queues(reader)) if reader is not None else []
@@ -104,7 +104,7 @@ class DerivedFiles:
         self._length = log_size * STRETCH_ITEMS // count + 1 if count > STRETCH_ITEMS else LOG_END
 
     def stretch(self, start: int, stop: int) -> Stretch:
-        """Read a stretch of the log from `start`, at least up to `stop`; of a small store the whole log."""
+        """Read a stretch from `start`, at least up to `stop`; for a small store the whole log."""
         if self._length == LOG_END:
             start, stop = 0, LOG_END
         stop = max(stop, start + self._length)
@@ -112,12 +112,12 @@ class DerivedFiles:
         return Stretch(start, stop, self.units_in(start, stop), entries.result())
 
     def units_before(self, log_offset: int) -> int:
-        """Count the units that name records in front of a log offset."""
+        """Count the units of records before a log offset."""
         named = (one for one in self._units if one.low < log_offset)
         return sum(one.count if one.high < log_offset else len(self._read(one, 0, log_offset).size) for one in named)
 
     def units_from(self, log_offset: int) -> tuple[Int64Array, Int64Array]:
-        """Start and ends of the records that units name at and behind a log offset, by start."""
+        """Return starts and ends of the records from a log offset on that have units, by start."""
         units = self.units_in(log_offset, LOG_END)
         return units.log_offset, units.log_offset + units.size
 
@@ -132,12 +132,12 @@ class DerivedFiles:
                 yield _QueueFile(file, number, len(rows), int(named.min()), int(named.max()), rises)
 
     def units_in(self, start: int, stop: int) -> NamedUnits:
-        """Return the units that name log offsets in [start, stop)."""
+        """Return the units with log offsets in [start, stop)."""
         named = (one for one in self._units if one.low < stop and start <= one.high)
         return NamedUnits(*_by_log_offset([_NO_UNITS, *(self._read(one, start, stop) for one in named)]))
 
     def _read(self, one: _QueueFile, start: int, stop: int) -> NamedUnits:
-        """Return the units of a file that name log offsets in [start, stop)."""
+        """Return the units of a file with log offsets in [start, stop)."""
         assert self._reader is not None
         if one.rises:
             first, units = self._rising_units(self._reader, one, start, stop)
@@ -152,7 +152,7 @@ class DerivedFiles:
     def _rising_units(self, reader: StoreReader, one: _QueueFile, start: int, stop: int) -> tuple[int, np.ndarray]:
         """Return the row of the first unit with a log offset in [start, stop), and these units.
 
-        Only they are read.
+        No other units are read.
         """
         try:
             data = reader.map(one.file.path, 0, one.count * UNIT_SIZE)
@@ -185,7 +185,7 @@ def _require_units(data: readable.Stretch, first: int, behind: int) -> None:
 
 
 def _written_units(reader: StoreReader, file: StoredFile) -> np.ndarray:
-    """Return the units of a file up to the last one that was written."""
+    """Return the units of a file up to the last written one."""
     try:
         units = units_of(reader.read_written(file.path, file.size))
     except StoreError:
@@ -195,13 +195,13 @@ def _written_units(reader: StoreReader, file: StoredFile) -> np.ndarray:
 
 
 def _named_rows(units: np.ndarray, start: int, stop: int) -> Int64Array:
-    """Return the rows of the written units that name log offsets in [start, stop)."""
+    """Return the rows of the written units with log offsets in [start, stop)."""
     offsets = units["log_offset"].astype(np.int64)
     return np.flatnonzero((units["size"] > 0) & (offsets >= start) & (offsets < stop))
 
 
 def _by_log_offset(pieces: Sequence[NamedUnits | NamedEntries]) -> Iterator[Int64Array]:
-    """Return the columns of all pieces, sorted by the first, the log offset."""
+    """Return the columns of all pieces, sorted by the first column, the log offset."""
     columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
     offsets = columns[0]
     if (offsets[1:] >= offsets[:-1]).all():

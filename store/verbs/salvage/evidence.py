@@ -1,12 +1,12 @@
-"""Hold salvaged records against queues and index; a contradicted record becomes a partial one.
+"""Compare salvaged records with queues and index; a contradicted record becomes a partial one.
 
-    queue unit    names the record's log offset: its queue, queue offset, size and tags code must be the record's;
-                  those of light queues are passed over, and where there are several one right unit is enough
-    index entry   names the record's log offset: the entries must have the record's keys; they may have more
-    properties    never end in a zero byte, but do where a page was zeroed
-    __CRC32#      where a record has one (5.x), it is that of all its bytes, unless the message is a copy
+    queue unit    points to the record: its queue, queue offset, size and tags code must be the record's; units of
+                  light queues are skipped, and one right unit of several is enough
+    index entry   points to the record: the entries must have the record's keys; they may have more
+    properties    never end in a zero byte, unless a page was zeroed
+    __CRC32#      if a record has one (5.x), it is the CRC of all its bytes, unless the message is a copy
 
-Units and entries that are missing contradict nothing: they may never have been written.
+Missing units and entries contradict nothing: they may never have been written.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Uint64Array = npt.NDArray[np.uint64]
 
 
 class Evidence:
-    """Queue units and index entries of one store, for holding records against them."""
+    """Queue units and index entries of one store, for a comparison with its records."""
 
     def __init__(self, files: DerivedFiles, delay_levels_ms: tuple[int, ...]) -> None:
         self._files = files
@@ -52,7 +52,7 @@ class Evidence:
 
     @classmethod
     def of(cls, reader: StoreReader, delay_levels_ms: tuple[int, ...]) -> Evidence:
-        """Read the evidence of a store; an unreadable file gives none."""
+        """Read the evidence of a store; an unreadable file has none."""
         return cls(DerivedFiles(reader), delay_levels_ms)
 
     @classmethod
@@ -61,9 +61,9 @@ class Evidence:
         return cls(DerivedFiles(None), ())
 
     def log_end(self, covered: int, end: int, segment_size: int) -> int:
-        """Log offset after the last record that units name behind `covered`; `end` at least.
+        """Return the log offset after the last record with a unit past `covered`; at least `end`.
 
-        A unit a segment or more behind all others may be damaged; it ends the search.
+        A unit more than a segment past all others may be damaged; it ends the search.
         """
         starts, stops = self._files.units_from(covered)
         reached = np.maximum.accumulate(np.concatenate([[end], stops]))
@@ -71,19 +71,19 @@ class Evidence:
         return int(reached[np.argmax(is_far)] if is_far.any() else reached[-1])
 
     def units_before(self, log_offset: int) -> int:
-        """Return the number of units that name records in front of a log offset."""
+        """Return the number of units of records before a log offset."""
         return self._files.units_before(log_offset)
 
     def units_in(self, start: int, stop: int) -> tuple[NamedUnits, Sequence[tuple[str, int]]]:
-        """Return units that name log offsets in [start, stop), and the queues by number.
+        """Return units with log offsets in [start, stop), and the queues by number.
 
-        None of light queues.
+        Units of light queues are left out.
         """
         units = self._files.units_in(start, stop)
         return units.rows(~is_in(units.queue, self._light)), list(self._files.queues)
 
     def review(self, found: SalvagedRun) -> Iterator[SalvagedRun]:
-        """Yield the run, with the records that are contradicted apart."""
+        """Yield the run, split into certain and contradicted records."""
         if found.grade is not Grade.CERTAIN or not found.count:
             yield found
             return
@@ -102,21 +102,21 @@ class Evidence:
             yield replace(found.rows(first, stop), grade=grade, reason=reason)
 
     def _reach(self, found: SalvagedRun) -> None:
-        """Read the stretch of the log that holds the records, unless it is there."""
+        """Read the stretch with the records, unless it is in memory."""
         start, stop = int(found.log_offsets[0]), int(found.log_offsets[-1]) + 1
         if start < self._stretch.start or self._stretch.stop < stop:
             self._stretch = NOTHING  # Before another is read: two at a time would take twice the memory.
             self._stretch = self._files.stretch(start, stop)
 
     def _wrong_units(self, found: SalvagedRun) -> Int64Array:
-        """Return rows whose units all say otherwise."""
+        """Return rows with units that all differ from the record."""
         if not len(self._stretch.units.size):
             return np.empty(0, np.int64)
         expected = expected_units(found.run, self._delay_levels_ms, self._table)
         self._meet(expected.queues[len(self._numbers) :])
         units, offsets = self._stretch.units, found.log_offsets
         units = units.rows(slice(*np.searchsorted(units.log_offset, (offsets[0], offsets[-1] + 1))))
-        # Mostly each record has one unit, and that one is right.
+        # Mostly each record has one unit, and it is right.
         is_one_each = not len(self._light) and np.array_equal(units.log_offset, expected.log_offset)
         if is_one_each and not self._differ(units, expected).any():
             return np.empty(0, np.int64)
@@ -129,7 +129,7 @@ class Evidence:
         return np.asarray(rows[wrong & ~is_in(rows, rows[~wrong])], np.int64)
 
     def _differ(self, units: NamedUnits, expected: Units) -> BoolArray:
-        """Mark the units that are not as expected, one by one."""
+        """Mark the units that differ from the expected ones, pair by pair."""
         return np.asarray(
             (units.queue != self._numbers[expected.queue])
             | (units.queue_offset != expected.queue_offset)
@@ -145,7 +145,7 @@ class Evidence:
         return units.rows(names_record), rows[names_record]
 
     def _meet(self, queues: Sequence[tuple[str, int]]) -> None:
-        """Note the queues that a run is the first to have."""
+        """Note the queues that are new in a run."""
         numbers = np.array([self._files.queues.get(queue, -1) for queue in queues], np.int64)
         # The unit of a delayed message has the deliver time, or after a recovery by 4.9 the hash of the tags.
         has_tags = np.array([topic != SCHEDULE_TOPIC for topic, _ in queues], bool)
@@ -155,7 +155,7 @@ class Evidence:
     def _wrong_keys(self, found: SalvagedRun) -> Int64Array:
         """Return rows that have entries in the index, but not for all of their keys.
 
-        Entries beyond those contradict nothing: 5.4 and later index tags too.
+        Further entries contradict nothing: 5.4 and later index tags too.
         """
         known, log_offsets = self._stretch.entries, found.log_offsets
         if not len(known.log_offset):
@@ -190,5 +190,5 @@ def _zero_tails(run: Run) -> Int64Array:
 
 
 def _combined(offsets: np.ndarray, hashes: np.ndarray) -> Uint64Array:
-    """Log offset and key hash as one number; products wrap."""
+    """Combine log offset and key hash into one number; products wrap."""
     return np.asarray(offsets.astype(np.uint64) * _SPREAD + hashes.astype(np.uint64), np.uint64)

@@ -2,7 +2,7 @@
 
     certain   magic, lengths, body CRC and log offset agree, and neither queue units nor index entries contradict them
     body-crc  as certain, but the body does not have the CRC of the record
-    partial   the record's head is at its place, but something else contradicts it, or its end is missing
+    partial   the record's head is at its log offset, but other evidence contradicts it, or its end is missing
 
 A 4.x record has a CRC of its body alone. A changed bit in its head, topic or properties shows only by comparison: with
 its position, its queue unit (queue, queue offset, size, tags), its index entries (keys). A 5.x record may have the
@@ -31,11 +31,11 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SalvagedRun:
-    """Records of one file that follow each other and have one grade.
+    """Consecutive records of one file with the same grade.
 
-    file    name of the file that they are in
-    run     its file_start is that of the log, which differs from the file's name in a shifted or renamed file
-    reason  what contradicts them; empty for certain ones
+    file    name of their file
+    run     its file_start is the one in the log, which differs from the file's name in a shifted or renamed file
+    reason  the contradiction; empty for certain records
     """
 
     file: str
@@ -63,7 +63,7 @@ class SalvagedRun:
 
 @dataclass(frozen=True, slots=True)
 class TornRecord:
-    """Hold the head of a record whose rest is lost. Positions and sizes are bytes, times epoch ms."""
+    """The head of a record whose rest is lost. Positions and sizes are bytes, times epoch ms."""
 
     file: str
     position: int
@@ -77,7 +77,7 @@ class TornRecord:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Name bytes [position, stop) of a file without a record, and why the walk stopped there."""
+    """Bytes [position, stop) of a file without a record, and why the walk stopped there."""
 
     file: str
     position: int
@@ -104,6 +104,6 @@ Piece = SalvagedRun | TornRecord | Skipped | BlankEnd
 
 
 def stretches(values: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Give the stretches (first, stop) of equal values."""
+    """Yield the stretches (first, stop) of equal values."""
     breaks = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist(), len(values)]
     yield from pairwise(breaks)

@@ -1,9 +1,9 @@
-"""Find gaps in the log that was salvaged: log offsets that no record and no blank has.
+"""Find gaps in the salvaged log: log offsets without a record or a blank.
 
     1. every salvaged stretch and every blank at a file's end covers log offsets
-    2. what is left between the first file's start and the log's end is a gap; the log ends behind its last record, its
-       last damaged byte, or the last record that queues name, whichever is the farthest
-    3. a gap is cut at the bounds of the files that hold it, so that each row names one file, or files that are missing
+    2. the other log offsets between the first file's start and the log's end are gaps; the log ends after its last
+       record, its last damaged byte, or the last record with a queue unit, whichever is the farthest
+    3. a gap is split at the bounds of its files, so that each row has one file, or missing files
 
 Segments before the first one expired or are lost. No file shows which, so they are no gap.
 """
@@ -24,10 +24,10 @@ PlacedSource = tuple[Source, int]
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Name log offsets [log_offset, stop) without a salvaged record.
+    """Log offsets [log_offset, stop) without a salvaged record.
 
-    file      the segment that has them, or the first one that is missing
-    position  in the file; None where the file is missing or has no byte of the gap
+    file      the segment that has them, or the first missing one
+    position  in the file; None if the file is missing or has no byte of the gap
     """
 
     file: str
@@ -43,7 +43,7 @@ class Gap:
 
 @dataclass(slots=True)
 class _Covered:
-    """Log offsets [start, stop) that are accounted for, and the place of `stop` in its file."""
+    """Log offsets [start, stop) that are accounted for, and the position of `stop` in its file."""
 
     start: int
     stop: int
@@ -52,7 +52,7 @@ class _Covered:
 
 
 class LogCoverage:
-    """Collect salvaged and skipped bytes, in any order."""
+    """The salvaged and skipped bytes of the log, added in any order."""
 
     def __init__(self) -> None:
         self._covered: list[_Covered] = []
@@ -70,7 +70,7 @@ class LogCoverage:
         self._skipped.append(skipped)
 
     def _add(self, new: _Covered) -> None:
-        """Append a stretch, or make the last one longer; fewer bytes than a record's hold none."""
+        """Append a stretch, or extend the last one over a gap too small for a record."""
         last = self._covered[-1] if self._covered else None
         if last is not None and last.file == new.file and 0 <= new.start - last.stop < RECORD_MIN_SIZE:
             last.stop, last.position = new.stop, new.position
@@ -103,9 +103,9 @@ class LogCoverage:
         return found
 
     def unlisted(self, gaps: Sequence[Gap]) -> list[Skipped]:
-        """Return the skipped bytes that are in no gap.
+        """Return the skipped bytes outside of all gaps.
 
-        Put in, or a record's whose place in the log another one has.
+        They were inserted, or belong to a record whose log offset another record has.
         """
         return [one for one in self._skipped if not any(gap.log_offset <= one.log_offset < gap.stop for gap in gaps)]
 

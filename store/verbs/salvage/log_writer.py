@@ -1,13 +1,13 @@
 """The commit log of a salvaged store, written from front to back.
 
-    append      whole records after each other, a blank and the next segment where one does not fit
-    skip_to     a place further on: blanks to the ends of segments, a filler record where the segment goes on
+    append      whole records after each other; if one does not fit, a blank and the next segment
+    skip_to     a higher log offset: blanks up to the ends of segments, a filler record within a segment
 
-A filler is a rolled-back message of the topic FILLER_TOPIC: no queue and no index names it, and a broker's walk passes
-over it. Its smallest size is that of an empty record.
+A filler is a rolled-back message of the topic FILLER_TOPIC: it gets no unit and no index entry, and a broker's walk
+skips it. Its smallest size is that of an empty record.
 
-A record that moves gets its new log offset. A commit gets the new one of its half message, and a right __CRC32# (5.x)
-is computed again.
+A moved record gets its new log offset. A commit gets the new log offset of its half message, and a right __CRC32#
+(5.x) is computed again.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ SMALLEST_FILLER = record_size(0, len(FILLER_TOPIC), 0)
 
 
 class Moves:
-    """Remember the old and new log offsets of records, in runs by ascending old ones.
+    """The old and new log offsets of records, in runs by ascending old offsets.
 
-    lost_half_count  commits whose half message is not among them
+    lost_half_count  commits whose half message was not moved
     """
 
     def __init__(self) -> None:
@@ -55,14 +55,14 @@ class Moves:
         self.lost_half_count = 0
 
     def find(self, old: int) -> int:
-        """Return the new log offset of a record, -1 where it did not come."""
+        """Return the new log offset of a record, -1 if it was not moved."""
         number = bisect_right(self.runs, old, key=lambda run: int(run[0][0])) - 1
         before, after = self.runs[number] if number >= 0 else (np.empty(0, np.int64),) * 2
         row = int(np.searchsorted(before, old))
         return int(after[row]) if row < len(before) and before[row] == old else -1
 
     def correct(self, record: memoryview) -> None:
-        """Give a commit the new log offset of its half message, -1 where that did not come."""
+        """Set a commit's half message to its new log offset, -1 if it was not moved."""
         sys_flag = record[SYS_FLAG_AT + 3]
         store_host_size = IPV6_HOST_SIZE if sys_flag & STORE_HOST_IPV6 else IPV4_HOST_SIZE
         at = store_timestamp_at(sys_flag) + 8 + store_host_size + 4
@@ -74,16 +74,16 @@ class Moves:
 
 
 def moved_start(segment_size: int) -> int:
-    """Return the start of a log whose records move: its second segment.
+    """Return the start of a log with moved records: its second segment.
 
-    Queues that begin late have pre-blank units, with log offset 0. Where the log begins there, a broker serves them,
-    finds no record of their size, and skips their file (DefaultMessageStore.getMessage, 4.9.8 and 5.5.0).
+    Queues that begin late have pre-blank units, with log offset 0. If the log began at 0, a broker would serve them,
+    find no record of their size, and skip their file (DefaultMessageStore.getMessage, 4.9.8 and 5.5.0).
     """
     return segment_size
 
 
 class LogWriter:
-    """Write segments of `segment_size` bytes, from `start` on; `position` is the log's end so far."""
+    """A writer of segments of `segment_size` bytes, from `start` on; `position` is the log's end so far."""
 
     def __init__(self, folder: Path, segment_size: int, fs: Filesystem, start: int = 0) -> None:
         self._folder = folder
@@ -95,9 +95,9 @@ class LogWriter:
         fs.make_folder(folder)
 
     def append(self, data: memoryview, sizes: Int64Array, *, moves: Moves | None) -> None:
-        """Append records that follow each other in `data`.
+        """Append the consecutive records in `data`.
 
-        moves  takes their new log offsets; with None they keep the old ones
+        moves  gets their new log offsets; with None the records keep the old ones
         """
         ends, first, taken = np.cumsum(sizes), 0, 0
         while first < len(sizes):
@@ -114,7 +114,7 @@ class LogWriter:
             first, taken = stop, int(ends[stop - 1])
 
     def skip_to(self, log_offset: int, store_timestamp_ms: int) -> None:
-        """Fill the log up to `log_offset`. BadRequest where the gap is smaller than the smallest record."""
+        """Fill the log up to `log_offset`. BadRequest if the gap is smaller than the smallest record."""
         while self.position < log_offset:
             segment_end = self.position - self.position % self._size + self._size
             if log_offset >= segment_end:
@@ -140,7 +140,7 @@ class LogWriter:
         self._fs.fsync_folder(self._folder)
 
     def _write_filler(self, gap: int, store_timestamp_ms: int) -> None:
-        # No larger than what any broker accepts as a record.
+        # At most as large as any broker accepts.
         size = gap if gap <= 2 << 20 else 1 << 20
         topic, body = FILLER_TOPIC.encode(), bytes(size - SMALLEST_FILLER)
         record = encode_record(
@@ -156,7 +156,7 @@ class LogWriter:
         self.filler_count += 1
 
     def _end_segment(self, wanted: int = 0) -> None:
-        """End the segment with a blank. BadRequest for a record that no segment can take."""
+        """End the segment with a blank. BadRequest for a record larger than a segment."""
         if wanted > self._size - BLANK_SIZE:
             raise BadRequest(f"a record of {wanted} bytes does not fit into a segment of {self._size} bytes")
         left = self._size - self.position % self._size

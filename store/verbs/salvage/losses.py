@@ -1,16 +1,15 @@
-"""Count the messages that salvage can't give its target.
+"""Count the messages that a salvage can't write to its target.
 
-    damaged     a record that can be read, of a grade that the target does not take
-    unreadable  a log offset in a gap that a queue unit names; a queue offset that is missing between two records of a
-                queue with a gap between them; a gap or a torn head of which neither tells, as one of no known queue
+    damaged     a readable record, of a grade that the target does not accept
+    unreadable  a unit's log offset in a gap; a queue offset that is missing between two records of a queue with a gap
+                between them; a gap or a torn head without either, as one message of no known queue
 
-A record that can be read is one message. If its queue unit is in another queue or at another queue offset, the unit is
-right.
+A readable record is one message. If its queue unit is in another queue or at another queue offset, the unit is right.
 
-A queue offset that is missing where the log has no gap is no loss: the units of some queues count by more than one.
-Messages that expired before the first file are none either.
+A missing queue offset without a gap in the log is no loss: the units of some queues count by more than one. Messages
+that expired before the first file are no loss either.
 
-If a half message's op record is lost, a broker asks again how it ended, and may commit it a second time.
+If a half message's op record is lost, a broker checks the transaction again, and may commit it a second time.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _NONE = np.empty((2, 0), np.int64)
 
 @dataclass(frozen=True, slots=True)
 class LostOps:
-    """Count lost op records of transactions.
+    """The numbers of lost op records of transactions.
 
     known     those of RMQ_SYS_TRANS_OP_HALF_TOPIC
     possible  lost records of no known queue
@@ -50,9 +49,9 @@ class LostOps:
 
 
 class SalvageLosses:
-    """Collects salvaged runs in log order; counts when the gaps are known.
+    """The losses of a salvage: runs are added in log order, and counted once the gaps are known.
 
-    taken  the grades that the target takes
+    taken  the grades that the target accepts
     """
 
     def __init__(self, taken: frozenset[Grade]) -> None:
@@ -66,7 +65,7 @@ class SalvageLosses:
         self._units_cut = 0
 
     def add(self, salvaged: SalvagedRun, evidence: Evidence) -> None:
-        """Note missing queue offsets between certain records, and records that are not taken."""
+        """Note missing queue offsets between certain records, and records that are not accepted."""
         if salvaged.grade is Grade.CERTAIN:
             self._missing += [one for _, one in self._queue_gaps.split(salvaged) if one is not None]
             return
@@ -86,7 +85,7 @@ class SalvageLosses:
     def _places(
         self, salvaged: SalvagedRun, units: NamedUnits, queues: Sequence[QueueKey]
     ) -> dict[QueueKey, list[tuple[int, int, bool]]]:
-        """Give (row, queue offset, whether consumers see it) by queue, as units or else heads say."""
+        """Return (row, queue offset, whether consumers see it) by queue, from units or else from heads."""
         run, log_offsets = salvaged.run, salvaged.log_offsets
         numbers = self._table.assign(run.buffer, run.array, run.count, queued_only=False).tolist()
         is_seen = (self._table.assign(run.buffer, run.array, run.count) >= 0).tolist()
@@ -112,9 +111,9 @@ class SalvageLosses:
         evidence: Evidence,
         consumed: ConsumerOffsets,
     ) -> LossReport:
-        """Return everything that was lost, once the walk is done.
+        """Return everything that was lost, after the walk.
 
-        covered_end  log offset after the last record: a head there that is too short for a gap is lost too
+        covered_end  log offset after the last record: a torn head past it, too short for a gap, is lost too
         """
         named: dict[QueueKey, list[Int64Array]] = {}
         unnamed = [gap for gap in gaps if not self._count_units(gap, evidence, named)]
@@ -138,15 +137,15 @@ class SalvageLosses:
         return found if has_halves and (found.known or found.possible) else None
 
     def _count_units(self, gap: Gap, evidence: Evidence, named: dict[QueueKey, list[Int64Array]]) -> bool:
-        """Count the messages in the gap that units name; whether there are any."""
+        """Count the messages in the gap by their units, and return whether there are any."""
         units, queues = evidence.units_in(gap.log_offset, gap.stop)
         self._units_cut += len(units.log_offset)
-        # A record is one message, however many units name it.
+        # A record is one message, however many units it has.
         _, first = np.unique(units.log_offset, return_index=True)
         units = units.rows(first)
         for number in distinct(units.queue).tolist():
             own = units.rows(units.queue == number)
-            # A damaged unit's size says nothing.
+            # Leave out sizes of damaged units.
             size = int(own.size[own.size <= gap.size].sum())
             self._tally.count(queues[number], len(own.queue_offset), size, "unreadable")
             self._tally.note_offsets(queues[number], own.queue_offset)
@@ -154,7 +153,7 @@ class SalvageLosses:
         return len(first) > 0
 
     def _count_missing(self, one: Missing, room: _Room, named: dict[QueueKey, list[Int64Array]]) -> None:
-        """Count missing queue offsets without a unit or a doubtful record, as far as gaps have room."""
+        """Count missing queue offsets without a unit or a doubtful record, as many as the gaps can hold."""
         key = decode_utf8(one.topic), one.queue_id
         doubtful, log_offsets = np.concatenate([_NONE, *self._doubtful.get(key, ())], axis=1)
         known = np.concatenate([*named.get(key, ()), doubtful])
@@ -162,7 +161,7 @@ class SalvageLosses:
         stop = min(one.stop, one.first + room.between(one.after, one.before) + len(distinct(known[is_inside])))
         wanted = np.arange(one.first, stop)
         lost = wanted[~is_in(wanted, known)]
-        # A record between the two with a damaged queue offset had one of the missing ones.
+        # A record between the two with a damaged queue offset had one of the missing queue offsets.
         is_stray = (one.after <= log_offsets) & (log_offsets < one.before)
         is_stray &= (doubtful < one.first) | (doubtful >= one.stop)
         lost = lost[: max(0, len(lost) - int(is_stray.sum()))]
@@ -172,7 +171,7 @@ class SalvageLosses:
 
 
 class _Room:
-    """How many records the gaps of the log can have held."""
+    """The number of records that the gaps of the log can have held."""
 
     def __init__(self, gaps: Sequence[Gap]) -> None:
         self._starts = np.array([gap.log_offset for gap in gaps], np.int64)

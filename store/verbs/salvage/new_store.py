@@ -2,18 +2,20 @@
 
     1. the log: certain records in log order, compacted or at their log offsets
     2. a placeholder for every queue offset that is missing in the middle of a queue, so that every message keeps its
-       queue offset and consumer offsets stay valid: in front of the queue's next record, or where log offsets are kept,
-       in the gap of the log that the lost records left
-    3. a placeholder for the last queue offset of every queue without a record, so that its next message gets the queue
-       offset that it would have got
+       queue offset and consumer offsets stay valid: before the queue's next record or, with kept log offsets, in the
+       gap of the lost records
+    3. a placeholder for the last queue offset of every queue without a record, so that its next message gets the same
+       queue offset as in the old store
     4. queues and index, through dispatch
     5. the checkpoint
     6. the broker's tables: copied before the queues are built, fitted to them afterwards
-    7. all of it, built in .rmqctl/staging/, gets its place; the log comes last, and without one there is no store
+    7. the new store, built in .rmqctl/staging/, is moved to its place; the log comes last, and without it there is no
+       store
 
-Other queues that begin later than at 0 need none: a broker's queue begins with pre-blank units then. They count as
-expired: a compacted log begins at its second segment, and one that keeps log offsets where it did. If the log begins at
-0, lost first records get placeholders too, and the placeholder of step 3 is in the second segment.
+Other queues that begin later than at 0 need no placeholders at the front: a broker begins such a queue with pre-blank
+units. They count as expired: a compacted log begins at its second segment, and a log with kept log offsets begins as
+before. If the log begins at 0, lost first records get placeholders too, and the placeholder of step 3 is in the second
+segment.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ IN_QUEUE_FILES = MappingProxyType({"storeType": "default"})
 
 @dataclass(slots=True)
 class NewStore:
-    """Count the records written; `remarks` are sentences for people."""
+    """The numbers of records written; `remarks` are sentences for people."""
 
     record_count: int = 0
     placeholder_count: int = 0
@@ -63,7 +65,7 @@ class NewStore:
     remarks: list[str] = field(default_factory=list)
 
     def moves(self) -> Iterator[tuple[int, int]]:
-        """Return (old, new) log offset of every record."""
+        """Yield the (old, new) log offset of every record."""
         for old, new in self.moved.runs:
             yield from zip(old.tolist(), new.tolist(), strict=True)
 
@@ -83,10 +85,10 @@ def write_new_store(
 
     A failure leaves nothing. After a kill or a power cut the log is whole or absent; commands refuse queues without it.
 
-    salvage       gives the runs in log order, each time from the start: keeping log offsets takes a second walk
-    next_offsets  the queue offset of each queue's next message, as the old queues tell it
-    source        the store whose tables are brought; None where the records are from loose files
-    BadRequest where `root` holds something, or where a gap can't be bridged with `keep_offsets`.
+    salvage       returns the runs in log order, each time from the start: keeping log offsets takes a second walk
+    next_offsets  the queue offset of each queue's next message, from the old queues
+    source        the store whose tables are copied; None if the records are from loose files
+    BadRequest if `root` is not empty, or if a gap can't be bridged with `keep_offsets`.
     """
     fs.require_target(root)
     if fs.exists(root) and fs.list_folder(root):
@@ -150,7 +152,7 @@ def _write(
 
 
 def describe_queue_files(config: StoreConfig) -> list[str]:
-    """Say that a new store wants another setting than the old one, whose queues were in a database."""
+    """Describe the setting that a new store needs if the queues of the old one were in a database."""
     if not config.queues_in_database:
         return []
     return ["the new store has queue files: start its broker with storeType=default"]
@@ -178,7 +180,7 @@ def _records_of(run: Run) -> memoryview:
 
 
 class _StoreWriter:
-    """Write the log, with placeholders in front of records or in the gaps planned for them."""
+    """A writer of the log, with placeholders before records or in the gaps planned for them."""
 
     def __init__(self, log: LogWriter, planned: dict[int, list[Placeholder]] | None, in_batches: bool) -> None:
         self.log = log
@@ -203,7 +205,7 @@ class _StoreWriter:
                 self._place((missing.topic, missing.queue_id, queue_offset), self.last_ms, report)
 
     def end_queues(self, next_offsets: Mapping[tuple[str, int], int], report: NewStore) -> None:
-        """Append a placeholder for the last queue offset of each of these queues that has no record."""
+        """Append a placeholder for the last queue offset of each queue without a record."""
         met = set(self._gaps.table.names)
         for (topic, queue_id), next_offset in next_offsets.items():
             if next_offset > 0 and met and (topic, queue_id) not in met:
@@ -233,13 +235,13 @@ class _StoreWriter:
         placeholders = planned.get(self._end, [])
         left = log_offset - self.log.position - sum(len(encode_placeholder(one, 0, 0)) for one in placeholders)
         for number, placeholder in enumerate(placeholders, start=1):
-            # What is too little for a filler is the last placeholder's body.
+            # A rest too small for a filler goes into the last placeholder's body.
             padding = left if number == len(placeholders) and left < SMALLEST_FILLER else 0
             self._place(placeholder, time_ms, report, padding)
         self.log.skip_to(log_offset, time_ms)
 
     def _place(self, placeholder: Placeholder, time_ms: int, report: NewStore, padding: int = 0) -> None:
         record = encode_placeholder(placeholder, self.log.position, time_ms, padding)
-        # It may come to the next segment; no record refers to it.
+        # It may move into the next segment; no record refers to it.
         self.log.append(memoryview(record), np.array([len(record)], np.int64), moves=Moves())
         report.placeholder_count += 1

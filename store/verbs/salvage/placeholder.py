@@ -1,7 +1,7 @@
 """Write and find records that take the queue offsets of lost messages in a salvaged store.
 
 A placeholder has the property RMQCTL_LOST and a body of one zero byte: a 4.9 client decodes an empty body as null,
-throws, and drops every message that came with it. A broker's own services pass over what they read:
+throws, and drops every message that came with it. A broker's own services skip a placeholder in their topics:
 
     SCHEDULE_TOPIC_XXXX          the half topic is never delivered to; without a REAL_QID a 4.9 level stops
     RMQ_SYS_TRANS_HALF_TOPIC     born in 1970, so discarded: a copy goes to TRANS_CHECK_MAX_TIME_TOPIC, no check is sent
@@ -9,7 +9,7 @@ throws, and drops every message that came with it. A broker's own services pass 
     rmq_sys_wheel_timer          a delete of no message, due when stored; the service stops without TIMER_OUT_MS
     %RETRY%GROUP                 a broker with filterSupportRetry throws without a RETRY_TOPIC
 
-Without a tag a record of rmq_sys_REVIVE_LOG_* is passed over. No service reads dead letters.
+A record of rmq_sys_REVIVE_LOG_* without a tag is skipped. No service reads dead letters.
 
 Source: ProcessQueue.putMessage, ScheduleMessageService.executeOnTimeup, TransactionalMessageServiceImpl.check and
 fillOpRemoveMap, ExpressionForRetryMessageFilter (4.9.8); TimerMessageStore.enqueue, PopReviveService (5.5.0).
@@ -41,7 +41,7 @@ BODY = b"\0"
 _RETRY_TOPIC = "RETRY_TOPIC"
 
 SKIPPED = "skip"
-"""The property's value where a restore skipped the queue offset, and no message is lost."""
+"""The property's value if a restore skipped the queue offset, and no message is lost."""
 
 Placeholder = tuple[bytes, int, int]
 """Topic, queue id and queue offset."""
@@ -65,19 +65,19 @@ def encode_placeholder(
 
 
 def _shape(topic: str, queue_id: int, time_ms: int) -> Mapping[str, str]:
-    """Give the properties that let the reader of a topic pass over a record."""
+    """Return the properties that make the reader of a topic skip the record."""
     if topic == SCHEDULE_TOPIC:
         return {DELAY: str(queue_id + 1), REAL_TOPIC: HALF_TOPIC, REAL_QUEUE_ID: "0"}
     if topic == OP_TOPIC:
         return {TAGS: "d"}
     if topic == TIMER_TOPIC:
-        # Of one width, so that a placeholder's size is known before its time.
+        # A fixed width, so that a placeholder's size is known before its time.
         return {TIMER_OUT_MS: f"{time_ms:013d}", TIMER_DEL_UNIQKEY: PLACEHOLDER, REAL_QUEUE_ID: "0"}
     return {_RETRY_TOPIC: topic} if topic.startswith(RETRY_PREFIX) else {}
 
 
 def find_placeholders(reader: StoreReader) -> dict[tuple[str, int, bool], list[int]]:
-    """Find the queue offsets of placeholders, also past damage; skipped ones apart."""
+    """Find the queue offsets of placeholders, also past damage; those of skipped offsets apart."""
     found: dict[tuple[str, int, bool], list[int]] = {}
     choose = with_any_of([(PLACEHOLDER + NAME_VALUE_SEPARATOR).encode()])
     for message in scan_log(reader, [Stretch(0, MAX_LONG)], choose):

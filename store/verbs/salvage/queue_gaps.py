@@ -1,14 +1,15 @@
 """Find gaps between salvaged records, for a new store that keeps log offsets.
 
-    gap      bytes of the log between two records that follow each other
-    missing  queue offsets that no record of a queue has, between two records of that queue, or in front of its first
-             one where the log begins at 0
+    gap      bytes of the log between two successive records
+    missing  queue offsets without a record, between two records of a queue, or before its first record if the log
+             begins at 0
 
-The record of a missing queue offset was in one of the gaps between those two records. Each gets the first of them that
-has room for its placeholder.
+The record of a missing queue offset was in one of the gaps between those two records. Its placeholder gets the first
+of these gaps with enough room.
 
 A log that begins at 0 has no expired messages. So its queues begin at 0 too, as far as the gaps have room. Without
-placeholders it would begin with pre-blank units of log offset 0, and a broker would serve them (see `moved_start`).
+placeholders a queue would begin with pre-blank units of log offset 0, and a broker would serve them (see
+`moved_start`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ NO_QUEUE_OFFSET = -1
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Queue offsets [first, stop) of a queue, between the ends of the log offsets [after, before)."""
+    """Missing queue offsets [first, stop); their records were in log offsets [after, before)."""
 
     topic: bytes
     queue_id: int
@@ -43,10 +44,10 @@ class Missing:
 
 
 class QueueGaps:
-    """Finds the missing queue offsets of runs in log order.
+    """A finder of missing queue offsets; it gets the runs in log order.
 
     in_batches  False leaves out queues whose records hold several messages (5.x), each with an offset of its own
-    from_zero   whether queue offsets in front of a queue's first record are missing too
+    from_zero   whether queue offsets before a queue's first record are missing too
     """
 
     def __init__(self, *, in_batches: bool = True, from_zero: bool = False) -> None:
@@ -58,7 +59,7 @@ class QueueGaps:
         self._batched: set[int] = set()
 
     def split(self, salvaged: SalvagedRun) -> Iterable[tuple[SalvagedRun, Missing | None]]:
-        """Split a run where queue offsets are missing, and name them after each piece."""
+        """Split a run at missing queue offsets, and yield them after each piece."""
         run, first = salvaged.run, 0
         slots = self.table.assign(run.buffer, run.array, run.count)
         new = np.full(len(self.table) - len(self._next), self._first, np.int64)
@@ -69,7 +70,7 @@ class QueueGaps:
         while first < run.count:
             stop = kernels.first_queue_gap(run.array, slots, first, run.count, self._next)
             piece = salvaged.rows(first, stop)
-            # The last of equal numbers is kept. Records without a queue have -1, and so the last place.
+            # The last of equal numbers is kept. Records without a queue have number -1, so they write the last item.
             newest = np.full(len(self.table) + 1, -1)
             newest[slots[first:stop]] = log_offsets[first:stop]
             met = np.flatnonzero(newest[:-1] >= 0)
@@ -84,7 +85,7 @@ class QueueGaps:
             return None
         after, before = self._ends.get(slot, 0), int(salvaged.log_offsets[row])
         if offset - wanted > (before - after) // RECORD_MIN_SIZE:
-            # More than the log between the two records can have held: the queue offset is damaged.
+            # More records than the log between the two can have held: the queue offset is damaged.
             return None
         return Missing(*self.table.queues[slot], wanted, max(wanted, offset), after, before)
 
@@ -94,7 +95,7 @@ def plan_placeholders(
 ) -> dict[int, list[Placeholder]]:
     """Assign placeholders to gaps, keyed by the log offset of each gap.
 
-    BadRequest where the gaps have no room for one.
+    BadRequest if the gaps have no room for one.
     """
     gaps: list[tuple[int, int]] = []
     missing: list[Missing] = []
@@ -113,7 +114,7 @@ def plan_placeholders(
     starts, used = [start for start, _ in gaps], [0] * len(gaps)
     for one in missing:
         if one.first == 0 and one.stop > _room(gaps, one.before) // RECORD_MIN_SIZE:
-            # The queue began late in its own store too.
+            # The queue began late in the old store too.
             continue
         size = len(encode_placeholder((one.topic, one.queue_id, one.first), 0, 0))
         for queue_offset in range(one.first, one.stop):
@@ -132,5 +133,5 @@ def plan_placeholders(
 
 
 def _room(gaps: Iterable[tuple[int, int]], stop: int) -> int:
-    """Return the bytes of the gaps in front of a log offset."""
+    """Return the bytes of the gaps before a log offset."""
     return sum(end - start for start, end in gaps if end <= stop)

@@ -1,7 +1,7 @@
 """Salvage a store, a folder or one file: records in log order, each once, and the gaps between them.
 
-Files are walked one after the other by their place in the log. A record whose log offset an earlier piece had already
-is a duplicate: the file is there twice, or its bytes were copied.
+Files are walked in log order. A record whose log offset an earlier piece had is a duplicate: the file is there twice,
+or its bytes were copied.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ WriteRuns = Callable[[Iterator[SalvagedRun]], int]
 
 @dataclass(frozen=True, slots=True)
 class UnknownEnds:
-    """Why the queue offset of a queue's next message is unknown; of all queues where `topic` is None."""
+    """Why the queue offset of a queue's next message is unknown; if `topic` is None, of all queues."""
 
     topic: str | None
     queue_id: int | None
@@ -58,18 +58,18 @@ class UnknownEnds:
 
 @dataclass(slots=True)
 class SalvageReport:
-    """Count records and bytes by grade, and list torn records, gaps in the log and skipped bytes.
+    """Records and bytes by grade, torn records, gaps in the log and skipped bytes.
 
     saved             records that the target got, or would get
     skipped           bytes of files that hold no record and are in no gap
-    lost              what the target does not get
-    lost_ops          those of them that may be op records of saved half messages
+    lost              messages that the target does not get
+    lost_ops          lost messages that may be op records of saved half messages
     unread_offsets    why the consumer offsets can't be read: nothing counts as unconsumed then
     first_log_offset  of the first file, -1 without one
-    units_before      queue units that name records in front of it
-    new_store         what was written, where the target is a store
+    units_before      queue units of records before it
+    new_store         the written store; None for another target
     unknown_ends      queues whose next queue offset the new store takes from its records alone
-    remarks           delays of the new store that no setting gives, and a setting that it wants, for people
+    remarks           delays of the new store that no setting has, and a setting that it needs, for people
     """
 
     saved: int = 0
@@ -90,7 +90,7 @@ class SalvageReport:
     remarks: list[str] = field(default_factory=list)
 
     def clear(self) -> None:
-        """Forget everything, for another walk."""
+        """Clear the report for another walk."""
         for kept in (self.files, self.records, self.size_bytes, self.torn, self.gaps, self.skipped):
             kept.clear()
         self.duplicate_count = 0
@@ -122,7 +122,7 @@ def salvage(
     progress: OnProgress = lambda done_bytes, bytes_in_all: None,
     fs: Filesystem | None = None,
 ) -> SalvageReport:
-    """Save every record that can be read of a store, a folder of segments or one file.
+    """Save every readable record of a store, a folder of segments or one file.
 
     settings, clock, progress and fs are as open_store takes them.
 
@@ -190,7 +190,7 @@ def _write_store(
     *,
     keep_offsets: bool,
 ) -> None:
-    """Write a new store. BadRequest where the entries of delayed messages tell several delays."""
+    """Write a new store. BadRequest if the entries of a delay level have several delays."""
     config, fs, layout = source.config, source.fs, source.store_layout()
     gives_delays = DELAY_LEVELS in source.settings
     if layout is not None:
@@ -232,8 +232,8 @@ def salvage_runs(
 ) -> Iterator[SalvagedRun]:
     """Yield every record of a store, a folder or a file, counted in `report`. Reads only.
 
-    logs   folders of the log, where it is not below the root
-    taken  the grades that the target takes; the other records are lost
+    logs   folders of the log, if it is not below the root
+    taken  the grades that the target accepts; the other records are lost
     """
     evidence, coverage = _evidence(path, fs, logs, delay_levels_ms), LogCoverage()
     losses = SalvageLosses(taken)
@@ -270,11 +270,11 @@ def salvage_runs(
 def next_offsets_of(
     path: Path, fs: Filesystem, logs: Sequence[Path], warn: Callable[[UnknownEnds], None]
 ) -> dict[tuple[str, int], int]:
-    """Return the queue offset of each queue's next message, as the store's files tell it.
+    """Return the queue offset of each queue's next message, from the store's queue files.
 
     Queues without records of their own are left out.
 
-    warn  is called for what can't be read; no queue keeps a record from being saved
+    warn  is called for queues that can't be read; their records are saved all the same
     """
     found: dict[tuple[str, int], int] = {}
     if not (logs or is_store_root(path, fs)):
@@ -293,7 +293,7 @@ def next_offsets_of(
 def _consumer_offsets(path: Path, fs: Filesystem, report: SalvageReport) -> ConsumerOffsets:
     """Return the offsets beside a store's log.
 
-    A file that can't be read keeps no record from being saved.
+    Records are saved even if the file can't be read.
     """
     try:
         return read_consumer_offsets(path / "config", fs) if is_store_root(path, fs) else {}
@@ -303,7 +303,7 @@ def _consumer_offsets(path: Path, fs: Filesystem, report: SalvageReport) -> Cons
 
 
 def _evidence(path: Path, fs: Filesystem, logs: Sequence[Path], delay_levels_ms: tuple[int, ...]) -> Evidence:
-    """Return the store's queues and index; none where the path is no store's root."""
+    """Return the store's queues and index; nothing if the path is no store's root."""
     if not (logs or is_store_root(path, fs)):
         return Evidence.none()
     return Evidence.of(StoreReader(str(path), fs, commitlogs=logs), delay_levels_ms)
@@ -323,7 +323,7 @@ def _taken(piece: Piece, report: SalvageReport, coverage: LogCoverage, evidence:
 
 
 def _without(run: SalvagedRun, seen: Int64Array, report: SalvageReport) -> Iterator[SalvagedRun]:
-    """Yield the run without the records whose log offsets were seen."""
+    """Yield the run without records at log offsets that were seen before."""
     known = is_in_sorted(run.log_offsets, seen)
     if not known.any():
         yield run

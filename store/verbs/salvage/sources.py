@@ -24,8 +24,7 @@ _CHUNK_BYTES = 4 << 20
 def find_sources(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[tuple[Source, int]]:
     """Return the sources at a store's root, a folder or a file, with their log offsets, in log order.
 
-    Files in which neither a record nor the name tells a log offset are left out. NotAStore where there is nothing to
-    read.
+    Files without a log offset in a record or in the name are left out. NotAStore if there is nothing to read.
     """
     sources = [open_source(entry.path, fs) for entry in _files_at(path, fs, logs)]
     found = [(source, find_start(source)) for source in sources]
@@ -36,7 +35,7 @@ def find_sources(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[
 
 
 def config_of(path: Path, settings: Mapping[str, object], fs: Filesystem, logs: Sequence[Path] = ()) -> StoreConfig:
-    """Give a store's settings; for loose files, segments as large as the largest file."""
+    """Return a store's settings; for loose files, with segments as large as the largest file."""
     if logs or is_store_root(path, fs):
         return infer_config(make_layout(path, settings), settings, fs)
     size = max((entry.size for entry in _files_at(path, fs)), default=0)
@@ -52,9 +51,9 @@ def is_store_root(path: Path, fs: Filesystem) -> bool:
 def _files_at(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[Entry]:
     """List the files that are not empty: the store's segments, the files of a folder, or one file.
 
-    logs  folders of the store's log that lie elsewhere
+    logs  folders of the store's log outside of its root
 
-    NotAStore where the path does not exist.
+    NotAStore if the path does not exist.
     """
     found = fs.look_at(path)
     if found is None:
@@ -70,7 +69,7 @@ def _files_at(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[Ent
 
 
 def open_source(file: Path, fs: Filesystem) -> Source:
-    """Map a file whose records are to be found; its name tells a log offset where it is a segment's."""
+    """Map a file for a salvage, with the log offset in its name if it is a segment's name."""
     reader = StoreReader(str(file.parent), fs)
     stretch = reader.map(file.name)
     window = Window(file, 0, len(stretch.buffer), stretch)
@@ -79,7 +78,7 @@ def open_source(file: Path, fs: Filesystem) -> Source:
 
 
 def _last_written(reader: StoreReader, window: Window) -> int:
-    """Return the position after the last byte that is not zero. Unreadable pages count as written."""
+    """Return the position after the last non-zero byte. Unreadable pages count as written."""
     for start, stop in reversed(list(reader.written_ranges(window.path.name, 0))):
         for at in _backwards(start, min(stop, window.size)):
             end = min(at + _CHUNK_BYTES, stop, window.size)

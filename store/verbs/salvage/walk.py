@@ -2,15 +2,15 @@
 
     1. the file's start in the log is its name, unless none of its first records agrees (a swapped or renamed file)
     2. records are scanned with CRC
-    3. behind bytes that are no record every place with a magic is tried, in order:
-         the record names this place                        taken; a bad body is graded body-crc, a torn one is kept
+    3. after bytes that are no record every position with a magic is tried, in order:
+         the record has this log offset                     taken; a bad body is graded body-crc, a torn one is kept
                                                             as a head
-         the record names another place, whole and in the
-         hole of the log around it                          taken: bytes were inserted in front of it, or removed
-         anything else                                      passed over: a copy inside a body, a leftover
-    4. the walk goes on after a record that was taken
+         a whole record has another log offset, inside of
+         the hole of the log around it                      taken: bytes were inserted before it, or removed
+         anything else                                      skipped: a copy inside a body, a leftover
+    4. the walk continues after a taken record
 
-A record inside the body of another is not found while the outer one is whole: the walk passes over it.
+A record inside the body of another is not found if the outer record is whole: the walk skips its body.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from store.verbs.salvage.grade import BlankEnd, Grade, Piece, SalvagedRun, Skipp
 
 _MAGICS = [magic.to_bytes(4, "big") for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)]
 _MAGIC = re.compile(b"|".join(map(re.escape, _MAGICS)))
-# Segment sizes, and so their starts, are whole pages; the place of a record inside a body mostly is not.
+# Segment sizes, and so their starts, are whole pages; a start computed from a record inside a body mostly is not.
 SEGMENT_ALIGNMENT = 4096
 _SEARCH_BYTES = 1 << 20
 _SAMPLE_RECORDS = 64
@@ -40,9 +40,9 @@ _NO_CRC = ScanRules(check_crc=False)
 class Source:
     """One file to salvage.
 
-    stop   position behind its last byte that is not zero
-    start  its log offset by its name, -1 without one
-    limit  log offset at which its segment ends, where that is known to be more than its own bytes
+    stop   position after its last non-zero byte
+    start  the log offset in its name, -1 without one
+    limit  log offset at which its segment ends, if the segment is known to be longer than the file
     """
 
     name: str
@@ -53,7 +53,7 @@ class Source:
 
 
 def find_start(source: Source) -> int:
-    """Log offset of the file's first byte, -1 where no record tells and the name doesn't either (step 1)."""
+    """Find the log offset of the file's first byte; -1 if neither records nor the name have it (step 1)."""
     starts: list[int] = []
     for at in _magic_places(source.window, 0, source.stop):
         run = _record_at(source.window, at, VERIFYING)
@@ -68,13 +68,13 @@ def find_start(source: Source) -> int:
 
 
 def walk_file(source: Source, start: int) -> Iterator[Piece]:
-    """Return the pieces of one file whose first byte is at log offset `start`, in order of position."""
+    """Yield the pieces of a file whose first byte has log offset `start`, in order of position."""
     return _Walk(source, start).pieces()
 
 
 @dataclass(frozen=True, slots=True)
 class _Resumed:
-    """Hold torn records, a record with a bad body, and the position after them."""
+    """Torn records, a record with a bad body, and the position where the walk continues."""
 
     heads: list[TornRecord]
     taken: SalvagedRun | None
@@ -82,7 +82,7 @@ class _Resumed:
 
 
 class _Walk:
-    """Walk one file. `shift` is added to its start behind inserted (negative) or removed bytes."""
+    """The walk over one file. `shift` is added to its start after inserted (negative) or removed bytes."""
 
     def __init__(self, source: Source, start: int) -> None:
         self._source = source
@@ -108,7 +108,7 @@ class _Walk:
             if inside < 0 and not is_over:
                 resumed = self._resume(position)
             if last is not None:
-                # Where the next record of the log is lost, or its magic is in place, they were inserted into that one.
+                # If the log's next record is lost, or its magic is in place, bytes were inserted into that record.
                 inserted = self._shift < shift and resumed is not None and self._follows(last, resumed.position)
                 inserted = inserted and position not in _magic_places(self._window(), position, position + 1)
                 yield from _doubted(last, inside >= 0, inserted)
@@ -130,18 +130,18 @@ class _Walk:
                 position = _end_of(resumed.taken.run)
 
     def _window(self) -> Window:
-        """Return the file's bytes at their place in the log."""
+        """Return the file's bytes with their start in the log."""
         return replace(self._source.window, file_start=self._start + self._shift)
 
     def _is_last_blank(self, blank: Blank) -> bool:
-        """Tell whether a blank reaches the end of the file or of its segment. Other blanks are damage."""
+        """Return whether a blank reaches the end of the file or of its segment. Other blanks are damage."""
         in_segment = self._log_limit() - self._start - self._shift - blank.position
         return blank.declared_size in (self._source.window.size - blank.position, in_segment)
 
     def _graded(self, run: Run) -> Iterator[SalvagedRun]:
-        """Yield the records of a run, those that name another place apart.
+        """Yield the records of a run, split at each change of the shift.
 
-        Whole records that were removed, or put in, leave a run in which all that follows is shifted.
+        If whole records were removed or inserted, all later records of a run are shifted.
         """
         shifts = run.columns.log_offset - run.columns.position - self._start
         parts = list(stretches(shifts))
@@ -158,16 +158,16 @@ class _Walk:
                 yield SalvagedRun(self._source.name, placed, Grade.PARTIAL, "the record names another log offset")
 
     def _follows(self, taken: SalvagedRun, position: int) -> bool:
-        """Tell whether the log goes on at a position where the records end."""
+        """Return whether a position is the end of these records in the log."""
         return self._start + self._shift + position == taken.run.end
 
     def _is_in_order(self, run: Run) -> bool:
-        """Tell whether the named log offsets are between the last record and the segment's end."""
+        """Return whether the records' log offsets are between the last record and the segment's end."""
         named, sizes = run.columns.log_offset, run.columns.size
         return self._end <= int(named[0]) and int(named[-1] + sizes[-1]) <= self._log_limit()
 
     def _resume(self, position: int) -> _Resumed:
-        """Find the next record behind bytes that are none (step 3)."""
+        """Find the next record after bytes that are no record (step 3)."""
         stop, next_place = self._source.stop, self._next_record(position + 1)
         heads: list[TornRecord] = []
         for at in _magic_places(self._window(), position, stop if next_place < 0 else next_place + 1):
@@ -182,10 +182,7 @@ class _Walk:
         return _Resumed(heads, None, next_place if next_place >= 0 else stop)
 
     def _next_inside(self, taken: SalvagedRun) -> int:
-        """Return the position of the record that follows these, where the last one's end was removed.
-
-        -1 without one.
-        """
+        """Return the position of the next record inside the last one, cut by a removal; -1 without one."""
         columns = taken.run.columns
         behind_body = int(columns.body_position[-1] + columns.body_size[-1])
         for at in _magic_places(self._window(), behind_body, _end_of(taken.run)):
@@ -196,17 +193,17 @@ class _Walk:
         return -1
 
     def _next_record(self, position: int) -> int:
-        """Return the position of the next record that names its own place, -1 without one."""
+        """Return the position of the next record with its own log offset, -1 without one."""
         if position >= self._source.stop:
             return -1
         return find_record(replace(self._window(), size=self._source.stop), position)
 
     def _try(self, at: int, next_place: int) -> SalvagedRun | TornRecord | int | None:
-        """Read the bytes at a magic: a bad body, a torn head, a whole record's log offset, or nothing."""
+        """Read the record at a magic: a bad body, a torn head, a whole record's log offset, or None."""
         window = self._window()
         offset = window.file_start + at
         end = at + RECORD_MIN_SIZE
-        # The four bytes in front of a magic may be on an unreadable page.
+        # The four bytes before a magic may be on an unreadable page.
         if end > window.size or window.readable_end(at, end) < end:
             return None
         head = bytes(window.buffer[at:end])
@@ -224,12 +221,12 @@ class _Walk:
         return self._torn(at, offset, head, _reason(step))
 
     def _fits(self, named: int, size: int, next_place: int) -> bool:
-        """Return whether a record that names another place belongs into the hole of the log around it."""
+        """Return whether a record with another log offset fits into the hole of the log around it."""
         limit = self._log_limit() if next_place < 0 else self._window().file_start + next_place
         return self._end <= named and named + size <= limit
 
     def _log_limit(self) -> int:
-        """Give the log offset of the segment's end."""
+        """Return the log offset of the segment's end."""
         return max(self._source.limit, self._start + self._source.window.size)
 
     def _torn(self, at: int, offset: int, head: bytes, reason: str) -> TornRecord:
@@ -246,7 +243,7 @@ class _Walk:
 
 
 def _doubted(taken: SalvagedRun, overlapped: bool, inserted: bool) -> Iterator[SalvagedRun]:
-    """Give the records, the last as a partial one where bytes were removed from or inserted into it."""
+    """Yield the records, the last one as partial if bytes were removed from or inserted into it."""
     if not (overlapped or inserted):
         yield taken
         return
@@ -257,14 +254,14 @@ def _doubted(taken: SalvagedRun, overlapped: bool, inserted: bool) -> Iterator[S
 
 
 def _record_at(window: Window, at: int, rules: ScanRules) -> Run | Damage | Blank | End:
-    """Return the one record at a position as a run, or why there is none."""
+    """Return the record at a position as a run, or the outcome of the scan if there is none."""
     for step in scan_segment(window, at, window.size, rules=rules, capacity=1):
         return step.part(0, 1) if isinstance(step, Run) else step
     raise AssertionError("a scan ends with an outcome")
 
 
 def _magic_places(window: Window, start: int, stop: int) -> Iterator[int]:
-    """Find positions in [start, stop) 4 bytes in front of a magic. Unreadable pages are left out."""
+    """Find positions in [start, stop) 4 bytes before a magic. Unreadable pages are left out."""
     position, last = start, min(stop + 4, window.size)
     while position < last:
         wanted = min(window.size, position + _SEARCH_BYTES)
