@@ -20,9 +20,9 @@ from tests.support.processes import command_line, running
 from tests.support.refbroker import cluster
 from tests.verbs.salvage.test_real_broker import ids, log_offset, sent_ids
 
-RATE = 2
+RATE = 10
 LONGEST_S = 8.0
-COUNT = 800
+COUNT = 3000
 
 
 def run_killed(folder: Path, line: str, count: int, kills: int, seed: int) -> int:

@@ -100,6 +100,9 @@ class FakeBroker:
     taken: list[Taken] = field(default_factory=list)
     requests: list[Frame] = field(default_factory=list)
     earliest_ms: int = -1
+    indexed_from: int = 0
+    """The first of `taken` that the index has."""
+    pulled_at_once: int = 32
     tries: Counter[str] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -154,7 +157,9 @@ class FakeBroker:
                 21: self._topics,
                 26: self._config,
                 28: self._runtime,
+                11: self._pull,
                 12: self._query,
+                29: self._search,
                 310: self._send,
             }[request.code](request)
 
@@ -197,11 +202,28 @@ class FakeBroker:
     def _query(self, request: Frame) -> tuple[dict[str, Any], bytes]:
         host = Host.parse(self.address)
         topic, key = request.fields["topic"], request.fields["key"]
-        found = b"".join(one.record(host) for one in self.taken if (one.topic, one.uniq_key) == (topic, key))
+        found = b"".join(
+            one.record(host) for one in self.taken[self.indexed_from :] if (one.topic, one.uniq_key) == (topic, key)
+        )
         fields = {"indexLastUpdatePhyoffset": "0", "indexLastUpdateTimestamp": "0"}
         if found:
             return {"extFields": fields}, found
         return {"code": 22, "extFields": fields, "remark": "can not find message, maybe time range not correct"}, b""
+
+    def _search(self, request: Frame) -> tuple[dict[str, Any], bytes]:
+        return {"extFields": {"offset": "0"}}, b""
+
+    def _pull(self, request: Frame) -> tuple[dict[str, Any], bytes]:
+        topic, queue_id, offset = (request.fields[name] for name in ("topic", "queueId", "queueOffset"))
+        if not self.perm.get(topic, 6) & 4:
+            return {"code": 16, "remark": f"the topic[{topic}] pulling message is forbidden"}, b""
+        if topic not in self.topics:
+            return {"code": 17, "remark": f"topic[{topic}] not exist, apply first please!"}, b""
+        queue = [one for one in self.taken if (one.topic, one.queue_id) == (topic, int(queue_id))]
+        chosen = queue[int(offset) :][: self.pulled_at_once]
+        fields = {"maxOffset": str(len(queue)), "minOffset": "0", "nextBeginOffset": str(int(offset) + len(chosen))}
+        body = b"".join(one.record(Host.parse(self.address)) for one in chosen)
+        return ({"extFields": fields}, body) if chosen else ({"code": 19, "extFields": fields}, b"")
 
     def _send(self, request: Frame) -> tuple[dict[str, Any], bytes] | tuple[()] | None:
         trace = {"TRACE_ON": "true", "MSG_REGION": "DefaultRegion"}

@@ -2,7 +2,8 @@
 
     places, refusal   what the target would not take, before anything is sent
     send              many messages at once; an answer each
-    find              what is in doubt, by UNIQ_KEY and ORIGIN; certain only after the broker did all that it had got
+    find              what is in doubt, by UNIQ_KEY in the index, else by ORIGIN in the queues; certain only after the
+                      broker did all that it had got
 
 A message with a future deliver time gets it as TIMER_DELIVER_MS if the broker has timers (5.x). Else it gets the first
 delay level that ends no earlier.
@@ -10,15 +11,16 @@ delay level that ends no earlier.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from store.engine.ha.link import Address
 from store.engine.remoting.answers import answer_of
 from store.engine.remoting.connection import TIMEOUT_S, Connection
+from store.engine.remoting.queue_reading import messages_between, records_in
 from store.engine.remoting.routes import Routes
 from store.engine.remoting.settling import Settling
 from store.errors import BadRequest, LinkLost
-from store.formats.message import StoredMessage, decode_record
+from store.formats.message import StoredMessage
 from store.formats.properties import DELAY, MAX_PROPERTIES_SIZE, encode_properties
 from store.formats.remoting import (
     GET_BROKER_CONFIG,
@@ -40,6 +42,10 @@ GROUP = "rmqctl_replay"
 MAX_MESSAGE_SIZE = 4 << 20
 """maxMessageSize of a broker that does not show its settings."""
 DAY_MS = 86_400_000
+CLOCKS_MS = 600_000
+"""A broker's clock may differ by as much from this machine's."""
+_LEVELS = 18
+"""Queues of SCHEDULE_TOPIC_XXXX (TopicConfigManager)."""
 _ORIGIN_SIZE = len(ORIGIN) + 75
 """Of the property with an IPv6 message id, and its separators."""
 _MOST_FOUND = 32
@@ -116,30 +122,36 @@ class Cluster:
 
     def find(self, doubts: Sequence[Doubt], ledger_id: str) -> Sequence[Answer]:
         """Ask for messages that may be there; an Answer each, DOUBT where the broker cannot say."""
-        settlings: dict[str, Settling | str] = {}
-        answers = []
-        for doubt in doubts:
-            newest_ms = max(one.sent_ms for one in doubts if one.broker == doubt.broker)
+        found: dict[bytes, Answer] = {}
+        for broker in dict.fromkeys(one.broker for one in doubts):
+            asked = [one for one in doubts if one.broker == broker]
             try:
-                if doubt.broker not in settlings:
-                    settlings[doubt.broker] = self._settling(doubt.broker, newest_ms)
-                record = self._look_up(doubt, f"{doubt.origin}/{ledger_id}")
-                settled = settlings[doubt.broker]
-                unknown = settled if isinstance(settled, str) else settled.unknown(doubt.sent_ms)
+                found |= self._find_in(broker, asked, ledger_id)
             except (LinkLost, BadRequest) as error:
-                record, unknown = None, error.reason
-            if record is not None:
-                answers.append(Answer(Outcome.ACKNOWLEDGED, "found", record.msg_id, record.queue_offset))
-            else:
-                answers.append(Answer(Outcome.DOUBT if unknown else Outcome.AGAIN, unknown or "it is not there"))
-        return answers
+                found |= {one.key: Answer(Outcome.DOUBT, error.reason) for one in asked if one.key not in found}
+        return [found[one.key] for one in doubts]
 
-    def _settling(self, broker: str, newest_ms: int) -> Settling | str:
-        """Wait until the broker has done all it received; return the reason if that stays unknown."""
-        indexes = self.settings(broker).get("messageIndexEnable")
-        if indexes != "true":
-            return f"the broker has no index: messageIndexEnable is {indexes or 'not shown'}"
-        return Settling.wait(self._connection(self.routes.master(broker)), newest_ms, self._clock)
+    def _find_in(self, broker: str, doubts: Sequence[Doubt], ledger_id: str) -> dict[bytes, Answer]:
+        """Search the index, then the queues for the messages that are not in the index."""
+        connection = self._connection(self.routes.master(broker))
+        settled = Settling.wait(connection, max(one.sent_ms for one in doubts), self._clock)
+        records = {one.key: self._look_up(one, f"{one.origin}/{ledger_id}") for one in doubts}
+        missing = {f"{one.origin}/{ledger_id}": one for one in doubts if records[one.key] is None}
+        for topic, queue_id in _queues_of(missing.values()):
+            times = [one.sent_ms for one in missing.values()]
+            span = min(times) - CLOCKS_MS, max(times) + CLOCKS_MS
+            for message in messages_between(connection, topic, queue_id, *span):
+                if one := missing.get(message.properties.get(ORIGIN, "")):
+                    records[one.key] = message
+        answers = {}
+        for one in doubts:
+            record = records[one.key]
+            unknown = settled if isinstance(settled, str) else settled.unknown(one.sent_ms)
+            if record is not None:
+                answers[one.key] = Answer(Outcome.ACKNOWLEDGED, "found", record.msg_id, record.queue_offset)
+            else:
+                answers[one.key] = Answer(Outcome.DOUBT if unknown else Outcome.AGAIN, unknown or "it is not there")
+        return answers
 
     def _look_up(self, doubt: Doubt, origin: str) -> StoredMessage | None:
         connection = self._connection(self.routes.master(doubt.broker))
@@ -156,7 +168,7 @@ class Cluster:
             answer = connection.ask(QUERY_MESSAGE, fields)
             if answer.code not in (SUCCESS, QUERY_NOT_FOUND):
                 raise BadRequest(f"the broker does not search: code {answer.code}: {answer.remark[:200]}")
-            for record in _records(answer.body):
+            for record in records_in(answer.body):
                 if record.properties.get(ORIGIN) == origin:
                     return record
         return None
@@ -209,11 +221,8 @@ class Cluster:
         return self._connections[address]
 
 
-def _records(body: bytes) -> list[StoredMessage]:
-    """Return the records of an answer, one after the other."""
-    records, at = [], 0
-    while at < len(body):
-        size = int.from_bytes(body[at : at + 4], "big")
-        records.append(decode_record(body[at : at + size], position=at))
-        at += size
-    return records
+def _queues_of(doubts: Iterable[Doubt]) -> list[tuple[str, int]]:
+    """Return the queues of these messages, and those where a message waits for a delay."""
+    own = sorted({(one.topic, one.queue_id) for one in doubts})
+    waiting = [*((SCHEDULE_TOPIC, queue_id) for queue_id in range(_LEVELS)), (TIMER_TOPIC, 0)]
+    return [*own, *waiting] if own else []

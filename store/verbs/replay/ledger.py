@@ -40,6 +40,7 @@ insert into messages values (?, 'doubt', ?, 0, 1, ?, ?, ?, ?, ?, -1, '', ?, '') 
   twice = max(twice, state = 'doubt' and run < excluded.run), tries = tries + 1, state = 'doubt', run = excluded.run,
   broker = excluded.broker, queue_id = excluded.queue_id, sent_ms = excluded.sent_ms, reason = ''
 """
+_DOUBT = "key, uniq_key, topic, origin, broker, queue_id, sent_ms"
 _REFUSED = """
 insert into messages values (?, 'refused', ?, 0, 0, ?, ?, ?, '', -1, -1, '', ?, ?) on conflict do update set
   state = iif(state = 'doubt', state, 'refused'), run = excluded.run, reason = excluded.reason
@@ -118,7 +119,7 @@ class Ledger:
 
     def doubts(self) -> list[Doubt]:
         """Return all messages that may or may not be in the cluster."""
-        return [Doubt(*row) for row in self._rows("key, uniq_key, topic, origin, broker, sent_ms", "state = 'doubt'")]
+        return [Doubt(*row) for row in self._rows(_DOUBT, "state = 'doubt'")]
 
     def uncertain(self) -> list[tuple[str, str, str, str]]:
         """Return topic, unique key, origin and state of messages in doubt and of possible duplicates."""

@@ -51,6 +51,7 @@ class Doubt:
     topic: str
     origin: str
     broker: str
+    queue_id: int
     sent_ms: int
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from store.engine.remoting import settling
-from store.engine.remoting.cluster import Cluster
+from store.engine.remoting.cluster import CLOCKS_MS, Cluster
 from store.errors import BadRequest, LinkLost, StoreError
 from store.formats.properties import encode_properties
 from store.verbs.replay.sending import Sending
@@ -148,7 +148,7 @@ def test_a_connection_that_the_broker_closed_while_it_was_idle_is_made_anew() ->
 
 
 def doubt(key: str = "K", sent_ms: int = NOW_MS - 60_000, broker: str = NAME) -> Doubt:
-    return Doubt(key.encode(), key, "Orders", f"origin-{key}", broker, sent_ms)
+    return Doubt(key.encode(), key, "Orders", f"origin-{key}", broker, PLACE.queue_id, sent_ms)
 
 
 def test_what_is_in_doubt_is_found_by_its_key_and_origin() -> None:
@@ -162,22 +162,46 @@ def test_what_is_in_doubt_is_found_by_its_key_and_origin() -> None:
     ]
 
 
-def no_index(broker: FakeBroker) -> None:
-    broker.settings["messageIndexEnable"] = "false"
+@pytest.mark.parametrize("pulled_at_once", [1, 2, 32])
+@pytest.mark.parametrize("indexed_from", [0, 1, 3])
+def test_what_the_index_lacks_is_found_in_its_queue(indexed_from: int, pulled_at_once: int) -> None:
+    """A broker that cut its log enters none of the next messages into its index."""
+    broker = FakeBroker({"Orders": 4}, indexed_from=indexed_from, pulled_at_once=pulled_at_once)
+    with broker, closing(Cluster(broker.address, lambda: int(time.time() * 1000) + 60_000)) as target:
+        batch = [(message(key), PLACE) for key in ("1", "2", "3")]
+        target.send(batch, ["origin-1/L", "origin-2/OTHER", "origin-3/L"])
+        now_ms = int(time.time() * 1000)
+        found = target.find([doubt(key, now_ms) for key in ("1", "2", "3")], "L")
+    wanted = [("acknowledged", 0), ("again", -1), ("acknowledged", 2)]
+    assert [(one.outcome.value, one.queue_offset) for one in found] == wanted
 
 
-def no_settings(broker: FakeBroker) -> None:
-    broker.settings.clear()
+def test_a_queue_is_read_within_the_clocks_difference() -> None:
+    with FakeBroker({"Orders": 4}, indexed_from=9) as broker, cluster(broker) as target:
+        target.send([(message("1"), PLACE)], ["origin-1/L"])
+        stored_ms = int(time.time() * 1000)
+        outcomes = [
+            target.find([doubt("1", sent_ms=stored_ms + after_ms)], "L")[0].outcome.value
+            for after_ms in (-CLOCKS_MS - 5_000, -CLOCKS_MS + 5_000, CLOCKS_MS)
+        ]
+        searched = {int(one.fields["timestamp"]) - stored_ms for one in broker.requests if one.code == 29}
+    assert outcomes == ["again", "acknowledged", "acknowledged"]
+    assert sorted(searched) == [-2 * CLOCKS_MS - 5_000, -2 * CLOCKS_MS + 5_000, 0]
 
 
 def expired(broker: FakeBroker) -> None:
     broker.earliest_ms = NOW_MS
 
 
+def closed(broker: FakeBroker) -> None:
+    broker.perm["Orders"] = 2
+
+
 UNKNOWN = {
-    "a broker without an index": (no_index, doubt(), "the broker has no index: messageIndexEnable is false"),
-    "a broker without a word": (no_settings, doubt(), "the broker has no index: messageIndexEnable is not shown"),
     "a broker that deleted that time": (expired, doubt(), "the broker has deleted messages of that time"),
+    "a topic that gives no messages": (
+        closed, doubt(), "the broker does not search: code 16: the topic[Orders] pulling message is forbidden"
+    ),
 }  # fmt: skip
 
 
