@@ -1,1 +1,1 @@
-"""Read batch consume queues, whose units are of records of several messages (queue.type=BatchCQ)."""
+"""Read batch consume queues (queue.type=BatchCQ): one unit for a record of several messages."""

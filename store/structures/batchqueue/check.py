@@ -1,11 +1,11 @@
 """Check batch queues against the log, in both directions (5.x).
 
-    each queue alone     file lengths, and queue offsets that go on from unit to unit
+    each queue alone     file lengths, and consecutive queue offsets
     log → units          every record of the topic has its unit, with the same fields
     units → log          every unit points to the start of a record of its queue
-    records              a record of several messages holds as many as it says
+    records              a record of several messages has as many messages as its property INNER_NUM
 
-Imported only where a store has batch queues.
+Imported only if a store has batch queues.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _OF_PLAIN_QUEUES = frozenset((MISSING_UNIT, QUEUE_GAP, QUEUE_SHIFT))
 
 
 def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
-    """Tell the findings of the walk over plain queues that are of units in batch queues."""
+    """Return a filter for findings of the plain queues' check that concern batch queues."""
     topics = _topics(store) | _topics_of_backup(store.files)
     return lambda finding: finding.topic in topics and finding.kind in _OF_PLAIN_QUEUES
 
@@ -74,7 +74,7 @@ def _topics(store: CheckedStore) -> frozenset[str]:
 
 
 def _topics_of_backup(files: StoreReader) -> frozenset[str]:
-    """Return the topics of batch queues where the log is alone, by topics.json; none elsewhere."""
+    """Return the topics of batch queues by topics.json if only the log exists, as in a backup; else none."""
     if not files.holds_log_alone or not files.exists(TOPICS):
         return frozenset()
     try:
@@ -118,7 +118,7 @@ class _Expected:
         self._table = QueueTable()
 
     def take(self, run: Run) -> None:
-        """Note the units of a run's records in batch queues."""
+        """Collect the units of a run's records in batch queues."""
         numbers = self._table.assign(run.buffer, run.array, run.count)
         names = self._table.names
         wanted = [number for number, (topic, _) in enumerate(names) if topic in self._topics]
@@ -131,7 +131,7 @@ class _Expected:
             self.units[names[number]].append(units if self._horizon is None else _before(units, self._horizon))
 
     def inner_findings(self, run: Run) -> Iterator[Finding]:
-        """Yield findings about records that do not hold the messages they say."""
+        """Yield a finding for each record with other messages than INNER_BASE and INNER_NUM."""
         columns = run.columns
         for row in np.flatnonzero(columns.sys_flag & INNER_BATCH_FLAG).tolist():
             at, size = int(columns.position[row]), int(columns.size[row])
@@ -158,7 +158,7 @@ class _Expected:
 
 @dataclass(frozen=True, slots=True)
 class _QueueCheck:
-    """One queue: its files, and the length that they should have."""
+    """One queue: its files, and their expected length."""
 
     files: StoreReader
     queue: Queue

@@ -1,4 +1,4 @@
-"""The refusal of a rebuild on Spark, where batch queues are not built."""
+"""Refuses a rebuild on Spark, as it does not build batch queues."""
 
 from __future__ import annotations
 

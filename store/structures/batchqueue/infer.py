@@ -1,4 +1,4 @@
-"""The size of batch queue files, read off them."""
+"""The setting for the size of batch queue files, from the files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from store.layout import StoreLayout
 
 
 def infer_settings(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
-    """Return the setting of the size that most files have."""
+    """Return the size setting that matches most files."""
     size = usual_size(some_queue_files(layout.batchconsumequeue, fs))
     return {"mapperFileSizeBatchConsumeQueue": size} if size else {}

@@ -1,8 +1,9 @@
-"""BatchConsumeQueue: a queue whose units each stand for one record of one or several messages.
+"""BatchConsumeQueue: a queue with one unit for each record of one or several messages.
 
     batchconsumequeue/<topic>/<queue id>/<byte offset of the file>
 
-A queue offset names no place in a file, so a lookup searches: the files by their first unit, the file by its units.
+A queue offset does not determine a file position. So a lookup searches the files by their first unit, and then the file
+by its units.
 
     find 5     | 0 n1 | 1 n1 | 2 n2 | 4 n3 | 7 n8 |        the unit of 4, which holds 4, 5 and 6
 
@@ -32,7 +33,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class BatchConsumeQueue(ConsumeQueue):
-    """Hold one batch queue; `max_physic_offset` is where the newest unit's record starts in the log."""
+    """One batch queue; `max_physic_offset` is the log offset of the newest unit's record."""
 
     holds_batches = True
 
@@ -112,7 +113,7 @@ class BatchConsumeQueue(ConsumeQueue):
         return True
 
     def correct_min_offset(self, min_log_offset: int) -> None:
-        """Move the queue's beginning behind the leading units of its first file that point before the log."""
+        """Move the queue's first offset past units of expired records in its first file."""
         first = self.files.first
         if first is None or not first.readable_position:
             return
@@ -127,14 +128,14 @@ class BatchConsumeQueue(ConsumeQueue):
     # Building.
 
     def append_records(self, run: Run, rows: Int64Array, codes: Int64Array) -> list[OutOfOrder]:
-        """Append the units of these records; repeats are passed over, and none is shifted."""
+        """Append the units of these records; skip repeats, and shift none."""
         units = units_of_records(run, rows, codes)
         wanted = (units["log_offset"] > self.max_physic_offset) & (units["queue_offset"] >= 0)
         self.append_units(units[wanted & (units["message_count"] >= 0)])
         return []
 
     def append_units(self, units: BatchUnitArray) -> None:
-        """Append units as they are, to as many files as they take."""
+        """Append units unchanged, to as many files as needed."""
         while len(units):
             file = self.files.last_file()
             room = (file.size - file.wrote) // BATCH_UNIT_SIZE
@@ -162,7 +163,7 @@ class BatchConsumeQueue(ConsumeQueue):
         return int(all_units(file)["log_offset"][-1])
 
     def units_from(self, queue_offset: int) -> Iterator[BatchUnit] | None:
-        """Return the units from the one that holds `queue_offset` to the end of its file; None without it."""
+        """Return the units from that of `queue_offset` to the end of its file; None without such a unit."""
         files = [file for file in self.files.files if file.readable_position]
         index = bisect_right(files, queue_offset, key=lambda file: unit_at(all_units(file), 0).queue_offset) - 1
         if index < 0:
@@ -178,18 +179,18 @@ class BatchConsumeQueue(ConsumeQueue):
         return QueueUnit(*next(units)[:3]) if units is not None else None
 
     def roll_next_file(self, queue_offset: int) -> int:
-        """Queue offset of the first unit behind `queue_offset`, where a file may be missing."""
+        """Return the first unit's queue offset of the next file, even if a file is missing between."""
         units = (unit for file in self.files.files for unit in written_units(file)[:1])
         return min((int(u["queue_offset"]) for u in units if u["queue_offset"] > queue_offset), default=self.max_offset)
 
     def read_range(self, queue_offset: int) -> memoryview | None:
-        """Return none: the units of batches have 46 bytes, and `units_from` gives them."""
+        """Return None: batch units have 46 bytes, and `units_from` returns them."""
         return None
 
     def offset_by_time(
         self, time_ms: int, store_time: StoreTime, min_log_offset: int, line: BrokerLine = LINE_4_9
     ) -> int:
-        """Find the first unit stored at `time_ms` or later, in the last file that begins before it."""
+        """Return the queue offset of the first unit from `time_ms` on, in the last file begun by then."""
         files = [file for file in self.files.files if file.readable_position]
         if not files:
             return 0
@@ -201,7 +202,7 @@ class BatchConsumeQueue(ConsumeQueue):
 
 
 def all_units(file: MappedFile) -> BatchUnitArray:
-    """View every unit of a file; StoreIOError where the disk can't give them."""
+    """View every unit of a file; StoreIOError for unreadable pages."""
     file.require_written(_CHUNK_BYTES)
     return batch_units_of(file.buffer)
 

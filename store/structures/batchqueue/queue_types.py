@@ -1,6 +1,6 @@
-"""Find the topics with batch queues: those named in topics.json, and those with a folder of them.
+"""Find the topics with batch queues: by their attribute in topics.json, and by their folders.
 
-A broker that finds the folder and not the attribute, or the other way round, does not start.
+If a topic has a folder without the attribute, or a plain folder with it, a broker does not start.
 
 Source: ConsumeQueueStore.queueTypeShouldBe, QueueTypeUtils (5.3.3).
 """
@@ -24,20 +24,20 @@ BATCH = "BatchCQ"
 
 
 def other_queues(layout: StoreLayout, config: StoreConfig, fs: Filesystem) -> OtherQueues:
-    """Return the kind of the store's batch queues; of no topic where the queues are in a database."""
+    """Return the description of the store's batch queues; without topics if queues are in a database."""
     size = config.mapper_file_size_batch_consume_queue
     topics = frozenset() if config.queues_in_database else batch_topics(layout, fs)
     return OtherQueues(topics, layout.batchconsumequeue.name, size, BatchConsumeQueue)
 
 
 def topics_with_files(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
-    """Return topics whose queues are batch queues, in files."""
+    """Return topics with batch queues in files."""
     in_database = StoreConfig().with_settings(settings_told(layout, fs)).queues_in_database
     return frozenset() if in_database else batch_topics(layout, fs)
 
 
 def batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
-    """Return topics whose queues are batch queues, by their folders first, then by topics.json."""
+    """Return topics with batch queues; a topic's folder decides before its entry in topics.json."""
     plain = _with_queues(layout.consumequeue, fs)
     return _with_queues(layout.batchconsumequeue, fs) | (configured_batch_topics(layout, fs) - plain)
 
@@ -48,19 +48,19 @@ def configured_batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[st
 
 
 def configured_types(layout: StoreLayout, fs: Filesystem) -> dict[str, str]:
-    """Return the attribute queue.type of every topic that has one."""
+    """Return the attribute queue.type of every topic with one."""
     return topic_attribute(layout.config, fs, QUEUE_TYPE)
 
 
 def types_in(document: Mapping[str, Json]) -> dict[str, str]:
-    """Return the attribute queue.type of every topic that has one in a topics.json."""
+    """Return the attribute queue.type of every topic with one in a topics.json document."""
     return attribute_in(document, QUEUE_TYPE)
 
 
 def mismatched_topics(layout: StoreLayout, fs: Filesystem) -> list[str]:
-    """Return sentences about folders of another type than topics.json says.
+    """Return a sentence for each folder whose queue type differs from topics.json.
 
-    A broker does not start with them.
+    A broker does not start with such folders.
     """
     kinds = configured_types(layout, fs)
     wrong = [(topic, kinds.get(topic, "SimpleCQ"), BATCH) for topic in _with_queues(layout.batchconsumequeue, fs)]
@@ -79,7 +79,7 @@ def _with_queues(folder: Path, fs: Filesystem) -> frozenset[str]:
 
 
 def without_types(document: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
-    """Return a topics.json whose batch queues are simple ones, and their topics."""
+    """Return a topics.json with simple queues instead of batch queues, and the changed topics."""
     entries = members(document.get("topicConfigTable"))
     batched = [one for one in entries if member(member(entries[one], "attributes"), QUEUE_TYPE) == BATCH]
     for topic in batched:

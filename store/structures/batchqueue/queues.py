@@ -1,4 +1,4 @@
-"""List the files of every batch queue of a store, and read a queue's extent off them.
+"""List the files of every batch queue of a store, and find a queue's extent from them.
 
 batchconsumequeue/<topic>/<queue id>/<byte offset of the file>
 """
@@ -24,9 +24,9 @@ QueueKey = tuple[str, int]
 
 
 class Extent(NamedTuple):
-    """Queue offsets from the first message to after the last.
+    """First queue offset and next queue offset of a queue.
 
-    newest, end  log offsets of the newest record, -1 for none
+    newest, end  log offsets of the newest record's start and end, -1 without one
     """
 
     min_offset: int
@@ -41,7 +41,7 @@ NO_EXTENT = Extent(0, 0, -1, -1)
 def extents(
     reader: StoreReader, min_log_offset: int, line: BrokerLine
 ) -> Iterator[tuple[str, int, int, int, int, int, str]]:
-    """Yield every batch queue, its extent, and the reason why its files can't be read."""
+    """Yield every batch queue, its extent, and a reason if its files can't be read."""
     for queue, of_queue in files_of(reader).items():
         try:
             yield *queue, *extent_of(reader, of_queue, min_log_offset), ""
@@ -84,7 +84,7 @@ def holds(reader: StoreReader, queue: QueueKey) -> bool:
 
 
 def find_unit(reader: StoreReader, queue: QueueKey, log_offset: int) -> tuple[str, int, int] | None:
-    """Return file, position and record size of the unit that names this log offset; None without one."""
+    """Return file, position and record size of the unit with this log offset; None without one."""
     for file in files_of(reader)[queue]:
         rows = np.flatnonzero(_written(reader, file)["log_offset"] == log_offset)
         if len(rows):
@@ -94,7 +94,7 @@ def find_unit(reader: StoreReader, queue: QueueKey, log_offset: int) -> tuple[st
 
 
 def expired_size(data: memoryview, log_start: int) -> int:
-    """Return the size of the leading units of expired messages, 0 without one."""
+    """Return the bytes of the leading units of expired messages, 0 without such units."""
     units = batch_units_of(data)
     units = units[: written_count(units)]
     return expired_count(units, np.zeros(len(units), bool), log_start) * BATCH_UNIT_SIZE

@@ -11,7 +11,7 @@ from store.structures.entry import Asked, Entry
 
 
 def holds(reader: StoreReader, file: StoredFile) -> bool:
-    """Return whether a queue file holds units of a batch queue, by its folder or its second unit."""
+    """Return whether a file belongs to a batch queue, by its folder or its first two units."""
     if "batchconsumequeue" in reader.name_of(file.path):
         return True
     head = bytes(reader.read(file.path, 0, 2 * BATCH_UNIT.size))

@@ -1,4 +1,4 @@
-"""One line of the batch queues for people."""
+"""One line for people about the batch queues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMED_TOPICS = 5
 
 
 def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
-    """Name the first topics with batch queues."""
+    """List the first topics with batch queues."""
     topics = [entry.path.name for entry in fs.list_folder(layout.batchconsumequeue) if entry.is_folder]
     if topics:
         detail = f"queue.type=BatchCQ of {', '.join(topics[:NAMED_TOPICS])}"

@@ -1,4 +1,4 @@
-"""The checkpoint file as readers of any store have it, local or remote."""
+"""Reading the checkpoint of any store, local or remote."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decod
 from store.layout import CONTROLLER_MODE
 
 UNREADABLE = (None, errno.EIO)
-"""Numbers of errors that say that the device, and not a right, is in the way."""
+"""Error numbers of a failing device, in contrast to missing permissions."""
 
 
 def confirmed_offset(files: StoreReader) -> int | None:
@@ -22,9 +22,9 @@ def confirmed_offset(files: StoreReader) -> int | None:
 
 
 def read_page(files: StoreReader) -> tuple[CheckpointPage, int | None]:
-    """Return the page and the file's size.
+    """Return the page and the file's size, None for a missing or unreadable file.
 
-    One that can't be read promises nothing, as one that is not there.
+    The page of an unreadable file is empty, like that of a missing file.
     """
     try:
         return read_file(files)

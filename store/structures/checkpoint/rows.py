@@ -11,7 +11,7 @@ from store.structures.entry import Asked, Entry, files_at
 
 
 def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
-    """Return the file, where there is one."""
+    """Return the file, if it exists."""
     return files_at(reader, "checkpoint")
 
 

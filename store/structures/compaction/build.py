@@ -1,15 +1,15 @@
-"""Mend the leftovers of a compaction run that was cut short.
+"""Repair the leftovers of an interrupted compaction run.
 
-<n>.delete, and n is in both trees   the run had replaced it: the file goes
-<n>.delete, and n is not             the run had not: the file gets its name back
-records without units                the units are made from the records
-units without records                the file in compacting/ takes its place; without one the units go
-files in compacting/, replicating/   they go: the next run begins again
-units that are not their records'     the units are made from the records, where all of these are sound
-a file of another length             it gets the length of the others; a torn record at its end goes
-position-checkpoint lost             its copy takes its place; without one everything is compacted again
-messages without a copy              they are copied from the commit log, after a clean stop and where nothing else of
-                                     their queue is to be mended
+<n>.delete, and n is in both trees   the run had replaced it: the file is deleted
+<n>.delete, and n is not             the run had not replaced it: the file gets its name back
+records without units                the units are rebuilt from the records
+units without records                the file in compacting/ replaces the records; without one the units are deleted
+files in compacting/, replicating/   deleted: the next run begins again
+units that differ from their records  the units are rebuilt from the records, if all records are valid
+a file of another length             it gets the length of the others; a torn record at its end is deleted
+position-checkpoint lost             its copy replaces it; without one everything is compacted again
+messages without a copy              copied from the commit log, after a clean stop and if their queue needs no other
+                                     repair
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from store.structures.compaction.originals import Originals
 
 
 def plan_compaction_mend(layout: StoreLayout, fs: Filesystem, staging: Path) -> AnyChange:
-    """Return the Change that leaves equal names in both trees, and no leftover."""
+    """Return the Change that gives both trees equal names, and removes leftovers."""
     return _Mend(layout, fs, staging).plan()
 
 
@@ -67,7 +67,7 @@ class _Mend:
         return self.change
 
     def _mend_positions(self) -> None:
-        """Put the copy of the table in its place where it is lost or none; without a copy a bad table goes."""
+        """Replace a lost or invalid table by its copy; without a copy delete an invalid table."""
         file, copy = self.files.file_at(POSITIONS), self.files.file_at(f"{POSITIONS}.bak")
         if file is not None and read_positions(self.files, POSITIONS) is not None:
             return
@@ -94,7 +94,7 @@ class _Mend:
                 self._remove(file, "a run that was cut short left it")
 
     def _agree(self, queue: QueueFiles, log: StoredFile, units: StoredFile) -> None:
-        """Give a log file its length, and its file of units the units of its records."""
+        """Correct the length of a log file, and write the units of its records."""
         log_size, unit_size = usual_size(queue.logs), usual_size(queue.units)
         runs, outcome = records_of(self.files, log)
         if log.size != log_size:
@@ -103,14 +103,14 @@ class _Mend:
             reason = f"it had {log.size} bytes, and the others have {log_size}"
             self._publish_bytes(log.path, data, reason)
         elif isinstance(outcome, Damage):
-            # Units alone lead to the records after it.
+            # Only the units still lead to the records after the damage.
             return
         wanted = units_of_log(runs, outcome, unit_size)
         if bytes(self.files.read(units.path)) != wanted:
             self._publish_bytes(units.path, wanted, "made from the records of the same name")
 
     def _feed_lost(self, known: set[Queue], queues: list[QueueFiles]) -> None:
-        """Copy the messages of queues of compacted topics that have no files here."""
+        """Copy the messages of compacted topics' queues that have no files in the compaction store."""
         sizes = {(usual_size(queue.logs), usual_size(queue.units)) for queue in queues if queue.pairs}
         for topic, queue_id in self.files.queues():
             if topic not in self.topics or (topic, queue_id) in known:
@@ -118,12 +118,12 @@ class _Mend:
             if sizes:
                 self._feed(queue_files(self.files, (topic, queue_id)), *max(sizes))
             else:
-                # No broker starts with files of another length than its settings say.
+                # No broker starts with files whose length contradicts its settings.
                 lost = f"{topic}, queue {queue_id} has no compaction log"
                 self.change.remarks.append(f"{lost}, and none is left whose files say how long they are")
 
     def _feed(self, queue: QueueFiles, log_size: int, unit_size: int) -> None:
-        """Copy the messages after the last copy; a start copies none that has its unit in the queue."""
+        """Copy the messages after the last copy; a broker's start copies no message that has a queue entry."""
         if queue.queue[0] not in self.topics or self.files.exists("abort"):
             return
         last, last_offset = LastPair(0, b"", 0, 0), -1
@@ -141,9 +141,9 @@ class _Mend:
                 self._publish_bytes(f"{folder}/{segment_name(pair.name)}", data, "with the messages that had no copy")
 
     def _is_wanted(self, queue: QueueFiles, number: int) -> bool:
-        """Return whether files that were set aside get their name back.
+        """Return whether .delete files of this number get their name back.
 
-        They do while the run had not moved all of its files up, and where no file before holds their messages.
+        They do if the run had not moved all its files up, or if no earlier file holds their messages.
         """
         if number < 0:
             return False
@@ -158,7 +158,7 @@ class _Mend:
         return first >= 0 and all(not len(units) or int(units["queue_offset"][-1]) < first for units in before)
 
     def _complete(self, queue: QueueFiles, names: list[set[int]]) -> set[str]:
-        """Give every name both files; return the paths of those that were moved up."""
+        """Complete the pair of files of every name; return the paths of files to move up."""
         log_folder, unit_folder = queue.folders
         unfinished = {file.path: file for file in queue.unfinished}
         taken: set[str] = set()
@@ -186,7 +186,7 @@ class _Mend:
 
     def _publish_bytes(self, path: str, data: bytes, reason: str) -> None:
         assert self.change.staging is not None
-        # Names repeat among queues: each file is staged in a folder of its own.
+        # Names repeat among queues, so each file is staged in its own folder.
         staging = self.change.staging
         self.change.staging = staging / str(len(self.change.actions))
         self.change.publish_bytes(self.root / path, data, reason)
@@ -197,6 +197,6 @@ class _Mend:
 
 
 def _number_of(file: StoredFile) -> int:
-    """Return the number that the name of a .delete file had, -1 without one."""
+    """Return the number in the name of a .delete file, -1 without one."""
     number = parse_segment_name(file.path.rpartition("/")[2].removesuffix(DELETED))
     return -1 if number is None else number

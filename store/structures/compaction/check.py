@@ -1,12 +1,12 @@
 """Check the compaction store: names of files, records, and units against records.
 
-    names     the log and the units have files of the same names, none of them .delete; else no broker starts
-    records   each is sound, of this queue, has KEYS, names its own place here, and else is what the commit log holds;
-              after a clean stop each message of the queue with KEYS was copied
+    names     log and units have files with the same names, and no .delete files; else no broker starts
+    records   each is valid, belongs to this queue and has KEYS; its log offset is its position here, and its other
+              bytes equal the record in the commit log. After a clean stop each message with KEYS has a copy
     units     one for each record, with its fields, and nothing after them; queue offsets rise over all files
-    position  a readable table, with no position behind the queue's last message
+    position  a readable table, without a position past the queue's last message
 
-Imported only where a store has compacted topics.
+Imported only if a store has compacted topics.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def check(store: CheckedStore) -> Iterator[Finding]:
 
 
 def _lost_queues(store: CheckedStore, known: set[tuple[str, int]]) -> Iterator[Finding]:
-    """Yield queues with messages that topics.json says are compacted, and that have no files here."""
+    """Yield a finding for each queue of a compacted topic with messages, but no files in this store."""
     files, topics = store.files, compacted_topics(store.layout.config, store.fs)
     for topic, queue_id in files.queues() if topics else ():
         if topic in topics and (topic, queue_id) not in known and files.queue_files(topic, queue_id):
@@ -102,7 +102,7 @@ class _QueueCheck:
             yield from self._uncopied_findings(pairs[-1][0])
 
     def _uncopied_findings(self, log: StoredFile) -> Iterator[Finding]:
-        """Yield messages after the last copy; a start copies none that has its unit in the queue."""
+        """Yield a finding for messages after the last copy; a start copies none that has a queue entry."""
         found = self.originals.uncopied(self.last_offset)
         if found is not None:
             queue_offset, count = found
@@ -161,7 +161,7 @@ class _QueueCheck:
     def _unit_findings(
         self, file: StoredFile, found: BatchUnitArray, wanted: BatchUnitArray, *, is_last: bool
     ) -> Iterator[Finding]:
-        """Compare units with the wanted ones."""
+        """Compare units with those that the records should have."""
         count = len(found)
         wrong = np.zeros(count, bool)
         for field in _COMPARED:
@@ -170,7 +170,7 @@ class _QueueCheck:
         if len(rows):
             detail = f"does not say what its record at {int(wanted['log_offset'][rows[0]])} says"
             yield self._find(COMPACTION_UNIT, file, int(rows[0]), detail, len(rows))
-        # A writer puts the record first.
+        # A writer stores the record before its unit.
         if count < len(wanted) and not (is_last and self.is_written_to):
             records = amount(len(wanted) - count, "record")
             cut = ": a start cuts them off" if is_last else ""
@@ -178,10 +178,7 @@ class _QueueCheck:
             yield self._find(COMPACTION_UNIT, file, count, detail, len(wanted) - count)
 
     def _rest_findings(self, file: StoredFile, outcome: Outcome | None, done: int) -> Iterator[Finding]:
-        """Yield bytes after the last unit that are not those of its records' file.
-
-        The end's mark, and zeros.
-        """
+        """Yield a finding for bytes after the last unit other than the end's mark and zeros."""
         start = done * BATCH_UNIT_SIZE
         wanted = behind_units(outcome, file.size - start)
         if bytes(self.files.read(file.path, start)) != wanted and not self.is_written_to:

@@ -19,7 +19,7 @@ Wrong = npt.NDArray[np.bool_]
 
 
 def record_faults(run: Run, queue: Queue, originals: Originals) -> Iterator[tuple[Wrong, Callable[[int], str]]]:
-    """Yield for each kind of fault the rows that have it, and the sentence about one of them."""
+    """Yield the rows with each kind of fault, and a function that describes the fault of one row."""
     named = run.columns.log_offset
     yield named != run.columns.position + run.file_start, lambda row: f"the record says {int(named[row])}"
     table = QueueTable()
@@ -32,7 +32,7 @@ def record_faults(run: Run, queue: Queue, originals: Originals) -> Iterator[tupl
 
 
 def _have_keys(run: Run) -> Wrong:
-    """Tell the records that have the property KEYS."""
+    """Mark the records that have the property KEYS."""
     rows, found = np.empty(run.count, np.int64), np.zeros(run.count, bool)
     found[rows[: kernels.rows_with_property(run.buffer, run.array, run.count, KEYS.encode(), rows)]] = True
     return found

@@ -1,8 +1,8 @@
 """Copy messages into a queue's compaction log, as the dispatch of a broker does.
 
-    record   as in the commit log; its log offset becomes its place here
-    full     where the record and a blank do not fit, or the file of units has room for one unit only: the log file
-             gets a blank, the file of units its mark, and a pair of files with the next name follows
+    record   as in the commit log, except that its log offset is its position in this log
+    full     the record and a blank do not fit, or the file of units has room for one unit only: the log file gets a
+             blank, the file of units its end mark, and a pair of files with the next name follows
 
 Source: CompactionLog.CompactionAppendMsgCallback, TopicPartitionLog.roll, SparseConsumeQueue (5.3.3).
 """
@@ -22,7 +22,7 @@ from store.structures.compaction.files import units_of_log
 
 
 class Pair(NamedTuple):
-    """Hold the bytes of a log file and of its file of units."""
+    """The bytes of a log file and of its file of units."""
 
     name: int
     log: bytes
@@ -31,7 +31,7 @@ class Pair(NamedTuple):
 
 @dataclass(slots=True)
 class LastPair:
-    """Hold the records of the last log file of a queue, their end and number."""
+    """The records of a queue's last log file, their end and their number."""
 
     name: int
     log: bytes
@@ -40,9 +40,9 @@ class LastPair:
 
 
 def feed(last: LastPair, records: Iterable[bytes], log_size: int, unit_size: int) -> Iterator[Pair]:
-    """Give the pairs of files that hold the records after those of the last pair; none without records.
+    """Yield the pairs of files with the records after those of the last pair; none without records.
 
-    Ends at a record that no file has room for.
+    Ends at a record that is too large for a file.
     """
     name, count, at = last.name, last.count, last.end
     data = bytearray(last.log[:at].ljust(log_size, b"\0"))

@@ -1,13 +1,13 @@
-"""Read the compaction store: for each queue a log of the survivors, and its sparse queue.
+"""Read the compaction store: for each queue a log of the kept messages, and its sparse queue.
 
     compaction/position-checkpoint                  the last compacted queue offset of each queue, JSON
-    compaction/compactionLog/<topic>/<queue>/<n>    records; each names its place in this log as its log offset
+    compaction/compactionLog/<topic>/<queue>/<n>    records; the log offset of each is its position in this log
     compaction/compactionCq/<topic>/<queue>/<n>     units of 46 bytes, of the log file with the same name
-    .../compacting/, .../replicating/               files of a run that has not ended
+    .../compacting/, .../replicating/               files of an unfinished run
     .../<n>.delete                                  a file that a run has replaced
 
-Where the log went on in the next file before this one was full, the units end with one of log offset -1. Queue offsets
-have gaps where records were compacted away.
+If the log continued in the next file before the file of units was full, the units end with a mark: a unit with log
+offset -1. Queue offsets have gaps, as compaction removes records.
 
 Source: CompactionStore, CompactionLog, SparseConsumeQueue, CompactionPositionMgr (5.3.3).
 """
@@ -57,7 +57,7 @@ def compacted_topics(folder: Path, fs: Filesystem) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class QueueFiles:
-    """The files of one queue in both folders, and the leftovers of runs, by their paths in the store."""
+    """The files of one queue in both folders, and the leftovers of runs."""
 
     queue: Queue
     logs: dict[int, StoredFile]
@@ -67,18 +67,18 @@ class QueueFiles:
 
     @property
     def folders(self) -> tuple[str, str]:
-        """The queue's folders: of the log, and of the units."""
+        """The queue's folders: for the log, and for the units."""
         topic, queue_id = self.queue
         return f"{LOG}/{topic}/{queue_id}", f"{QUEUE}/{topic}/{queue_id}"
 
     @property
     def pairs(self) -> list[tuple[StoredFile, StoredFile]]:
-        """Log and units of each name that has both, in their order."""
+        """Log and units of each name that has both, in order of name."""
         return [(self.logs[name], self.units[name]) for name in sorted(self.logs.keys() & self.units.keys())]
 
 
 def queues_of(files: StoreReader) -> list[QueueFiles]:
-    """Return every queue that has a folder in either tree."""
+    """Return every queue with a folder in either tree."""
     found: set[Queue] = set()
     for tree in (LOG, QUEUE):
         for entry in files.below(tree):
@@ -113,7 +113,7 @@ def read_units(files: StoreReader, file: StoredFile) -> BatchUnitArray:
 
 
 def records_of(files: StoreReader, file: StoredFile) -> tuple[list[Run], Outcome | None]:
-    """Read a log file's records with their CRCs checked; give also the outcome of the walk."""
+    """Read a log file's records, check their CRCs, and return them with the outcome of the scan."""
     runs: list[Run] = []
     for step in scan_segment(StoredSegment(files, file), rules=ScanRules(check_crc=True)):
         if not isinstance(step, Run):
@@ -123,7 +123,7 @@ def records_of(files: StoreReader, file: StoredFile) -> tuple[list[Run], Outcome
 
 
 def units_of_log(runs: list[Run], outcome: Outcome | None, size: int, levels: tuple[int, ...] = ()) -> bytes:
-    """Return the bytes of the file of units that belongs to a log file with these records."""
+    """Return the bytes of the file of units for a log file with these records."""
     units = [np.zeros(0, BATCH_UNIT_DTYPE), *(expected_units(run, levels) for run in runs)]
     data = np.concatenate(units).astype(BATCH_UNIT_DTYPE).tobytes()
     return data + behind_units(outcome, size - len(data))
@@ -145,7 +145,7 @@ def expected_units(run: Run, levels: tuple[int, ...] = ()) -> BatchUnitArray:
 
 
 def start_faults(queue: QueueFiles) -> Iterator[tuple[StoredFile, str]]:
-    """Yield files of a queue that keep a broker from starting, and their faults."""
+    """Yield each file of a queue that prevents a broker's start, with its fault."""
     for name, has_log, has_units in iterate_names(queue):
         if not (has_log and has_units):
             file = queue.logs[name] if has_log else queue.units[name]
@@ -161,18 +161,18 @@ def start_faults(queue: QueueFiles) -> Iterator[tuple[StoredFile, str]]:
 
 
 def usual_size(tree: Mapping[int, StoredFile]) -> int:
-    """Return the length that most files of a tree have, 0 without files."""
+    """Return the most frequent length of a tree's files, 0 without files."""
     return Counter(file.size for file in tree.values()).most_common(1)[0][0] if tree else 0
 
 
 def iterate_names(queue: QueueFiles) -> Iterator[tuple[int, bool, bool]]:
-    """Yield each name of either tree, and whether the log and the units have it."""
+    """Yield each name in either tree, whether the log has it, and whether the units have it."""
     for name in sorted(queue.logs.keys() | queue.units.keys()):
         yield name, name in queue.logs, name in queue.units
 
 
 def read_positions(files: StoreReader, path: str) -> dict[str, int] | None:
-    """Return the position of each queue, by <topic>_<queue>; None where the file is no such table."""
+    """Return the position of each queue, by <topic>_<queue>; None if the file is no such table."""
     try:
         document = json.loads(bytes(files.read(path)).decode())
         table = document["queueOffsetMap"]

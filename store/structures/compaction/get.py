@@ -1,9 +1,9 @@
-"""Get messages of a compacted topic as the broker does, over one file of units a call.
+"""Get messages of a compacted topic as the broker does; each call reads one file of units.
 
     no folder, or max == 0   NO_MESSAGE_IN_QUEUE     next 0
     offset == max            OFFSET_OVERFLOW_ONE     next offset
-    offset > max             OFFSET_OVERFLOW_BADLY   next max; 0 where the minimum is 0
-    else                     from the first survivor at or after the offset; also below the minimum
+    offset > max             OFFSET_OVERFLOW_BADLY   next max; 0 if the minimum is 0
+    else                     from the first kept message at or after the offset, even for an offset below the minimum
 
 Source: CompactionLog.getMessage, SparseConsumeQueue.iterateFromOrNext (5.3.3).
 """
@@ -39,7 +39,7 @@ class CompactedQueue:
 
     @property
     def min_offset(self) -> int:
-        """Queue offset of the first survivor, -1 without one."""
+        """Queue offset of the first kept message, -1 without one."""
         return next((int(units["queue_offset"][0]) for _, units in self._parts if len(units)), -1)
 
     @property
@@ -53,7 +53,7 @@ class CompactedQueue:
     def get(
         self, offset: int, max_count: int, config: StoreConfig, message_filter: MessageFilter | None = None
     ) -> GetResult:
-        """Answer one call of CompactionLog.getMessage."""
+        """Return the result of one call of CompactionLog.getMessage."""
         low, high = self.min_offset, self.max_offset
         if high == 0:
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
@@ -98,7 +98,7 @@ class CompactedQueue:
 
 
 class CopiedQueues:
-    """The compacted queues of one opened store, each read when it is asked for."""
+    """The compacted queues of one opened store; each is read on its first use."""
 
     def __init__(self, opened: OpenedStore) -> None:
         self.opened = opened
@@ -107,7 +107,7 @@ class CopiedQueues:
         self._queues: dict[Queue, CompactedQueue] = {}
 
     def find(self, topic: str, queue_id: int) -> CompactedQueue | None:
-        """Return the queue, None where it is not compacted or has no files."""
+        """Return the queue, None if it is not compacted or has no files."""
         if topic not in self._topics:
             return None
         key = topic, queue_id

@@ -23,7 +23,7 @@ NO_DIFFERENCE = -1
 
 
 class Originals:
-    """Find records of one queue in the commit log; the compaction log has copies of them."""
+    """The records of one queue in the commit log; the compaction log has copies of them."""
 
     def __init__(self, files: StoreReader, queue: Queue) -> None:
         self._files, self._queue_id = files, queue[1]
@@ -32,7 +32,7 @@ class Originals:
         self._segments = files.segments()
 
     def differences(self, run: Run) -> Int64Array:
-        """Find the first byte of each record that differs from its original, or NO_DIFFERENCE."""
+        """Return the position of each record's first byte that differs from its original, else NO_DIFFERENCE."""
         columns = run.columns
         places, found = self._places(columns.queue_offset, columns.size), np.full(run.count, NO_DIFFERENCE, np.int64)
         for segment in self._segments:
@@ -45,7 +45,7 @@ class Originals:
         return found
 
     def uncopied(self, last: int) -> tuple[int, int] | None:
-        """Find the first message with KEYS behind a queue offset, and how many messages are there from it on."""
+        """Return the first message with KEYS after a queue offset, and the number of messages from it on."""
         found = next(self._keyed_behind(last), None)
         if found is None:
             return None
@@ -53,11 +53,11 @@ class Originals:
         return found[0], newest + self._written(newest) - found[0]
 
     def records_behind(self, last: int) -> Iterator[bytes]:
-        """Return the records with KEYS behind a queue offset, in the queue's order."""
+        """Return the records with KEYS after a queue offset, in queue order."""
         return (record for _, record in self._keyed_behind(last))
 
     def _keyed_behind(self, last: int) -> Iterator[tuple[int, bytes]]:
-        """Queue offset and record of each message with KEYS behind a queue offset."""
+        """Yield queue offset and record of each message with KEYS after a queue offset."""
         for first, units in sorted(self._units.items()):
             rows = np.flatnonzero((units["size"] > 0) & ~is_pre_blank(units))
             for row in rows[rows + first > last].tolist():
@@ -66,12 +66,12 @@ class Originals:
                     yield first + row, record
 
     def _written(self, first: int) -> int:
-        """Return the number of units up to the last written one, in the file at a queue offset."""
+        """Return the number of units up to the last written one, in the file that begins at `first`."""
         rows = np.flatnonzero(self._units[first]["size"] > 0)
         return int(rows[-1]) + 1 if len(rows) else 0
 
     def _record_at(self, place: int, size: int) -> bytes | None:
-        """Return the record at a log offset, None without a sound one that has KEYS."""
+        """Return the record at a log offset; None if it is missing, damaged or without KEYS."""
         segment = next((one for one in self._segments if one.number <= place < one.number + one.size), None)
         if segment is None:
             return None
@@ -83,7 +83,7 @@ class Originals:
         return record if keys.strip() else None
 
     def _compare(self, run: Run, rows: Int64Array, data: memoryview, places: Int64Array, found: Int64Array) -> None:
-        """Fill the differing bytes of these rows in, where their places hold the records that were copied."""
+        """Set `found` for rows that differ, if the record at their place is the copied one."""
         start, differing = int(places.min()), np.empty(len(rows), np.int64)
         kernels.first_differences(run.buffer, data, run.array, rows, places - start, differing)
         for number in np.flatnonzero(differing != NO_DIFFERENCE).tolist():
@@ -93,7 +93,7 @@ class Originals:
                 found[row] = differing[number]
 
     def _places(self, queue_offsets: Int64Array, sizes: Int64Array) -> Int64Array:
-        """Return the log offsets that the queue's units give; -1 without a unit of that size."""
+        """Return the log offsets in the queue's units; -1 without a unit of that size."""
         places = np.full(len(queue_offsets), -1, np.int64)
         for first, units in self._units.items():
             rows = np.flatnonzero((queue_offsets >= first) & (queue_offsets < first + len(units)))

@@ -1,4 +1,4 @@
-"""One line of the compaction store for people."""
+"""One line for people about the compaction store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMED_TOPICS = 5
 
 
 def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
-    """Name the first compacted topics."""
+    """List the first compacted topics."""
     folder = layout.root / "compaction"
     topics = [entry.path.name for entry in fs.list_folder(folder / "compactionLog") if entry.is_folder]
     if topics:

@@ -1,6 +1,4 @@
-"""Find faults that fail the load of the compaction store.
-
-Other names, or a wrong length, in one of its two trees.
+"""Find faults that stop the load of the compaction store: file names or lengths that differ.
 
 Source: CompactionStore.load (5.3.3).
 """
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def blockers(opened: OpenedStore) -> Iterator[Trap]:
-    """Find each fault that fails the load."""
+    """Yield a trap for each fault that stops the load."""
     for queue in queues_of(StoreReader(str(opened.layout.root), opened.fs)):
         for file, fault in start_faults(queue):
             yield Trap("compaction-files", f"the compaction store is not loaded: {file.path}: {fault}")

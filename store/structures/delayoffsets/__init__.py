@@ -1,1 +1,1 @@
-"""The offsets that the delivery of delayed messages has reached (config/delayOffset.json)."""
+"""The progress of delayed delivery: the next queue offset of each level (config/delayOffset.json)."""

@@ -1,6 +1,6 @@
 """Rewriting config/delayOffset.json, so that a broker continues after the delivered messages.
 
-A broker saves its offsets every ten seconds. One that was killed delivers again what it delivered since: `duplicate`.
+A broker saves its offsets every ten seconds. A killed broker repeats the deliveries since then: state `duplicate`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DONE = (DelayState.DELIVERED, DelayState.ASSUMED, DelayState.DUPLICATE, DelaySt
 
 @dataclass(frozen=True, slots=True)
 class LevelOffset:
-    """The offset that a delay level goes on from; `saved_offset` is None without one."""
+    """The next queue offset of a delay level; `saved_offset` is None without one."""
 
     level: int
     saved_offset: int | None
@@ -37,7 +37,7 @@ class DelayOffsetsPlan(PlanReport):
 
 
 def plan_delay_offsets(opened: OpenedStore, time_ms: int) -> Change[DelayOffsetsPlan]:
-    """Plan the offsets after each level's delivered messages. A store that is open has an overlay."""
+    """Plan the offsets after each level's delivered messages. The store must have an overlay."""
     overlay = opened.overlay
     assert overlay is not None, "a plan is made on a store with an overlay"
     if opened.abort.exists():
@@ -58,10 +58,10 @@ def plan_delay_offsets(opened: OpenedStore, time_ms: int) -> Change[DelayOffsets
 
 
 def _next_offset(level: DelayLevel, messages: list[DelayedMessage]) -> int:
-    """Return the first queue offset from the saved one on whose message is still to be delivered."""
+    """Return the first queue offset, from the saved one on, of a message that is not delivered yet."""
     ahead = [one for one in messages if one.level == level.level and one.queue_offset >= level.next_offset]
     waiting = [one.queue_offset for one in ahead if one.state not in _DONE]
     if waiting:
         return min(waiting)
-    # The queue's own end is not known before a recovery.
+    # Before a recovery the queue's end is unknown.
     return max((one.queue_offset + 1 for one in ahead), default=level.next_offset)

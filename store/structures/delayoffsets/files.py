@@ -1,4 +1,4 @@
-"""config/delayOffset.json: the queue offset that the delivery of each delay level has reached.
+"""config/delayOffset.json: the next queue offset to deliver of each delay level.
 
 Source: ScheduleMessageService.encode, load (4.9.8, 5.3.3).
 """
@@ -16,7 +16,7 @@ FILE_NAME = "delayOffset.json"
 
 
 def read_delay_offsets(layout: StoreLayout, fs: Filesystem) -> dict[int, int]:
-    """Return the offset per level that a broker would load from config/delayOffset.json."""
+    """Return the offset of each level that a broker would load from config/delayOffset.json."""
     copy = read_config_file(layout.config, FILE_NAME, fs).loaded
     table = members((copy.document or {}).get("offsetTable")) if copy is not None else {}
     levels = ((parse_long(str(level)), offset) for level, offset in table.items())

@@ -1,19 +1,19 @@
 """Finds the state of every delayed message, by its unit in SCHEDULE_TOPIC_XXXX.
 
     i   the unit's queue offset        D   its deliver time: the unit's tags code
-    d   the level's offset in config/delayOffset.json, moved into the queue as a broker moves it when it loads the file
-    T   the time that is asked about   copy   a delivered record of the same message
+    d   the level's offset in config/delayOffset.json, limited to the queue as in a broker that loads the file
+    T   the time of the review         copy   a delivered record of the same message
 
     i below the queue's first unit, not yet delivered          lost
-    record not in the log                                      lost, assumed where i < d
-    REAL_TOPIC is the half topic                               lost: never delivered, as placeholders of salvage are
-    copy found                                                 delivered where i < d, else duplicate: delivered again
+    record not in the log                                      lost; assumed if i < d
+    REAL_TOPIC is the half topic                               lost: never delivered, like placeholders of salvage
+    copy found                                                 delivered if i < d, else duplicate: delivered again
     i < d                                                      assumed: the copy has expired
     D > T                                                      pending
-    an earlier unit of the level keeps the loop waiting        blocked
+    an earlier unit of the level blocks delivery               blocked
     else                                                       due
 
-A unit keeps the loop waiting while T < D <= T + delay: the clock went back, or the level was longer. In 4.9 a record
+A unit blocks delivery while T < D <= T + delay: the clock went back, or the level's delay was longer. In 4.9 a record
 without a usable REAL_TOPIC or REAL_QID stops its level for ever; 5.3 skips such a record.
 
 Source: ScheduleMessageService.DeliverDelayedMessageTimerTask (4.9.8, 5.3.3).
@@ -54,7 +54,7 @@ class DelayState(StrEnum):
 
 @dataclass(slots=True)
 class DelayedMessage:
-    """One unit of a level. Offsets are -1 and texts None where nothing tells them any more."""
+    """One unit of a level. Unknown offsets are -1, unknown texts None."""
 
     state: DelayState
     level: int
@@ -71,7 +71,7 @@ class DelayedMessage:
 
 @dataclass(frozen=True, slots=True)
 class DelayLevel:
-    """One level: its delay, its queue and its next queue offset; `saved_offset` None without one."""
+    """One level: its delay, its queue's offsets and its saved offset, None without one."""
 
     level: int
     delay_ms: int | None
@@ -81,7 +81,7 @@ class DelayLevel:
 
     @property
     def next_offset(self) -> int:
-        """The saved offset as a broker corrects it (ScheduleMessageService.correctDelayOffset)."""
+        """The saved offset, corrected as in a broker (ScheduleMessageService.correctDelayOffset)."""
         return min(max(self.saved_offset or 0, self.min_offset), self.max_offset)
 
 
@@ -111,7 +111,7 @@ def review_delays(opened: OpenedStore, time_ms: int) -> tuple[list[DelayLevel], 
 
 
 class _Copies:
-    """Delivered records by the message they copy; each is given once, to its oldest source."""
+    """Delivered records by message; `take` returns each once, for its oldest source."""
 
     def __init__(self, records: Iterable[StoredMessage]) -> None:
         self._found: dict[object, list[StoredMessage]] = defaultdict(list)
@@ -120,7 +120,7 @@ class _Copies:
                 self._found[_identity(record)].append(record)
 
     def take(self, source: StoredMessage, topic: str, earliest_ms: int) -> StoredMessage | None:
-        """Return the first copy behind `source` in `topic`, stored at `earliest_ms` or later."""
+        """Return the first copy after `source` in `topic`, stored at `earliest_ms` or later."""
         candidates = self._found.get(_identity(source), [])
         for place, copy in enumerate(candidates):
             if copy.log_offset > source.log_offset and copy.topic == topic and copy.store_timestamp_ms >= earliest_ms:
@@ -129,12 +129,12 @@ class _Copies:
 
 
 def _identity(record: StoredMessage) -> object:
-    """Return the fields that a copy shares with its source: the unique key, else birth and body."""
+    """Return the fields shared by a copy and its source: the unique key, else born fields and body CRC."""
     return record.uniq_key or (record.born_timestamp_ms, record.born_host, record.body_crc)
 
 
 class _Level:
-    """The walk over one level's queue."""
+    """The review of one level's queue."""
 
     def __init__(
         self, opened: OpenedStore, level: DelayLevel, queue: ConsumeQueue, copies: _Copies, time_ms: int
@@ -194,7 +194,7 @@ class _Level:
         return DelayState.BLOCKED if self.is_blocked or is_poison else DelayState.DUE
 
     def _note_block(self, message: DelayedMessage, *, is_poison: bool) -> None:
-        """Note whether the loop gets no further than this unit."""
+        """Set `is_blocked` if this unit blocks delivery of later ones."""
         if message.queue_offset < self.level.next_offset:
             return
         waits = self.time_ms < message.deliver_timestamp_ms <= self.time_ms + self.delay_ms

@@ -15,19 +15,19 @@ _INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
 def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
-    """Return the file, where there is one."""
+    """Return the file, if it exists."""
     return files_at(reader, "config/delayOffset.json")
 
 
 def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
-    """Yield the next queue offset of each delay level, as config/delayOffset.json holds it."""
+    """Yield the next queue offset of each delay level in config/delayOffset.json."""
     data = bytes(reader.read(file.path))
     try:
         table = members(members(parse_fastjson(data.decode("utf-8", "replace"))).get("offsetTable"))
     except ValueError as error:
         raise DamagedFile(f"not what Fastjson writes: {error}", file=reader.name_of(file.path)) from None
     for level, offset in table.items():
-        # Fastjson takes a number in quotes for a number.
+        # Fastjson reads a number in quotes as a number.
         if level.isdecimal() and _INTEGER.fullmatch(level) and _INTEGER.fullmatch(str(offset)):
             start, text, fields = _level_in(data, level, int(str(offset)))
             extra = {"level": int(level), "saved_offset": int(str(offset))}
@@ -35,7 +35,7 @@ def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]
 
 
 def _level_in(data: bytes, level: str, offset: int) -> tuple[int, bytes, list[Field]]:
-    """Find position, bytes and fields of a level in the table; none in another spelling."""
+    """Return position, bytes and fields of a level in the table; empty if it is spelled differently."""
     table = data.find(b"offsetTable")
     pair = re.compile(rb"\"?\b(%s)\b\"?\s*:\s*\"?(%d)\b" % (level.encode(), offset)).search(data, max(0, table))
     if pair is None:

@@ -1,13 +1,13 @@
 """Check the entries of a DLedger log against their records, their index, and the member's files.
 
-    each header     magic, sizes, pos, index one above the entry before, term not below it
+    each header     magic, sizes, pos, an index one above the previous entry's, a term not below the previous entry's
     index           the unit of each entry, in all five fields; no unit after the last entry
-    newer entries   without a message: passed over, their indexes counted
+    newer entries   without a message: skipped, but their indexes count
     currterm        at least the term of the last entry
-    checkpoint      a committed index and an end index not below it, neither above the last entry's; both may be behind,
-                    of a broker that was killed and whose queues were recovered
+    checkpoint      committed index <= end index <= last entry's index; both may lag after a broker was killed and
+                    its queues were recovered
 
-Imported only where a store has such a log. What is wrong inside of the records, the walk of the log finds.
+Imported only if a store has such a log. Faults inside records are found by the check of the log.
 """
 
 from __future__ import annotations
@@ -52,10 +52,7 @@ _STATE_LINES = {
 
 
 def entry_files(files: StoreReader, layout: StoreLayout, fs: Filesystem) -> tuple[str, frozenset[str]] | None:
-    """Return the folder of the member, and the names of the files with entries.
-
-    None without a DLedger log.
-    """
+    """Return the member's folder and the names of its files with entries; None without a DLedger log."""
     if files.member is not None:
         found = files.numbered_files(f"{files.member}/data")
         return files.member, frozenset(file.path.rpartition("/")[2] for file in found)
@@ -66,7 +63,7 @@ def entry_files(files: StoreReader, layout: StoreLayout, fs: Filesystem) -> tupl
 
 
 def check(store: CheckedStore) -> Iterator[Finding]:
-    """Yield the findings of the member's folder and of the files with its entries."""
+    """Yield the findings of the member's folder and of its files with entries."""
     files, horizon, found = store.files, store.horizon, entry_files(store.files, store.layout, store.fs)
     if found is None:
         return
@@ -85,7 +82,7 @@ def check(store: CheckedStore) -> Iterator[Finding]:
 
 
 class _Check:
-    """One walk over the entries; index and term of the last one."""
+    """One scan of the entries; keeps index, term and end of the last entry."""
 
     def __init__(self, files: StoreReader, name: str) -> None:
         self.files, self.name = files, name
@@ -143,14 +140,14 @@ class _Check:
             yield Finding(DLEDGER_INDEX, self._index_name(), entry, count=len(rows), detail=detail)
 
     def pass_newer(self) -> None:
-        """Count entries of a newer DLedger after the last one with a message."""
+        """Skip entries of a newer DLedger after the last one with a message."""
         while self.last_index is not None and len(unit := self.index.units(self.last_index + 1, 1)):
             if int(unit["magic"][0]) not in NEWER_MAGICS:
                 return
             self.last_index, self.last_term = self.last_index + 1, max(self.last_term, int(unit["term"][0]))
 
     def index_end(self) -> Iterator[Finding]:
-        """Yield a lost index, files of another length, and units after the last entry."""
+        """Yield findings for a lost index, files of wrong length, and units after the last entry."""
         if not self.index.index_files:
             if self.last_index is not None:
                 detail = f"no index file for the entries up to {self.last_index}; a start rebuilds it from the entries"
@@ -195,7 +192,7 @@ class _Check:
             yield Finding(DLEDGER_STATE, checkpoint, 0, count=count, detail=detail)
 
     def _form_findings(self) -> Iterator[Finding]:
-        """Yield lines of the two files that a member does not write."""
+        """Yield a finding for each line in checkpoint and currterm that no member writes."""
         for file, names in _STATE_LINES.items():
             path = f"{self.name}/{file}"
             for line in bytes(self.files.read(path)).splitlines() if self.files.file_at(path) is not None else ():
@@ -209,7 +206,7 @@ class _Check:
 
 
 def _newer_between(run: Run, headers: Headers, row: int, count: int) -> bool:
-    """Tell whether `count` entries of a newer DLedger lie between a run's record and the one before it."""
+    """Return whether `count` entries of a newer DLedger are between a run's record and the previous one."""
     at = int(run.columns.position[row - 1] + run.columns.size[row - 1])
     stop, index = int(run.columns.position[row]) - HEADER_SIZE, int(headers["index"][row]) - count
     while at < stop and count:

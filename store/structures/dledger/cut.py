@@ -1,4 +1,4 @@
-"""The refusal of a cut of DLedger entries: other members of the group may hold the rest."""
+"""Refuses to truncate DLedger entries: other members of the group may hold the rest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from store.structures.commitlog.end import LogEnd
 
 
 def refuse(layout: StoreLayout, changed: Sequence[Path], end: LogEnd) -> None:
-    """Raise UnsupportedFormat where a file of the entries is among the changed ones."""
+    """Raise UnsupportedFormat if a changed file is in the member's folder."""
     folder = layout.dledger
     if folder is not None and any(path.is_relative_to(folder) for path in changed):
         raise UnsupportedFormat(

@@ -2,7 +2,7 @@
 
     dledger-<id>/data/<n>     entries: header of 48 bytes, record (store.formats.dledger)
     dledger-<id>/index/<n>    magic | pos | size | index | term     32 bytes for each entry, at 32 x index
-    dledger-<id>/checkpoint   committedIndex=<n>, endIndex=<n>      as of every 3 s and of the shutdown
+    dledger-<id>/checkpoint   committedIndex=<n>, endIndex=<n>      written every 3 s and at shutdown
     dledger-<id>/currterm     currTerm=<n>, voteLeader=<id>
 
 Source: DLedgerEntryCoder, DLedgerMmapFileStore, MemberState (dledger 0.3.1.2).
@@ -57,7 +57,7 @@ def headers_of(run: Run) -> Headers:
 
 @dataclass(frozen=True, slots=True)
 class MemberState:
-    """Hold a member's memory besides its entries; None where no file says it."""
+    """The values in a member's checkpoint and currterm; None for a missing value."""
 
     committed_index: int | None = None
     end_index: int | None = None
@@ -104,14 +104,14 @@ def start_faults(index_files: Sequence[StoredFile], data_files: Sequence[StoredF
 
 
 class EntryIndex:
-    """The index of a member's entries, read where it is asked."""
+    """The index of a member's entries; each call reads only the units that it needs."""
 
     def __init__(self, files: StoreReader, name: str) -> None:
         self.files = files
         self.index_files: list[StoredFile] = files.numbered_files(f"{name}/index")
 
     def units(self, first: int, count: int) -> IndexUnits:
-        """Return the units of `count` entries from index `first` on; fewer where the files end."""
+        """Return the units of `count` entries from index `first` on; fewer at the end of the files."""
         start, stop = first * INDEX_UNIT_SIZE, (first + count) * INDEX_UNIT_SIZE
         pieces = [np.empty(0, INDEX_DTYPE)]
         for file in self.index_files:

@@ -1,4 +1,4 @@
-"""The refusal of a change to DLedger entries: only the group's leader may write to them, or cut them."""
+"""Refuses changes to DLedger entries: only the group's leader may write or truncate them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def refuse_backup(layout: StoreLayout) -> None:
 
 
 def refuse_settings(settings: Mapping[str, object]) -> None:
-    """Raise BadRequest for a put with the settings of a group's member."""
+    """Raise BadRequest for a put if the settings are those of a DLedger member."""
     if str(settings.get("enableDLegerCommitLog", "false")).strip().lower() == "true":
         raise BadRequest("with enableDLegerCommitLog=true only the leader of the DLedger group may write to the log")

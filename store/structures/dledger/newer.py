@@ -1,4 +1,4 @@
-"""Entries of a DLedger newer than the one that brokers have."""
+"""Entries of a DLedger newer than the brokers' 0.3.1.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One line of a DLedger commit log for people."""
+"""One line for people about each DLedger commit log."""
 
 from __future__ import annotations
 

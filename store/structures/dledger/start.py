@@ -1,15 +1,15 @@
-"""Foretell a broker's next start on a DLedger log, and find the files that end its process.
+"""Predict a broker's next start on a DLedger log, and find the files that end its process.
 
-    after a crash     5.3.3 adds up the sizes of the records in the newest trusted data file without their headers of 48
-                      bytes, treats that as the log's end, and cuts every queue there. Nothing is dispatched again, and
-                      the next message gets a queue offset that is in use.
+    after a crash     5.3.3 sums the sizes of the records in the newest trusted data file without their headers of 48
+                      bytes, treats the sum as the log's end, and truncates every queue there. Nothing is dispatched
+                      again, and the next message gets a queue offset that is in use.
     after a shutdown  records without a unit get none: dispatch begins at the log's end. Units after the last entry
-                      that DLedger accepts are cut
-    4.9               dispatch goes on where the queues end
-    log's end         behind the entry that the member's checkpoint says is committed, until the group commits more
-    queue files       one without a unit before the cut leaves the queue and stays on disk, as 5.3.3 was seen to do
+                      that DLedger accepts are deleted
+    4.9               dispatch resumes at the end of the queues
+    log's end         after the committed entry in the member's checkpoint, until the group commits more
+    queue files       a file without a unit before the new end leaves the queue and stays on disk (observed with 5.3.3)
 
-The entries stay as they are. Source: DLedgerCommitLog.recoverNormally, recoverAbnormally (5.3.3, 4.9.8);
+The entries are unchanged. Source: DLedgerCommitLog.recoverNormally, recoverAbnormally (5.3.3, 4.9.8);
 DLedgerMmapFileStore.load, MmapFileList.load (DLedger 0.3.1.2).
 """
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from store.verbs.recover.outcome import FileOutcome, SimulatedStart
 
 _MESSAGE = 1
-"""Magic of an entry with a message, the only one that 0.3.1.2 knows."""
+"""Magic of an entry with a message, the only magic in 0.3.1.2."""
 
 
 def blockers(opened: OpenedStore) -> Iterator[Trap]:
-    """Find an index file of a wrong length, or a file missing between others."""
+    """Yield a trap for an index file of wrong length, and for a file missing between others."""
     folder = opened.layout.dledger
     if folder is None:
         return
@@ -52,7 +52,7 @@ def blockers(opened: OpenedStore) -> Iterator[Trap]:
 
 
 def is_log(opened: OpenedStore) -> bool:
-    """Return whether a broker's log is here; by its settings it may pass over entries that are there."""
+    """Return whether the layout's log is a DLedger log; a broker's settings may ignore existing entries."""
     return opened.layout.dledger is not None
 
 
@@ -63,9 +63,9 @@ def foretell(
     losses: Callable[[], LossCounter],
     files: Callable[[], list[FileOutcome]],
 ) -> None:
-    """Fill in a start on queues that end at `queue_end`; only 5.3 loses units.
+    """Fill in the outcome of a start on queues that end at `queue_end`; only 5.3 loses units.
 
-    losses, files  count what is lost, and list the files as they are afterwards
+    losses, files  return a counter of losses, and the files after the start
     """
     segments = opened.log.segments.files
     sizes: dict[int, int] = {}
@@ -98,13 +98,13 @@ def _index_of(opened: OpenedStore) -> EntryIndex:
 
 
 def _newer_entry(opened: OpenedStore) -> int | None:
-    """Find the log offset of the first entry that DLedger 0.3.1.2 does not know; its log ends there."""
+    """Return the log offset of the first entry unknown to DLedger 0.3.1.2, as its log ends there."""
     unit = _index_of(opened).first_newer()
     return int(unit["pos"][0]) if len(unit) else None
 
 
 def _end_at_commit(opened: OpenedStore, outcome: SimulatedStart) -> None:
-    """Move the log's end back to that of the committed entries."""
+    """Move the log's end back to the end of the committed entries."""
     folder = opened.layout.dledger
     assert folder is not None
     files = StoreReader(str(folder.parent), opened.fs)
@@ -124,7 +124,7 @@ def _end_at_commit(opened: OpenedStore, outcome: SimulatedStart) -> None:
 
 
 def _cut_queues(opened: OpenedStore, outcome: SimulatedStart, wrong_end: int, losses: LossCounter) -> None:
-    """Count and cut the units past the end that the broker treats as the log's."""
+    """Count and truncate the units past `wrong_end`, the end that the broker computes."""
     segment = opened.log.segments.files[-1]
     for file in opened.log.segments.files:
         segment = file if file.file_start <= wrong_end < file.file_start + file.size else segment
@@ -139,7 +139,7 @@ def _cut_queues(opened: OpenedStore, outcome: SimulatedStart, wrong_end: int, lo
 
 
 def _cut_behind(opened: OpenedStore, outcome: SimulatedStart, end: LogEnd, losses: LossCounter) -> None:
-    """Count and cut the records and units past the end of the entries."""
+    """Count the records and units past the end of the entries, and truncate the units."""
     losses.read_behind([one for one in opened.log.segments.files if one.file_start + one.size > end.log_end], end)
     losses.read_units(end.log_end, END_OF_LOG)
     outcome.lost = losses.report()
@@ -147,9 +147,9 @@ def _cut_behind(opened: OpenedStore, outcome: SimulatedStart, end: LogEnd, losse
 
 
 def _accepted_end(segments: Sequence[MappedFile], log_end: int) -> int:
-    """Return the end of the entries behind damaged records: DLedger looks at headers alone."""
+    """Return the end of the entries, past damaged records: DLedger checks only headers."""
     segment = next((one for one in segments if one.file_start <= log_end < one.file_start + one.size), None)
-    # The end is that of a record before, or the place of a damaged one behind its header.
+    # log_end is the end of a record, or the position of a damaged record after its header.
     at = log_end - HEADER_SIZE if segment is not None and _entry_size(segment, log_end - HEADER_SIZE) else log_end
     while segment is not None and (size := _entry_size(segment, at)):
         log_end = at = at + size
@@ -157,7 +157,7 @@ def _accepted_end(segments: Sequence[MappedFile], log_end: int) -> int:
 
 
 def _entry_size(segment: MappedFile, log_offset: int) -> int:
-    """Return the size of the entry that begins here by its header, 0 without one."""
+    """Return the size in the entry's header at `log_offset`, 0 without an entry."""
     at = log_offset - segment.file_start
     if at < 0 or at + HEADER_SIZE > segment.size:
         return 0

@@ -1,4 +1,4 @@
-"""The end of epochs where the log of a new store ends earlier."""
+"""Drop epochs past the end of a new store's log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from store.structures.epochs.files import EpochFile, encode_epochs
 
 
 def end_at(root: Path, log_end: int, fs: Filesystem) -> None:
-    """Forget the epochs that begin at the log's end or after it, in both files."""
+    """Remove the epochs that begin at or after the log's end from both files."""
     epochs = EpochFile(root, fs)
     epochs.drop_from(log_end)
     for name in (EPOCHS, f"{EPOCHS}.bak"):

@@ -1,11 +1,11 @@
 """EpochFile: epochFileCheckpoint of a store in controller mode (5.x), the epochs of its log.
 
     2                   number of entries
-    1234567890          CRC-32 without its top bit of the lines that follow; 0 is not checked
+    1234567890          CRC-32 of the following lines, without its top bit; 0 is not checked
     1-0                 epoch, and the log offset at which it begins
     2-4096
 
-An epoch ends where the next begins. An entry is added only where both of its numbers are above those of the last.
+An epoch ends at the start of the next one. An entry is added only if both its numbers are above the last entry's.
 
 Source: EpochFileCache, CheckpointFile (5.3.3).
 """
@@ -41,7 +41,7 @@ class EpochFile:
         self.entries: list[Epoch] = self._load()
 
     def _load(self) -> list[Epoch]:
-        """Return the entries of the file, else of its .bak; none without one."""
+        """Return the entries of the file, or of its .bak; none without either."""
         damage: DamagedFile | None = None
         for path in (self._path, self._path.with_name(EPOCHS + ".bak")):
             if not self._fs.exists(path):
@@ -55,11 +55,11 @@ class EpochFile:
         return []
 
     def drop_from(self, log_offset: int) -> None:
-        """Forget epochs that begin at `log_offset` or after it: the log does not reach into them."""
+        """Drop epochs that begin at or after `log_offset`, as the log ends there."""
         self.entries = [one for one in self.entries if one.start < log_offset]
 
     def note(self, epoch: Epoch) -> None:
-        """Add an epoch that bytes of the log come from, and write the file."""
+        """Add an epoch of received log bytes if it is newer than the last, and write the file."""
         last = self.entries[-1] if self.entries else Epoch(-1, -1)
         if epoch.epoch > last.epoch and epoch.start > last.start:
             self.entries.append(epoch)
@@ -84,7 +84,7 @@ def encode_epochs(entries: Sequence[Epoch]) -> bytes:
 
 
 def decode_epochs(data: bytes) -> list[Epoch]:
-    """Return the entries of a file; ValueError where count, CRC or a line is wrong."""
+    """Return the entries of a file; ValueError for a wrong count, CRC or line."""
     parts = data.split(b"\n", 2)
     count, stored_crc = [*(parse_whole_number(part.decode("utf-8", "replace")) for part in parts[:2]), None, None][:2]
     if len(parts) < 3 or count is None or stored_crc is None:
@@ -99,7 +99,7 @@ def decode_epochs(data: bytes) -> list[Epoch]:
 
 
 def consistent_end(own: Sequence[Epoch], own_end: int, others: Sequence[Epoch], others_end: int) -> int | None:
-    """End of the common part of two logs by their epochs; None without a common epoch."""
+    """Return the end of the common part of two logs by their epochs; None without a common epoch."""
     ends = dict(_with_ends(others, others_end))
     for one, end in reversed(_with_ends(own, own_end)):
         if one in ends:

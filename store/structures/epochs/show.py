@@ -1,4 +1,4 @@
-"""The lines of the epochs and the identity for people; recovery goes by the confirm offset."""
+"""Lines for people about epochs, identity and confirm offset; recovery uses the confirm offset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from store.structures.state.lines import lines_at
 
 
 def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
-    """Tell the epochs, the identity, and the confirm offset."""
+    """Describe the epochs, the identity and the confirm offset."""
     for name in (EPOCHS, IDENTITY):
         if fs.exists(layout.root / name):
             lines = lines_at(layout, fs, name)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def blockers(opened: OpenedStore) -> Iterator[Trap]:
-    """Find the fault that ends the start."""
+    """Yield a trap for an empty or torn epoch file."""
     file = opened.layout.root / EPOCHS
     if opened.fs.exists(file) and is_torn(opened.fs.read_file(file).decode("utf-8", "replace")):
         yield Trap("epochs-torn", f"NumberFormatException: {EPOCHS} is empty or torn (controller mode)")

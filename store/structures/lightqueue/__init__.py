@@ -1,1 +1,1 @@
-"""Light queues, named by messages beside their own one."""
+"""Light message queues (LMQ): further queues of a message, listed in its properties."""

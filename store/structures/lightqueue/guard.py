@@ -1,4 +1,4 @@
-"""The refusal of a rebuild on Spark, where light queues are not built."""
+"""Refuses a rebuild on Spark, as it does not build light queues."""
 
 from __future__ import annotations
 

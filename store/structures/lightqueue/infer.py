@@ -1,4 +1,4 @@
-"""The settings that light queues in a store tell of."""
+"""The settings that follow from light queues in a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One line of the light queues for people."""
+"""One line for people about the light queues."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """Rebuild the message database from the log's records.
 
-    index   the entries of every record, where the old database has some or indexRocksDBEnable says so
-    trans   the half messages that no record ends, with the old database's checks; those it had given up stay out
-    timer   where the old database has timers or timerRocksDBEnable says so, the messages of the queue of timers that
-            were neither delivered, deleted nor rolled, and have no unit in the timer log; the timeline begins no
-            later than at the first of them, which is late and not lost where it is due
+    index   the entries of every record, if the old database has entries or indexRocksDBEnable is set
+    trans   the half messages that no record ends, with the check counts of the old database; half messages that the
+            old database had given up are left out
+    timer   if the old database has timers or timerRocksDBEnable is set: the messages of the queue of timers that are
+            not delivered, deleted or rolled, and have no unit in the timer log. The timeline begins at the first of
+            them at the latest, so a due message is delivered late and not lost
 
 Source: IndexRocksDBStore, TransMessageRocksDBStore, Timeline (5.5.0).
 """
@@ -42,18 +43,18 @@ if TYPE_CHECKING:
 
 Values = dict[bytes, bytes]
 Waiting = tuple[int, list[TimerEntry]] | None
-"""The end of the queue of timers, and those of it that are still to fire; None without that queue."""
+"""The end of the queue of timers, and the timers that have not fired; None without that queue."""
 
 
 @dataclass(slots=True)
 class _Old:
-    """Keep of the replaced database the facts that the log lacks.
+    """Facts of the replaced database that the log lacks.
 
-    is_indexed, has_timers  what was switched on
-    fired_ms                the start of the next slice of timers to fire; the clock's time where none has fired
+    is_indexed, has_timers  the index and the timers are switched on
+    fired_ms                the start of the next slice of timers to fire; the clock's time if none has fired
     halves                  its half messages by log offset
-    last_half               the log offset of the last half message that reached it
-    reason                  why it can't be read; empty where it can, or where there is none
+    last_half               the log offset of the last half message that it had entered
+    reason                  why it can't be read; empty if it is readable or missing
     """
 
     is_indexed: bool
@@ -65,7 +66,7 @@ class _Old:
 
     @classmethod
     def read(cls, opened: OpenedStore) -> _Old:
-        """Read it; the settings count where they are given."""
+        """Read the old database; given settings override its contents."""
         config, folder = opened.config, opened.layout.root / FOLDER
         old = cls(bool(config.index_rocks_db_enable), bool(config.timer_rocks_db_enable), opened.clock())
         if not opened.fs.is_folder(folder):
@@ -100,9 +101,9 @@ class DatabasePlan(PlanReport):
 
 
 def plan_database(opened: OpenedStore, find_waiting: Callable[[OpenedStore], Waiting]) -> Change[DatabasePlan]:
-    """Give the Change that puts a database made of the log's records in the old one's place.
+    """Return the Change that replaces the database by a new one, built from the log's records.
 
-    BadRequest without the package rocksdict, UnsupportedFormat for a column family that only a newer broker makes.
+    BadRequest without the package rocksdict, UnsupportedFormat for a column family that only a newer broker creates.
     """
     assert opened.overlay is not None
     opened.queues.recover()
@@ -145,7 +146,7 @@ def _of_records(opened: OpenedStore, old: _Old) -> tuple[Values, Values]:
         index |= {LAST_OFFSET: encode_long(newest[0]), LAST_TIME: encode_long(newest[1])}
     halves: Values = {}
     for place, half in opened_halves.halves.items():
-        # What the old database had given up has no entry in it, and no end in the log.
+        # A half message that the old database had given up has no entry in it, and no op record in the log.
         if place in old.halves or place > old.last_half or not old.last_half:
             halves.update([old.halves.get(place, half).encode()])
     if newest_half >= 0:
@@ -154,11 +155,11 @@ def _of_records(opened: OpenedStore, old: _Old) -> tuple[Values, Values]:
 
 
 def _of_timers(waiting: Waiting, fired_ms: int) -> Values:
-    """Return the values of the timers that are still to fire."""
+    """Return the keys and values of the timers that have not fired."""
     if waiting is None:
         return {}
     end, timers = waiting
     values = dict(one.encode() for one in timers)
-    # A timeline that begins in the future leaves out timers that are put before.
+    # A timeline that begins in the future never fires timers of an earlier time.
     begins_ms = min([fired_ms, *(one.delivery_ms for one in timers)])
     return values | {SCAN_OFFSET: encode_long(end), TIMELINE: encode_long(begins_ms)}

@@ -1,13 +1,12 @@
 """Check the message database against the log, in both directions (5.4 and later).
 
     the database       opens; its keys and values are well formed, and nothing points past the log's end
-    database → log     every entry is of the record that it points to
-    log → database     every record between the first and the last that are indexed has all its entries
+    database → log     every entry matches the record that it points to
+    log → database     every record between the first and the last indexed one has all its entries
 
-Entries of expired records, delivered timers and half messages that were given up have no record in the log, and are
-harmless. Nor do entries matter that a broker had not flushed when it was killed.
-
-Imported only where a store has such a database.
+Entries of expired records, delivered timers and given-up half messages are harmless. So are missing entries that a
+killed broker had not flushed.
+Imported only if a store has such a database.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ ENTRY_NOWHERE = kind(
 )
 MISSING_ENTRY = kind("missing-message-entry", "a key has no entry in the message database, which has later ones")
 _DELIVERED_MS = HOUR_MS // 2
-"""Delivered timers are deleted so long behind the timeline."""
+"""Delivered timers are deleted this long after the timeline has passed them."""
 
 
 def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
-    """Tell the findings on files that a broker leaves alone beside this database."""
+    """Return a filter for findings on files that a broker does not use beside this database."""
     owned: set[str] = set()
     with Scratch() as scratch, suppress(BadRequest, DamagedFile):
         if may_hold_entries(store.layout, store.fs):
@@ -68,7 +67,7 @@ def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
 def check(store: CheckedStore) -> Iterator[Finding]:
     """Yield the findings of the store's message database.
 
-    Without the package rocksdict one finding says so.
+    If the package rocksdict is missing, one finding reports that.
     """
     files = store.files
     if not may_hold_entries(store.layout, store.fs):
@@ -86,7 +85,7 @@ def check(store: CheckedStore) -> Iterator[Finding]:
 
 @dataclass(slots=True)
 class _Check:
-    """One database against its log; entries are taken out as their records come."""
+    """One database against its log; the scan removes each entry at its record."""
 
     place: str
     database: MessageDatabase
@@ -95,7 +94,7 @@ class _Check:
     halves: dict[int, HalfEntry] = field(default_factory=dict)
 
     def of_database(self) -> Iterator[Finding]:
-        """Yield the faults of keys, values and families; note the entries."""
+        """Yield the faults of keys, values and families; collect the entries."""
         for name in self.database.others:
             yield self._state(0, f"a column family {name!r}, of a broker newer than 5.5")
         delivered_ms = self.database.longs[TIMER].get(TIMELINE, 0) - _DELIVERED_MS
@@ -116,7 +115,7 @@ class _Check:
                 self.halves[half.log_offset] = half
 
     def of_log(self, files: StoreReader, horizon: int | None) -> Iterator[Finding]:
-        """Walk the log; yield entries that are missing, and those that no record explains."""
+        """Scan the log; yield missing entries, and entries that no record explains."""
         segments = [StoredSegment(files, file) for file in files.segments()]
         start = end = segments[0].file_start if segments else 0
         last = self.database.longs[INDEX].get(LAST_OFFSET, 0)
@@ -138,7 +137,7 @@ class _Check:
                 timers = self.timers.pop(record.log_offset, [])
                 yield from (self._nowhere(one) for one in timers if one != record.timer())
         for entry in self._left(opened):
-            # Expired records left the log before their entries leave the database.
+            # Expired records are deleted before their entries.
             if start <= entry.log_offset < end:
                 yield self._nowhere(entry)
             elif entry.log_offset >= end and horizon is None:
@@ -147,20 +146,20 @@ class _Check:
             yield from self._of_longs(end, next_timer)
 
     def _left(self, opened: OpenHalves) -> Iterator[IndexEntry | TimerEntry | HalfEntry]:
-        """Yield the entries that no record explains."""
+        """Yield the entries without a matching record."""
         for keys in self.index.values():
             yield from sorted(keys)
         for timers in self.timers.values():
             yield from timers
         ends = [end for family in (INDEX, TRANS) if (end := self.database.longs[family].get(LAST_OFFSET, 0))]
         for half in self.halves.values():
-            # The next start takes out what is ended behind the least of these.
+            # The next start removes half messages whose op record is past the least of these.
             is_to_go = opened.ended_at.get(half.log_offset, -1) > min(ends, default=END_OF_LOG)
             if opened.halves.get(half.log_offset) != half._replace(checks=0) and not is_to_go:
                 yield half
 
     def _of_longs(self, end: int, next_timer: int) -> Iterator[Finding]:
-        """Yield the longs that say more than the log holds."""
+        """Yield a finding for each stored offset beyond the log's end or the queue's end."""
         for family in (INDEX, TRANS):
             last = self.database.longs[family].get(LAST_OFFSET, 0)
             if last >= max(end, 1):

@@ -1,7 +1,7 @@
 """MessageDatabase: the RocksDB rocksdbstore/ of 5.4 and later, read from a copy.
 
-A broker makes it at every start; a family whose switch is off stays empty. Only RocksDB flushes its WAL, so a killed
-broker may lack five minutes of entries.
+Every start of a broker creates it; a family whose switch is off stays empty. Only RocksDB flushes its WAL, so the
+database of a killed broker may lack five minutes of entries.
 
 Source: MessageRocksDBStorage (5.5.0).
 """
@@ -43,8 +43,8 @@ T = TypeVar("T")
 class MessageDatabase:
     """The entries of one message database.
 
-    longs   by family the longs under names
-    others  column families that no broker up to 5.5 makes
+    longs   by family and name, the offsets and times of its progress
+    others  column families that no broker up to 5.5 creates
     """
 
     def __init__(self, families: dict[str, Any], folder: Path) -> None:
@@ -58,11 +58,11 @@ class MessageDatabase:
                 self.longs[family] = {name: long for name, long in known.items() if long is not None}
 
     def index(self) -> Iterator[IndexEntry | bytes]:
-        """Return the index in the order of its keys; the key alone of an entry that no broker can read."""
+        """Return the index in key order; for a malformed entry its key."""
         return self._entries(INDEX, decode_index)
 
     def index_under(self, prefix: bytes, first_ms: int = 0, last_ms: int = MAX_LONG) -> Iterator[IndexEntry]:
-        """Yield entries under `prefix`, stored in this time: hour by hour, within an hour by unique key."""
+        """Yield entries under `prefix` stored in this time range, by hour and then by unique key."""
         with damage_of(self._folder, CONTENT):
             for hour in self._hours(first_ms, last_ms):
                 for key, value in self._families[INDEX].items(from_key=hour + prefix):
@@ -73,7 +73,7 @@ class MessageDatabase:
                         yield entry
 
     def oldest_indexed(self) -> int:
-        """Return the lowest log offset in the first hour of the index; that of no entry without one."""
+        """Return the lowest log offset in the first hour of the index; MAX_LONG without entries."""
         with damage_of(self._folder, CONTENT):
             hour = next(self._hours(0, MAX_LONG), None)
             found = self._families[INDEX].items(from_key=hour) if hour is not None else ()
@@ -81,7 +81,7 @@ class MessageDatabase:
             return min((one.log_offset for one in entries if one is not None), default=MAX_LONG)
 
     def _hours(self, first_ms: int, last_ms: int) -> Iterator[bytes]:
-        """Yield the hours that entries begin with; one seek each."""
+        """Yield each hour with entries as a key prefix; one seek per hour."""
         at = max(HOUR_MS, hour_of(first_ms))
         while at <= last_ms:
             key = next(self._families[INDEX].keys(from_key=encode_long(at)), None)
@@ -93,11 +93,11 @@ class MessageDatabase:
             at += 1
 
     def timers(self) -> Iterator[TimerEntry | bytes]:
-        """Return the timers in the order of their delivery."""
+        """Return the timers in order of delivery time; for a malformed entry its key."""
         return self._entries(TIMER, decode_timer)
 
     def halves(self) -> Iterator[HalfEntry | bytes]:
-        """Return the half messages in the order of the log."""
+        """Return the half messages in order of log offset; for a malformed entry its key."""
         return self._entries(TRANS, decode_half)
 
     def _entries(self, family: str, decode: Callable[[bytes, bytes], T | None]) -> Iterator[T | bytes]:
@@ -113,13 +113,13 @@ class MessageDatabase:
 def open_database(folder: Path, scratch: Path, fs: Filesystem) -> MessageDatabase:
     """Open a copy of the database in `folder`, made in `scratch`.
 
-    Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the copy, StoreIOError.
+    Raises BadRequest without the package rocksdict, DamagedFile if RocksDB does not open the copy, StoreIOError.
     """
     return MessageDatabase(open_copy(folder, scratch, fs, CONTENT, FAMILIES), folder)
 
 
 def may_hold_entries(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Return whether the database may hold an entry, by its files alone: a table, or a byte in a WAL."""
+    """Return whether the database may hold an entry: it has a table file, or a WAL that is not empty."""
     folder = layout.root / FOLDER
     files = fs.list_folder(folder) if fs.is_folder(folder) else []
     return any(one.path.suffix == ".sst" or (one.path.suffix == ".log" and one.size > 0) for one in files)

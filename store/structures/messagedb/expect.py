@@ -1,8 +1,8 @@
-"""The entries that the log's records demand of the message database.
+"""The entries that the message database should have for the log's records.
 
-    index   of every record but rolled-back ones with a unique key: its keys, its tags, its unique key
-    timer   a timer's message is in the queue of timers, with its time and unique key
-    trans   a half message is open until a record of the op topic names its log offset
+    index   for every record with a unique key that is not rolled back: its keys, its tags, its unique key
+    timer   for a message in the queue of timers with a time and a unique key
+    trans   for a half message, until a record of the op topic has its log offset
 
 Source: IndexRocksDBStore.buildIndex, Timeline, TransMessageRocksDBStore (5.5.0).
 """
@@ -29,7 +29,7 @@ TRANS_OFFSET, TRANSACTION_ID = "TRANS_OFFSET", "__transactionId__"
 
 
 class Record(NamedTuple):
-    """The fields of a record that the database goes by."""
+    """The fields of a record that its entries are made of."""
 
     topic: str
     log_offset: int
@@ -40,38 +40,38 @@ class Record(NamedTuple):
     properties: dict[str, str]
 
     def index_entries(self) -> list[IndexEntry]:
-        """Return its entries of the index."""
+        """Return the record's entries in the index."""
         if not is_indexed(self.sys_flag):
             return []
         keys, tags, unique_key = (self.properties.get(name, "") for name in (KEYS, TAGS, UNIQ_KEY))
         return index_entries(self.topic, keys, tags, unique_key, self.log_offset, self.store_timestamp_ms)
 
     def timer(self) -> TimerEntry | None:
-        """Return its entry of the timers; None where it is no timer's message."""
+        """Return the record's timer; None for other messages."""
         delivery_ms, unique_key = self.properties.get(TIMER_OUT_MS, ""), self.properties.get(UNIQ_KEY, "")
         if self.topic != TIMER_TOPIC or not (delivery_ms.isdigit() and unique_key):
             return None
         return TimerEntry(int(delivery_ms), unique_key, self.size, self.log_offset)
 
     def half(self) -> HalfEntry | None:
-        """Return its entry of the half messages, without a check; None where it is none."""
+        """Return the record's half message entry with no checks; None for other messages."""
         topic, unique_key = self.properties.get(REAL_TOPIC, ""), self.properties.get(TRANSACTION_ID, "")
         is_half = self.topic == ROCKSDB_HALF_TOPIC and topic and unique_key
         return HalfEntry(self.log_offset, topic, unique_key, 0, self.size) if is_half else None
 
     def ended_half(self) -> int | None:
-        """Return the log offset of the half message that it ends; None for another record."""
+        """Return the log offset of the half message that this op record ends; None for other records."""
         offset = self.properties.get(TRANS_OFFSET, "")
         return int(offset) if self.topic == ROCKSDB_OP_TOPIC and offset.isdigit() else None
 
 
 @dataclass(slots=True)
 class OpenHalves:
-    """The half messages of a walked log that no record has ended."""
+    """The half messages of a scanned log that no record has ended."""
 
     halves: dict[int, HalfEntry] = field(default_factory=dict)
     ended_at: dict[int, int] = field(default_factory=dict)
-    """The log offset of the op record by that of its half."""
+    """Half message's log offset → its op record's log offset."""
 
     def take(self, record: Record) -> None:
         """Note a half message, or the end of one."""
@@ -92,7 +92,7 @@ def walk_records(files: StoreReader) -> Iterator[Record]:
 
 
 def of_transactions(run: Run) -> Iterator[Record]:
-    """Return the half messages of a run, and the records that end some."""
+    """Return the half messages and op records of a run."""
     sizes = run.columns.topic_size
     rows = np.flatnonzero((sizes == len(ROCKSDB_HALF_TOPIC)) | (sizes == len(ROCKSDB_OP_TOPIC)))
     return (one for one in records_of(run, rows) if one.topic in (ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC))

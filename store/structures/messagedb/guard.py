@@ -1,4 +1,4 @@
-"""The refusal of a put beside a message database that a start could not bring to the log's end."""
+"""Refuses a put if the next start could not bring the message database to the log's end."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from store.structures.messagedb.database import CONTENT, FOLDER, may_hold_entrie
 from store.structures.messagedb.keys import INDEX, LAST_OFFSET, TRANS
 
 _MOST_SEGMENTS = 9
-"""One fewer than a start goes back (commitLogRecoverMaxNum): a put may begin another."""
+"""One fewer than a start reads (commitLogRecoverMaxNum), as a put may begin another segment."""
 
 
 def refuse(layout: StoreLayout, fs: Filesystem) -> None:
     """Raise UnsupportedFormat for an index, or half messages, that end before the newest segments.
 
-    What is put after them is entered by the next start. BadRequest without the package rocksdict, DamagedFile where
-    RocksDB does not open the database.
+    The next start enters messages that are put into the newest segments. BadRequest without the package rocksdict,
+    DamagedFile if RocksDB does not open the database.
     """
     if not may_hold_entries(layout, fs):
         return

@@ -1,9 +1,9 @@
-"""Read the half messages of the database's topics, and tell the open ones.
+"""Read the half messages of the database's topics, and find the open ones.
 
-    an op record names its log offset          ended
-    an entry                                   open, checked as often as the entry says
-    no entry, after the newest half entered   open: a start enters it
-    no entry, before it                        given up: its producer was asked too often, and the log says nothing
+    an op record has its log offset            ended
+    an entry                                   open; the entry has the number of checks
+    no entry, past the last entered one        open: a start enters it
+    no entry, up to the last entered one       given up after the last check; the log has no record of that
 
 Source: TransMessageRocksDBStore, TransactionalMessageRocksDBService (5.5.0).
 """
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 _OP_TAG = "d"
 _MAP_CAPACITY = 16
-"""Of the map that the broker makes for an op record."""
+"""Capacity of the broker's map of an op record's properties."""
 
 
 def has(half: StoredMessage) -> bool:
-    """Return whether a half message is one of the database's."""
+    """Return whether a half message belongs to the database."""
     return half.topic == ROCKSDB_HALF_TOPIC
 
 
@@ -56,7 +56,7 @@ def op_message(half: StoredMessage, now_ms: int) -> Message:
 
 
 class DatabaseHalf(NamedTuple):
-    """A half message. `checks` is None where the database has no entry of it."""
+    """A half message. `checks` is None if the database has no entry for it."""
 
     queue_offset: int
     record: StoredMessage
@@ -66,14 +66,14 @@ class DatabaseHalf(NamedTuple):
 
 
 def runs_of_log(opened: OpenedStore, stop: int | None = None) -> Iterator[Run]:
-    """Yield the readable runs of the log, or those before `stop`."""
+    """Yield the readable runs of the log, up to `stop` if given."""
     first, end = max(opened.log.min_offset, 0), opened.log.max_offset
     rules = opened.scan_rules(check_crc=False)
     return runs_between(opened.log.segments.files, first, end if stop is None else stop, rules=rules)
 
 
 def has_half_messages(opened: OpenedStore) -> bool:
-    """Return whether half messages are in their queue, or in the log of a database's queues."""
+    """Return whether the queue has half messages; if queues are in a database, whether the log has."""
     if opened.config.queues_in_database:
         return any(True for run in runs_of_log(opened) for _ in of_transactions(run))
     queue = opened.queues.find(ROCKSDB_HALF_TOPIC, 0)
@@ -83,7 +83,7 @@ def has_half_messages(opened: OpenedStore) -> bool:
 def half_messages(opened: OpenedStore) -> Iterator[DatabaseHalf]:
     """Yield the readable half messages in the order of their queue.
 
-    Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the database.
+    Raises BadRequest without the package rocksdict, DamagedFile if RocksDB does not open the database.
     """
     queue = opened.queues.find(ROCKSDB_HALF_TOPIC, 0)
     if queue is None:
@@ -98,7 +98,7 @@ def half_messages(opened: OpenedStore) -> Iterator[DatabaseHalf]:
 
 
 def _read_entries(opened: OpenedStore) -> tuple[dict[int, int], int]:
-    """Check by log offset, and the log offset of the newest half message; -1 without one."""
+    """Return check counts by log offset, and the newest entered half message's log offset, else -1."""
     if not may_hold_entries(opened.layout, opened.fs):
         return {}, -1
     with Scratch() as scratch:
@@ -108,7 +108,7 @@ def _read_entries(opened: OpenedStore) -> tuple[dict[int, int], int]:
 
 
 def _ended(opened: OpenedStore) -> Iterator[int]:
-    """Yield the log offsets that op records name."""
+    """Yield the log offsets of ended half messages, from op records."""
     queue = opened.queues.find(ROCKSDB_OP_TOPIC, 0)
     for _, _, record in queue_records(opened.log, queue) if queue is not None else ():
         place = parse_long(record.properties.get(TRANS_OFFSET, "")) if record is not None else None

@@ -11,7 +11,7 @@ from store.structures.messagedb.keys import INDEX, LAST_OFFSET
 
 
 def infer_settings(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
-    """Tell that no index files are written: none is there, and the database has an index."""
+    """Return indexFileWriteEnable=False if there are no index files and the database has an index."""
     has_files = fs.is_folder(layout.index) and bool(fs.list_names(layout.index))
     if has_files or not may_hold_entries(layout, fs):
         return {}

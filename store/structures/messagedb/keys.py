@@ -7,9 +7,8 @@
     timer     long delivery time, unique key                                 int size, long log offset
     trans     long log offset @ topic @ unique key                           int checks, int size
 
-Each family has longs of its own under names, which sort behind the other keys. `hour` is the store time without its
-rest of an hour. An @ in a text is not escaped: the topic ends at the first @K@, @T@ or @U@, and the unique key follows
-the last @.
+Each family also has longs under names, which sort after all other keys. `hour` is the store time rounded down to an
+hour. An @ in a text is not escaped: the topic ends at the first @K@, @T@ or @U@, and the unique key follows the last @.
 
 Source: IndexRocksDBRecord, TimerRocksDBRecord, TransRocksDBRecord, MessageRocksDBStorage (5.5.0).
 """
@@ -52,7 +51,7 @@ class IndexEntry(NamedTuple):
 
 
 class TimerEntry(NamedTuple):
-    """One timer: the place of its message, a record of the queue of timers."""
+    """One timer, with log offset and size of its message in the queue of timers."""
 
     delivery_ms: int
     unique_key: str
@@ -65,7 +64,7 @@ class TimerEntry(NamedTuple):
 
 
 class HalfEntry(NamedTuple):
-    """One half message without an end, and how often its producer was asked."""
+    """One open half message, and its number of checks with the producer."""
 
     log_offset: int
     topic: str
@@ -82,16 +81,14 @@ class HalfEntry(NamedTuple):
 def index_entries(
     topic: str, keys: str, tags: str, unique_key: str, log_offset: int, store_timestamp_ms: int
 ) -> list[IndexEntry]:
-    """Return the entries of a message.
+    """Return the entries of a message: one for each distinct key, one for tags, one for the unique key.
 
-    One for each distinct key, one for its tags, one for its unique key.
-
-    None for a message without a unique key, or of the first hour of 1970.
+    No entries for a message without a unique key, or of the first hour of 1970.
     """
     hour_ms = hour_of(store_timestamp_ms)
     if not (topic and unique_key) or log_offset < 0 or hour_ms <= 0:
         return []
-    # Java's split leaves out nothing but empty parts, which have no entry.
+    # Java's split drops only empty parts, and those have no entry.
     found = [(KEY, key) for key in dict.fromkeys(keys.split(" ")) if key]
     found += [(TAGS, tags)] if tags else []
     return [
@@ -101,17 +98,17 @@ def index_entries(
 
 
 def index_prefix(topic: str, kind: str, text: str) -> bytes:
-    """Give the part behind the hour that all keys of a text begin with."""
+    """Return the part after the hour that all keys of a text begin with."""
     return _MARK.join(("", topic, kind, text, "")).encode()
 
 
 def hour_of(store_timestamp_ms: int) -> int:
-    """Return the time without its rest of an hour; a negative one as it is."""
+    """Return the time rounded down to an hour; a negative time unchanged."""
     return store_timestamp_ms - store_timestamp_ms % HOUR_MS if store_timestamp_ms >= 0 else store_timestamp_ms
 
 
 def decode_index(key: bytes, value: bytes) -> IndexEntry | None:
-    """Read an entry of the index; None for bytes that are none."""
+    """Read an entry of the index; None for malformed bytes."""
     if len(key) < 2 * _LONG.size or len(value) != _LONG.size:
         return None
     found = _INDEX_TEXT.fullmatch(_text(key[_LONG.size : -_LONG.size]) or "")
@@ -123,7 +120,7 @@ def decode_index(key: bytes, value: bytes) -> IndexEntry | None:
 
 
 def decode_timer(key: bytes, value: bytes) -> TimerEntry | None:
-    """Read a timer; None for bytes that are none."""
+    """Read a timer; None for malformed bytes."""
     unique_key = _text(key[_LONG.size :])
     if len(key) < _LONG.size or len(value) != _TIMER_VALUE.size or unique_key is None:
         return None
@@ -132,7 +129,7 @@ def decode_timer(key: bytes, value: bytes) -> TimerEntry | None:
 
 
 def decode_half(key: bytes, value: bytes) -> HalfEntry | None:
-    """Read the entry of a half message; None for bytes that are none."""
+    """Read the entry of a half message; None for malformed bytes."""
     text = _text(key[_LONG.size :])
     parts = text.split(_MARK) if text is not None else []
     if len(key) < _LONG.size or len(value) != _TRANS_VALUE.size or len(parts) != 3 or parts[0] or not all(parts[1:]):

@@ -1,4 +1,4 @@
-"""Word the remark on a message database that stays behind."""
+"""The remark on a message database that is not copied."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from store.structures.messagedb.database import may_hold_entries
 
 
 def describe_left(layout: StoreLayout, fs: Filesystem) -> str:
-    """Say how a broker fills it again; empty where it holds nothing."""
+    """Describe how a broker fills a new database; empty if the old one has no entries."""
     if not may_hold_entries(layout, fs):
         return ""
     return "a broker creates a new one, and fills it from the newest 10 segments where abort is in the store"

@@ -1,10 +1,10 @@
 """Query the index of the message database: as a broker of 5.5 does, or instead of index files.
 
     first    log offset of the oldest record with an entry
-    last     that of the newest record of which every entry is there (lastOffsetPy)
+    last     log offset of the newest record with all its entries (lastOffsetPy)
 
-Between them, a record without a unique key has no entry. Nor has one that a start left out, more than ten segments
-back.
+Between them, records without a unique key have no entry. Nor have records that a start skipped because they were more
+than ten segments back.
 
 Source: IndexRocksDBStore.queryOffset, MessageRocksDBStorage (5.5.0).
 """
@@ -39,13 +39,12 @@ _TAGS_NAME = TAGS_TYPE + KEY_SEPARATOR
 def query(
     layout: StoreLayout, fs: Filesystem, topic: str, text: str, max_count: int, span_ms: tuple[int, int], by_tags: bool
 ) -> QueryOffsets:
-    """Look up log offsets by key, where there is none by unique key, or by tags.
+    """Look up log offsets by key, and if none is found by unique key; or by tags.
 
-    span_ms  first and last store time; every hour in it is looked at, by a broker seven days at most
+    span_ms  first and last store time; every hour in it is searched, by a broker at most seven days
 
-    The oldest hours come first, as `max_count` ends the search.
-
-    Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the copy, StoreIOError.
+    The oldest hours come first; the search ends after `max_count` entries.
+    Raises BadRequest without the package rocksdict, DamagedFile if RocksDB does not open the copy, StoreIOError.
     """
     with Scratch() as scratch:
         database = open_database(layout.root / FOLDER, scratch.folder, fs)
@@ -57,9 +56,9 @@ def query(
 
 
 def indexed_log(layout: StoreLayout, fs: Filesystem) -> IndexedLog | None:
-    """Give the stretch of log that the index covers; None where it has no entry.
+    """Return the index with the range of the log that it covers; None if it has no entry.
 
-    Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the copy, StoreIOError.
+    Raises BadRequest without the package rocksdict, DamagedFile if RocksDB does not open the copy, StoreIOError.
     """
     if not may_hold_entries(layout, fs):
         return None
@@ -72,7 +71,7 @@ def indexed_log(layout: StoreLayout, fs: Filesystem) -> IndexedLog | None:
 
 @dataclass(frozen=True, slots=True)
 class IndexedLog:
-    """The index over the log offsets `first` to `last`, to be asked as an index file is."""
+    """The index over the log offsets `first` to `last`, with the interface of an index file."""
 
     path: Path
     fs: Filesystem
@@ -82,15 +81,15 @@ class IndexedLog:
 
     @property
     def header(self) -> IndexHeader:
-        # When it begins is not known: older sources are asked too.
+        # Its first time is unknown, so older sources are queried too.
         return IndexHeader(self.last_ms, self.last_ms, self.first, self.last)
 
     def within(self, first: int, last: int) -> IndexedLog:
-        """Give the part from log offset `first` to `last`."""
+        """Return the part from log offset `first` to `last`."""
         return replace(self, first=max(first, self.first), last=min(last, self.last))
 
     def matches_time(self, begin_ms: int, end_ms: int) -> bool:
-        """Return whether it may hold messages of that time."""
+        """Return whether the index may have messages of that time."""
         return begin_ms <= self.last_ms
 
     def select(self, key: str, max_count: int, begin_ms: int, end_ms: int, found: list[int]) -> None:
@@ -102,7 +101,7 @@ class IndexedLog:
         found += sorted(places, reverse=True)[: max(0, max_count - len(found))]
 
     def places(self, topics: Iterable[str], text: str) -> set[int]:
-        """Give the log offsets of the messages that have the key or unique key."""
+        """Return the log offsets of messages with this key, unique key or tags."""
         return {one.log_offset for one in self._entries(topics, text)}
 
     def _entries(self, topics: Iterable[str], text: str) -> Iterator[IndexEntry]:

@@ -1,14 +1,14 @@
 """Bring the message database to the log's end.
 
-    index   keys of cut records go; the last offset and time are those of the newest record that is left, and records
-            behind an older last offset get their keys
-    trans   half messages that were cut go, and those that the log ends; those of which only the end was cut are open
-            again, and those that no start would enter are entered
-    timer   timers that were cut go, or point to the record before the roll; those of which only the delete was cut come
-            back; the scan begins at the first record that was cut. A timeline that never fired begins at its first
-            timer, or a start would leave out those that are due
+    index   keys of truncated records are deleted; last offset and time become those of the newest remaining record,
+            and records past an older last offset get their keys
+    trans   truncated half messages are deleted, and those that an op record ends; if only the op record was
+            truncated, the half message is open again. Half messages that no start would enter are entered
+    timer   truncated timers are deleted, or point to the record before the roll; if only a delete was truncated, its
+            timer returns. The timers' scan resumes at the first truncated record. A timeline that never fired begins at
+            its first timer, as a start would skip due timers
 
-As a broker, records from its start on are entered, and nothing is cut.
+In the mode of a broker, records from its start on are entered, and nothing is truncated.
 
 Source: IndexRocksDBStore, TransMessageRocksDBStore, Timeline (5.5.0).
 """
@@ -55,9 +55,9 @@ Identity = tuple[int, str]
 
 
 def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> list[Action]:
-    """Give the actions for an edited copy of a database that differs from the recovered log.
+    """Return the actions that replace a database that differs from the recovered log by an edited copy.
 
-    BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the database.
+    BadRequest without the package rocksdict, DamagedFile if RocksDB does not open the database.
     """
     is_indexed = bool(opened.config.index_rocks_db_enable)
     if not (is_indexed or may_hold_entries(opened.layout, opened.fs) or has_half_messages(opened)):
@@ -78,9 +78,9 @@ def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> l
 
 
 def replace_database(opened: OpenedStore, copy: Path) -> list[Action]:
-    """Give the actions that put the files of a copy in the place of the store's message database."""
+    """Return the actions that replace the store's message database by the files of a copy."""
     folder = opened.layout.root / FOLDER
-    # Links are tables that stay as they are.
+    # Links are unchanged tables.
     entries = [entry for entry in opened.fs.list_folder(copy) if entry.path.name != "LOCK"]
     staged = {folder / entry.path.name: entry.path for entry in entries if not entry.is_link}
     old = opened.fs.list_names(folder) if opened.fs.is_folder(folder) else []
@@ -90,12 +90,12 @@ def replace_database(opened: OpenedStore, copy: Path) -> list[Action]:
 
 @dataclass(slots=True)
 class _Edits:
-    """Take the records in the order of the log, then `finish`.
+    """The edits of a database: call `take` for each record in log order, then `finish`.
 
     end           the log's end
-    now_ms        a timeline begins no later, or it leaves out timers that are put once the broker runs
-    is_indexed    keys are entered also where the database has none
-    entered_from  the log offset from which a broker enters records, and cuts nothing; None to mend
+    now_ms        the latest start of a timeline; a later one would skip new timers of a running broker
+    is_indexed    keys are entered even if the database has none
+    entered_from  the log offset from which a broker enters records, without truncation; None for a repair
     """
 
     database: MessageDatabase | None
@@ -113,7 +113,7 @@ class _Edits:
     cut_scan: int | None = None
 
     def take(self, record: Record) -> None:
-        """Note the entries that a record makes or ends."""
+        """Collect the entries that a record adds or ends."""
         is_cut = record.log_offset >= self.end
         if self.entered_from is not None and (is_cut or record.log_offset < self.entered_from):
             return
@@ -145,13 +145,13 @@ class _Edits:
             self.timers[entry.delivery_ms, entry.unique_key] = entry
 
     def finish(self) -> dict[str, dict[bytes, bytes | None]]:
-        """Give the new values by family; None for a key that goes."""
+        """Return the new values by family; None for a deleted key."""
         timers = self._of_timers() if self.entered_from is None else {}
         return {INDEX: self._of_index(), TRANS: self._of_halves(), TIMER: timers}
 
     @property
     def _cut_from(self) -> int:
-        """Return the log offset of the first record without entries."""
+        """First log offset with entries to delete."""
         return self.end if self.entered_from is None else MAX_LONG
 
     def _of_index(self) -> dict[bytes, bytes | None]:
@@ -178,7 +178,7 @@ class _Edits:
                 if entry.log_offset >= self._cut_from or entry.log_offset in self.ended:
                     edits[entry.encode()[0]] = None
         for place, half in self.halves.halves.items():
-            # What was given up has no entry either, and its end is nowhere.
+            # A given-up half message has no entry either, and no op record.
             if place not in known and (place in self.reopened or place > last or not last):
                 edits |= dict([half.encode()])
         if self.newest_half >= 0 and (last >= self._cut_from or self.newest_half > last):

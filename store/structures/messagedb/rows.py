@@ -15,20 +15,20 @@ from store.structures.messagedb.keys import HalfEntry, IndexEntry, TimerEntry
 
 
 def folder_in(layout: StoreLayout, fs: Filesystem) -> Path | None:
-    """Return the database's folder, where there is one."""
+    """Return the database's folder, None without one."""
     folder = layout.root / FOLDER
     return folder if fs.is_folder(folder) else None
 
 
 def is_folder(folder: Path, fs: Filesystem) -> bool:
-    """Return whether a folder is such a database."""
+    """Return whether a folder is a message database."""
     return folder.name == FOLDER and fs.exists(folder / "CURRENT")
 
 
 def rows(folder: Path, asked: Asked) -> Iterator[Entry]:
     """Yield keys, timers and half messages from log offset `asked.first` on, and the longs under names.
 
-    Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the database.
+    Raises BadRequest without the package rocksdict, DamagedFile if RocksDB does not open the database.
     """
     with Scratch() as scratch:
         database = open_database(folder, scratch.folder, Filesystem())
@@ -59,5 +59,5 @@ def _entry(path: str, entry: IndexEntry | TimerEntry | HalfEntry) -> Entry:
 
 
 def blocks(folder: Path, asked: Asked) -> Iterator[EntryBlock | Entry]:
-    """Return the same, one by one."""
+    """Return the entries of `rows`; none are grouped into blocks."""
     return rows(folder, asked)

@@ -1,4 +1,4 @@
-"""One line of the message database for people."""
+"""One line for people about the message database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from store.structures.registry import Present
 
 
 def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
-    """Say whether it may hold entries; its own keys are not read."""
+    """Describe the database by its files alone: lost, empty, or with entries."""
     if fs.is_folder(layout.root / FOLDER):
         detail = f"{CONTENT} (5.4 and later)" if may_hold_entries(layout, fs) else "empty, as 5.4 and later make it"
     else:

@@ -1,10 +1,10 @@
-"""Foretell a start with a message database that is lost, does not open, or is not as far as the log.
+"""Predict a start with a message database that is lost, does not open, or does not end with the log.
 
-    broken   a broker starts all the same, and stops dispatching at the first half message. After a crash it meets one
-             while it loads, and does not start
-    behind   a start begins in the newest segment that the database reaches into, but goes back ten segments at most:
-             what is before them gets no entry any more. A database that is lost, or was never filled, reaches nowhere
-    ahead    entries of cut records stay; what is put below the database's end gets none
+    broken   a broker starts, and stops dispatching at the first half message. After a crash, loading may already
+             dispatch a half message, and then the broker does not start
+    behind   a start begins in the newest segment with entries in the database, but at most ten segments back:
+             older records never get an entry. A lost database, or one that was never filled, has no entries
+    ahead    entries of truncated records stay; messages put below the database's end get none
 
 Source: MessageRocksDBStorage, IndexRocksDBStore, TransMessageRocksDBStore, Timeline, CommitLog (5.5.0).
 """
@@ -34,22 +34,22 @@ Longs = dict[str, dict[bytes, int]]
 
 
 def entered(opened: OpenedStore) -> list[int]:
-    """Give the log offset of the newest record in the index and of the newest half message, 0 for none.
+    """Return the log offset of the newest record in the index and of the newest half message, 0 for none.
 
-    Those that a setting switches on; without one, those that have some. None of a database that does not open.
+    Each counts if its setting is on; without the setting, if it has entries. Empty if the database does not open.
     """
     longs = _longs(opened)
     return list(_ends(opened, longs).values()) if longs is not None else []
 
 
 def blockers(opened: OpenedStore) -> Iterator[Trap]:
-    """Find a database that does not open while half messages are to be entered."""
+    """Yield a trap if the database does not open and half messages must be entered."""
     if opened.abort.exists() and _longs(opened) is None and has_half_messages(opened):
         yield Trap(BROKEN, f"NullPointerException: {FOLDER} does not open, and half messages are to be put into it")
 
 
 def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
-    """Find a database that does not open, entries that a start leaves out, and ends behind the log's."""
+    """Yield traps for a database that does not open, for skipped entries, and for ends past the log's."""
     longs = _longs(opened)
     if longs is None:
         told = "finds nothing by its index, fires no timer, and dispatches nothing after the next half message"
@@ -59,7 +59,7 @@ def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
         told = f"the wheel fires none of the {amount(count, 'timer')} in {FOLDER}"
         yield Trap("timers-asleep", f"timerRocksDBEnable=false: {told}")
     ends = _ends(opened, longs)
-    # Of what the start cuts, nothing is missing.
+    # Records that the start truncates need no entries.
     entered_from = min(start.entered_from, start.log_end)
     if INDEX in ends:
         yield from _missing_keys(opened, ends[INDEX], entered_from)
@@ -86,7 +86,7 @@ def _ends(opened: OpenedStore, longs: Longs) -> dict[str, int]:
 
 
 def _missing_keys(opened: OpenedStore, end: int, entered_from: int) -> Iterator[Trap]:
-    """Count the keys of records that are not entered."""
+    """Yield a trap with the number of keys that a start never enters."""
     rules = opened.scan_rules(check_crc=False)
     first = max(end, opened.log.min_offset, 0)
     runs = runs_between(opened.log.segments.files, first, entered_from, rules=rules) if entered_from > first else ()
@@ -98,7 +98,7 @@ def _missing_keys(opened: OpenedStore, end: int, entered_from: int) -> Iterator[
 
 
 def _forgotten_halves(opened: OpenedStore, end: int, log_end: int, entered_from: int) -> Iterator[Trap]:
-    """Count the open half messages that are not entered."""
+    """Yield a trap with the number of open half messages that a start never enters."""
     if end and entered_from <= end + 1:
         return
     halves = OpenHalves()
@@ -121,9 +121,9 @@ def _waiting_timers(opened: OpenedStore) -> int:
 
 
 def _longs(opened: OpenedStore) -> Longs | None:
-    """Return the longs of the database's families; None where RocksDB refuses it.
+    """Return the longs of the database's families; None if RocksDB refuses it.
 
-    Without the package rocksdict nothing tells.
+    Empty without the package rocksdict.
     """
     if not may_hold_entries(opened.layout, opened.fs):
         return {}

@@ -1,4 +1,4 @@
-"""Note the losses of an older broker line: the message database is unknown to it.
+"""Notes on the losses with an older broker version: it does not read the message database.
 
 Source: MessageRocksDBStorage (5.5.0).
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def notes(own: OpenedStore, other: OpenedStore) -> Iterator[Trap]:
-    """Yield a note for open half messages, and for keys, that only the database holds."""
+    """Yield notes on open half messages and keys that only the database has."""
     if other.line.matches_first_record:
         return
     waiting = sum(not half.is_ended and not half.is_given_up for half in half_messages(own))

@@ -1,4 +1,4 @@
-"""Lines of the pop consumers for people."""
+"""Lines for people about pop consumers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from store.structures.registry import Present
 
 
 def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
-    """Count the queues of checkpoints and acknowledgements, and name the store of messages in flight."""
+    """Describe the queues of checkpoints and acknowledgements, and the store of messages in flight."""
     for name in fs.list_names(layout.consumequeue):
         if name.startswith(REVIVE_PREFIX):
             queues = len(fs.list_names(layout.consumequeue / name))

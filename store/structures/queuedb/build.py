@@ -1,9 +1,10 @@
 """Build consume queues of a RocksDB from the log: a new database beside the old one.
 
-If every queue is rebuilt, only the ends of queues whose messages have all expired come from the old database. Its
-damage matters to no other queue. Where it can't be read, consumer offsets give such a queue's least end, and
-topics.json the queues that may have existed. With some, the other queues and the checkpoint are taken over, and the log
-is read up to that checkpoint: a broker dispatches from there.
+If every queue is rebuilt, the old database gives only the ends of queues whose messages have all expired. Its damage
+affects no other queue. If it is unreadable, consumer offsets give such a queue's least end, and topics.json the queues
+that may have existed.
+If some queues are rebuilt, the other queues and the checkpoint are copied. The log is then read up to that checkpoint,
+as a broker dispatches from there.
 """
 
 from __future__ import annotations
@@ -33,27 +34,27 @@ if TYPE_CHECKING:
 def builder(
     source: StoreLayout, staging: StoreLayout, config: StoreConfig, scope: RebuildScope, fs: Filesystem
 ) -> RocksdbQueues | None:
-    """Make the builder of a store's RocksDB, also of a lost one or beside queue files; None without one."""
+    """Return the builder of the RocksDB, also of a lost one or one beside files; None without one."""
     is_there = config.queues_in_database or has_queue_database(source, fs)
     return RocksdbQueues(source, staging, config, scope, fs) if is_there else None
 
 
 def replaced_files(layout: StoreLayout, staging: StoreLayout, fs: Filesystem) -> list[Path]:
-    """Return the files of a store's RocksDB that a staged one replaces; none without a staged one."""
+    """Return the files of the store's RocksDB that a staged database replaces; none without one."""
     return files_of(layout, fs) if has_queue_database(staging, fs) else []
 
 
 def files_of(layout: StoreLayout, fs: Filesystem) -> list[Path]:
-    """Return the files that RocksDB made in a store's folder of queues."""
+    """Return RocksDB's files in the folder of a store's queues."""
     entries = fs.list_folder(queue_database(layout, fs))
     return [entry.path for entry in entries if entry.is_file and is_rocksdb_file(entry.path.name)]
 
 
 class RocksdbQueues:
-    """Take runs of the log, then `finish`.
+    """A new RocksDB from runs of the log: call `dispatch` for each run, then `finish`.
 
-    light_faults  log offsets of records whose queue offsets in light queues are no numbers; they get no unit there
-    findings      sentences on ends of queues that could not be taken over
+    light_faults  log offsets of records with invalid queue offsets of light queues; they get no unit there
+    findings      sentences on ends of queues that the old database could not give
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class RocksdbQueues:
     ) -> None:
         self._old, self._config_folder, self._scope, self._fs = queue_database(source, fs), source.config, scope, fs
         self._maker = UnitMaker(config.delay_levels_ms, names_queues=config.has_named_queues)
-        # An error is about the store's folder, and not about where the new one is staged.
+        # An error must show the store's folder, not the staging folder.
         require_binding(self._old)
         self._writer = DatabaseWriter(staging.root / self._old.name, fs)
         self._end, self._horizon = -1, None
@@ -72,7 +73,7 @@ class RocksdbQueues:
                 self._horizon = self._take_over(open_database(self._old, scratch.folder, fs))
 
     def dispatch(self, run: Run) -> None:
-        """Write the units of the wanted queues."""
+        """Write the units of a run that belong to queues in scope."""
         found = self._maker.units_of(run)
         self._end = max(self._end, found.end)
         self.light_faults += found.light.faults
@@ -98,12 +99,12 @@ class RocksdbQueues:
         self._writer.finish(self._end if is_whole else None)
 
     def _consumed_ends(self, log_start: int, error: StoreError) -> dict[Queue, Place]:
-        """Find the farthest consumer of each queue that the log holds nothing of."""
+        """Return the largest consumer offset of each queue without messages in the log."""
         consumed: dict[Queue, int] = {}
         for (topic, _), offsets in read_consumer_offsets(self._config_folder, self._fs).items():
             for queue_id, offset in offsets.items():
                 consumed[topic, queue_id] = max(offset, consumed.get((topic, queue_id), 0))
-        # No record is read there: the place only says that the newest message has expired.
+        # No record is read there: the log offset only shows that the newest message has expired.
         found = {queue: Place(log_start - 1, offset - 1) for queue, offset in consumed.items() if offset > 0}
         found = {queue: found[queue] for queue in sorted(found.keys() - self._writer.queues)}
         unknown = sorted(topic_queues(self._config_folder, self._fs) - self._writer.queues - found.keys())
@@ -118,6 +119,6 @@ class RocksdbQueues:
         return found
 
     def _take_over(self, database: QueueDatabase) -> int:
-        """Copy the other queues; give the log offset that the database was built to."""
+        """Copy the queues out of scope; return the old database's checkpoint."""
         self._writer.keep(database, {queue for queue in database.newest if self._scope.wants(queue)})
         return database.checkpoint

@@ -1,14 +1,13 @@
 """Check consume queues in a RocksDB against the log, in both directions (5.x).
 
     the database         opens, and its keys and values are well formed
-    newest units         the offset table names each queue's last unit, the checkpoint is behind all of them
+    newest units         the offset table has each queue's last unit, and the checkpoint is past all their records
     log → units          every record before the checkpoint has its unit, with the same fields
     units → log          every unit points to the start of a record of its queue
 
-Units after the newest one, and those of records that expired, are harmless: a broker passes over them.
-Where a broker writes queue files too, the database begins with the first message that was written twice.
-
-Imported only where a store has such queues.
+Units after the newest one, and units of expired records, are harmless: a broker skips them.
+If a broker writes queue files too, the database begins with the first message that was written twice.
+Imported only if a store has such queues.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ _FIELDS = ("log_offset", "size", "tags_code", "store_timestamp_ms", "queue_offse
 
 
 def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
-    """Tell the findings of the walk over queue files that are of units in the RocksDB, or of its files."""
+    """Return a filter for findings of the queue file check that concern the RocksDB's units or files."""
     if not _is_there(store):
         return lambda finding: False
     folder, inner = queue_database(store.layout, store.fs).name, batch_topics(store.layout, store.fs)
@@ -74,7 +73,7 @@ def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
             return True
         if store.has_queue_files:
             return False
-        # A record with an inner batch has one unit, so that queue offsets without a unit follow.
+        # A record with an inner batch has one unit for several queue offsets.
         return finding.kind == MISSING_UNIT or (finding.kind == QUEUE_GAP and finding.topic in inner)
 
     return owns
@@ -87,7 +86,7 @@ def _is_there(store: CheckedStore) -> bool:
 def check(store: CheckedStore) -> Iterator[Finding]:
     """Yield the findings of the queues in the store's RocksDB.
 
-    Without the package rocksdict one finding says so.
+    If the package rocksdict is missing, one finding reports that.
     """
     if not _is_there(store):
         return
@@ -108,9 +107,9 @@ def check(store: CheckedStore) -> Iterator[Finding]:
 class _Log:
     """The units that the log's records should have, by queue.
 
-    is_alone    whether no queue files are beside the RocksDB
+    is_alone    the store has no queue files beside the RocksDB
     start, end  of the log
-    queued_end  of its last record with a unit in front of the first damage or zeros, where a broker's log ends
+    queued_end  end of the last record with a unit before the first damage or zeros, as a broker's log ends there
     """
 
     maker: UnitMaker
@@ -129,7 +128,7 @@ class _Log:
         self.end = run.end
         if not self.is_ended:
             self.queued_end = max(self.queued_end, found.end)
-        # A thread of its own writes the queues of a RocksDB, so that a start gets past the record.
+        # A separate thread writes the queues of a RocksDB, so a start continues after the record.
         poison = (POISON, PUTS_REFUSED) if self.is_alone else ()
         self.poison += dispatch_faults(found.light, *poison)
 
@@ -152,7 +151,7 @@ def _read_log(files: StoreReader, delay_levels_ms: Sequence[int], horizon: int |
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """One database against its log; the broker closed it, or was killed or writes on."""
+    """One database against its log. is_closed: a broker closed it, and was not killed or is not running."""
 
     place: str
     database: QueueDatabase
@@ -175,7 +174,7 @@ class _Check:
             yield Finding(ROCKSDB_STATE, self.place, 0, count=malformed, detail="a key or a value is malformed")
 
     def _checkpoint(self) -> Iterator[Finding]:
-        """Yield the faults of the log offset that the queues are built to."""
+        """Yield the faults of the checkpoint, the log offset that the queues are built to."""
         found, log = self.database.checkpoint, self.log
         if found > log.end:
             yield self._state(found, f"{CHECKPOINT_TOPIC} says {found}, the log ends at {log.end}")

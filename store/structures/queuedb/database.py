@@ -36,7 +36,7 @@ _LAST_QUEUE_OFFSET = (1 << 63) - 1
 class QueueDatabase:
     """The consume queues in one RocksDB.
 
-    newest, oldest  the places that the offset table names, by queue; a broker writes `oldest` when it is asked for
+    newest, oldest  offsets of these units in the offset table, by queue; a broker writes `oldest` on a request for it
     checkpoint      the log offset after the newest record with units
     malformed       keys and values of the offset table that a broker can't read
     """
@@ -62,9 +62,9 @@ class QueueDatabase:
             self.malformed.append(key)
 
     def units(self, queue: QueueKey) -> BatchUnitArray:
-        """Return the units of a queue up to the newest that the offset table names.
+        """Return the units of a queue up to the newest one in the offset table.
 
-        Those after it are stale.
+        Later units are stale.
         """
         newest = self.newest.get(queue)
         return self._units(queue, newest.queue_offset) if newest is not None else np.zeros(0, BATCH_UNIT_DTYPE)
@@ -87,7 +87,7 @@ class QueueDatabase:
         """Yield the table of units as arrays, from the key `first` to the key `last`, both included."""
         bounds = require_binding(self._folder).ReadOptions()
         if last is not None:
-            # RocksDB's bound is the first key that is not read.
+            # RocksDB's upper bound is exclusive.
             bounds.set_iterate_upper_bound(last + b"\0")
         with rocksdb_copy.damage_of(self._folder, CONTENT):
             yield from runs_of(self._families[UNITS].items(from_key=first, read_opt=bounds))
@@ -114,7 +114,7 @@ class QueueDatabase:
     def extent(self, queue: QueueKey, min_log_offset: int) -> tuple[int, int, int, int]:
         """Return first and next queue offset, and log offset and end of the newest record.
 
-        The first queue offset is the one that a broker finds.
+        The first queue offset is found as in a broker.
         """
         newest = self.newest[queue]
         low = first_offset(
@@ -126,9 +126,9 @@ class QueueDatabase:
 
 
 def first_offset(oldest: Place | None, newest: Place, min_log_offset: int, find: FindUnit) -> int:
-    """Return the first queue offset of a queue, as a broker finds it when it is asked.
+    """Return the first queue offset of a queue, found as in a broker.
 
-    oldest, newest  the places that the offset table names
+    oldest, newest  the offset table's entries of the queue
     """
     if oldest is not None and oldest.log_offset >= min_log_offset:
         return oldest.queue_offset
@@ -140,7 +140,7 @@ def first_offset(oldest: Place | None, newest: Place, min_log_offset: int, find:
 
 
 def search(low: int, high: int, find: FindUnit, is_right: Callable[[BatchUnit], bool]) -> int | None:
-    """Return the leftmost queue offset found by a binary search that goes to the right at a hole."""
+    """Return the lowest matching queue offset by binary search; at a hole the search goes right."""
     found = None
     while low <= high:
         middle = (low + high) // 2
@@ -153,14 +153,14 @@ def search(low: int, high: int, find: FindUnit, is_right: Callable[[BatchUnit], 
 
 
 def require_binding(folder: Path) -> ModuleType:
-    """Return the package rocksdict; BadRequest with the way to install it."""
+    """Return the package rocksdict; BadRequest with installation advice if it is missing."""
     return rocksdb_copy.require_binding(folder, CONTENT)
 
 
 def open_database(folder: Path, scratch: Path, fs: Filesystem) -> QueueDatabase:
     """Open a copy of the RocksDB in `folder`, made in `scratch`.
 
-    Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the copy, StoreIOError.
+    Raises BadRequest without the package rocksdict, DamagedFile if RocksDB does not open the copy, StoreIOError.
     """
     families = rocksdb_copy.open_copy(folder, scratch, fs, CONTENT, (UNITS, OFFSETS))
     with rocksdb_copy.damage_of(folder, CONTENT):

@@ -22,7 +22,7 @@ def units_of(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[int, BatchUn
 
 
 def units_in(folder: Path, fs: Filesystem) -> Iterator[tuple[int, BatchUnitArray]]:
-    """Yield the units of each level in a RocksDB; none without one, or without the package that reads it."""
+    """Yield the units of each level in a RocksDB; none without a RocksDB or the package rocksdict."""
     if not fs.exists(folder / CURRENT):
         return
     with suppress(StoreError), Scratch() as scratch:

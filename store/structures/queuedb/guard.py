@@ -1,4 +1,4 @@
-"""The refusal of a change that would leave queues in a RocksDB behind the log."""
+"""Refuses changes that would leave queues in a RocksDB behind the log."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def refuse(layout: StoreLayout, fs: Filesystem) -> None:
 
 
 def refuse_settings(settings: Mapping[str, object]) -> None:
-    """Raise BadRequest for a put with the settings of queues in a RocksDB."""
+    """Raise BadRequest for a put if the settings place queues in a RocksDB."""
     if StoreConfig().with_settings(settings).queues_in_database:
         raise BadRequest("with storeType=defaultRocksDB the consume queues are a RocksDB, to which no put is made here")

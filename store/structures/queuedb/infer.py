@@ -1,4 +1,4 @@
-"""The settings that a RocksDB with consume queues tells of."""
+"""The settings that follow from a RocksDB with consume queues."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from store.layout import StoreLayout
 
 
 def infer_settings(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
-    """Return the settings of a broker whose queues are in a RocksDB alone.
+    """Return the settings of a broker whose queues are only in a RocksDB.
 
-    Light queues show in no folder there.
+    They include light queues, which have no folders there.
     """
     if not has_rocksdb_queues(layout, fs):
         return {}
@@ -21,6 +21,6 @@ def infer_settings(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
 
 
 def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
-    """Yield the trace of a 5.x broker, as a clause for people."""
+    """Yield the trace of a 5.x broker as a clause for people."""
     if has_queue_database(layout, fs):
         yield f"{queue_database(layout, fs).name} holds a RocksDB"

@@ -37,7 +37,7 @@ class UnitKey(NamedTuple):
 
 
 class OffsetKey(NamedTuple):
-    """The queue of an entry of the offset table, and whether it is the newest unit or the oldest."""
+    """The key of an entry in the offset table; `kind` is "max" for the newest unit, else "min"."""
 
     topic: str
     kind: str
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 def queue_prefix(topic: str, queue_id: int) -> bytes:
-    """Return the bytes that the keys of all units of a queue begin with."""
+    """Return the common prefix of the keys of a queue's units."""
     name = topic.encode()
     return _INT.pack(len(name)) + _MARK + name + _MARK + _INT.pack(queue_id) + _MARK
 
@@ -63,7 +63,7 @@ def unit_key(topic: str, queue_id: int, queue_offset: int) -> bytes:
 
 
 def last_key(topic: str, queue_id: int) -> bytes:
-    """Return the greatest key that a unit of the queue could have; all bits of its queue offset are set."""
+    """Return the greatest possible key of a queue's unit; all bits of its queue offset are set."""
     return queue_prefix(topic, queue_id) + b"\xff" * _LONG.size
 
 
@@ -97,7 +97,7 @@ def decode_offset_key(key: bytes) -> OffsetKey | None:
 
 
 def decode_place(value: bytes) -> Place | None:
-    """Read a value of the offset table; a broker skips one of another length."""
+    """Read a value of the offset table; None for another length, as a broker skips it."""
     return Place(*_TWO_LONGS.unpack(value)) if len(value) == _TWO_LONGS.size else None
 
 

@@ -1,8 +1,8 @@
 """RocksQueue: the units of one queue of a RocksDB, in a scratch file of batch units.
 
-It answers as a 5.3.3 broker. A unit is found by its queue offset, so a queue may have holes: an inner batch has one
-unit and advances the queue by its messages; a PREPARED message takes an offset in light queues, without a unit. The
-broker's binary searches go to the right at a hole, and its iteration ends there; so do these.
+Results are those of a 5.3.3 broker. A unit is found by its queue offset, so a queue may have holes. An inner batch has
+one unit and advances the queue by its number of messages. A PREPARED message takes an offset in light queues without
+a unit. As in the broker, binary searches go right at a hole, and iteration ends there.
 
 Source: RocksDBConsumeQueue, RocksDBConsumeQueueTable, RocksDBConsumeQueueOffsetTable (5.3.3).
 """
@@ -26,11 +26,9 @@ SCRATCH_FILE_SIZE = BATCH_UNIT_SIZE * 65_536
 
 
 class RocksQueue(BatchConsumeQueue):
-    """Hold the units of one queue.
+    """The units of one queue. `max_physic_offset` is the log offset of the newest unit's record.
 
-    `max_physic_offset` is the log offset of the newest unit's record.
-
-    oldest, newest  the places that the database remembers as the queue's beginning and its newest unit, where it does
+    oldest, newest  the database's entries for the queue's first and newest unit; None without an entry
     """
 
     oldest: Place | None = None
@@ -39,12 +37,12 @@ class RocksQueue(BatchConsumeQueue):
 
     @property
     def max_offset(self) -> int:
-        """Give the queue offset after the newest unit, also where that has expired."""
+        """Queue offset after the newest unit, even if that unit has expired."""
         known = super().max_offset
         return known if known or self.newest is None else self.newest.queue_offset + 1
 
     def correct_min_offset(self, min_log_offset: int) -> None:
-        """Move the queue's beginning as the broker does when it is asked for it."""
+        """Move the queue's first offset, as the broker does on a request for it."""
         newest = Place(self.max_physic_offset, self.max_offset - 1)
         self.begin_at(first_offset(self.oldest, newest, min_log_offset, self._find))
 
@@ -63,7 +61,7 @@ class RocksQueue(BatchConsumeQueue):
         return unit_at(units, at) if at < len(units) and offsets[at] == queue_offset else None
 
     def units_from(self, queue_offset: int) -> Iterator[BatchUnit] | None:
-        """Return the units from the one at `queue_offset` to the first hole; None where that is a hole."""
+        """Return the units from `queue_offset` to the first hole; None if no unit is at `queue_offset`."""
         units, offsets = self._all()
         at = int(np.searchsorted(offsets, queue_offset))
         if at == len(units) or offsets[at] != queue_offset:
@@ -71,19 +69,19 @@ class RocksQueue(BatchConsumeQueue):
         return _until_hole(units[at:], queue_offset)
 
     def pass_hole(self, queue_offset: int) -> int:
-        """Give the queue offset of the first unit after the hole, the queue's end without one."""
+        """Return the queue offset of the first unit after the hole; the queue's end without one."""
         _, offsets = self._all()
         at = int(np.searchsorted(offsets, queue_offset))
         return int(offsets[at]) if at < len(offsets) else self.max_offset
 
     def roll_next_file(self, queue_offset: int) -> int:
-        """Return 0, as the broker answers: it has no files to roll."""
+        """Return 0, as the broker does: it has no files to roll."""
         return 0
 
     def offset_by_time(
         self, time_ms: int, store_time: StoreTime, min_log_offset: int, line: BrokerLine = LINE_4_9
     ) -> int:
-        """Find the first unit stored at `time_ms` or later, the queue's end where all are older."""
+        """Return the queue offset of the first unit stored at `time_ms` or later; the end if all are older."""
         first, last = self._find(self.min_offset), self._find(self.max_offset - 1)
         if last is not None and last.store_timestamp_ms < time_ms:
             return self.max_offset

@@ -16,10 +16,9 @@ from store.structures.queuedb.view import queues_alone
 def extents(
     reader: StoreReader, min_log_offset: int, line: BrokerLine
 ) -> Iterator[tuple[str, int, int, int, int, int]]:
-    """Yield every queue with its extent, where no queue has files.
+    """Yield every queue of the database with its extent, if no queue has files.
 
-    Beside files the light ones without (5.5).
-
+    Beside queue files, yield only light queues without files (5.5).
     StoreError for an unreadable database.
     """
     root, fs = reader.tree

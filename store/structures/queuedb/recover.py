@@ -1,10 +1,10 @@
 """Recover the RocksDB of a store that writes its queues twice (5.x, rocksdbCQDoubleWriteEnable).
 
     1. log and file queues are recovered as in every store; a broker reads the files
-    2. a RocksDB that does not end where the files do, and every one after a crash, is rebuilt in the overlay
+    2. after a crash, or if its end differs from that of the files, the RocksDB is rebuilt in the overlay
 
-A start of a broker opens this RocksDB and leaves it as it is: units past the log's end stay, and those that were not
-flushed at a crash are never made.
+A broker's start opens this RocksDB unchanged: units past the log's end stay, and units lost in a crash are never
+written again.
 
 Source: RocksDBMessageStore.loadAndStartConsumerServiceOnly, RocksDBConsumeQueueStore.load (5.3.3).
 """
@@ -34,23 +34,23 @@ DIFFERENCE = "double-write"
 
 
 def folder(opened: OpenedStore) -> Path:
-    """Return where the RocksDB is, or was."""
+    """Return the folder of the RocksDB, even if it is lost."""
     return queue_database(opened.layout, opened.fs)
 
 
 def can_build(opened: OpenedStore) -> bool:
     """Return whether the RocksDB can be built.
 
-    The settings name its reader, or queue files are beside it.
+    It can if a setting puts queues in a database, or if queue files are beside it.
     """
     return opened.config.queues_in_database or not has_rocksdb_queues(opened.layout, opened.fs)
 
 
 def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> list[Action]:
-    """Rebuild the RocksDB where it may differ from the recovered log, and give the actions for it.
+    """Rebuild the RocksDB if it may differ from the recovered log; return the actions.
 
-    None for a recovery of queues without files: it is recovered in their place. DamagedFile for a log with damage in
-    front of its end. BadRequest without the package rocksdict.
+    No actions if recovery has already recovered the database instead of queue files. DamagedFile for a log with damage
+    before its end. BadRequest without the package rocksdict.
     """
     is_cut = found.mode == "truncate"
     is_recovered = opened.config.queues_in_database and not is_cut
@@ -75,7 +75,7 @@ def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> l
 
 
 def damage_in_front(layout: StoreLayout, stopped_by: str, at: int, log_end: int) -> DamagedFile:
-    """Return the error of a log that is damaged at `at`, in front of its end."""
+    """Return the error for a log that is damaged at `at`, before its end."""
     return DamagedFile(
         f"{stopped_by}; the log goes on to {log_end}, and the RocksDB can't be built past the damage",
         file=layout.commitlog,
@@ -85,7 +85,7 @@ def damage_in_front(layout: StoreLayout, stopped_by: str, at: int, log_end: int)
 
 
 def _reaches(opened: OpenedStore, queue_end: int) -> bool:
-    """Return whether the RocksDB can be read, and its units end where those in the files do."""
+    """Return whether the RocksDB is readable, and its checkpoint is the end of the file queues."""
     with Scratch() as scratch:
         try:
             database = open_database(queue_database(opened.layout, opened.fs), scratch.folder, opened.fs)

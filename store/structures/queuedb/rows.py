@@ -1,6 +1,6 @@
 """Units of consume queues in a RocksDB (5.x) as entries, or as blocks of them.
 
-A unit after the newest one of its queue is stale: a broker passes over it, and writes it again.
+A unit after the newest one of its queue is stale: a broker skips it, and overwrites it later.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from store.structures.queuedb.runs import MalformedEntry, UnitRun
 
 
 def folder_in(layout: StoreLayout, fs: Filesystem) -> Path | None:
-    """Return the database's folder, where the queues are in one."""
+    """Return the database's folder; None if the queues are not in a database."""
     return queue_database(layout, fs) if has_rocksdb_queues(layout, fs) else None
 
 
 def is_folder(folder: Path, fs: Filesystem) -> bool:
-    """Return whether a folder is such a database."""
+    """Return whether a folder holds a RocksDB."""
     return has_rocksdb(folder, fs)
 
 
 def rows(folder: Path, asked: Asked) -> Iterator[Entry]:
     """Yield the units of a RocksDB in `folder`.
 
-    Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the database.
+    Raises BadRequest without the package rocksdict, DamagedFile if RocksDB does not open the database.
     """
     for kind, run in _kinds(folder, asked):
         if isinstance(run, MalformedEntry):
@@ -57,7 +57,7 @@ def blocks(folder: Path, asked: Asked) -> Iterator[EntryBlock | Entry]:
 
 
 def _kinds(folder: Path, asked: Asked) -> Iterator[tuple[str, UnitRun | MalformedEntry]]:
-    """Run of units, and of stale units."""
+    """Yield runs of units, split into valid and stale units, and malformed entries."""
     with Scratch() as scratch:
         database = open_database(folder, scratch.folder, Filesystem())
         for run in _wanted(database, asked):

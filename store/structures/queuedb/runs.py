@@ -1,7 +1,7 @@
 """UnitRun: consecutive units of one queue of a RocksDB as arrays.
 
-Keys come in order: those of one queue, all of one length, stand together. Their bytes are joined and read by their
-layout, so no object is made for an entry. What has another length is malformed.
+Keys are sorted, so the keys of one queue are consecutive and have one length. Their joined bytes are read as an array,
+without an object per entry. Entries with another length are malformed.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from store.formats.run import Int64Array
 from store.structures.queuedb.keys import VALUE_DTYPE, decode_unit_key
 
 _PIECE = 512
-"""Fewer objects than start a garbage collection: 3.5 M units/s, against 2.3 M in pieces of 8192."""
+"""So few objects start no garbage collection: 3.5 M units/s, against 2.3 M in pieces of 8192."""
 _NUMBER_SIZE = 8
 _LAST_NUMBER = b"\xff" * _NUMBER_SIZE
-"""The greatest in the order of keys."""
+"""The greatest number in key order."""
 
 Pair = tuple[bytes, bytes]
 
@@ -36,20 +36,20 @@ class UnitRun(NamedTuple):
 
 
 class MalformedEntry(NamedTuple):
-    """A key or a value that is no unit's."""
+    """A key or a value that is not that of a unit."""
 
     key: bytes
     value: bytes
 
 
 def runs_of(pairs: Iterable[Pair]) -> Iterator[UnitRun | MalformedEntry]:
-    """Gather keys and values, given in the order of keys."""
+    """Group sorted keys and values into runs."""
     rest = iter(pairs)
     while piece := list(islice(rest, _PIECE)):
         keys = [key for key, _ in piece]
         start = 0
         while start < len(keys):
-            # No key of another queue is between this one and the last that its prefix could have.
+            # Between this key and the greatest with its prefix are only keys of this queue.
             stop = bisect_right(keys, keys[start][:-_NUMBER_SIZE] + _LAST_NUMBER, start + 1)
             yield from _of_one_prefix(piece[start:stop])
             start = stop

@@ -1,4 +1,4 @@
-"""One line of a RocksDB with consume queues for people."""
+"""One line for people about a RocksDB with consume queues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from store.structures.registry import Present
 
 
 def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
-    """Say whether queue files are beside the database."""
+    """Describe the database, and whether queue files are beside it."""
     if not has_queue_database(layout, fs):
         return
     folder = queue_database(layout, fs).name

@@ -1,13 +1,13 @@
 """Foretell a broker's start on queues in a RocksDB (5.x, storeType=defaultRocksDB).
 
-    queues' end    the log offset that the RocksDB remembers as CHECKPOINT, 0 without one
-    after a crash  the walk begins at the newest segment whose first record names a log offset up to it; the times in
-                   the checkpoint file are not read
-    light queues   a batch of up to 256 messages, of which one has queue offsets there that are no numbers, is tried
-                   again for ever: no message after it gets a unit
+    queues' end    the log offset in the RocksDB's entry of CHECKPOINT_TOPIC, 0 without one
+    after a crash  the scan begins at the newest segment whose first record has a log offset up to the queues' end;
+                   the times in the checkpoint file are not read
+    light queues   a batch of up to 256 messages is retried for ever if one has invalid queue offsets of light
+                   queues: no message after it gets a unit
     dispatch       overwrites equal keys; after a shutdown the record that begins at the queues' end is left out
-    truncation     moves the newest unit of each queue in front of the log's end; the files are RocksDB's own
-    own folder     a 5.5 broker does not start where the database is not in the one that its setting names
+    truncation     moves the newest unit of each queue before the log's end; the files are RocksDB's own
+    own folder     a 5.5 broker does not start if the database is in another folder than its setting has
 
 Source: RocksDBConsumeQueueStore.recover, truncateDirty, putMessagePosition0, RocksGroupCommitService.groupCommit,
 CommitLog.isMappedFileMatchedRecover (5.3.3); RocksDBConsumeQueueStore (5.5.0).
@@ -52,9 +52,9 @@ REFUSAL = "IllegalStateException: find RocksDBConsumeQueue in original/separate 
 
 
 def blockers(opened: OpenedStore) -> Iterator[Trap]:
-    """Find the database that is not where useSeparateStorePathForRocksdbCQ has it, or is in both folders.
+    """Yield a trap for a database in a folder against useSeparateStorePathForRocksdbCQ, or in both.
 
-    Where no setting tells, the broker's is taken to fit the only database.
+    Without that setting, the broker's is assumed to fit the only database.
     """
     layout = opened.layout
     found = {
@@ -68,17 +68,17 @@ def blockers(opened: OpenedStore) -> Iterator[Trap]:
 
 
 class Reach(NamedTuple):
-    """How far the queues reach, and where a walk of the log begins.
+    """The end of the queues, and the start of the log's scan.
 
-    database         None where it is lost or can't be read
-    queue_end        the log offset that it was built to, -1 where it can't be read
-    has_unit_at_end  whether a unit points there or behind
+    database         None if it is lost or unreadable
+    queue_end        its checkpoint, -1 if it is unreadable
+    has_unit_at_end  a unit points to queue_end or beyond
     entered_from     the log offset from which records are dispatched
-    entered          the ends of the queues in what is dispatched
-    min_log_offset   where the log begins
-    handlers         take the runs of the walk
-    light_faults     log offsets of dispatched records whose queue offsets in light queues are no numbers
-    faults           why the queues are not known, as sentences for people
+    entered          first and last queue offset of the dispatched records, by queue
+    min_log_offset   start of the log
+    handlers         called with the runs of the scan
+    light_faults     log offsets of dispatched records with invalid queue offsets of light queues
+    faults           why the queues are unknown, as sentences for people
     """
 
     start: Start
@@ -93,10 +93,7 @@ class Reach(NamedTuple):
     faults: list[str]
 
     def units_behind(self, log_end: int) -> Iterator[QueueUnits] | None:
-        """Return the units that point at or past the log's end, queue by queue.
-
-        None where they are not known.
-        """
+        """Return the units that point at or past the log's end, queue by queue; None if unknown."""
         return _units_behind(self.database, log_end) if self.database is not None else None
 
     def queues(self) -> list[QueueKey]:
@@ -104,9 +101,9 @@ class Reach(NamedTuple):
         return list(self.database.newest) if self.database is not None else []
 
     def entries(self, queue: QueueKey) -> tuple[Int64Array, Int64Array]:
-        """Log offset and size of each unit that a queue shows once the walk is over.
+        """Return log offset and size of each unit that a queue has for readers after the scan.
 
-        Where the offset table has no beginning, a broker searches one, and goes behind a hole that it meets.
+        Without an entry for the first unit, a broker searches it, and goes right at a hole.
         """
         if self.database is None:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -124,20 +121,20 @@ class Reach(NamedTuple):
         return units["log_offset"].astype(np.int64), units["size"].astype(np.int64)
 
     def traps(self) -> Iterator[Trap]:
-        """Find the faults of a start in the records that were walked."""
+        """Yield the start's failures in the scanned records, and why queues are unknown."""
         yield from (Trap("no-rocksdict", text) for text in self.faults)
         yield from map(_poison, self.light_faults[:1])
 
 
 def reach(opened: OpenedStore, scratch: Path, *, abnormal: bool, passes_damage: bool) -> Reach:
-    """Open the RocksDB in `scratch`.
+    """Open a copy of the RocksDB in `scratch`, and find the start of the scan.
 
-    Without the package rocksdict the walk begins at the first segment, only records count as lost, and a fault says
-    so. A RocksDB that does not open is a DamagedFile, or with `passes_damage` taken as one that can't be read.
+    Without the package rocksdict the scan begins at the first segment, only records count as lost, and `faults` has the
+    reason. A RocksDB that does not open raises DamagedFile; with `passes_damage` it counts as unreadable.
     """
     folder = queue_database(opened.layout, opened.fs)
     try:
-        # One that is lost altogether is created again.
+        # A broker creates a lost database again.
         database = open_database(folder, scratch, opened.fs) if has_rocksdb(folder, opened.fs) else None
     except (BadRequest, DamagedFile) as error:
         if isinstance(error, DamagedFile) and not passes_damage:
@@ -171,14 +168,14 @@ def _starting_segment(opened: OpenedStore, queue_end: int, *, abnormal: bool) ->
 
 
 def _first_log_offset(opened: OpenedStore, segment: Segment) -> int:
-    """Return the log offset that the segment's first record names, -1 without a record."""
+    """Return the log offset field of the segment's first record, -1 without a record."""
     if not first_store_timestamp(segment, opened.line):
         return -1
     return int.from_bytes(segment.buffer[LOG_OFFSET_AT : LOG_OFFSET_AT + 8], "big", signed=True)
 
 
 class _Entered:
-    """Note the first and last queue offset of the records from a log offset on, by queue."""
+    """The first and last queue offset of the records from a log offset on, by queue."""
 
     def __init__(self, first: int) -> None:
         self._first, self._table = first, QueueTable()
@@ -194,7 +191,7 @@ class _Entered:
 
 
 class _LightFaults:
-    """Note the dispatched records behind a log offset whose queue offsets in light queues are no numbers."""
+    """The dispatched records past a log offset that have invalid queue offsets of light queues."""
 
     def __init__(self, faults: list[int], behind: int) -> None:
         self._faults, self._behind = faults, behind

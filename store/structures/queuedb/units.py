@@ -1,6 +1,7 @@
 """Units of records by queue, as a broker with queues in a RocksDB dispatches them.
 
-A record has a unit in its own queue, and one in each light queue that it names. PREPARED and ROLLBACK have none.
+A record has a unit in its own queue, and one in each light queue of its property INNER_MULTI_DISPATCH. PREPARED and
+ROLLBACK records have none.
 A record of several messages has one unit, at the queue offset of the first.
 
 Source: RocksDBConsumeQueueStore.putMessagePosition (5.3.3).

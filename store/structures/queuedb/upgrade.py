@@ -1,4 +1,4 @@
-"""Note the differences of another broker line for queues in a RocksDB.
+"""Notes on the differences of another broker version for queues in a RocksDB.
 
 Source: RocksDBConsumeQueueStore (5.3.3, 5.5.0).
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def notes(own: OpenedStore, other: OpenedStore) -> Iterator[Trap]:
-    """Yield a note where the other line looks for the database in another folder."""
+    """Yield a note if the other version expects the database in another folder."""
     folder, layout = queue_database(own.layout, own.fs), own.layout
     if folder == layout.consumequeue_rocksdb and not other.line.matches_first_record:
         detail = f"{folder.name} is not looked at, and an empty database is made in {layout.consumequeue.name}"

@@ -1,8 +1,8 @@
 """DatabaseWriter: a new RocksDB with consume queues, in an empty folder.
 
-The files are those of a broker that was closed: CURRENT, IDENTITY, LOCK, MANIFEST, OPTIONS, tables, an empty log. Table
+The files are those after a broker's shutdown: CURRENT, IDENTITY, LOCK, MANIFEST, OPTIONS, tables, an empty log. Table
 format, block size, checksum, Bloom filter and compression are the broker's, so RocksDB 8.3 of a 5.3 broker opens them.
-A broker writes the beginning of a queue only when it is asked for it; no entry for it is written here.
+A broker writes an entry for a queue's first unit only on a request for it; this writer writes none.
 
 Source: RocksDBOptionsFactory, ConsumeQueueRocksDBStorage (5.3.3).
 """
@@ -35,7 +35,7 @@ _BATCH = 4096
 
 
 class DatabaseWriter:
-    """Write units, then `finish`."""
+    """A new database: call `put_units` for each queue, then `finish`."""
 
     def __init__(self, folder: Path, fs: Filesystem) -> None:
         binding = require_binding(folder)
@@ -51,7 +51,7 @@ class DatabaseWriter:
             raise _io_error(folder, error) from error
         self._offsets = self._database.get_column_family_handle(OFFSETS)
         self._without_log = binding.WriteOptions()
-        # As a broker: what is not in a table after a crash is dispatched again.
+        # As in a broker: after a crash, units that are in no table are dispatched again.
         self._without_log.disable_wal = True
 
     def put_units(self, queue: QueueKey, units: BatchUnitArray) -> None:
@@ -72,7 +72,7 @@ class DatabaseWriter:
         self._newest[queue] = Place(int(units["log_offset"][-1]), int(units["queue_offset"][-1]))
 
     def keep(self, database: QueueDatabase, dropped: set[QueueKey]) -> None:
-        """Take over every key of another database but those of the dropped queues."""
+        """Copy every key of another database, except those of the dropped queues."""
         prefixes = tuple(queue_prefix(*queue) for queue in dropped)
         names = {offset_key(*queue, kind) for queue in dropped for kind in ("max", "min")}
         batch = self._binding.WriteBatch(raw_mode=True)
@@ -91,7 +91,7 @@ class DatabaseWriter:
         return set(self._newest)
 
     def keep_ends(self, newest: dict[QueueKey, Place]) -> None:
-        """Take over the newest places of those queues that have no units here."""
+        """Keep the newest units of another database for queues that have no units here."""
         self._newest = newest | self._newest
 
     def finish(self, checkpoint: int | None) -> None:
@@ -104,14 +104,14 @@ class DatabaseWriter:
         self._write(batch)
         try:
             for family in (self._database, self._database.get_column_family(OFFSETS)):
-                # Flushes the family, and raises where that fails.
+                # Closing flushes the family, and raises if that fails.
                 family.close()
         except Exception as error:
             raise _io_error(self._folder, error) from error
         remove_own_files(self._folder, self._fs)
 
     def _write(self, batch: Any) -> Any:
-        """Write a batch and give an empty one."""
+        """Write a batch and return an empty one."""
         try:
             self._database.write(batch, self._without_log)
         except Exception as error:
@@ -120,7 +120,7 @@ class DatabaseWriter:
 
 
 def _options(binding: Any, *, has_units: bool) -> Any:
-    """Return the options that decide about the bytes of tables."""
+    """Return the options that determine the bytes of tables."""
     options, table = binding.Options(raw_mode=True), binding.BlockBasedOptions()
     table.set_format_version(_FORMAT_VERSION)
     table.set_block_size(_BLOCK_SIZE)

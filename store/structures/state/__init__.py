@@ -1,1 +1,1 @@
-"""The small files that a 5.x broker keeps its state in, read line by line."""
+"""The small files with a 5.x broker's state, read line by line."""

@@ -1,4 +1,4 @@
-"""Check the small files of a 5.x broker's state for their form, and the epochs against the log."""
+"""Check the form of the small files with a 5.x broker's state, and the epochs against the log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATE_FILE = kind("state-file", "a small file of a 5.x broker, or a message of i
 
 
 def check(store: CheckedStore) -> Iterator[Finding]:
-    """Yield a finding for each line that cannot be right."""
+    """Yield a finding for each invalid line, for epochs past the log, and for invalid pop messages."""
     files = store.files
     for line in state_lines(files):
         if line.fault:
@@ -51,7 +51,7 @@ def _revive_findings(files: StoreReader, topic: str, queue_id: int) -> Iterator[
 
 
 def revive_lines_of(files: StoreReader, topic: str, file: StoredFile) -> Iterator[tuple[int, StateLine]]:
-    """Queue offset and contents of each message in a queue file; records that expired are passed over."""
+    """Yield queue offset and content of each message in a queue file; skip expired and damaged records."""
     segments = files.segments()
     units = units_of(files.read(file.path))
     for row in np.flatnonzero((units["size"] > 0) & ~is_pre_blank(units)).tolist():

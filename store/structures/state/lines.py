@@ -1,10 +1,10 @@
-"""Read the small files of a 5.x broker's state line by line, with their faults.
+"""Read the small files with a 5.x broker's state line by line, with their faults.
 
     epochFileCheckpoint (.bak)            count, CRC of the rest, then epoch-startOffset for each
-    brokerIdentity, brokerIdentity-temp   cluster#broker#id, and #code in the second
+    brokerIdentity, brokerIdentity-temp   cluster#broker#id; the second has #code too
     dledger-<id>/currterm, checkpoint     name=number
     compaction/position-checkpoint        the last compacted queue offset of each queue
-    config/consumerOrderInfo.json         queues in order: offsets that were taken, and which were acknowledged
+    config/consumerOrderInfo.json         ordered consumption: taken and acknowledged offsets of queues
     config/tieredStoreMetadata.json       topics, queues and files of tiered storage
     queues of rmq_sys_REVIVE_LOG_*        checkpoints and acknowledgements of pop consumers, as messages
 
@@ -35,7 +35,7 @@ _ACK_KEYS = (frozenset(("ao", "so", "c", "t", "q", "pt")), frozenset(("ackOffset
 
 @dataclass(frozen=True, slots=True)
 class StateLine:
-    """One thing that a file says. `fault` is a sentence where it cannot be right."""
+    """One value in a file. `fault` is a clause if the value is invalid."""
 
     file: str
     name: str
@@ -44,7 +44,7 @@ class StateLine:
 
 
 def state_files(files: StoreReader) -> list[StoredFile]:
-    """Return the small files that the store has, of those above."""
+    """Return the store's small files of state."""
     paths = [*_READERS]
     members = [one.name for one in find_member_logs(*files.tree)]
     for name in members:
@@ -53,13 +53,13 @@ def state_files(files: StoreReader) -> list[StoredFile]:
 
 
 def state_lines(files: StoreReader) -> Iterator[StateLine]:
-    """Yield everything that the small files of the store say."""
+    """Yield every value in the store's small files of state."""
     for file in state_files(files):
         yield from lines_of(files, file)
 
 
 def lines_of(files: StoreReader, file: StoredFile) -> Iterator[StateLine]:
-    """Return everything that one of these files says; its name tells its kind."""
+    """Return every value in one of these files; its name determines its format."""
     name = file.path.rpartition("/")[2]
     known = next((path for path in _READERS if path.rpartition("/")[2] == name), None)
     text = bytes(files.read(file.path)).decode("utf-8", "replace")
@@ -67,13 +67,13 @@ def lines_of(files: StoreReader, file: StoredFile) -> Iterator[StateLine]:
 
 
 def is_torn(text: str) -> bool:
-    """Return whether the first two lines of an epoch file are no numbers: a broker stops at it."""
+    """Return whether an epoch file lacks numbers in its first two lines: a broker does not start with it."""
     lines = text.splitlines()
     return len(lines) < 2 or parse_long(lines[0]) is None or parse_long(lines[1]) is None
 
 
 def epochs_of(text: str) -> tuple[list[tuple[int, int]], str]:
-    """Return epochs with their start offsets, and the fault of the file, empty without one."""
+    """Return epochs with their start offsets, and the file's fault, empty without one."""
     lines = text.splitlines()
     if is_torn(text):
         return [], "torn: NumberFormatException, no broker in controller mode starts with it"
@@ -177,7 +177,7 @@ def _tiered(path: str, document: Json) -> Iterator[StateLine]:
 
 
 def revive_line(topic: str, tags: str | None, body: bytes) -> StateLine:
-    """Return one checkpoint or acknowledgement of a pop consumer."""
+    """Return a pop consumer's checkpoint or acknowledgement as a line."""
     try:
         document = parse_fastjson(body.decode("utf-8", "replace"))
     except ValueError as error:
@@ -210,7 +210,7 @@ _READERS: dict[str, Callable[[str, str], Iterator[StateLine]]] = {
 
 
 def lines_at(layout: StoreLayout, fs: Filesystem, path: str) -> list[StateLine]:
-    """Return the lines of a small file; none of one that can't be read."""
+    """Return the lines of a small file; none if it is missing or unreadable."""
     files = StoreReader(str(layout.root), fs)
     file = files.file_at(path)
     try:

@@ -12,13 +12,13 @@ from store.structures.state.lines import StateLine, lines_of, state_files
 
 
 def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
-    """Return the files that hold state: the small ones, and the queues of pop consumers."""
+    """Return the files with state: the small files, and the queue files of pop consumers."""
     queues = [queue for queue in reader.queues() if queue[0].startswith(REVIVE_PREFIX)]
     return [*state_files(reader), *(file for queue in queues for file in reader.queue_files(*queue))]
 
 
 def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
-    """Yield an entry for each line of the file, or for each message that a queue file names."""
+    """Yield an entry for each line of a small file, or for each message of a queue file."""
     if file.path.startswith("consumequeue/"):
         topic = file.path.split("/")[1]
         for queue_offset, line in revive_lines_of(reader, topic, file):

@@ -1,4 +1,4 @@
-"""Reads the broker's own tables under config/ as a broker would, and reviews them against the store."""
+"""The broker's tables under config/: reading as in a broker, and a review against the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads one table under config/ with its .bak and .tmp, and names the file that a broker would load.
+"""One table under config/ with its .bak and .tmp, and the file that a broker would load.
 
     main                  .bak                  a broker
     parses                any                   loads main
@@ -8,8 +8,8 @@
     damaged               missing or empty      starts with an empty table: a silent loss
     damaged               damaged               does not start
 
-If a RocksDB has the table (store.structures.tables.database), a 5.x broker loads it from there, unless the JSON file
-counts more changes: it is main then.
+If a RocksDB has the table (store.structures.tables.database), a 5.x broker loads it from there, and the RocksDB is main
+here. If the JSON file counts more changes, the broker loads that file.
 
 A broker never reads .tmp. A 4.x broker writes .tmp, copies main to .bak, deletes main and renames .tmp: after a crash
 between the last two steps .tmp holds the newest table. A 5.x broker copies main to .bak and overwrites main.
@@ -73,17 +73,17 @@ class ConfigFile:
 
     @property
     def is_absent(self) -> bool:
-        """Whether none of the three files is there."""
+        """Whether all three files are missing."""
         return all(one.state is State.MISSING for one in (self.main, self.backup, self.temporary))
 
     @property
     def is_in_database(self) -> bool:
-        """Whether a broker takes the table from a RocksDB."""
+        """Whether a broker loads the table from a RocksDB."""
         return self.main.path.name != self.name
 
     @property
     def load(self) -> Load:
-        """How a broker starts, by the table above."""
+        """The effect on a broker's start, by the module's table."""
         if self.main.state is State.PARSES:
             return Load.MAIN
         if self.backup.state is State.PARSES:
@@ -94,7 +94,7 @@ class ConfigFile:
 
     @property
     def loaded(self) -> ConfigCopy | None:
-        """The copy that a broker takes its table from; None where it takes none."""
+        """The copy that a broker loads; None if it loads none."""
         return {Load.MAIN: self.main, Load.BACKUP: self.backup}.get(self.load)
 
     def best(self, line: BrokerLine) -> ConfigCopy | None:
@@ -106,8 +106,8 @@ class ConfigFile:
 def read_config_file(folder: Path, name: str, fs: Filesystem) -> ConfigFile:
     """Read the three files of one table, or its database.
 
-    ForeignFile where one is no regular file, StoreIOError where one is unreadable. BadRequest for a database without
-    the package rocksdict, DamagedFile where RocksDB does not open it.
+    ForeignFile if one is no regular file, StoreIOError if one is unreadable. BadRequest for a database without the
+    package rocksdict, DamagedFile if RocksDB does not open it.
     """
     path = folder / name
     file = ConfigFile(name, *(_read_copy(path.with_name(path.name + end), fs) for end in ("", ".bak", ".tmp")))
@@ -133,7 +133,7 @@ def _read_database(folder: Path, name: str, fs: Filesystem) -> ConfigCopy | None
 
 
 def _counter(copy: ConfigCopy) -> int:
-    """Return how many changes the table's version counts, 0 without one."""
+    """Return the number of changes in the table's version, 0 without one."""
     counter = members((copy.document or {}).get("dataVersion")).get("counter")
     return counter if isinstance(counter, int) else 0
 
@@ -145,7 +145,7 @@ def read_config_files(folder: Path, fs: Filesystem) -> list[ConfigFile]:
 
 
 def write_config_file(folder: Path, name: str, data: bytes, fs: Filesystem) -> None:
-    """Write a table, the former one as .bak. A crash leaves the old file or the new one."""
+    """Write a table; the previous one becomes .bak. A crash leaves the old file or the new one."""
     path = folder / name
     for made in fs.make_folder(folder):
         fs.fsync_folder(made.parent)
@@ -176,7 +176,7 @@ def _read_copy(path: Path, fs: Filesystem) -> ConfigCopy:
     except ValueError as error:
         return ConfigCopy(path, State.DAMAGED, reason=str(error), mtime_ms=mtime_ms)
     if document is None or document == []:
-        # Fastjson decodes both to null, and a broker then loads nothing.
+        # Fastjson decodes null and [] to null, and a broker then loads nothing.
         return ConfigCopy(path, State.PARSES, {}, "holds nothing", mtime_ms)
     if not isinstance(document, dict):
         return ConfigCopy(path, State.DAMAGED, reason="not an object", mtime_ms=mtime_ms)

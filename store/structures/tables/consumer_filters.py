@@ -1,9 +1,9 @@
-"""Consumer filters: the SQL subscriptions in config/consumerFilter.json, as a broker keeps them.
+"""Consumer filters: the SQL subscriptions in config/consumerFilter.json, handled as in a broker.
 
-    load      bits of another k or m in one entry     the whole file is ignored
+    load      one entry has bits of another k or m    the whole file is ignored
               deadTime 0                              becomes max(bornTime, now - 30 s): no consumer is connected yet
     register  clientVersion not above the old         ignored; the same version revives a dead entry
-              another expression                      a new bornTime: older bit maps say nothing of it
+              another expression                      a new bornTime: older bit maps do not cover it
     persist   dead for 24 h or longer                 left out
 
 `dead` is derived: deadTime is bornTime or later.
@@ -52,11 +52,11 @@ class ConsumerFilter:
         return self.dead_time_ms >= self.born_time_ms
 
     def fits(self, bloom: BloomFilter) -> bool:
-        """Return whether its bits are of this filter (BloomFilter.isValid)."""
+        """Return whether its bits belong to this Bloom filter (BloomFilter.isValid)."""
         return self.bit_count == bloom.bit_count and len(self.positions) == bloom.hash_count
 
     def to_json(self) -> Json:
-        """Return the entry in the file."""
+        """Return the entry for the file."""
         bits: dict[str, Json] = {"bitNum": self.bit_count, "bitPos": list[Json](self.positions)}
         entry: dict[str, Json] = {
             "bloomFilterData": bits if self.bit_count else None,
@@ -74,32 +74,32 @@ class ConsumerFilter:
 
 
 class ConsumerFilterTable:
-    """The filters of a broker, by topic and group; `bloom` gives their bits."""
+    """The filters of a broker, by topic and group; `bloom` computes their bits."""
 
     def __init__(self, bloom: BloomFilter) -> None:
         self.bloom = bloom
         self.is_ignored = False
-        """Whether a file was there whose bits are of another Bloom filter."""
+        """Whether the loaded file has bits of another Bloom filter."""
         self._table: dict[tuple[str, str], ConsumerFilter] = {}
         self.lock = threading.Lock()
-        """Held while the filters of a topic are listed; hold it to change one that dispatch may be reading."""
+        """Held while a topic's filters are listed; hold it to change a filter that dispatch may be reading."""
 
     def __iter__(self) -> Iterator[ConsumerFilter]:
         return iter(list(self._table.values()))
 
     def get(self, topic: str, group: str) -> ConsumerFilter | None:
-        """Return the filter of a group; None where it has no SQL subscription."""
+        """Return the filter of a group; None without an SQL subscription."""
         return self._table.get((topic, group))
 
     def of_topic(self, topic: str) -> list[ConsumerFilter]:
-        """Return the filters of a topic, of dead groups too."""
+        """Return the filters of a topic, including those of dead groups."""
         with self.lock:
             return [one for one in self if one.topic == topic]
 
     def register(
         self, group: str, topic: str, expression: str, client_version: int, now_ms: int, expression_type: str = SQL92
     ) -> bool:
-        """Return whether the subscription was taken in."""
+        """Register a subscription; return whether the table accepted it."""
         old = self.get(topic, group)
         if old is not None and client_version <= old.client_version:
             if client_version == old.client_version and old.is_dead and expression == old.expression:
@@ -115,13 +115,13 @@ class ConsumerFilterTable:
         return True
 
     def unregister(self, group: str, now_ms: int) -> None:
-        """Let the filters of a group be dead."""
+        """Mark the filters of a group as dead."""
         for key, one in self._table.items():
             if one.group == group and not one.is_dead:
                 self._table[key] = replace(one, dead_time_ms=now_ms)
 
     def load(self, config_folder: Path, fs: Filesystem, now_ms: int) -> None:
-        """Take in the file, in place of everything."""
+        """Replace the whole table by the file's."""
         found = read_consumer_filters(config_folder, fs)
         self.is_ignored = any(not one.fits(self.bloom) for one in found)
         if self.is_ignored:
@@ -129,7 +129,7 @@ class ConsumerFilterTable:
         self._table = {(one.topic, one.group): _loaded(one, now_ms) for one in found}
 
     def encode(self, now_ms: int) -> bytes:
-        """Return the file's bytes, without the filters that are dead for long."""
+        """Return the file's bytes, without filters that have been dead for 24 hours."""
         kept = [one for one in self if not (one.is_dead and now_ms - one.dead_time_ms >= CLEAN_AFTER_MS)]
         topics: dict[str, Json] = {}
         for topic in java_map_order({one.topic for one in kept}, TOPICS_CAPACITY):
@@ -141,12 +141,12 @@ class ConsumerFilterTable:
         return write_fastjson(document).encode()
 
     def persist(self, config_folder: Path, fs: Filesystem, now_ms: int) -> None:
-        """Write the file, the former one as .bak."""
+        """Write the file; the previous one becomes .bak."""
         write_config_file(config_folder, FILE_NAME, self.encode(now_ms), fs)
 
 
 def read_consumer_filters(config_folder: Path, fs: Filesystem) -> list[ConsumerFilter]:
-    """Return the filters as the file has them."""
+    """Return the filters in the file, unchanged."""
     copy = read_config_file(config_folder, FILE_NAME, fs).loaded
     return list(_entries((copy.document or {}) if copy is not None else {}))
 

@@ -25,7 +25,7 @@ OFFSET_TABLES = ("offsetTable", "lmqOffsetTable")
 
 
 def read_consumer_offsets(config_folder: Path, fs: Filesystem) -> ConsumerOffsets:
-    """Return the offsets that a broker would load. ForeignFile where one of the files is no regular file."""
+    """Return the offsets that a broker would load. ForeignFile if a file is no regular file."""
     found: ConsumerOffsets = {}
     for name in OFFSET_FILES:
         copy = read_config_file(config_folder, name, fs).loaded
@@ -35,7 +35,7 @@ def read_consumer_offsets(config_folder: Path, fs: Filesystem) -> ConsumerOffset
 
 
 def offsets_file(config_folder: Path, fs: Filesystem) -> ConfigFile:
-    """Return the file that holds the offsets: lmqConsumerOffset.json where light queues are on."""
+    """Return the file that holds the offsets: lmqConsumerOffset.json if it exists."""
     files = [read_config_file(config_folder, name, fs) for name in OFFSET_FILES]
     return next((one for one in reversed(files) if not one.is_absent), files[0])
 
@@ -43,7 +43,7 @@ def offsets_file(config_folder: Path, fs: Filesystem) -> ConfigFile:
 def offsets_of(copy: ConfigCopy) -> ConsumerOffsets:
     """Return the offsets of one file.
 
-    A key without exactly one @, and a value that is no number, is left out.
+    Keys without exactly one @, and values that are no numbers, are left out.
     """
     document = copy.document or {}
     found: ConsumerOffsets = {}
@@ -97,7 +97,7 @@ def _sorted(offsets: Mapping[int, int]) -> Json:
 
 
 def _topics_by_group(names: Iterable[str]) -> dict[str, Json]:
-    """Return the groups and their topics that 5.3.3 writes beside the offsets, and never reads."""
+    """Return groupTopicMap, the topics by group; 5.3.3 writes it beside the offsets and never reads it."""
     found: dict[str, list[str]] = {}
     for name in names:
         if name.count("@") == 1:

@@ -1,4 +1,4 @@
-"""DataVersion: the version that a 5.x broker keeps in its tables under config/.
+"""DataVersion: the version in each table of a 5.x broker under config/.
 
 Source: DataVersion (5.3.3).
 """
@@ -27,7 +27,7 @@ class DataVersion:
         self.timestamp_ms = now_ms
 
     def to_json(self) -> Json:
-        """Return the object in the file."""
+        """Return the object for the file."""
         document: dict[str, Json] = {"counter": self.counter, "stateVersion": self.state_version}
         return {**document, "timestamp": self.timestamp_ms}
 
@@ -39,7 +39,7 @@ def read_data_version(folder: Path, name: str, fs: Filesystem) -> DataVersion | 
 
 
 def parse_data_version(value: Json) -> DataVersion | None:
-    """Return the data version that an object holds; None where a number is missing."""
+    """Return the data version in an object; None if a number is missing."""
     saved = members(value)
     numbers = [saved.get(name) for name in ("counter", "stateVersion", "timestamp")]
     if not all(isinstance(number, int) for number in numbers):

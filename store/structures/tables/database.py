@@ -1,4 +1,4 @@
-"""The tables of a 5.x broker that are in a RocksDB under config/, as the JSON files would have them.
+"""The tables of a 5.x broker in a RocksDB under config/, in the form of the JSON files.
 
     config/topics, subscriptionGroups, consumerOffsets   a database each (storeType=defaultRocksDB)
     config/metadata                                      one for all (useSingleRocksDBForAllConfigs, 5.4 and later)
@@ -9,7 +9,7 @@
     v2   01 | short table | 02 | name → 01 | JSON, of offsets group and topic, int queue id → long;
          01 | short table | 01 | data_version → long state, long time, long counter
 
-A broker takes a table's JSON file in only where its version counts more changes; otherwise the file is stale.
+A broker imports a table's JSON file only if its version counts more changes; otherwise the file is stale.
 
 Source: ConfigRocksDBStorage, TopicConfigManager, ConsumerOffsetManager in broker/config/v1 and v2 (5.3.3, 5.5.0).
 """
@@ -36,7 +36,7 @@ _JSON = 1
 
 
 class _Table(NamedTuple):
-    """The place of a JSON file's table: its folder in v1, its family in metadata, its number in v2.
+    """The location of a JSON file's table: folder in v1, family in config/metadata, number in v2.
 
     member  its name in the JSON
     """
@@ -56,9 +56,9 @@ _METADATA, _RDB = "metadata", "rdb"
 
 
 def database_folders(folder: Path, name: str, fs: Filesystem) -> list[Path]:
-    """Return the databases below config/ that hold the table of the JSON file `name`.
+    """Return the folders below config/ of databases that may hold the table of the JSON file `name`.
 
-    RocksDB may refuse them.
+    Nothing is opened, so RocksDB may still refuse them.
     """
     table = TABLES.get(name)
     names = (_METADATA, table.folder, _RDB) if table is not None else ()
@@ -66,9 +66,9 @@ def database_folders(folder: Path, name: str, fs: Filesystem) -> list[Path]:
 
 
 def read_table(folder: Path, name: str, fs: Filesystem) -> dict[str, Json] | None:
-    """Read the table of the JSON file `name` from one database; None where it has no family of it.
+    """Read the table of the JSON file `name` from one database; None if it has no family for the table.
 
-    BadRequest without the package rocksdict, DamagedFile where RocksDB does not open it, or an entry can't be read.
+    BadRequest without the package rocksdict, DamagedFile if RocksDB does not open it or an entry is malformed.
     """
     table = TABLES[name]
     with Scratch() as scratch:
@@ -79,7 +79,7 @@ def read_table(folder: Path, name: str, fs: Filesystem) -> dict[str, Json] | Non
             in_one = folder.name == _METADATA
             if in_one and not {table.family, f"{table.family}Version"} & families.keys():
                 return None
-            # A broker that was killed may have left a family out.
+            # The database of a killed broker may lack a family.
             entries = families.get(table.family if in_one else "default", {})
             versions = families.get(f"{table.family}Version" if in_one else "kvDataVersion", {})
             found = {key.decode(): parse_fastjson(value.decode()) for key, value in entries.items()}
@@ -113,7 +113,7 @@ def _of_v2(entries: Any, table: _Table) -> dict[str, Json]:
 def _names_in(rest: bytes) -> Iterator[Any]:
     """Yield group, topic and queue id of an offset's key.
 
-    Each name with its length before it and 01 after it.
+    Each name has its length before it and 01 after it.
     """
     for _ in range(2):
         (size,) = _SHORT.unpack_from(rest)

@@ -1,4 +1,4 @@
-"""Reads and writes Fastjson's text: JSON with integer keys of a map written without quotes.
+"""Reads and writes Fastjson's text: JSON with unquoted integer keys in maps.
 
     {
     →"offsetTable":{"T@G":{0:7,1:9
@@ -6,9 +6,9 @@
     →}
     }
 
-Read as well, as Fastjson does: keys without quotes, single quotes, commas too many, comments, numbers with a suffix.
-Written form: TAB indentation, no blank behind a colon, no newline at the end, non-ASCII raw. A map with integer keys
-has all entries behind its opening brace on one line. Sets and arrays stay on one line.
+As in Fastjson, reading also accepts keys without quotes, single quotes, extra commas, comments, and numbers with a
+suffix. Written form: TAB indentation, no blank after a colon, no newline at the end, non-ASCII raw. A map with integer
+keys has all entries on the line of its opening brace. Sets and arrays stay on one line.
 
 Source: JSON.toJSONString(object, true) of Fastjson 1.2.69 (4.9.8) and 1.2.83 (5.3.3).
 """
@@ -34,7 +34,7 @@ _TOKEN = re.compile(
 def parse_fastjson(text: str) -> Json:
     """Read a document in any form that Fastjson reads; every key of the result is text.
 
-    Raises ValueError for text that Fastjson refuses as well: cut off, followed by other bytes, or not JSON.
+    Raises ValueError for text that Fastjson refuses too: truncated, followed by other bytes, or not JSON.
     """
     try:
         return _parse(text)
@@ -56,13 +56,13 @@ def _parse(text: str) -> Json:
 def _loads(text: str) -> Json:
     parsed: Json = json.loads(text, strict=False)
     if _SURROGATE.search(text):
-        # Half of a character: Java writes it to files, and as a file's name, as "?".
+        # A lone surrogate: Java writes it as "?" in files and in file names.
         parsed = json.loads(json.dumps(parsed, ensure_ascii=False).encode("utf-8", "replace"))
     return parsed
 
 
 def _plain_tokens(text: str) -> Iterator[str]:
-    """Yield the tokens of a document written by hand, as plain JSON has them."""
+    """Yield the tokens of a document written by hand, converted to plain JSON."""
     last, is_comma_due = "", False
     for match in _TOKEN.finditer(text):
         kind, token = match.lastgroup, match[match.lastgroup or 0]
@@ -88,12 +88,12 @@ def write_fastjson(value: Json) -> str:
 
 
 def member(value: Json, name: str) -> Json:
-    """Return the member of an object; None where it has none, or is no object."""
+    """Return a member of an object; None if it is missing or `value` is no object."""
     return members(value).get(name)
 
 
 def members(value: Json) -> dict[str, Json]:
-    """Return the members of an object, none where it is no object. Keys are text."""
+    """Return the members of an object with keys as text; empty if `value` is no object."""
     return {str(key): item for key, item in value.items()} if isinstance(value, dict) else {}
 
 

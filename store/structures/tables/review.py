@@ -1,14 +1,14 @@
 """Reviews the tables under config/: the file that a broker would load, and the entries it would lose.
 
-Findings, each with what to do:
+Findings, each with advice:
 
     lost          the file is damaged and has no .bak: a broker starts with an empty table
     refused       file and .bak are damaged: a broker does not start
     backup        a broker loads .bak, which is older than the file was
-    newer-copy    .tmp parses and is newer than what a broker loads
+    newer-copy    .tmp parses and is newer than the file that a broker loads
     bad-key       a key of the offsets without exactly one @, which a broker's helpers skip
     outside       a consumer offset beyond its queue
-    no-topic      a topic of the store that topics.json does not name
+    no-topic      a topic of the store without an entry in topics.json
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from store.structures.tables.topics import BUILT_IN
 
 @dataclass(frozen=True, slots=True)
 class ConfigFinding:
-    """One thing wrong with a table. `code` and `subject` name the advice."""
+    """One fault of a table. `code` and `subject` select the advice."""
 
     kind: str
     file: str
@@ -101,7 +101,7 @@ def _review_offsets(file: ConfigFile, max_offset: Callable[[str, int], int]) -> 
 def _review_topics(file: ConfigFile, topics: Iterable[str]) -> Iterator[ConfigFinding]:
     copy = file.loaded
     known = members((copy.document or {}).get("topicConfigTable") if copy is not None else None).keys()
-    # A broker enters the half topic at its first check, and the op topic never.
+    # A broker adds an entry for the half topic at its first check, and never one for the op topic.
     for topic in sorted(set(topics) - known - {*BUILT_IN, HALF_TOPIC, OP_TOPIC}):
         detail = f"{topic} has messages but no entry"
         yield ConfigFinding("no-topic", file.name, detail, code="rebuild-topics")

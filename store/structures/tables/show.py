@@ -1,4 +1,4 @@
-"""Lines of tables that are not in the JSON files alone, for people."""
+"""Lines for people about tables in a RocksDB, and about ordered consumption."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from store.structures.tables.database import TABLES, database_folders
 
 
 def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
-    """Tell of a RocksDB with tables and of ordered consumption.
+    """Describe each RocksDB with tables, and ordered consumption.
 
     Source: ConfigRocksDBStorage, ConsumerOrderInfoManager (5.3.3).
     """

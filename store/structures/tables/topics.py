@@ -1,8 +1,7 @@
-"""topics.json rebuilt from a store: the topics and queues that its log and consume queues show.
+"""topics.json rebuilt from a store: the topics and queues in its log and consume queues.
 
-A topic in the newest readable copy keeps its entry, with queue counts raised to the queues that exist. A topic that is
-in no copy gets the broker's defaults for its kind. Topics that a broker makes at every start are left to the broker,
-unless a copy names them.
+A topic in the newest readable copy keeps its entry, with queue counts raised to the existing queues. A topic in no copy
+gets the broker's defaults. Topics that a broker creates at every start get no entry, unless a copy has one.
 
 Source: TopicConfigManager, TopicConfig (4.9.8, 5.3.3).
 """
@@ -35,14 +34,14 @@ def topic_attribute(folder: Path, fs: Filesystem, name: str) -> dict[str, str]:
 
 
 def attribute_in(document: Mapping[str, Json], name: str) -> dict[str, str]:
-    """Return the attribute's value of every topic that has it in a topics.json."""
+    """Return the attribute's value of every topic with that attribute in a topics.json."""
     table = members(document.get("topicConfigTable"))
     values = {topic: member(member(entry, "attributes"), name) for topic, entry in table.items()}
     return {topic: value for topic, value in values.items() if isinstance(value, str)}
 
 
 def topic_queues(folder: Path, fs: Filesystem) -> set[Queue]:
-    """List the queues of the topics in topics.json that producers may send to."""
+    """Return the write queues of the topics in topics.json, except topics that every broker creates."""
     copy = read_config_file(folder, "topics.json", fs).loaded
     table = members((copy.document or {}).get("topicConfigTable")) if copy is not None else {}
     return {
@@ -54,7 +53,7 @@ def topic_queues(folder: Path, fs: Filesystem) -> set[Queue]:
 
 
 def refused_attributes(folder: Path, fs: Filesystem) -> dict[str, str]:
-    """Return attributes in topics.json that a 5.3 broker's valueOf refuses, as a clause for each topic.
+    """Return a clause for each topic in topics.json with an attribute that a 5.3 broker refuses.
 
     Source: CleanupPolicyUtils.getDeletePolicy, QueueTypeUtils.getCQType (5.3.3).
     """
@@ -68,7 +67,7 @@ def refused_attributes(folder: Path, fs: Filesystem) -> dict[str, str]:
 
 
 def _refused(attributes: dict[str, Json]) -> str:
-    """Return the first attribute with a value that it can't have."""
+    """Return a clause on the first attribute with an invalid value, empty without one."""
     for name, values in _VALUES.items():
         if name in attributes and attributes[name] not in values:
             return f"{name} is {attributes[name]!r}, expected {' or '.join(values)}"
@@ -77,7 +76,7 @@ def _refused(attributes: dict[str, Json]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicEntry:
-    """One topic of the rebuilt table. `origin` says where its entry is from."""
+    """One topic of the rebuilt table. `origin` is the source of its entry, or the change to it."""
 
     topic: str
     queue_count: int
@@ -141,7 +140,7 @@ def _new_entry(topic: str, count: int, line: BrokerLine) -> Json:
 
 
 def _version(old: Json, line: BrokerLine, now_ms: int) -> Json:
-    """Return a version above the old one, so that name servers take the table over."""
+    """Return a version above the old one, so that name servers accept the table."""
     counter = member(old, "counter")
     state: dict[str, Json] = {} if line.renames_config else {"stateVersion": 0}
     return {"counter": (counter if isinstance(counter, int) else 0) + 1, **state, "timestamp": now_ms}

@@ -1,4 +1,4 @@
-"""Lines of tiered storage for people."""
+"""Lines for people about tiered storage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COUNTS = (
 
 
 def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
-    """Count the files that the metadata names (DefaultMetadataStore)."""
+    """Count the topics, queues and files in the metadata (DefaultMetadataStore)."""
     if fs.exists(layout.root / TIERED):
         kinds = [line.name.partition(" ")[0] for line in lines_at(layout, fs, TIERED)]
         counts = [amount(kinds.count(kind), name) for kind, name in _COUNTS]
