@@ -186,12 +186,18 @@ class EntryRows:
         """Whether --where looks at each row."""
         return self._where is not None
 
-    def names(self, entries: Iterable[Entry]) -> tuple[str, ...]:
+    def names(self, pieces: Iterable[Entry | EntryBlock]) -> tuple[str, ...]:
         """Return every name that a row of these entries has, each once."""
+        from store.verbs import Entry
+
         found = dict.fromkeys(ENTRY_NAMES)
-        for entry in entries:
-            is_record = entry.message is not None
-            found |= dict.fromkeys(self._unshown.names if is_record else self._row(entry, self._unshown))
+        for piece in pieces:
+            if not isinstance(piece, Entry):
+                found |= dict.fromkeys(piece.columns if len(piece) else ())
+            elif piece.message is not None:
+                found |= dict.fromkeys(self._unshown.names)
+            else:
+                found |= dict.fromkeys(self._row(piece, self._unshown))
         return tuple(found)
 
     def rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, object]]:

@@ -15,11 +15,11 @@ from rmqctl.dumping import EntryFilter, EntryRows, NewEntries, files_of, folder_
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.messages import BodyOption, MessageRows, StoredBody
 from rmqctl.programs import json_for
-from rmqctl.result import Result, Row, RowBlock, Table
+from rmqctl.result import Result, Table
 from rmqctl.show import count, show_value
 
 if TYPE_CHECKING:
-    from store.verbs import Asked, DumpedFile, DumpedFolder, Entry
+    from store.verbs import Asked, DumpedFile, DumpedFolder, Entry, EntryBlock
 
 EXAMPLES = (
     "rmqctl --store /data/store dump commitlog --from 1073741824 --limit 20",
@@ -153,9 +153,10 @@ def _table(rows: EntryRows, dump: _Dump, *, with_fields: bool) -> Table:
         """Return columns for people: the detail only where there is one."""
         return (*COLUMNS.get(kind, ()), *(("detail",) if rows.fault_count and kind in COLUMNS else ()))
 
-    blocks = dump.blocks(rows)
+    pieces = dump.pieces(rows)
+    blocks = rows.blocks(pieces) if pieces is not None else None
     # Entries of several kinds have several names, and CSV has one heading.
-    names = rows.names(dump.entries()) if rows.is_csv and blocks is None else ()
+    names = rows.names(dump.pieces(rows) or dump.entries()) if rows.is_csv else ()
     return Table("entries", rows.rows(entries), columns, blocks, names=names)
 
 
@@ -244,8 +245,8 @@ class _Dump:
                 if self.wanted.wants(entry):
                     yield entry
 
-    def blocks(self, rows: EntryRows) -> Iterator[Row | RowBlock] | None:
-        """Return the rows of blocks of entries; None where the files are read entry by entry."""
+    def pieces(self, rows: EntryRows) -> Iterator[Entry | EntryBlock] | None:
+        """Return the chosen entries in blocks; None where the files are read entry by entry."""
         folder = self.folder()
         if folder is None or rows.is_filtered:
             return None
@@ -253,7 +254,7 @@ class _Dump:
 
         found = folder.blocks(self.asked())
         singles = (one for one in found if not isinstance(one, Entry) or self.wanted.wants(one))
-        return rows.blocks(one if isinstance(one, Entry) else self.wanted.part_of(one) for one in singles)
+        return (one if isinstance(one, Entry) else self.wanted.part_of(one) for one in singles)
 
 
 def _follow(session: Session, dump: _Dump, rows: EntryRows, messages: MessageRows) -> int:
