@@ -1,4 +1,4 @@
-"""Forensics: reads stores and never writes to them.
+"""Forensics: verbs that read stores and never write to them.
 
 State of a store, timeline, lag of the consumers, digests, differences between two stores, salvage.
 """

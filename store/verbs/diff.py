@@ -1,8 +1,8 @@
-"""diff: two stores held against each other, record by record and queue by queue.
+"""diff: a comparison of two stores, record by record and queue by queue.
 
-Log offsets name the same place in both, so the logs are walked side by side. Stale bytes behind a valid end and
-preallocated tails are not compared. By default the records' columns are: offset, size, topic, queue, times, flags and
-body CRC. `deep` compares every byte of the records. Queues are compared by their units.
+A log offset is the same position in both logs, so the logs are walked side by side. Stale bytes past a valid end and
+preallocated tails are not compared. By default these columns of the records are compared: offset, size, topic, queue,
+times, flags and body CRC. `deep` compares every byte of the records. Queues are compared by their units.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def diff_stores(a: StoreReader, b: StoreReader, *, deep: bool = False) -> StoreD
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """Records of one log: their offsets, the columns compared, and where their bytes are."""
+    """Records of one log: their offsets, the compared columns, and the stretches with their bytes."""
 
     offsets: Any
     columns: Any
@@ -101,7 +101,7 @@ class _Records:
         end_row = row if last is None else last
         end = int(self.offsets[end_row] + self.columns[COMPARED.index("size"), end_row]) - file_start
         start = int(self.offsets[row]) - file_start
-        # The walk's pages may have been given back; read in again they are given back again.
+        # The walk's pages may have been released; require reads them again, and releases them later.
         stretch.require(start, end)
         return bytes(stretch.buffer[start:end])
 
@@ -124,7 +124,7 @@ def _records(reader: StoreReader, segments: list[StoredFile]) -> _Records:
 
 
 class _Comparison:
-    """Adds up the differences of the compared stretches of log."""
+    """The sums of differences over the compared stretches of log."""
 
     def __init__(self, deep: bool) -> None:
         self.deep = deep
@@ -194,7 +194,7 @@ def _merged(ranges: list[Range]) -> list[Range]:
 
 
 def _queue_differences(a: StoreReader, b: StoreReader) -> Iterator[dict[str, Any]]:
-    """Queue that one store lacks, or whose offsets or entries differ."""
+    """Yield the queues that one store lacks, or with other offsets or entries."""
     digests_a, digests_b = ({one.name: one for one in queue_digests(each)} for each in (a, b))
     for name in sorted(digests_a.keys() | digests_b.keys()):
         one, other = digests_a.get(name), digests_b.get(name)

@@ -1,19 +1,19 @@
 """doctor: all faults of a store, the worst first.
 
-    1. info      what is missing or behind, who holds the store                info.py
-    2. simulate  what the next start of its broker line does                   store/verbs/recover/simulate.py
-    3. check     one walk of the whole log, with queues and index              store/checking
-    4. config    what a broker would load of its tables                        tables.py
+    1. info      missing parts, and the holder of the lock                     info.py
+    2. simulate  the next start of its broker line                             store/verbs/recover/simulate.py
+    3. check     one walk of the whole log, with queues and index              store/verbs/check
+    4. config    the tables that a broker would load                           tables.py
     5. lag       consumer offsets outside of their queues                      lag.py
     6. lost      placeholders of lost messages and skipped offsets    salvage/placeholder.py
 
     rank 1   a broker does not start
     rank 2   messages are lost, or will be at the next start
     rank 3   consumers or queries see something wrong
-    rank 4   to know: nothing is lost, a start or a query is slower
+    rank 4   a note: nothing is lost, a start or a query is slower
 
-Only the check reads the whole log; the recovery that is simulated reads from where a broker would. A part that cannot
-be examined is a diagnosis itself. Beside a live owner nothing is simulated.
+Only the check reads the whole log; the simulated recovery begins where a broker's would. A part that cannot be
+examined is a diagnosis itself. Beside a live owner nothing is simulated.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _CONFIG_FAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One fault. `area` is the part that found it; count how often, detail describes the first.
+    """One fault. `area` is the part that found it, `count` its number; `detail` describes the first.
 
-    `code` and `subject` name the advice.
+    `code` and `subject` identify the advice.
     """
 
     rank: Rank
@@ -74,7 +74,7 @@ class Diagnosis:
 
 @dataclass(slots=True)
 class Examination:
-    """The diagnoses, the worst first, and the reports they are from; None for a part left out."""
+    """The diagnoses, the worst first, and the reports behind them; None for a part left out."""
 
     info: StoreInfo
     diagnoses: list[Diagnosis] = field(default_factory=list)
@@ -102,7 +102,7 @@ def examine(
 ) -> Examination:
     """Run steps 1 to 6. `lines` are the broker lines to simulate, by default the store's own.
 
-    `beside` are lines of which only the starts are wanted: what they would lose is no diagnosis.
+    `beside` are lines whose starts are simulated without a diagnosis of their losses.
     """
     return _Examiner(layout, settings, clock, fs or Filesystem(), on_progress).run(lines, beside)
 
@@ -132,7 +132,7 @@ class _Examiner:
             ("lost", self._lost),
         ]
         if info.holder is None:
-            # First, for a damage where it cuts the log is one thing and not two.
+            # First, so that damage at the log's end is one diagnosis and not two.
             steps.insert(0, ("simulate", lambda: self._simulate(lines or (info.line.name,), beside)))
         diagnoses = [*self._info()]
         for area, step in steps:
@@ -183,7 +183,7 @@ class _Examiner:
             yield Diagnosis(self._rank_of(kind), "check", kind, detail, count, code=kind)
 
     def _rank_of(self, kind: str) -> Rank:
-        """Rank a kind of findings; a wrong length counts less where a simulated start succeeds."""
+        """Rank a kind of findings; a wrong length counts less if all simulated starts succeed."""
         starts = self.found.starts
         if kind == kinds.WRONG_SIZE and starts and all(start.starts for start in starts):
             return Rank.WRONG

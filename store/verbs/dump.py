@@ -1,7 +1,7 @@
 """dump: every field of every record, unit or entry of one file, with its place in the bytes.
 
-Of several structures with the same kind of rows, a file is the last one's that knows it as its own: the plain one is
-the first of them in the registry.
+If several structures have the same kind of rows, a file belongs to the last one in the registry that holds it: the
+plain one is the first.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DumpedFolder(NamedTuple):
     def entries(self, asked: Asked) -> Iterator[Entry]:
         """Return the entries of the database.
 
-        Raises BadRequest without the package that reads it, DamagedFile where it does not open.
+        Raises BadRequest without the package that reads it, DamagedFile if it does not open.
         """
         return self.room.rows(self.folder, asked)  # type: ignore[no-any-return]
 
@@ -50,7 +50,7 @@ class DumpedFolder(NamedTuple):
 
 
 def dumped_folder(kind: str, layout: StoreLayout, fs: Filesystem) -> DumpedFolder | None:
-    """Return the database with a store's rows of a kind; None where they are in files."""
+    """Return the database with a store's rows of a kind; None if they are in files."""
     for room in _rooms(kind):
         if hasattr(room, "folder_in") and (folder := room.folder_in(layout, fs)) is not None:
             return DumpedFolder(room, folder)
@@ -64,7 +64,7 @@ def dumped_files(kind: str, reader: StoreReader, asked: Asked) -> list[DumpedFil
 
 
 def dumped_folder_at(kind: str, path: Path) -> DumpedFolder | None:
-    """Return a database without a store around it; None where the path is another folder, or a file."""
+    """Return a database without a store around it; None if the path is another folder, or a file."""
     fs = Filesystem()
     for room in _rooms(kind):
         if hasattr(room, "is_folder") and fs.is_folder(path) and room.is_folder(path, fs):
@@ -75,7 +75,7 @@ def dumped_folder_at(kind: str, path: Path) -> DumpedFolder | None:
 def dumped_at(kind: str, path: Path) -> list[DumpedFile]:
     """Return a file, or the files of a folder, without a store around them.
 
-    Raises NotAStore where there is no such file.
+    Raises NotAStore if there is no such file.
     """
     fs = Filesystem()
     if not fs.is_folder(path):
@@ -95,7 +95,7 @@ def _single_file(kind: str, path: Path, fs: Filesystem) -> DumpedFile:
 
 
 def _rooms(kind: str) -> Iterator[ModuleType]:
-    """Return the rooms with rows of a kind, the plain one last."""
+    """Yield the rooms with rows of a kind, the plain one last."""
     rooms = (one.furniture("rows") for one in reversed(STRUCTURES) if one.dumped_as == kind)
     return (room for room in rooms if room is not None)
 

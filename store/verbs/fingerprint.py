@@ -1,13 +1,13 @@
-"""fingerprint: digests segments, queues and index files of a store by SHA-256.
+"""fingerprint: SHA-256 digests of a store's segments, queues and index files.
 
 Stale bytes, preallocation and the names of index files do not change a digest.
 
-    segment   its bytes up to its valid end, a blank's 8 bytes among them
+    segment   its bytes up to its valid end, including a blank's 8 bytes
     queue     its units from the minimum to the maximum queue offset
     index     header, slots and entries of a file, by begin offset
     store     the names, ends and digests of all of these
 
-The valid end of a segment is the first thing that is no record, CRC included.
+A segment's valid end is before the first bytes that are no valid record; CRCs are verified.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Digest:
     name   file_start of a segment, topic/queue id of a queue, begin log offset of an index file
     start  first log offset, queue offset or entry number that the digest covers
     end    the one after the last
-    note   why a segment ends before its file does, where that is damage; or what can't be read and counts as zeros
+    note   the damage that ends a segment before its file's end; or unreadable bytes, which count as zeros
     """
 
     kind: str
@@ -108,7 +108,7 @@ def _segment(reader: StoreReader, segment: StoredFile) -> Digest:
 
 
 def _queue(reader: StoreReader, topic: str, queue_id: int) -> Digest | None:
-    """Return none for a queue without a unit."""
+    """Return the digest of a queue; None for a queue without a unit."""
     hasher, start, end, notes = hashlib.sha256(), -1, -1, []
     for file in reader.queue_files(topic, queue_id):
         found = reader.salvage_written(file.path, file.size, UNIT_SIZE)
@@ -128,7 +128,7 @@ def _queue(reader: StoreReader, topic: str, queue_id: int) -> Digest | None:
 
 
 def _written(units: np.ndarray) -> int:
-    """Return units in front of the first that was never written (ConsumeQueue.recover's rule)."""
+    """Count the units before the first that was never written (ConsumeQueue.recover's rule)."""
     valid = (units["log_offset"] >= 0) & (units["size"] > 0)
     return len(units) if valid.all() else int(valid.argmin())
 

@@ -1,15 +1,15 @@
-"""info: describes a store and its state from its files, without opening the store.
+"""info: a description of a store and its state from its files, without opening the store.
 
     1. structures and broker line         structures.py, opened/detect.py
     2. lock, abort marker, free space
     3. the queues' ends                   queue_ends.py
-    4. the log's ends: its first record, and a walk of its tail from the newest record that a queue names
+    4. the log's ends: its first record, and a walk of its tail from the newest record with a queue unit
     5. index headers, checkpoint, tables under config/
-    6. files of queues and index that are lost; this walks the log, where it is not long     lost_parts.py
-    7. what is missing or behind, each with a code
+    6. lost files of queues and index; this walks a log up to WALKED_BYTES                   lost_parts.py
+    7. missing and incomplete parts, each with a code
 
-Of a log above WALKED_BYTES nothing is walked but the tail. A part that cannot be read is a problem and keeps no other
-part from being shown.
+Of a log above WALKED_BYTES only the tail is walked. A part that cannot be read is a problem; the other parts are shown
+all the same.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from store.verbs.queue_ends import QueueEnd, queue_ends
 from store.verbs.structures import NEWER, UNKNOWN, find_structures
 
 WALKED_BYTES = 1 << 30
-"""Up to here a log is read for lost parts of queues and index; `check` reads any."""
+"""A log up to this size is read for lost parts of queues and index; `check` reads any log."""
 SOME_RECORDS = 1 << 20
 """Bytes that are walked for the first record of the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that is missing, behind or wrong. `code` and `subject` name the advice."""
+    """A missing, incomplete or damaged part. `code` and `subject` identify the advice."""
 
     what: str
     detail: str
@@ -61,9 +61,9 @@ class Problem:
 
 @dataclass(slots=True)
 class LogInfo:
-    """The log: its segments, from the first record to the end of the last one; -1 where there is none.
+    """The log: its segments, and its first and last record; -1 without one.
 
-    unqueued_count  records at its end that no queue names and one should
+    unqueued_count  records at its end without a queue unit that they should have
     """
 
     segment_count: int = 0
@@ -77,7 +77,7 @@ class LogInfo:
 
 @dataclass(slots=True)
 class IndexInfo:
-    """The index files: how many, and the log offset of the newest record in them; -1 without one."""
+    """The number of index files, and the log offset of the newest record in them; -1 without one."""
 
     file_count: int = 0
     built_to: int = -1
@@ -105,21 +105,21 @@ class StoreInfo:
     is_walked: bool = False
     """Whether the log was read for lost parts of queues and index."""
     are_queues_read: bool = False
-    """Whether the queues are known; without the package rocksdict those in a database are not."""
+    """Whether the queues could be read; those in a database need the package rocksdict."""
 
     @property
     def has_database(self) -> bool:
-        """Whether the queues are in a database, and in no files."""
+        """Whether the queues are in a database instead of files."""
         return any(one.holds_queues for one in self.structures)
 
     @property
     def newer_files(self) -> list[str]:
-        """Files that a broker newer than those known here left."""
+        """Files of a broker newer than the supported versions."""
         return [one.file for one in self.structures if one.name == NEWER]
 
     @property
     def kind(self) -> str:
-        """Name the kind of store: by the broker's line, or by the files of a newer broker."""
+        """The kind of store: by the broker's line, or by the files of a newer broker."""
         newer = ", ".join(self.newer_files)
         return f"store of a broker {NEWER} ({newer})" if newer else f"{self.line} store"
 
@@ -129,17 +129,17 @@ class StoreInfo:
 
     @property
     def message_count(self) -> int:
-        """Messages that the queues name."""
+        """The number of messages in the queues."""
         return sum(queue.max_offset - queue.min_offset for queue in self.queues)
 
     @property
     def queues_built_to(self) -> int:
-        """Log offset after the newest record that a queue names, -1 without one."""
+        """The log offset after the newest record with a queue unit, -1 without one."""
         return max((queue.end for queue in self.queues), default=-1)
 
 
 def look_at_store(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> StoreInfo:
-    """Run steps 1 to 7. NotAStore where the folder is absent or holds nothing that a broker makes."""
+    """Run steps 1 to 7. NotAStore if the folder is absent or holds no file of a broker."""
     root = fs.look_at(layout.root)
     if root is None:
         raise NotAStore("there is no such folder", file=layout.root, code="no-store")
@@ -155,7 +155,7 @@ def look_at_store(layout: StoreLayout, settings: Mapping[str, object], fs: Files
 
 
 class _Look:
-    """One look at a store; a step that fails leaves its part empty and a problem behind."""
+    """One examination of a store; a step that fails leaves its part empty, and adds a problem."""
 
     def __init__(
         self, layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem, structures: list[Present]
@@ -242,9 +242,9 @@ class _Look:
         return int(first.columns.store_timestamp_ms[0]) if isinstance(first, Run) else -1
 
     def _walk_tail(self, segment: StoredFile) -> None:
-        """Walk the last written segment from the newest record that a queue names.
+        """Walk the last written segment from the newest record with a queue unit.
 
-        Where no record starts there, the walk begins at the segment's start.
+        If no record starts there, the walk begins at the segment's start.
         """
         named = [queue.newest for queue in self.info.queues if 0 <= queue.newest - segment.number < segment.size]
         damage = self._walk_from(segment, max(named, default=segment.number) - segment.number)
@@ -256,9 +256,9 @@ class _Look:
             self.failures.append(Problem("damage", detail, code="damage"))
 
     def _walk_from(self, segment: StoredFile, start: int) -> Damage | None:
-        """Walk up to the first bytes that are no record, and notes their log offset.
+        """Walk up to the first bytes that are no record, and note their log offset.
 
-        Gives the damage, if these bytes are damaged.
+        Return the damage, if these bytes are damaged.
         """
         log = self.info.log
         part = LogSlice(segment.path, segment.number, segment.size, start, segment.size, is_exact=True)
@@ -272,8 +272,6 @@ class _Look:
             is_queued = (flags == TRANSACTION_NONE) | (flags == TRANSACTION_COMMIT)
             log.unqueued_count += int((is_queued & (step.columns.log_offset >= self.info.queues_built_to)).sum())
         return None
-
-    # What is built from it.
 
     def _look_at_index(self) -> None:
         files = self.reader.index_files()
@@ -298,8 +296,6 @@ class _Look:
                     Problem("config", f"{file.name}: a broker {file.load.value}", code="config-table")
                 )
 
-    # What is wrong.
-
     def _file_problems(self, segments: list[StoredFile]) -> Iterator[Problem]:
         with self._noting():
             change = interrupted_change(self.layout.root, self.fs)
@@ -313,7 +309,7 @@ class _Look:
                 yield Problem("foreign file", f"commitlog/{entry.path.name}: {fault}", code="foreign-file")
 
     def _lost_parts(self, segments: list[StoredFile]) -> Iterator[Problem]:
-        """Yield parts that only a walk of the log shows to be lost; a long log is not walked."""
+        """Yield lost extensions and, by a walk of the log, other lost parts; a long log is not walked."""
         info = self.info
         parts = list(find_lost_extensions(self.reader, info.queues))
         info.is_walked = info.log.size_bytes <= WALKED_BYTES and not info.has_database

@@ -7,7 +7,7 @@
     no queue, at 0    the queue was never written, as a group's retry topic       ok
     else              max - consumed messages are left                            behind
 
-Offsets are queue offsets. Bytes are the sizes of the records that are left, as the queue's units have them.
+Offsets are queue offsets. Bytes are the sizes of the remaining records, from the queue's units.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class QueueLag:
     """One consumer group on one queue.
 
     lag                   messages between the group's offset and the queue's maximum
-    lag_bytes             bytes of those that are in the queue
-    lag_seconds           from the first of them to the newest message of the queue
+    lag_bytes             bytes of the remaining messages, by their units
+    lag_seconds           from the first remaining message to the newest message of the queue
     deleted               messages that were deleted before the group consumed them
     first_unconsumed_ms   store time of the first message left, -1 without one
     """
@@ -60,7 +60,7 @@ class GroupLag:
     """One consumer group over its queues.
 
     state        the worst of its queues
-    wrong_offset_count  queues whose offset is outside of them
+    wrong_offset_count  queues with a consumer offset outside of the queue
     lag_seconds  the greatest of its queues
     """
 
@@ -79,11 +79,11 @@ class GroupLag:
 class LagReport:
     """The lag of every group, and the groups and topics around it.
 
-    source             the file that the offsets are from; None where none is readable
+    source             the file with the offsets; None if none is readable
     is_loaded          whether a broker would load that file; it never reads .tmp
     never_consumed     groups of subscriptionGroup.json without an offset
     retry, dead_letter messages per retry and dead-letter topic
-    groups, topics     every name that the tables and queues know
+    groups, topics     every name in the tables and queues
     """
 
     queues: list[QueueLag]
@@ -126,7 +126,7 @@ def review_lag(
 ) -> LagReport:
     """Return the lag of all groups and topics, or of one.
 
-    ends  of all queues, where they are known; else the log's end is read for queues that have no file yet
+    ends  of all queues, if they are known; else the log's end is read for queues without a file
     """
     folder, fs = store.layout.config, store.opened.fs
     offsets, file = read_consumer_offsets(folder, fs), offsets_file(folder, fs)
@@ -179,7 +179,7 @@ def _queue_lag(store: MessageStore, group: str, topic: str, queue_id: int, consu
 
 
 def _sizes(store: MessageStore, topic: str, queue_id: int, first: int, stop: int) -> Iterator[int]:
-    """Yield bytes that the units [first, stop) name, queue file by queue file."""
+    """Yield the sums of record sizes in the units [first, stop), queue file by queue file."""
     queue = store.opened.queues.find(topic, queue_id)
     while queue is not None and queue.holds_batches and first < stop:
         units = [unit for unit in queue.units_from(first) or () if unit.queue_offset < stop]

@@ -1,9 +1,9 @@
-"""Files of queues and index that are lost although the log has their records, by one walk of the log.
+"""Lost files of queues and index whose records the log still has, found by one walk of the log.
 
 queue        no folder at all
-queue file   no file of the queue has the place that a record's queue offset names
+queue file   no file of the queue holds the position of a record's queue offset
 index file   no file's header covers the log offset of a record with keys
-extension    the newest unit names a place in consumequeue_ext/ that no file holds
+extension    the newest unit points into consumequeue_ext/, where no file holds the address
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Queue = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class LostPart:
-    """A part of the store that is lost; `code` and `subject` name the advice."""
+    """A lost part of the store; `code` and `subject` identify the advice."""
 
     what: str
     detail: str
@@ -47,7 +47,7 @@ def find_lost_parts(
     stop: int,
     other_topics: frozenset[str],
 ) -> Iterator[LostPart]:
-    """Walk the log up to log offset `stop`, up to where queues and index are expected to be built."""
+    """Walk the log up to log offset `stop`, the expected end of queues and index."""
     queues = _QueueFiles(ends, queue_file_size, other_topics)
     index = _IndexCoverage(reader, stop)
     mapped = [StoredSegment(reader, segment) for segment in segments]
@@ -63,7 +63,7 @@ def find_lost_parts(
 
 
 class _QueueFiles:
-    """Counts the records whose queue file is not there, by queue and start of the file."""
+    """A count of the records without their queue file, by queue and start of the file."""
 
     def __init__(self, ends: Sequence[QueueEnd], file_size: int, other_topics: frozenset[str]) -> None:
         self._file_size, self._other_topics = file_size, other_topics
@@ -77,7 +77,7 @@ class _QueueFiles:
         inside = (numbers >= 0) & (columns.position + run.file_start < stop) & (columns.queue_offset >= 0)
         starts = columns.queue_offset * UNIT_SIZE // self._file_size * self._file_size
         rows = np.flatnonzero(inside)
-        # Sorted once for all queues of a run: there may be a hundred thousand.
+        # One sort serves all queues of a run: there may be a hundred thousand.
         rows = rows[np.lexsort((starts[rows], numbers[rows]))]
         is_first = (np.diff(numbers[rows], prepend=-1) != 0) | (np.diff(starts[rows], prepend=-1) != 0)
         firsts = np.flatnonzero(is_first)
@@ -105,7 +105,7 @@ class _QueueFiles:
 
 
 class _IndexCoverage:
-    """Counts the keys of records between the stretches of log that index files cover."""
+    """A count of the keys of records between the stretches of log that index files cover."""
 
     def __init__(self, reader: StoreReader, stop: int) -> None:
         headers = [
@@ -115,7 +115,7 @@ class _IndexCoverage:
         covered = sorted(
             (one.begin_log_offset, one.end_log_offset) for one in headers if one.index_count > FIRST_INDEX_COUNT
         )
-        # Of a store without index files `info` says so in other words.
+        # `info` reports a store without any index file by another problem.
         self._gaps = list(
             zip([-1, *(end for _, end in covered)], [*(begin for begin, _ in covered), stop], strict=True)
         )
@@ -136,7 +136,7 @@ class _IndexCoverage:
 
 
 def find_lost_extensions(reader: StoreReader, queues: Sequence[QueueEnd]) -> Iterator[LostPart]:
-    """Yield the queues whose newest unit names an extension unit in no file."""
+    """Yield the queues whose newest unit points to an extension unit in no file."""
     for queue in queues:
         if queue.extension < 0:
             continue

@@ -1,10 +1,10 @@
-"""Every consume queue's extent, read off its files without opening the store.
+"""Every consume queue's extent, read from its files without opening the store.
 
-    first unit   of the first file: the first one that is written and no pre-blank
-    next unit    of the last file with a unit: the one behind its last written unit
+    first unit   in the first file: the first unit that is written and no pre-blank
+    next unit    in the last file with a unit: the one after its last written unit
 
-Only the files at both ends of a queue are read, of a resting queue one page. Of queues of another type (5.x) their
-rooms tell both ends, also of a database's, which have no files. Raises StoreError where it can't be read.
+Only the files at both ends of a queue are read, of an idle queue one page. For queues of another type (5.x), or in a
+database, their rooms return both ends. Raises StoreError for an unreadable database.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class QueueEnd:
 
     newest     log offset of the newest unit's record, -1 without one
     end        log offset after that record
-    fault      why the files could not be read, empty where they could
-    extension  the place in the extension files that the newest unit names, -1 without one
-    starts     positions in the queue where its files begin
+    fault      why the files could not be read; empty if they were
+    extension  the newest unit's address in the extension files, -1 without one
+    starts     positions in the queue at which its files begin
     """
 
     topic: str
@@ -46,7 +46,7 @@ class QueueEnd:
 
 
 def queue_ends(reader: StoreReader, min_log_offset: int = 0, line: BrokerLine = LINE_4_9) -> Iterator[QueueEnd]:
-    """Give every queue's extent as a broker of the line has it.
+    """Yield every queue's extent as a broker of the line has it.
 
     Units before `min_log_offset` count as expired.
     """
@@ -113,7 +113,7 @@ def _first_kept(file: StoredFile, units: np.ndarray, written: np.ndarray, min_lo
 
 
 def _units(reader: StoreReader, file: StoredFile) -> tuple[np.ndarray, np.ndarray]:
-    """Return a file's units, and the numbers of those that are written and no filler."""
+    """Return a file's units, and the numbers of those that are written and no pre-blank."""
     units = units_of(reader.read_written(file.path, file.size))
     is_written = (units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units)
     return units, np.flatnonzero(is_written)

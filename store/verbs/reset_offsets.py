@@ -1,4 +1,4 @@
-"""Set where a consumer group goes on in a topic: a plan for consumerOffset.json.
+"""Set the offsets where a consumer group continues in a topic: a plan for consumerOffset.json.
 
 A broker reads the table when it starts. An offset is kept within its queue, and a queue without messages gets 0.
 
@@ -28,7 +28,7 @@ FIRST, LAST = "first", "last"
 
 @dataclass(frozen=True, slots=True)
 class OffsetTarget:
-    """The place to go on from: `place` is FIRST or LAST; else the queue offset, else the store time."""
+    """The point to continue from: `place` is FIRST or LAST; else the queue offset, else the store time."""
 
     place: str = ""
     offset: int | None = None
@@ -59,7 +59,7 @@ def plan_offset_reset(
 ) -> Change[OffsetResetPlan]:
     """Plan a group's offsets in a topic, or in one of its queues. The store has an overlay.
 
-    Raises UncleanStore where the last owner did not shut down, BadRequest for a group or a queue that is unknown.
+    Raises UncleanStore if the last owner did not shut down, BadRequest for an unknown group or queue.
     """
     overlay = opened.overlay
     assert overlay is not None, "a plan is made on a store with an overlay"

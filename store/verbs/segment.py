@@ -1,4 +1,4 @@
-"""One segment file, read as a store that has nothing else."""
+"""One segment file, read as a store without other files."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from store.verbs.salvage.walk import find_start
 
 
 def open_segment(file: Path, fs: Filesystem | None = None) -> StoreReader:
-    """Open one segment file as a log; its records tell its log offset, else its name does.
+    """Open one segment file as a log; its log offset is from its records, or else from its name.
 
-    NotAStore where neither a record nor the name tells it.
+    NotAStore if neither a record nor the name has it.
     """
     fs = fs or Filesystem()
     file = file.expanduser().absolute()

@@ -1,14 +1,14 @@
-"""stale: records behind the valid end of a kept segment, left by an earlier recovery.
+"""stale: records past the valid end of a segment, left by an earlier recovery.
 
-    1. live      every record up to the blank or the zeros that end its segment, behind damage too
-    2. stale     after that end, each record that names its own place; all records of kept segments in the quarantine
+    1. live      every record up to the blank or the zeros that end its segment, also after damage
+    2. stale     after that end, each record with its own log offset; all records of segments in the quarantine
     3. mark      duplicate    the live log has the same message: unique key, topic and queue, body's CRC
                  overwritten  the live log has another message at the same queue offset of the same queue;
                               a prepared or rolled back one has no unit there, and overwrites none
-                 lost         neither: nothing else has it
+                 lost         neither: the live log has nothing of it
 
-A broker that cuts its log does not zero the bytes after the cut. They are read again once records of the same lengths
-overwrite the bytes before them. A record of which the front was overwritten is not found.
+A broker that truncates its log does not zero the bytes after the cut. They are read again once records of the same
+lengths overwrite the bytes before them. A record whose front was overwritten is not found.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class StaleState(StrEnum):
 
 @dataclass(slots=True)
 class StaleRecord:
-    """One stale record. `live_log_offset` is that of the record that repeats or replaced it, else -1."""
+    """One stale record. `live_log_offset` is that of its live duplicate or replacement, else -1."""
 
     file: Path
     position: int
@@ -102,7 +102,7 @@ class StaleRecord:
 def find_stale(
     reader: StoreReader, root: Path, fs: Filesystem, on_progress: OnProgress = lambda done: None
 ) -> list[StaleRecord]:
-    """Run steps 1 to 3; the records in the order of their files and places."""
+    """Run steps 1 to 3; return the records in the order of their files and positions."""
     found: list[StaleRecord] = []
     for segment in reader.segments():
         end = _end_of(reader, segment)
@@ -116,7 +116,7 @@ def find_stale(
 
 
 def _end_of(reader: StoreReader, segment: StoredFile) -> int | None:
-    """Return the place after the blank or at the zeros that end a segment; None where records fill it."""
+    """Return the position after the blank or at the zeros that end a segment; None if records fill it."""
     end: int | None = None
     for step in walk_slice(reader, whole_segment(segment), ScanRules()):
         if isinstance(step, Blank):
@@ -127,7 +127,7 @@ def _end_of(reader: StoreReader, segment: StoredFile) -> int | None:
 
 
 def _records_from(reader: StoreReader, segment: StoredFile, start: int) -> Iterator[StaleRecord]:
-    """Yield records at or after a place that name their own place, with any bytes between them."""
+    """Yield records with their own log offset from a position on, with any bytes between them."""
     path = Path(reader.name_of(segment.path))
     for begin, stop in reader.written_ranges(segment.path, start):
         position: int | None = max(begin, start)
@@ -189,7 +189,7 @@ def _kept_segments(root: Path, fs: Filesystem) -> Iterator[tuple[StoreReader, St
 
 
 def _mark(stale: list[StaleRecord], reader: StoreReader, on_progress: OnProgress) -> None:
-    """Do step 3, in one walk of the live log."""
+    """Run step 3, in one walk of the live log."""
     by_key: dict[MessageKey, list[StaleRecord]] = {}
     by_place: dict[QueuePlace, list[StaleRecord]] = {}
     for one in stale:
@@ -209,10 +209,7 @@ def _mark(stale: list[StaleRecord], reader: StoreReader, on_progress: OnProgress
 
 
 def _has_unit(sys_flag: int) -> bool:
-    """Return whether a record takes a queue offset.
-
-    A prepared and a rolled back one carry 0 and have no unit.
-    """
+    """Return whether a record has a queue offset; prepared and rolled back ones have 0 and no unit."""
     return sys_flag & TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 

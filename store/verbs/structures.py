@@ -8,13 +8,13 @@ from store.opened.detect import newer_structures
 from store.structures.registry import Present, names_of, rooms_with, unknown_names
 
 NEWER = "newer than 5.5"
-"""Name of what no broker known here writes."""
+"""The name of structures that no supported broker writes."""
 UNKNOWN = "unknown"
-"""Name of a file or folder that no structure explains."""
+"""The name of files and folders that belong to no structure."""
 
 
 def find_structures(layout: StoreLayout, fs: Filesystem) -> list[Present]:
-    """Describe each of them in the registry's order, then the rest."""
+    """Describe the store's structures in the registry's order, then newer and unknown files."""
     names = names_of(layout, fs)
     found = [line for room in rooms_with(names, "show", "describe") for line in room.describe(layout, fs)]
     for path, clause in newer_structures(layout, fs):

@@ -1,4 +1,4 @@
-"""The broker's tables under config/ against a store: reviewed, shown, and topics.json rebuilt.
+"""The broker's tables under config/ and a store: review, entries, and a rebuilt topics.json.
 
 The queues of a store are those with a folder, and those that a walk of the log finds: consumequeue/ may be lost too.
 """
@@ -65,7 +65,7 @@ class ConfigReview:
 def review_tables(
     layout: StoreLayout, reader: StoreReader, line: BrokerLine, fs: Filesystem, ends: list[QueueEnd] | None = None
 ) -> ConfigReview:
-    """Review every table as a broker would load it. `ends` spares reading the queues' ends again."""
+    """Review every table as a broker would load it. `ends` avoids a second reading of the queues' ends."""
     queues = {(end.topic, end.queue_id): end for end in (ends if ends is not None else queue_ends(reader))}
     files = read_config_files(layout.config, fs)
     topics = {topic for (topic, _), end in queues.items() if end.max_offset and not shares_records(topic)}
@@ -88,7 +88,7 @@ def table_entries(files: list[ConfigFile]) -> Iterator[TableEntry]:
 
 
 def queues_of_log(reader: StoreReader, on_progress: OnProgress = lambda done: None) -> set[Queue]:
-    """Return topic and queue id of every record of the log, behind damage too."""
+    """Return topic and queue id of every record of the log, also after damage."""
     found: set[Queue] = set()
     done = 0
     for segment in reader.segments():
@@ -112,7 +112,7 @@ def plan_topics(
     now_ms: int,
     on_progress: OnProgress = lambda done: None,
 ) -> Change[TopicsPlan]:
-    """Plan a new topics.json. The change is empty where no entry would change."""
+    """Plan a new topics.json. The change is empty if no entry would change."""
     queues = set(reader.queues()) | queues_of_log(reader, on_progress)
     file = read_config_file(layout.config, TOPICS_FILE, fs)
     require_in_file(file)

@@ -1,9 +1,9 @@
 """Review a store for a broker of another line: settings that it needs, losses, second deliveries.
 
 1. the rooms of the store's structures compare how both lines read them
-2. the start of the other line is foretold
+2. the start of the other line is simulated
 
-Each note of a room has a count, and a code under which the command line has the remedy.
+Each note of a room has a count, and a code for the remedy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from store.verbs.check.view import open_as_it_is
 
 @dataclass(frozen=True, slots=True)
 class UpgradeReview:
-    """The notes on a store that a broker of the line `to` takes over from one of the line `found`."""
+    """The notes on a store of the line `found` before an upgrade to a broker of the line `to`."""
 
     found: str
     to: str
@@ -28,7 +28,7 @@ class UpgradeReview:
 
 
 def review_upgrade(root: str | Path, to: str, *, settings: Mapping[str, object] | None = None) -> UpgradeReview:
-    """Compare the store as its own line reads it with the store as the line `to` does.
+    """Compare the store as its own line reads it with the store as the line `to` reads it.
 
     BadRequest for an unknown line.
     """

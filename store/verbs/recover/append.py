@@ -1,4 +1,4 @@
-"""Plans puts into a closed store as a Change, with the bytes of an open store's put and dispatch.
+"""Plan puts into a closed store as a Change, with the same bytes as an open store's put and dispatch.
 
 1. the store is recovered in the overlay, so that log end and queue ends are known
 2. the messages are put; the last segment's new bytes become a patch, a new segment is published
@@ -24,7 +24,7 @@ from store.verbs.recover.rules import OWNER
 
 
 def recover_to_append(opened: OpenedStore) -> RecoveryReport:
-    """Do step 1, for plan_append. Records are to be read before plan_append hides the last segment."""
+    """Run step 1, for plan_append. Read records before plan_append, as it hides the last segment."""
     found = recover_store(opened, OWNER)
     for (topic, queue_id), next_offset in opened.queues.next_offsets():
         opened.log.set_queue_offset(topic, queue_id, next_offset)
@@ -34,7 +34,7 @@ def recover_to_append(opened: OpenedStore) -> RecoveryReport:
 def plan_append(
     opened: OpenedStore, found: RecoveryReport, command: str, messages: Sequence[Message], report: R
 ) -> tuple[Change[R], list[PutResult]]:
-    """Run steps 2 and 3, and the place of each message. BadRequest for a message that a put would refuse."""
+    """Run steps 2 and 3; return the Change and each message's result. BadRequest if a put refuses one."""
     change = new_change(opened, command, report)
     change.notes, change.remarks = found.findings, found.remarks
     add_cut(opened, change, found)
@@ -75,6 +75,6 @@ def _add_log(opened: OpenedStore, change: AnyChange, log_end: int, results: Sequ
             for one in results
             if one.log_offset < file.file_start + file.size
         ]
-        # A blank, or zeros that keep older bytes past the end from being read.
+        # A blank, or zeros before older bytes past the end, so that these are not read as records.
         end = min(max(ends, default=position) + BLANK_SIZE, file.size)
         change.actions.append(Patch(place, position, bytes(file.raw(position, end)), "holds the new records"))

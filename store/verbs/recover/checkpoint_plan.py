@@ -1,7 +1,7 @@
-"""Plans a checkpoint that is safe: one that promises no more than the files hold.
+"""Plan a safe checkpoint: it promises at most the contents of the files.
 
-A walk with CRC finds it: from the start of an abnormal recovery to the first bytes that are no record; what was walked
-is made durable before the page is published.
+A walk with CRC finds the log's end: from the start of an abnormal recovery to the first bytes that are no record. The
+walked files are made durable before the page is published.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CheckpointPlan(PlanReport):
 def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> Change[CheckpointPlan]:
     """Make a page that promises exactly the files' contents, once durable.
 
-    A store that is open has an overlay. NotAStore where the log is empty beside queues: it may only be away.
+    An opened store needs an overlay. NotAStore if the log is empty beside queues: its disk may not be mounted.
     """
     require_log(opened.layout, opened.fs)
     start, _ = starting_segment(opened, abnormal=True)
@@ -63,7 +63,7 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
 
 
 def _begins_record(opened: OpenedStore, log_offset: int) -> bool:
-    """Return whether a record begins there, behind the log's first byte and in front of its end."""
+    """Return whether a record begins at a log offset above 0, and before the log's end."""
     try:
         return log_offset > 0 and opened.log.lookup(log_offset) is not None
     except DamagedRecord:

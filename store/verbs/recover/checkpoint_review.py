@@ -1,10 +1,10 @@
-"""Compares the checkpoint's promises with the files.
+"""Compare the checkpoint's promises with the files.
 
-    said > reached   the checkpoint is ahead of the files: a recovery would trust what is not there
+    said > reached   the checkpoint is ahead of the files: a recovery would trust missing data
     said = 0         never set: an abnormal recovery reads the whole log
-    else             the next abnormal recovery starts somewhat earlier than it would have to
+    else             the next abnormal recovery starts somewhat earlier than necessary
 
-Lost units and index files are built in an overlay before, so that they count as present.
+Lost units and index files are first rebuilt in an overlay, so they count as present.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _NUMBERS = FIELD_NAMES
 class Reached(NamedTuple):
     """The reach of the files: the log's end, and the store times of log, queues and full index files.
 
-    A promise about messages before `first_ms`, the log's first, is kept: they expired with what was built from them.
+    A promise about messages before `first_ms`, the log's first record, counts as kept: they expired, with their units
+    and entries.
     """
 
     log_end: int
@@ -41,9 +42,9 @@ class Reached(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """One field of the page: everything up to `said` is `promise`d.
+    """One field of the page: it promises `promise` up to `said`.
 
-    Epoch ms, or log offsets where `is_offset`. What was promised up to `expired` is no longer in the store.
+    Values are epoch ms, or log offsets if `is_offset`. Messages up to `expired` are no longer in the store.
     """
 
     field: str
@@ -63,17 +64,17 @@ class Promise:
 
     @property
     def is_ahead(self) -> bool:
-        """Tells whether a recovery would trust bytes that are not there."""
+        """Whether a recovery would trust missing data."""
         return self.said > max(self.reached, self.expired)
 
     @property
     def excess(self) -> int:
-        """How far the promise goes beyond the files, in ms or bytes."""
+        """The distance from the files' end to the promise, in ms or bytes."""
         return max(0, self.said - self.reached)
 
 
 def promises_of(page: CheckpointPage, reached: Reached) -> list[Promise]:
-    """Hold every promise of the page against the files: one verdict for `check` and `checkpoint show`."""
+    """Compare every promise of the page with the files: one verdict for `check` and `checkpoint show`."""
     promises = [
         Promise("physic", page.physic_ms, reached.log_ms, "log flushed", expired=reached.first_ms),
         Promise("logics", page.logics_ms, reached.queue_ms, "queues built", expired=reached.first_ms),
@@ -91,7 +92,7 @@ def promises_of(page: CheckpointPage, reached: Reached) -> list[Promise]:
 
 
 def page_faults(page: CheckpointPage, file_size: int | None) -> list[str]:
-    """Name the faults of the file itself, as clauses for people; empty for a sound one."""
+    """Describe the faults of the file itself, as clauses for people; empty for a sound file."""
     if file_size is None:
         return ["there is no checkpoint: an abnormal recovery reads the whole log"]
     faults = []
@@ -119,7 +120,7 @@ class CheckpointReview:
     start_segment: int
     start_reason: str
     built: list[str]
-    """What was lost and is built from the log for the review, as sentences for people."""
+    """Lost parts that were rebuilt from the log for the review, as sentences for people."""
 
     @property
     def is_ahead(self) -> bool:
@@ -130,7 +131,7 @@ class CheckpointReview:
 def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> CheckpointReview:
     """Compare the page with newest segment, queues' ends and full index files; write nothing.
 
-    Units and index files that are lost are built in the overlay before. Queues in a database end where it says.
+    Lost units and index files are first rebuilt in the overlay. Queues in a database end at the database's own end.
     """
     walked: LogEnd | None = None
     if opened.config.queues_in_database:
@@ -169,7 +170,7 @@ def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) 
 def _log_end(opened: OpenedStore, walked: LogEnd | None, progress: Progress | None) -> LogEnd:
     """Return the end of the newest written segment.
 
-    A walk before that came into it has found the same one.
+    An earlier walk that reached this segment has found the same end.
     """
     newest = _newest_written_segment(opened)
     if walked is not None and walked.log_end > newest:
@@ -187,7 +188,7 @@ def _ends_by_database(opened: OpenedStore, progress: Progress | None) -> tuple[i
 
 
 def _build_lost_index(opened: OpenedStore, log_end: int) -> list[str]:
-    """Build the index files after the newest one that is there; give a sentence where some were lost."""
+    """Build the index files after the newest one; return a sentence if some were lost."""
     if not opened.config.writes_index_files or opened.index.failures:
         return []
     if not opened.index.files or opened.index.files[-1].is_readable():
@@ -197,10 +198,7 @@ def _build_lost_index(opened: OpenedStore, log_end: int) -> list[str]:
 
 
 def _index_end(opened: OpenedStore) -> int:
-    """Return the log offset after the last message in the index.
-
-    Its own where the log has no such message.
-    """
+    """Return the end of the last message in the index; its start if the log does not have the message."""
     ends = [file.header.end_log_offset for file in opened.index.files if file.header.index_count > 1]
     last = max(ends, default=0)
     with contextlib.suppress(DamagedRecord):
@@ -210,7 +208,7 @@ def _index_end(opened: OpenedStore) -> int:
 
 
 def first_time_ms(opened: OpenedStore) -> int:
-    """Store time of the log's first record, 0 without one."""
+    """Return the store time of the log's first record, 0 without one."""
     first = opened.log.segments.first
     return first_store_timestamp(first, opened.line) if first is not None else 0
 
@@ -223,10 +221,7 @@ def _newest_written_segment(opened: OpenedStore) -> int:
 
 
 def newest_in_queues(opened: OpenedStore) -> tuple[int, int]:
-    """Return how far recovered queues were built.
-
-    Log offset, and the store time of the record that ends there.
-    """
+    """Return the end of the newest record in recovered queues, and its store time."""
     newest = opened.queues.newest_unit()
     record = opened.log.read(*newest) if newest is not None else None
     return max(opened.queues.max_physic_offset, 0), read_store_timestamp(record) if record is not None else 0

@@ -1,7 +1,8 @@
-"""The confirm offset of a broker in controller mode: up to there its slaves have the log.
+"""The confirm offset of a broker in controller mode: its slaves have the log up to this offset.
 
-A 5.x broker in controller mode gives units only to records up to the confirm offset, which it takes from the
-checkpoint: consumers would read messages that a new master may cut. Outside of controller mode the field is no promise.
+A 5.x broker in controller mode dispatches only records up to the confirm offset, which it reads from the checkpoint:
+otherwise consumers would read messages that a new master may truncate. Outside of controller mode the field is no
+promise.
 A checkpoint without the field, 0, lets a broker dispatch nothing; here it is no limit.
 
 Source: CommitLog.recoverAbnormally, setConfirmOffset (5.3.3).
@@ -24,7 +25,7 @@ def confirm_offset(opened: OpenedStore) -> int | None:
 
 
 def keep_confirm_offset(opened: OpenedStore, log_end: int, *, only_confirmed: bool) -> list[str]:
-    """Put the confirm offset of controller mode into the log; describe the records after it."""
+    """Clamp the checkpoint's confirm offset to the log, in controller mode; describe the records past it."""
     confirm = confirm_offset(opened)
     if confirm is None:
         return []
@@ -49,7 +50,7 @@ def up_to_confirmed(opened: OpenedStore, handlers: Sequence[Handler], *, as_brok
 
 
 class UpTo:
-    """Hands on the records that end at or before a log offset."""
+    """A handler that dispatches the records up to a log offset to other handlers."""
 
     def __init__(self, handlers: Sequence[Handler], log_offset: int) -> None:
         self._handlers = handlers

@@ -1,12 +1,12 @@
-"""Recover a store whose consume queues are in a database, and in no files (5.x).
+"""Recover a store with all consume queues in a database, without queue files (5.x).
 
-    1. the log's end and the losses, as a broker's start finds them: the room of the database says where a walk begins
+    1. the log's end and the losses, as a broker's start finds them: the room of the database finds the walk's start
     2. a new database and a new index are built from the whole log, beside the old ones
     3. both have to end at the same log offset
 
 After a shutdown, with queues that reach the log's end, database and index stay as they are.
-A log that is damaged in front of the segments that a broker walks would end earlier for step 2. It is not cut there:
-the recovery is refused.
+If a log is damaged before the segments that a broker walks, step 2 finds an earlier end. The log is not truncated
+there: the recovery is refused.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from store.verbs.recover.walk import Progress, walk
 def foretell_on_database(
     opened: OpenedStore, mode: str, scratch: Path, progress: Progress | None = None, *, passes_damage: bool = False
 ) -> RecoveryReport:
-    """Do step 1.
+    """Run step 1.
 
-    A database that does not open is a DamagedFile, or with `passes_damage` taken as one that can't be read.
+    DamagedFile for a database that does not open; with `passes_damage` it counts as unreadable.
     """
     abnormal = is_abnormal(opened, mode)
     room = next(opened.rooms_with("start", "reach"))
@@ -57,9 +57,9 @@ def foretell_on_database(
 
 
 def recover_database(opened: OpenedStore, mode: str, progress: Progress | None = None) -> RecoveryReport:
-    """Recover the log, and build the database and the index in the overlay where they are behind.
+    """Recover the log, and build the database and the index in the overlay if they do not match it.
 
-    DamagedFile for a log that is damaged in front of its end. BadRequest without the package rocksdict.
+    DamagedFile for a log that is damaged before its end. BadRequest without the package rocksdict.
     """
     assert opened.overlay is not None
     with Scratch() as scratch:

@@ -1,6 +1,6 @@
-"""Differences between `recover` and a broker's start, with reasons; `applying` picks the relevant.
+"""Differences between `recover` and a broker's start, with reasons; `applying` selects from them.
 
-The list is complete: the differential test (tests/runs/differential.py) holds everything else equal by bytes.
+The list is complete: the differential test (tests/runs/differential.py) requires equal bytes everywhere else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.verbs.recover.rules import RecoveryRules
 
 JAVA_MAX_ARRAY_SIZE = (1 << 31) - 9
-"""A greater array is refused by every Java virtual machine, whatever its heap."""
+"""Every Java virtual machine refuses a larger array, whatever its heap."""
 
 
 class Difference(StrEnum):
@@ -118,9 +118,9 @@ assert set(_REASONS) == set(Difference)
 def applying(
     opened: OpenedStore, end: LogEnd, queue_end: int, rules: RecoveryRules, *, delayed: int
 ) -> list[Difference]:
-    """Return the differences that matter for this store. The queues must not have been truncated yet.
+    """Return the differences that apply to this store. Call it before the queues are truncated.
 
-    delayed  how many units of delayed messages were built
+    delayed  number of units of delayed messages that were built
     """
     found = [Difference.ZEROED_CUT] if isinstance(end.outcome, Damage) else []
     found += [Difference.CLOSED] if opened.abort.exists() else []
@@ -140,7 +140,7 @@ def applying(
 
 
 def claimed_size(opened: OpenedStore, end: LogEnd) -> int:
-    """Return the size in the head of the damaged record at the log's end; 0 for no record's head."""
+    """Return the size in the head of the damaged record at the log's end; 0 for other damage."""
     outcome = end.outcome
     if not isinstance(outcome, Damage) or outcome.reason != DamageReason.SIZE_BEYOND_SEGMENT:
         return 0
@@ -151,6 +151,6 @@ def claimed_size(opened: OpenedStore, end: LogEnd) -> int:
 
 
 def has_zero_last_file(queue: ConsumeQueue) -> bool:
-    """Return whether the queue's last file holds no unit though there is one before it."""
+    """Return whether the queue's last file holds no unit, after another file."""
     files = queue.files.files
     return not queue.holds_batches and len(files) > 1 and not files[-1].wrote

@@ -1,7 +1,7 @@
 """Names in the store's folders that keep a broker from starting, by broker line.
 
-The rules are those of the load (files/mapped_file_queue.py, consumequeue/consume_queue_store.py). With a folder
-named like an index file IndexService.load fails, which 5.3.3 asks for, and 4.9.8 does not.
+The rules are those of the load (files/mapped_file_queue.py, consumequeue/consume_queue_store.py). A folder named like
+an index file makes IndexService.load fail: 5.3.3 then does not start, 4.9.8 does.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Recovers a store by its log alone, with queues and index rebuilt by either engine.
+"""Recover a store by its log alone, with queues and index rebuilt by either engine.
 
-    1. the checkpoint's times are forgotten, so the recovery is one from the first segment on
-    2. `rebuild` walks the whole log, fills the staging folder with queues and index, and says where the log ends
-    3. they are opened there in place of the store's own
-    4. this process walks from the last record that has a unit to the log's end: that gives the last store times and
-       what ended the log, and shows that both see the same log
+    1. the checkpoint's times are set to 0, so the recovery begins at the first segment
+    2. `rebuild` walks the whole log, fills the staging folder with queues and index, and returns the log's end
+    3. the rebuilt queues and index are opened in place of the store's own
+    4. this process walks from the last record that has a unit to the log's end: it finds the last store times and the
+       outcome at the log's end, and verifies that both read the same log
 
 The result equals, byte for byte, an abnormal recovery of the same store without consumequeue/ and index/, with a
 checkpoint of zeros.
@@ -32,7 +32,7 @@ from store.verbs.recover.rules import RecoveryRules
 
 
 def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
-    """Run steps 1 to 4 on a store with an overlay; its queues and index are the rebuilt ones afterwards."""
+    """Run steps 1 to 4 on a store with an overlay; it then has the rebuilt queues and index."""
     assert opened.overlay is not None
     opened.checkpoint.physic_ms = opened.checkpoint.logics_ms = opened.checkpoint.index_ms = 0
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
@@ -67,7 +67,7 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
 
 
 def open_rebuilt(opened: OpenedStore, folder: Path) -> None:
-    """Put the rebuilt queues and index, read-only, in the place of the store's own."""
+    """Replace the store's queues and index by the rebuilt ones, read-only."""
     opened.queues.close()
     opened.index.close()
     layout = StoreLayout(folder)
@@ -81,11 +81,11 @@ def open_rebuilt(opened: OpenedStore, folder: Path) -> None:
 
 
 def _dispatch(opened: OpenedStore, confirm: int | None) -> Callable[[Run], None]:
-    """Give the last walk its handler; none of its records gets a unit any more."""
+    """Return the handler of the last walk; all of its records have their units."""
     return opened.queues.dispatch if confirm is None else UpTo([opened.queues], confirm).dispatch
 
 
 def _last_queued_record(opened: OpenedStore, start: int) -> int:
-    """Log offset of the last record that has a unit; the log's `start` when none has one."""
+    """Return the log offset of the last record with a unit; the log's `start` without one."""
     units = (queue.unit(queue.max_offset - 1) for queue in opened.queues if queue.max_offset)
     return max((unit.log_offset for unit in units if unit is not None), default=start)

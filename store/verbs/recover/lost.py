@@ -1,11 +1,11 @@
-"""Counts the messages that a cut of the log loses, by topic and queue, state and consumer.
+"""Count the messages that a truncation of the log loses, by topic and queue, state and consumer.
 
-    intact      the record can be read past the cut, its body's CRC is right; by 5.x's rules, whatever the line
-    damaged     the record can be read, its body's CRC is wrong
-    unreadable  no record can be read at a place that a queue unit names, or where the walk met damage
-    unconsumed  per consumer group: lost messages behind the group's offset in config/consumerOffset.json
+    intact      a readable record past the cut, with a right body CRC; by 5.x's rules for every version
+    damaged     a readable record with a wrong body CRC
+    unreadable  no record can be read at a unit's log offset, or where the walk met damage
+    unconsumed  per consumer group: lost messages past the group's offset in config/consumerOffset.json
 
-A leftover past the log's end is not lost, unless a queue unit names it: the queue showed it.
+Leftovers past the log's end count as lost only if a queue unit points to them: the queue showed them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ QueueKey = tuple[str, int]
 QueueUnits = tuple[QueueKey, Int64Array, Int64Array, Int64Array]
 """Queue offsets, log offsets and sizes of a queue's units."""
 UNKNOWN: QueueKey = ("", -1)
-"""The queue of a record of which nothing can be read."""
+"""The queue of an unreadable record."""
 _QUEUED = (0, 8)
 _TRANSACTION_MASK = 0xC
 
@@ -83,10 +83,10 @@ class LostForGroup:
 
 @dataclass(slots=True)
 class LossReport:
-    """The losses of a cut.
+    """The losses of a truncation.
 
     units_cut   queue units that point past the cut
-    index_keys  entries of removed index files whose messages stay, and that are not rebuilt
+    index_keys  entries of removed index files that are not rebuilt, though their messages stay
     delayed     delayed messages whose new queue units lack the deliver time: they are delivered at once
     """
 
@@ -173,13 +173,13 @@ class Losses(LostCounts):
     unconsumed: list[LostOfGroup] = field(default_factory=list)
 
     def take(self, found: LossReport) -> None:
-        """Take over a loss report."""
+        """Copy the counts and rows of a loss report."""
         vars(self).update(vars(found.counts()))
         self.lost, self.unconsumed = found.queue_rows(), found.group_rows()
 
 
 class LossTally:
-    """Adds up lost messages by queue."""
+    """The sums of lost messages by queue."""
 
     def __init__(self) -> None:
         self._rows: dict[QueueKey, LostQueue] = {}
@@ -202,7 +202,7 @@ class LossTally:
         return sorted(self._rows.values(), key=lambda row: (row.topic, row.queue_id))
 
     def unconsumed(self, consumed: ConsumerOffsets) -> list[LostForGroup]:
-        """Return the lost messages behind the groups' offsets."""
+        """Return the lost messages at or past the groups' offsets."""
         found = []
         for (topic, group), offsets in sorted(consumed.items(), key=lambda item: (item[0][1], item[0][0])):
             for (lost_topic, queue_id), pieces in sorted(self._offsets.items()):
@@ -218,7 +218,7 @@ class LossTally:
 
 
 class LossCounter:
-    """Counts the records, then the units, of a part of the log that is lost."""
+    """A count of the records, and then of the units, in a lost part of the log."""
 
     def __init__(self, opened: OpenedStore) -> None:
         self._opened = opened
@@ -228,9 +228,9 @@ class LossCounter:
         """Log offsets of every record that was counted."""
         self._leftovers: list[tuple[Run, Int64Array]] = []
         self._holes: list[tuple[int, int]] = []
-        """Log offset and claimed size of each damage at which no record could be read."""
+        """Log offset and claimed size of each damage without a readable record."""
         self._missing: list[tuple[QueueKey, Int64Array, Int64Array]] = []
-        """Queue offsets and sizes of units that name no record past the cut."""
+        """Queue offsets and sizes of units without a record past the cut."""
         self._built: dict[QueueKey, tuple[ConsumeQueue, int]] = {}
         self.units_cut = 0
 
@@ -255,7 +255,7 @@ class LossCounter:
             stale = leftovers.among(run)
             self._leftovers += [(run, np.flatnonzero(stale))] if stale.any() else []
             self.add(run, np.flatnonzero(~stale), is_damaged=is_damaged)
-        # Behind zeros in the same segment only units tell a lost record from a leftover.
+        # After zeros in the same segment, only units distinguish a lost record from a leftover.
         behind_zeros = at if leftovers.stop is None else leftovers.stop
         self._holes += [hole for hole in holes if hole[0] >= behind_zeros]
 
@@ -268,7 +268,7 @@ class LossCounter:
         self._holes += [hole for hole in holes if hole[0] < high]
 
     def _rules(self) -> ScanRules:
-        """Return the line's rules, but for V2 records: a 4.x broker loses them, and they can be salvaged."""
+        """Return the line's rules, with V2 records: a 4.x broker loses them, and they can be salvaged."""
         return replace(self._opened.scan_rules(check_crc=True), accept_v2=True)
 
     def add(self, run: Run, rows: Int64Array, *, is_damaged: bool = False) -> None:
@@ -293,7 +293,7 @@ class LossCounter:
         self.count_units((((q.topic, q.queue_id), *units_between(q, low, high)) for q in queues), low, high)
 
     def count_units(self, queues: Iterable[QueueUnits], low: int, high: int) -> None:
-        """Count these units; all point into low … high - 1."""
+        """Count these units; all of them point into low … high - 1."""
         places = np.sort(np.concatenate([np.empty(0, np.int64), *self._places]))
         named: list[Int64Array] = []
         for key, numbers, offsets, sizes in queues:
@@ -306,7 +306,7 @@ class LossCounter:
                 self._missing.append((key, numbers[missing], self._record_sizes(sizes[missing])))
         known = np.concatenate([places, *named])
         for at, size in self._holes:
-            # A damaged header hides the record after it from no search.
+            # A search finds the record after a damaged header.
             if low <= at < high and not any(at + place in known for place in RECORD_PLACES):
                 self._tally.count(UNKNOWN, 1, size, "unreadable")
 
@@ -316,7 +316,7 @@ class LossCounter:
         return np.where((sizes >= RECORD_MIN_SIZE) & (sizes <= largest), sizes, 0)
 
     def note_built(self, queue: ConsumeQueue, queue_offset: int) -> None:
-        """Note that units are built from `queue_offset` on: damaged ones there are no lost messages."""
+        """Note that units are rebuilt from `queue_offset` on: damaged units there lose no messages."""
         self._built[queue.topic, queue.queue_id] = queue, queue_offset
 
     def _count_missing(self) -> None:
@@ -328,7 +328,7 @@ class LossCounter:
                 self._tally.note_offsets(key, numbers[lost])
 
     def _leftover_rows(self, offsets: Int64Array) -> Int64Array:
-        """Count the leftovers that units at these log offsets name; give the log offsets."""
+        """Count the leftovers at the log offsets of units, and return their log offsets."""
         found = [np.empty(0, np.int64)]
         for run, rows in self._leftovers if len(offsets) else ():
             starts = run.columns.position[rows] + run.file_start
@@ -366,7 +366,7 @@ def units_between(queue: ConsumeQueue, low: int, high: int) -> tuple[Int64Array,
 
 
 def indexed_before(file: IndexFile, log_offset: int) -> int:
-    """Count the file's entries of messages before `log_offset`; 0 where they can't be read."""
+    """Count the file's entries of messages before `log_offset`; 0 if they can't be read."""
     if not file.is_readable():
         return 0
     entries = entries_of(file.buffer, file.slot_count, file.header.index_count)[1:]
@@ -376,7 +376,7 @@ def indexed_before(file: IndexFile, log_offset: int) -> int:
 def _runs_behind(
     segments: Sequence[Segment], log_offset: int, rules: ScanRules, holes: list[tuple[int, int]]
 ) -> Iterator[tuple[Run, bool]]:
-    """Run at or after `log_offset`, and whether bodies are damaged; other damage goes to `holes`."""
+    """Yield the runs from `log_offset` on, and whether bodies are damaged; add other damage to `holes`."""
     bad_body = False
     by_start = {segment.file_start: segment for segment in segments}
     for step in readable_behind(segments, log_offset, rules=rules, with_bad_bodies=True):
@@ -388,7 +388,7 @@ def _runs_behind(
 
 
 def _claimed_bytes(segment: Segment, damage: Damage) -> int:
-    """Return the bytes that a damaged record claims if the log has them; else 0, or the unreadable ones."""
+    """Return the claimed size of a damaged record, 0 if impossible; for unreadable bytes, their number."""
     if damage.reason == DamageReason.UNREADABLE:
         return damage.unreadable[1] - damage.unreadable[0]
     head = bytes(segment.buffer[damage.position : damage.position + 4])

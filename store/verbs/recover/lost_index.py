@@ -1,13 +1,13 @@
-"""Builds an index that has lost files, for recovery and truncation.
+"""Rebuild an index that has lost files, for recovery and truncation.
 
-A broker does not notice it: it indexes the records from its start of dispatch on.
+A broker does not notice the loss: it indexes the records from its start of dispatch on.
 
     log     |---- file 1 ----|   lost   |---- file 3 ----|   lost   |
                             end       begin             end        stop
 
-Each index file names the first and the last record of its keys. Records with keys between the files show that a file is
-lost. A file that ends before its newest entry has lost a part. The index is then rebuilt as a whole: only so its
-files are those that a broker would have written.
+The header of an index file has the log offsets of its first and its last record. Records with keys between the files
+show that a file is lost. A file whose end is before its newest entry has lost a part. The index is then rebuilt as a
+whole, because only then its files are the same as a broker's.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def find_lost_index(
     to_stop: bool = True,
     progress: Progress | None = None,
 ) -> str:
-    """Name the part of the index before log offset `stop` that is lost, "" where none is.
+    """Describe the lost part of the index before log offset `stop`; "" if nothing is lost.
 
-    judged   the files that must be whole; all where it is None
+    judged   the files that must be whole; None for all
     to_stop  whether the newest of them has to reach `stop`
 
-    Files that can't be read are not lost: they are dropped before.
+    Unreadable files do not count as lost: they are dropped before.
     """
     index, begin = opened.index, max(opened.log.min_offset, 0)
     if not opened.config.writes_index_files or index.removed_paths() or begin >= stop:
@@ -53,9 +53,9 @@ def find_lost_index(
 
 
 def build_lost_index(opened: OpenedStore, stop: int, lost: str, progress: Progress | None = None) -> list[str]:
-    """Index in an overlay the records before log offset `stop`, where a part of the index is lost.
+    """Index the records before log offset `stop` again, in an overlay, if a part of the index is lost.
 
-    Gives a sentence for people where it did.
+    Return a sentence for people about it.
     """
     index, begin = opened.index, max(opened.log.min_offset, 0)
     if not lost:
@@ -71,7 +71,7 @@ def build_lost_index(opened: OpenedStore, stop: int, lost: str, progress: Progre
 
 
 def _gaps(files: list[IndexFile], log: Stretch, to_stop: bool) -> Iterator[Stretch]:
-    """Find the stretches of log between files; each begins inside of the last record of the file before."""
+    """Yield the stretches of log between files; each begins inside of the former file's last record."""
     at = log.start
     for file in files:
         header = file.header
@@ -84,7 +84,7 @@ def _gaps(files: list[IndexFile], log: Stretch, to_stop: bool) -> Iterator[Stret
 
 def _have_keys(opened: OpenedStore, gaps: Iterable[Stretch], progress: Progress | None) -> bool:
     """Return whether a record in a gap has a key; verified stretches are not read."""
-    # Tags alone tell nothing: before 5.4 they had no entry.
+    # Tags do not count: before 5.4 they had no entry.
     hasher, known = KeyHasher(), index_verified_until(opened)
     for gap in (Stretch(max(gap.start, known), gap.stop) for gap in gaps):
         for run in _runs(opened, gap):

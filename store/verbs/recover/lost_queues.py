@@ -1,8 +1,8 @@
-"""Builds queues and queue files that are lost although the log has their records.
+"""Rebuild lost queues and queue files while the log has their records.
 
 A recovery does so before the log's walk.
 
-A broker does not notice them: it gives their queue offsets a second time.
+A broker does not notice the loss: it assigns the queue offsets a second time.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def build_lost_queues(
 ) -> list[str]:
     """Build units lost before log offset `queue_end`, and before `start` if dispatch begins there.
 
-    Gives a sentence for each queue that lacked some. The queues have been recovered, and are in an overlay.
+    Return a sentence for each queue that lacked some. The queues have been recovered, and are in an overlay.
 
-    finds_absent  whether the whole log is read for queues without a folder, unless an earlier writer has done so
+    finds_absent  whether the log is read for queues without a folder, except for parts that an earlier writer verified
     """
     begin = max(opened.log.min_offset, 0)
     log = Stretch(begin, max(start, queue_end) if abnormal else queue_end)
@@ -48,9 +48,9 @@ def build_lost_queues(
 
 
 def build_cut_short(opened: OpenedStore, stop: int, losses: LossCounter) -> list[str]:
-    """Build units that a cut took away with damaged ones before them, up to log offset `stop`.
+    """Rebuild units that a truncation removed after damaged ones, up to log offset `stop`.
 
-    Gives a sentence for each such queue. All queues but these reach `stop`.
+    Return a sentence for each such queue. All other queues reach `stop`.
     """
     short = [queue for queue in opened.queues.awake() if queue.is_cut_short]
     before = {queue: queue.max_offset for queue in short}
@@ -76,9 +76,9 @@ def repair_queues(
     finds_absent: bool,
     progress: Progress | None = None,
 ) -> list[Repair]:
-    """Build the units of a stretch that queues lack; give the queues that lacked some.
+    """Build the units of a stretch that queues lack; return the queues that lacked some.
 
-    dispatched    log offset up to which a queue without a folder is looked for
+    dispatched    log offset up to which queues without a folder are searched
     trusted       log offset up to which no queue lacks its last units
     finds_absent  whether the log is read for such queues
     """
@@ -92,8 +92,8 @@ def repair_queues(
 
     def meet(key: QueueKey) -> Repair | None:
         if not looks or opened.queues.is_resting(key):
-            # The walk dispatches a queue without a folder from its beginning, which may be before what is read here.
-            # The only file of a resting one begins at 0 and has room behind its units.
+            # The walk dispatches a queue without a folder from its beginning, which may be before this stretch.
+            # The only file of an idle queue begins at 0 and has room after its units.
             return None
         repair = Repair.of(opened.queues.find_or_create(*key), log, log.stop)
         met.append(repair)
@@ -108,12 +108,12 @@ def repair_queues(
 def build_all_lost(
     opened: OpenedStore, *, finds_absent: bool = True, progress: Progress | None = None
 ) -> tuple[list[str], ViewedEnd]:
-    """Build the units that queues lack up to the log's end, for a plan that asks the queues.
+    """Build the units that queues lack up to the log's end, for a plan that reads the queues.
 
-    Gives a sentence for each queue that lacked some, and where the log ends. The queues are in an overlay.
+    Return a sentence for each queue that lacked some, and the log's end. The queues are in an overlay.
     """
     if opened.config.enable_calc_filter_bit_map:
-        # Few stores have them, and filters take long to import.
+        # Few stores have bit maps, and filters take long to import.
         from store.reading.filter.subscription import use_bit_maps
 
         use_bit_maps(opened)
@@ -127,7 +127,7 @@ def build_all_lost(
         log_end,
         min(queue_end, log_end),
         abnormal=True,
-        # Queues in a database have no files to lack.
+        # Queues in a database have no files.
         finds_absent=(finds_absent or is_absent) and not opened.config.queues_in_database,
         progress=progress,
     )
@@ -145,7 +145,7 @@ def _find_end(opened: OpenedStore, progress: Progress | None) -> ViewedEnd:
 def _drop_units_without_extension(opened: OpenedStore, min_log_offset: int) -> list[str]:
     """Remove queues that lack extension files, so that units and extension units are rebuilt.
 
-    Gives a sentence for each such queue. New extension units would else get the addresses that old units name.
+    Return a sentence for each such queue. Otherwise new extension units would get addresses that old units point to.
     """
     found = []
     for queue in opened.queues.awake():
@@ -170,7 +170,7 @@ def _bit_maps_built(opened: OpenedStore) -> str:
 
 
 def _ends_at_hole(opened: OpenedStore, queue: ConsumeQueue) -> bool:
-    """Return whether written units stand behind the queue's end."""
+    """Return whether written units follow the queue's end."""
     last = queue.files.last
     if queue.holds_batches or last is None:
         return False

@@ -1,6 +1,6 @@
-"""Opening a store for reading: nothing is written and no lock is taken.
+"""Open a store for reading, without writes and without a lock.
 
-What is missing or behind is built in a scratch folder; a store that was not shut down is shown as after recovery,
+Missing units and entries are built in a scratch folder. A store that was not shut down is shown as after recovery,
 unless a live broker holds it or `as_is` is given.
 """
 
@@ -22,7 +22,7 @@ from store.verbs.recover.view import show_view
 
 @dataclass(frozen=True, slots=True)
 class ReadingOpener:
-    """Opens one store for reading; the fields are options of open_store."""
+    """An opener of one store for reading; the fields are options of open_store."""
 
     request: OpenRequest
     scratch: Path | None
@@ -39,7 +39,7 @@ class ReadingOpener:
     def _view(self, as_is: bool, notes: list[str]) -> OpenedStore:
         """Return the store as readers see it.
 
-        `notes` takes sentences about that for them, also of later findings.
+        `notes` gets sentences for readers, also about later findings.
         """
 
         def note(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Hold the result of a simulated start: its losses, its traps, the fate of every file."""
+"""The result of a simulated start: its losses, its traps, the fate of every file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from store.structures.trap import Trap
 from store.verbs.recover.lost import LossReport
 
 NO_START, LOSES_INTACT, LOSES_DAMAGED = "no-start", "loses-intact", "loses-damaged"
-"""Codes of what a start does, beside the codes of traps and errors."""
+"""Codes of a start's outcomes, besides the codes of traps and errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """A commit-log or queue file as it will be: keep, truncate (its end moves back), remove or write."""
+    """The fate of a commit-log or queue file: keep, truncate (its end moves back), remove or write."""
 
     file: str
     action: str
@@ -31,9 +31,9 @@ class FileOutcome:
 class SimulatedStart:
     """A line's next start.
 
-    `reason` says why the broker does not start; `blocker` is the code of the trap, with its subject, or of an error.
-    `entered_from` is the log offset from which records are dispatched; those before it have been.
-    `unseen` counts, by topic and queue id, the messages that stay in the log and that no queue shows.
+    `reason` is why the broker does not start; `blocker` is the code of the trap, with its subject, or of an error.
+    `entered_from` is the log offset from which records are dispatched; earlier records have been dispatched.
+    `unseen` counts, by topic and queue id, the messages in the log that no queue shows.
     """
 
     compat: str
@@ -53,7 +53,7 @@ class SimulatedStart:
 
     @property
     def faults(self) -> list[tuple[str, tuple[object, ...]]]:
-        """Name each fault by code and subject: the blocker, the losses, the traps."""
+        """The code and subject of each fault: the blocker, or the losses and the traps."""
         if not self.starts:
             return [self.blocker if self.blocker[0] else (NO_START, ())]
         lost = LOSES_INTACT if self.lost.intact else LOSES_DAMAGED
@@ -64,7 +64,7 @@ def files_on_disk(layout: StoreLayout, fs: Filesystem) -> Iterator[FileOutcome]:
     """List every commit-log and queue file as kept. A file beside the folders of topics is no queue file."""
     queues = layout.queue_parents
     for folder in (*layout.writable_commitlogs, *layout.read_only_paths, *queues):
-        # A name is made of text: there may be 100,000 queues.
+        # Names are joined as text, which is fast: there may be 100,000 queues.
         parent = relative_name(layout.root, folder.parent)
         before = "" if parent == "." else f"{parent}/"
         for entry in fs.list_below(str(folder.parent), folder.name):
@@ -102,7 +102,7 @@ def _dropped_empty(opened: OpenedStore, files: list[FileOutcome]) -> Iterator[Pa
 
 
 def _truncated_queues(opened: OpenedStore) -> Iterator[Path]:
-    """Queue files that keep bytes behind their new end."""
+    """Yield queue files that keep bytes past their new end."""
     for queue in opened.queues.awake():
         last = queue.files.last
         if last is not None and queue.has_cut_units():

@@ -1,11 +1,11 @@
 """A recovery as a plan: the Change that turns a store into its opened and repaired state.
 
-    1. the log is cut: later segments go, the 8 bytes at the cut are zeroed
-    2. what was cut of queues and index goes, what was built takes its place
-    3. checkpoint and abort marker say that the store is in order
+    1. the log is truncated: later segments are removed, the 8 bytes at the cut are zeroed
+    2. truncated files of queues and index are removed, rebuilt files are published
+    3. the checkpoint is written, and the abort marker removed
 
 With `rebuild`, queues and index come from store.verbs.recover.from_rebuild, rebuilt from the whole log.
-What a broker deletes, the plan removes into quarantine.
+Where a broker deletes files, the plan moves them to quarantine.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def plan_recovery(
     rebuild: Rebuild | None = None,
     progress: Progress | None = None,
 ) -> Change[RecoveryPlan]:
-    """Return the whole recovery of a store: of its path, or of one that was opened with an overlay.
+    """Plan the recovery of a store, given by its path or opened with an overlay.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -103,8 +103,9 @@ def plan_recovery(
     ('abnormal', 1, 'abort')
 
     as_broker  loses what a broker loses
-    force_empty_log  goes on where the log is empty and queues are not; else that is refused
-    rebuild    walks the whole log and builds queues and index in this process's place; the other options are moot then
+    force_empty_log  accepts an empty log beside queues that are not; else this is refused
+    rebuild    walks the whole log and builds queues and index in place of this process; the other options have no
+               effect then
     """
     rules = RecoveryRules(mode, as_broker=as_broker, keep_index=keep_index)
     return plan_by_rules(opened, rules, force_empty_log=force_empty_log, rebuild=rebuild, progress=progress)
@@ -118,10 +119,7 @@ def plan_by_rules(
     rebuild: Rebuild | None = None,
     progress: Progress | None = None,
 ) -> Change[RecoveryPlan]:
-    """Return the recovery of a store that was opened with an overlay.
-
-    Options as plan_recovery takes them.
-    """
+    """Plan the recovery of a store that was opened with an overlay; options as in plan_recovery."""
     if not force_empty_log:
         require_log(opened.layout, opened.fs)
     if rules.as_broker or rebuild is not None or not _can_build_database(opened):
@@ -153,7 +151,7 @@ def plan_by_rules(
 
 
 def _require_delays(opened: OpenedStore, change: AnyChange, *, as_broker: bool) -> None:
-    """Refuse to change delayed queues by delays that may not be the broker's; remark on those assumed."""
+    """Refuse changes of delayed queues if delays are ambiguous; add remarks on assumed delays."""
     changed = opened.layout.consumequeue / SCHEDULE_TOPIC
     if opened.config.queues_in_database:
         changed = next(opened.rooms_with("recover", "folder")).folder(opened)
@@ -188,13 +186,13 @@ def _close(opened: OpenedStore, change: Change[R]) -> Change[R]:
 
 
 def _can_build_database(opened: OpenedStore) -> bool:
-    """Return whether a database of queues, where one is, can be built: from a plain log alone."""
+    """Return whether the store's databases of queues, if any, can be built: only from a plain log."""
     rooms = opened.rooms_with("recover", "can_build")
     return opened.layout.has_plain_log and all(room.can_build(opened) for room in rooms)
 
 
 def follow_log_end(opened: OpenedStore, found: RecoveryReport) -> list[Action]:
-    """Give every database beside queue files the log's end."""
+    """Return the actions that set every database beside queue files to the log's end."""
     actions: list[Action] = []
     for room in opened.rooms_with("recover", "follow"):
         from store.verbs.rebuild.scope import RebuildScope
@@ -221,7 +219,7 @@ def _report(opened: OpenedStore, found: RecoveryReport) -> RecoveryPlan:
 
 
 def new_change(opened: OpenedStore, command: str, report: R) -> Change[R]:
-    """Return an empty plan that stages where the overlay does."""
+    """Return an empty plan that stages files in the overlay's folder."""
     staging = opened.overlay.folder if opened.overlay is not None else None
     return Change(command, opened.layout.root, opened.fs, report=report, staging=staging)
 
@@ -248,7 +246,7 @@ def add_cut(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -> No
 
 
 def _cut_log(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -> None:
-    """Do step 1; UnsupportedFormat for a cut that a structure refuses."""
+    """Run step 1; UnsupportedFormat for a cut that a structure refuses."""
     add_cut(opened, change, found)
     for room in opened.rooms_with("cut", "refuse"):
         room.refuse(opened.layout, [action.path for action in change.actions], found.end)
@@ -257,7 +255,7 @@ def _cut_log(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -> N
 
 
 def find_stale_tail(opened: OpenedStore, log_end: int) -> MappedFile | None:
-    """Return the log's last segment, where whole records lie behind the one at its end."""
+    """Return the log's last segment if whole records follow the log's end in it."""
     segment = opened.log.segments.last
     if segment is None or not segment.file_start <= log_end < segment.file_start + segment.size:
         return None
@@ -265,9 +263,9 @@ def find_stale_tail(opened: OpenedStore, log_end: int) -> MappedFile | None:
 
 
 def add_derived(opened: OpenedStore, change: AnyChange, *, why_index: str = NOT_FLUSHED) -> None:
-    """Do step 2. StoreIOError where the old files can't be read: unread bytes are not replaced.
+    """Run step 2. StoreIOError if the old files can't be read: unread bytes are not replaced.
 
-    why_index  the reason for which index files go
+    why_index  the reason for removed index files
     """
     for failure in (*opened.queues.failures, *opened.index.failures):
         raise failure
@@ -287,11 +285,11 @@ def add_derived(opened: OpenedStore, change: AnyChange, *, why_index: str = NOT_
 
 
 def _set_times(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool) -> None:
-    """Set the checkpoint's promises, as far as the records and queues reach."""
+    """Set the checkpoint's promises to the end of the records and queues."""
     if opened.log.segments.files:
         opened.checkpoint.physic_ms = max(opened.checkpoint.physic_ms, found.end.last_store_timestamp_ms)
         note_confirmed(opened, found.end.last_record)
-    # What a torn page promises was never true.
+    # The promises of a torn page were never true.
     is_lower = found.lost.messages or not opened.checkpoint.is_whole or not opened.log.segments.files
     if is_lower and not as_broker:
         lower_checkpoint(opened, found.end.last_store_timestamp_ms, found.log_end)
@@ -315,12 +313,12 @@ def lower_checkpoint(opened: OpenedStore, last_store_timestamp_ms: int, log_end:
     page.physic_ms, page.logics_ms = min(page.physic_ms, last), min(page.logics_ms, last)
     page.index_ms = min(page.index_ms, opened.index.flushed_until_ms)
     if page.logics_log_offset >= log_end:
-        # Where it is 0, 5.5 goes by the time of the units.
+        # If it is 0, 5.5 uses the time of the units.
         page.logics_log_offset = 0
 
 
 def add_checkpoint(opened: OpenedStore, change: AnyChange) -> None:
-    """Do step 3, without the abort marker."""
+    """Run step 3, without the abort marker."""
     page = opened.checkpoint.page.encode_mended()
     if opened.checkpoint.is_whole and opened.fs.read_file(opened.layout.checkpoint) == page:
         return
@@ -328,7 +326,7 @@ def add_checkpoint(opened: OpenedStore, change: AnyChange) -> None:
 
 
 def _is_same_file(opened: OpenedStore, place: Path, staged: Path) -> bool:
-    """Return whether a file was staged to be written to, and then nothing in it changed."""
+    """Return whether a staged file has the same bytes as the file in the store."""
     fs = opened.fs
     if not fs.exists(place) or fs.stat(place).st_size != fs.stat(staged).st_size:
         return False

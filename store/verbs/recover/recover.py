@@ -1,17 +1,17 @@
 """Recovery: from a crash or shutdown to a store whose log, queues and index agree.
 
-    1. the abort marker (or the caller) says normal or abnormal
-    2. every consume queue is read to its end; the greatest log offset of all is how far the queues were built
+    1. the abort marker (or the caller) decides between normal and abnormal
+    2. every consume queue is read to its end; the queues were built up to the greatest log offset of all
     3. the starting segment (store.structures.commitlog.start)
-    4. the walk with CRC from there finds the valid end; an abnormal one hands every record to queues and index
-    5. the log is cut at the valid end: later segments go, the 8 bytes at the cut are zeroed
-    6. queues that point at or past the end are cut back, the units that are cut are zeroed
-    7. beginnings of queues are corrected to where the log begins now
-    8. dispatch goes on from where the queues end, as a broker does before it serves
+    4. the walk with CRC from there finds the valid end; an abnormal walk dispatches every record to queues and index
+    5. the log is truncated at the valid end: later segments are removed, the 8 bytes at the cut are zeroed
+    6. queues that point at or past the end are truncated, the truncated units are zeroed
+    7. beginnings of queues are corrected to the log's beginning
+    8. dispatch continues from the end of the queues, as a broker does before it serves
 
 Nothing is written: queues and index change in an overlay. plan.py makes a Change of it, which can be shown,
-applied and undone. differences.py lists where this is not what a broker does, and why; with `as_broker` it
-is exactly what a broker does, but for the zeroed cut.
+applied and undone. differences.py lists the differences from a broker, with reasons. With `as_broker` the zeroed cut
+is the only difference.
 
 Source: CommitLog.recoverNormally, recoverAbnormally, DefaultMessageStore.recover, start (4.9.8); the line 5.3 follows
 5.3.3 where it differs.
@@ -58,20 +58,20 @@ class RecoveryReport:
 
     Offsets are log offsets.
 
-    end               where the log ends, and why
-    entered_from      the log offset from which a broker dispatches what it walks
+    end               the log's end, and the reason for it
+    entered_from      the log offset from which a broker dispatches walked records
     queue_end_before  the greatest end of all queues; of a batch queue the start of its newest record
     has_unit_at_end   whether the record that begins there has its unit, in a batch queue
     is_rebuilt        whether queues and index were rebuilt from the whole log
-    behind            the segment that the log ends in, and those after it
-    lost              what is no longer shown
+    behind            the segment with the log's end, and later segments
+    lost              messages that are no longer shown
     dispatched_count  records that queues and index lacked at the log's end
-    remarks           what was rebuilt of lost queues, and sizes assumed, as sentences for people
+    remarks           rebuilt parts of lost queues, and assumed sizes, as sentences for people
     findings          damage and disorder met while dispatching, as sentences for people
-    differences       where the result is not what a broker would leave
+    differences       the differences from a broker's result
     lost_index        the part of the index that was lost before, "" for none
-    traps             what the room of a database of queues foretells
-    shown             the entries of a database of queues, where they can be read
+    traps             the traps that the room of a database of queues predicts
+    shown             the entries of a database of queues; None if they can't be read
     """
 
     mode: str
@@ -101,12 +101,12 @@ def recover_store(
     rules: RecoveryRules,
     progress: Progress | None = None,
 ) -> RecoveryReport:
-    """Run steps 1 to 8 on an opened store; everything that changes lands in its overlay, or in memory."""
+    """Run steps 1 to 8 on an opened store; all changes are made in its overlay, or in memory."""
     as_broker = opened.as_broker = rules.as_broker
     if as_broker:
         opened.require_no_empty_file()
     if opened.config.enable_calc_filter_bit_map:
-        # Few stores have them, and filters take long to import.
+        # Few stores have bit maps, and filters take long to import.
         from store.reading.filter.subscription import use_bit_maps
 
         use_bit_maps(opened)
@@ -127,8 +127,8 @@ def recover_store(
     work.walk_and_cut(progress)
     work.cut_queues()
     if rules.dispatch and not (as_broker and opened.line.dispatches_in_recovery):
-        # An abnormal walk has handed everything over; a damaged queue that was cut back may still lack its last units.
-        # A broker dispatches a last record that no queue holds to the index once more.
+        # An abnormal walk has dispatched everything; a damaged, truncated queue may still lack its last units.
+        # A broker dispatches a last record without a unit to the index once more.
         _catch_up(opened, found, work.queues_only if abnormal and not as_broker else work.handlers)
         if opened.line.dispatches_in_recovery and not abnormal and queue_end >= 0 and found.dispatched_count:
             found.differences.append(Difference.RECORD_AT_QUEUE_END)
@@ -137,7 +137,7 @@ def recover_store(
 
 
 def finish_start(opened: OpenedStore, found: RecoveryReport) -> None:
-    """Do step 8 for the queues of a store that was recovered `as_broker` without it."""
+    """Run step 8 for the queues of a store that was recovered `as_broker` without it."""
     if not opened.line.dispatches_in_recovery:
         _catch_up(opened, found, up_to_confirmed(opened, [opened.queues], as_broker=True))
         opened.queues.correct_min_offsets(opened.log.min_offset)
@@ -146,7 +146,7 @@ def finish_start(opened: OpenedStore, found: RecoveryReport) -> None:
 def drop_derived(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool = False) -> None:
     """Drop the queues beside an empty log, as a broker does, and the index.
 
-    The messages that they showed are noted as lost."""
+    The messages that the queues showed count as lost."""
     losses = LossCounter(opened)
     losses.read_units(0, END_OF_LOG)
     found.lost = losses.report()
@@ -170,7 +170,7 @@ class _Recovery:
         self.delayed_count = 0
 
     def build_lost_queues(self, progress: Progress | None) -> None:
-        """Build queues that are lost; a broker does not notice them."""
+        """Rebuild lost queues; a broker does not notice them."""
         if not self.rules.as_broker:
             opened, found, abnormal = self.opened, self.found, self.is_abnormal
             built = build_lost_queues(opened, self.start, found.queue_end_before, abnormal=abnormal, progress=progress)
@@ -188,13 +188,13 @@ class _Recovery:
         with levels, FanOut(self._walked_by()) as builders:
             self.found.end = walk(opened, self.start, [builders], progress, cuts_torn=self.is_abnormal)
             cut_log(opened, self.found)
-            # What is past the end is read while the builders still work.
+            # Records past the end are read while the builders still work.
             self.losses.read_behind(self.found.behind, self.found.end)
         queues.rewrites_torn_units = False
         self.delayed_count = _delayed_units(opened) - delayed_before
 
     def cut_queues(self) -> None:
-        """Run steps 6 and 7. Before them the uncut queues show the differences from a broker."""
+        """Run steps 6 and 7. Before them, the queues as they were show the differences from a broker."""
         opened, found = self.opened, self.found
         self.losses.read_units(found.log_end, END_OF_LOG)
         found.differences = self._differences()
@@ -205,7 +205,7 @@ class _Recovery:
         opened.queues.correct_min_offsets(opened.log.min_offset)
 
     def _mend_cut_queues(self) -> None:
-        """Build the units that the cut took away with damaged ones."""
+        """Rebuild the units that the truncation removed together with damaged ones."""
         opened, found = self.opened, self.found
         built = build_cut_short(opened, min(opened.queues.built_to, found.log_end), self.losses)
         found.remarks += built
@@ -246,7 +246,7 @@ class _Recovery:
             self.found.remarks.append(UNREADABLE_INDEX)
 
     def _find_lost_index(self, unsafe: list[IndexFile], stop: int, progress: Progress | None) -> str:
-        """Name the lost part of the index; files that a broker deletes now are not missed."""
+        """Describe the lost part of the index; files that a broker deletes now do not count."""
         reaches_stop = not self.is_abnormal or self.rules.keep_index
         judged = (
             self.opened.index.files
@@ -280,7 +280,7 @@ class _Recovery:
 
 
 class _From:
-    """Hands on the records from a log offset on."""
+    """A handler that dispatches the records from a log offset on to other handlers."""
 
     def __init__(self, handlers: Sequence[Handler], log_offset: int) -> None:
         self._handlers = handlers
@@ -298,7 +298,7 @@ def _delayed_units(opened: OpenedStore) -> int:
 
 
 def cut_log(opened: OpenedStore, found: RecoveryReport) -> None:
-    """Do step 5: ends the log at `log_end`, and notes the bytes at the end and behind in `found`."""
+    """Run step 5: end the log at `log_end`, and note the segments at and after the end in `found`."""
     files = opened.log.segments
     found.behind = [file for file in files.files if file.file_start + file.size > found.log_end]
     files.truncate_dirty_files(found.log_end)
@@ -306,13 +306,13 @@ def cut_log(opened: OpenedStore, found: RecoveryReport) -> None:
 
 
 def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Handler]) -> None:
-    """Do step 8: dispatch the records that queues lack, from the furthest queue's end."""
+    """Run step 8: dispatch the records that queues lack, from the greatest end of all queues."""
     begin = max(opened.log.min_offset, opened.queues.built_to, 0)
     if begin < found.log_end:
         rules = opened.scan_rules(check_crc=False)
         dispatcher = Dispatcher(opened.log, handlers, begin, rules, as_broker=opened.as_broker)
         found.dispatched_count = dispatcher.catch_up()
         found.findings += dispatcher.describe_findings()
-        # 5.3 passes over it too.
+        # 5.3 skips a missing segment too.
         is_passed = bool(dispatcher.holes) and not opened.line.dispatches_in_recovery
         found.differences += [Difference.MISSING_SEGMENT] if is_passed else []

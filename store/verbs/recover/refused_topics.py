@@ -1,7 +1,8 @@
 """Find the messages of topics whose attributes in topics.json a 5.3 broker refuses.
 
-Its dispatch ends there: the dispatcher of compacted topics reads cleanup.policy for each message, as a reader of the
-topic does. In a recovery the exception ends the load. Later the dispatch retries the same message for ever.
+The broker's dispatch ends at such a message: the dispatcher of compacted topics reads cleanup.policy for each message,
+as a reader of the topic does. In a recovery the exception ends the load. Later the dispatch retries the same message
+for ever.
 
 Source: DefaultMessageStore.getMessage, doReput and the service that compacts (5.3.3).
 """

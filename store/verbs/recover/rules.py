@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RecoveryRules:
-    """Rules of one recovery beside those of the broker line.
+    """Rules of one recovery besides those of the broker line.
 
-    mode            "normal" or "abnormal"; "auto" goes by the abort marker
-    as_broker       loses what a broker loses
+    mode            "normal" or "abnormal"; "auto" decides by the abort marker
+    as_broker       loses the same messages as a broker
     keep_index      rebuilds the index files that a broker deletes after a crash
-    dispatch        False leaves out what a broker's start does after its load
-    only_confirmed  in controller mode, gives units to confirmed records alone
-    every_unit      looks for damage inside of queues, which a broker reads at their ends only
+    dispatch        False leaves out the dispatch after a broker's load
+    only_confirmed  in controller mode, dispatches confirmed records alone
+    every_unit      finds damage inside of queues; a broker reads them at their ends only
     """
 
     mode: str = "auto"
@@ -26,4 +26,4 @@ class RecoveryRules:
 
 
 OWNER = RecoveryRules(only_confirmed=False, every_unit=False)
-"""Of an owner without slaves, before it writes: what is in its log is confirmed."""
+"""The rules of an owner without slaves, before it writes: its whole log is confirmed."""

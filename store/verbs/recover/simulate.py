@@ -1,10 +1,10 @@
-"""Simulates a broker's next start: the recovery of its line, into a scratch folder.
+"""Simulate a broker's next start: the recovery of its line, into a scratch folder.
 
     1. load: a file of a wrong length or a foreign name keeps the broker from starting
-    2. the recovery of the line, as store.verbs.recover.recover does it with `as_broker`
-    3. what the log and the queues hold afterwards: every file with its size, what is lost, and the traps of the line
+    2. the recovery of the line: store.verbs.recover.recover with `as_broker`
+    3. the result: every file of log and queues with its size, the losses, and the traps of the line
 
-The files are those that a broker's load leaves, before its start dispatches what the queues lack.
+The files are those after a broker's load, before its start dispatches the records that the queues lack.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from store.verbs.recover.unseen import unseen_messages
 from store.verbs.recover.walk import Progress
 
 LARGE_ALLOCATION = 512 << 20
-"""From this claimed size on, a heap of the usual 8 GiB may be too small, beside its other contents."""
+"""From this claimed size on, the usual heap of 8 GiB may be too small, as it has other contents too."""
 
 
 def simulate(
@@ -69,9 +69,9 @@ def simulate(
     >>> start.starts, start.log_end == result.log_offset + result.size, start.lost.messages
     (True, True, 0)
 
-    mode  "normal" and "abnormal" foretell the start after that end; "auto" goes by the abort marker
+    mode  "normal" and "abnormal" simulate the start after such an end; "auto" decides by the abort marker
 
-    Raises NotAStore, UnsupportedFormat, StoreIOError. What keeps the broker from starting is in the answer.
+    Raises NotAStore, UnsupportedFormat, StoreIOError. If the broker does not start, the result has the reason.
     """
     folder, fs = reach_store(root, fs, scratch)
     layout = make_layout(folder, settings or {}, fs)
@@ -112,7 +112,7 @@ def simulate_start(
 
 
 def _of_rooms(opened: OpenedStore, kind: str, *known: object) -> Iterator[Trap]:
-    """Ask the room of each structure that is there and that the line knows for its `blockers` or `traps`."""
+    """Yield the `blockers` or `traps` of each structure that is present and that the line supports."""
     for one in present(names_of(opened.layout, opened.fs)):
         room = one.furniture("start") if opened.line.name in one.lines else None
         yield from getattr(room, kind, lambda *known: ())(*known)
@@ -150,7 +150,7 @@ def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
     blocker = _blocker(opened, found)
     files = list(files_on_disk(opened.layout, opened.fs)) if blocker else _files_after(opened, found)
     traps = [blocker] if blocker else list(_traps(opened, found))
-    # Last, for the start dispatches what the queues lack.
+    # Last, because it dispatches the records that the queues lack.
     unseen = {} if blocker else _unseen_after(opened, found)
     return SimulatedStart(
         compat=opened.line.name,
@@ -171,10 +171,10 @@ def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
 
 
 def _unseen_after(opened: OpenedStore, found: RecoveryReport) -> dict[QueueKey, int]:
-    """Complete the start; count the confirmed messages that no queue shows then."""
+    """Complete the start, and count the confirmed messages that no queue shows afterwards."""
     first = max(opened.log.min_offset, 0)
     if opened.config.queues_in_database:
-        # Of what the start enters, nothing is missing.
+        # Records that the start dispatches are not missing.
         last = max(first, min(found.entered_from, found.log_end))
         return unseen_messages(opened, Stretch(first, last), found.shown) if found.shown is not None else {}
     finish_start(opened, found)
@@ -213,9 +213,9 @@ def _blocker(opened: OpenedStore, found: RecoveryReport) -> Trap | None:
 
 
 def _waits_at(opened: OpenedStore, log_end: int) -> int:
-    """Find the place of a missing segment in the dispatch, -1 without one.
+    """Find the log offset of a missing segment in the dispatch, -1 without one.
 
-    DefaultMessageStore.start of 4.9.8 ends when the dispatch has reached the log's end.
+    DefaultMessageStore.start of 4.9.8 waits until the dispatch has reached the log's end.
     """
     at = log_end if opened.line.dispatches_in_recovery else max(opened.log.min_offset, opened.queues.built_to, 0)
     for segment in opened.log.segments.files:

@@ -1,9 +1,9 @@
-"""Finds units inside of queues that can be no record's.
+"""Find stray units inside of queues: units without a record.
 
 A recovery reads queues at their ends only, as a broker does. A queue's units point to records in the log's order. A
-unit that points past the log's end is stray. If a unit does not point past the one before it, the log shows which of
-the two is stray. If it has a record of neither or of both, the second is. Units before the log's beginning have
-expired.
+unit that points past the log's end is stray. If a unit does not point past the unit before it, one of the two is
+stray: the one without a record in the log. If neither or both have a record, the second unit is stray. Units before
+the log's beginning have expired.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.consumequeue.unit_array import UnitArray, unit_array
 
 _UNITS_BEFORE = 1024
-"""Units of a file that the next one may show to be stray."""
+"""The last units of a file that are compared with the next file."""
 
 
 def find_stray_units(opened: OpenedStore, log_end: int) -> list[DamagedFile]:
-    """Find the stray units of every queue that was not rebuilt, one error for each queue."""
+    """Find the stray units of every queue; return one error for each queue that has some."""
     queues: list[tuple[QueueKey, Iterable[tuple[int, UnitArray]]]] = [
         (key, [(0, units_of(resting.units))]) for key, resting in opened.queues.resting().items()
     ]
@@ -50,7 +50,7 @@ def _units_of_files(queue: ConsumeQueue) -> Iterator[tuple[int, UnitArray]]:
 
 
 def _record_test(opened: OpenedStore, key: QueueKey) -> Callable[[int, int, int], bool]:
-    """Make a test whether the log has a record of this queue with a queue offset, log offset and size."""
+    """Make a function that tests whether the log has a record of this queue for a unit."""
 
     def has_record(queue_offset: int, log_offset: int, size: int) -> bool:
         # Few queues have stray units.
@@ -95,7 +95,7 @@ def _stray(
 
 
 def _falling(units: Int64Array, has_record: Callable[[int, int, int], bool]) -> list[int]:
-    """Find the queue offsets of as few units as break the rise of the log offsets."""
+    """Find the queue offsets of the few units that break the rise of the log offsets."""
     stray, rising = list[int](), list[tuple[int, int, int]]()
     for number, log_offset, size in units.T.tolist():
         while rising and log_offset < sum(rising[-1][1:]):

@@ -1,9 +1,9 @@
-"""truncate-dirty as a plan: log, queues and index cut back to one log offset.
+"""truncate-dirty as a plan: log, queues and index truncated to one log offset.
 
-0. units and queues that are lost are built from the log, and an index that has lost files
+0. lost units and queues are rebuilt from the log, and an index that has lost files
 1. the log offset: the given one, at which a record must begin or end, or the valid end of the whole log
-2. the log is cut there, queues lose the units behind; records past the log's end go
-3. index files that reach after it are rebuilt from the beginning of the first of them
+2. the log is truncated there, queues lose later units, and records past the log's end are cleared
+3. index files that reach past it are rebuilt from the beginning of the first of them
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from store.verbs.recover.stray_units import find_stray_units
 from store.verbs.recover.walk import Progress, dispatch_stretch, walk
 
 GUARDED_BYTES = 80
-"""Of a record, to behind its store time, which no two records of one place share: an address of IPv6 is before it."""
+"""A record's bytes up to its store time, behind an address of IPv6; two records at one offset differ in them."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ def plan_truncation(
     force_empty_log: bool = False,
     progress: Progress | None = None,
 ) -> Change[TruncationPlan]:
-    """Cut log, consume queues and index back to `log_offset`, or to the valid end of the whole log.
+    """Truncate log, consume queues and index to `log_offset`, or to the valid end of the whole log.
 
     >>> import tempfile
     >>> from store import Message, open_store, plan_truncation
@@ -74,7 +74,7 @@ def plan_truncation(
     ...     change.lost, change.report.log_end == second.log_offset
     ({'Orders': 1}, True)
 
-    force_empty_log  goes on where the log is empty and queues are not; else that is refused
+    force_empty_log  accepts an empty log beside queues that are not; else this is refused
 
     BadRequest when no record begins or ends at `log_offset`.
     """
@@ -115,7 +115,7 @@ def plan_truncation(
 
 
 def _end(opened: OpenedStore, log_offset: int | None, progress: Progress | None) -> LogEnd:
-    """Do step 1."""
+    """Run step 1."""
     start = opened.log.segments.files[0].file_start
     if log_offset is None:
         return walk(opened, start, [], progress)
@@ -124,7 +124,7 @@ def _end(opened: OpenedStore, log_offset: int | None, progress: Progress | None)
 
 
 def _count_records_from(opened: OpenedStore, log_offset: int, losses: LossCounter) -> None:
-    """Count the records at and behind a log offset that is to be cut at."""
+    """Count the records from the log offset of the truncation on."""
     segments = opened.log.segments.files
     end_before = find_end(segments, log_offset, opened.scan_rules(check_crc=False))
     losses.read_between(segments, log_offset, end_before.log_end)
@@ -147,7 +147,7 @@ def _plan_for_empty_log(opened: OpenedStore, *, forced: bool) -> Change[Truncati
 
 
 def _cut_queues(opened: OpenedStore, log_end: int, losses: LossCounter) -> list[str]:
-    """Do step 2 for the queues; gives a sentence for each that has lost units to damage."""
+    """Run step 2 for the queues; return a sentence for each queue that lost units to damage."""
     opened.queues.truncate_dirty(log_end)
     built = build_cut_short(opened, log_end, losses)
     opened.queues.clear_cut_units()
@@ -156,7 +156,7 @@ def _cut_queues(opened: OpenedStore, log_end: int, losses: LossCounter) -> list[
 
 
 def _last_store_timestamp(opened: OpenedStore, end: LogEnd) -> int:
-    """Store time of the last record before the end, 0 without one."""
+    """Return the store time of the last record before the end, 0 without one."""
     segment = opened.log.segments.find_by_offset(end.log_end - 1) if end.log_end else None
     if end.last_store_timestamp_ms or segment is None:
         return end.last_store_timestamp_ms
@@ -165,7 +165,7 @@ def _last_store_timestamp(opened: OpenedStore, end: LogEnd) -> int:
 
 
 def _last_run(opened: OpenedStore, segment: MappedFile, stop: int) -> Run | None:
-    """Return the run of records that ends with the segment's last one before `stop`, behind damage too."""
+    """Return the segment's last run of records before `stop`, also after damage."""
     runs = runs_between([segment], segment.file_start, stop, rules=opened.scan_rules(check_crc=False))
     return next(iter(deque(runs, maxlen=1)), None)
 
@@ -194,8 +194,8 @@ def _require_boundary(opened: OpenedStore, log_offset: int) -> None:
 def _clear_tail(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -> None:
     """Clear whole records past the log's end: a copy without them takes the segment's place.
 
-    A broker that puts records over what is left there may read the rest again after a crash. The patch of zeros with
-    zeros has undo refused where records were put since: undoing the copy alone would take them away.
+    A broker that overwrites a part of the old records may read the rest again after a crash. The patch writes zeros
+    over zeros, so that undo is refused if records were put since: undoing the copy alone would remove them.
     """
     segment = find_stale_tail(opened, found.log_end)
     if segment is None:
@@ -214,7 +214,7 @@ def _clear_tail(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -
 
 
 def _cut_index(opened: OpenedStore, log_end: int) -> None:
-    """Do step 3."""
+    """Run step 3."""
     unread_from = opened.index.drop_unreadable(with_empty=False)
     beyond = [file for file in opened.index.files if file.header.end_log_offset >= log_end]
     begins = [] if unread_from is None else [max(unread_from, opened.log.min_offset, 0)]

@@ -1,9 +1,9 @@
-"""Counts the messages of the log that no queue shows.
+"""Count the messages of the log that no queue shows.
 
-    1. every queue's entries, and the records of its messages, are added up to one number each
-    2. where the two numbers differ, the log is read once more: a message counts whose offset and size no entry has
+    1. each queue's entries, and its messages in the log, are summed up to one number each
+    2. if the two numbers differ, the log is read once more: messages count if no entry has their log offset and size
 
-Step 1 keeps a number per queue, so a store of any size is looked at in little memory.
+Step 1 keeps one number per queue, so that a store of any size needs little memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MASK = (1 << 64) - 1
 
 
 class Shown(Protocol):
-    """The entries of all queues, wherever they are."""
+    """The entries of all queues, in files or in a database."""
 
     def sums(self, log: Stretch) -> Mapping[QueueKey, int]:
         """Return the marks of each queue's entries that point into a stretch of the log, added up."""
@@ -44,7 +44,7 @@ class Shown(Protocol):
 
 
 def unseen_messages(opened: OpenedStore, log: Stretch, shown: Shown | None = None) -> dict[QueueKey, int]:
-    """Count, by topic and queue id, the messages of a stretch that no entry of their queue names.
+    """Count, by topic and queue id, the messages of a stretch without an entry in their queue.
 
     shown  the entries, by default those of queue files
     """
@@ -64,7 +64,7 @@ def unseen_messages(opened: OpenedStore, log: Stretch, shown: Shown | None = Non
 
 
 def _messages(opened: OpenedStore, log: Stretch) -> Iterator[Units]:
-    """Read the entries that the messages of a stretch should have."""
+    """Yield the entries that the messages of a stretch should have."""
     table, light = QueueTable(), dict[QueueKey, int]()
     for run in runs_between(opened.log.segments.files, *log, rules=opened.scan_rules(check_crc=False)):
         units = expected_units(run, (), table)
@@ -74,7 +74,7 @@ def _messages(opened: OpenedStore, log: Stretch) -> Iterator[Units]:
 
 
 def _marks(log_offsets: Int64Array, sizes: Int64Array) -> _Marks:
-    """Give each pair a number of its own; sum of these differ where the pairs do."""
+    """Return a number for each pair of log offset and size; if pairs differ, so do the sums."""
     mixed = log_offsets.astype(np.uint64) * _ODD + sizes.astype(np.uint64)
     return (mixed ^ (mixed >> _HALF)) * _OTHER_ODD
 
@@ -86,7 +86,7 @@ def _add_by_queue(sums: Counter[QueueKey], units: Units) -> None:
         starts = np.flatnonzero(np.diff(queues, prepend=-1))
         totals = np.add.reduceat(_marks(units.log_offset, units.size)[order], starts)
         for number, total in zip(queues[starts].tolist(), totals.tolist(), strict=True):
-            # Several damaged topics may have one name.
+            # Several damaged topics may decode to one name.
             sums[units.queues[number]] += total
 
 
@@ -154,7 +154,7 @@ def _count_unseen(
 ) -> None:
     """Add the messages of `wanted` queues that have no entry.
 
-    entries  keeps those of the queues that were met in this stretch
+    entries  caches the entries of the queues met in this stretch
     """
     marks = _marks(units.log_offset, units.size)
     for number in distinct(units.queue).tolist():

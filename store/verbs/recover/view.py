@@ -1,6 +1,6 @@
-"""The store as recovery would leave it, for readers: the log's end first, the rest when asked.
+"""The store as recovery would leave it, for readers: the log's end first, the rest on demand.
 
-A closed store, or one in use, is shown as it is. What queues and index lack is built from the log when it is asked for.
+A closed store, or one in use, is shown as it is. Missing units and index entries are built from the log on demand.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Note = Callable[[str], None]
 def show_view(
     opened: OpenedStore, *, is_live: bool, as_is: bool, note: Note, progress: Callable[[int, int], None] | None
 ) -> None:
-    """Find the log's end of a store opened for a view, and tell queues and index about it."""
+    """Find the log's end of a store opened for a view, and prepare its queues and index for readers."""
     queues, index = opened.queues, opened.index
     assert isinstance(queues, QueueView)
     assert isinstance(index, IndexView)

@@ -11,7 +11,7 @@ from store.structures.commitlog.end import LogEnd, find_end
 from store.structures.commitlog.resync import runs_between
 
 Progress = Callable[[int, int], None]
-"""Is told bytes done and bytes in all."""
+"""Is called with the bytes done and in all."""
 
 
 def walk(
@@ -25,7 +25,7 @@ def walk(
 ) -> LogEnd:
     """Scan from log offset `start` to the first bytes that are no record; handlers get every run.
 
-    check_crc  as the settings say where it is None
+    check_crc  None for the setting's value
     """
     segments = opened.log.segments.files
     total = segments[-1].file_start + segments[-1].size - start if segments else 0
@@ -41,7 +41,7 @@ def walk(
 
 
 def dispatch_stretch(opened: OpenedStore, start: int, stop: int, handlers: Sequence[Handler]) -> None:
-    """Hand the records from `start` to before `stop` to the handlers, behind damage too."""
+    """Dispatch the records from `start` to before `stop` to the handlers, also after damage."""
     for run in runs_between(opened.log.segments.files, start, stop, rules=opened.scan_rules(check_crc=False)):
         for handler in handlers:
             handler.dispatch(run)
