@@ -1,12 +1,12 @@
 """AllocateMappedFileService: creates the next file while the current one is being filled.
 
-    take(A)   gives A, made ahead or made now, and asks for the file behind A
-    thread    makes the files asked for, and warms them if configured
-    stop()    ends the thread and deletes files not taken: a cleanly closed store has no spare file,
-              a crashed one has a spare file of zeros at its end, as a broker's
+    take(A)   returns file A, created ahead or now, and requests the file after A
+    thread    creates requested files, and warms them if configured
+    stop()    ends the thread; delete_unused() then deletes files that were not taken. So a closed store has no
+              spare file, while a crashed store ends with a spare file of zeros, as a broker's does
 
-Making a file ahead may fail (no space yet). Then take() tries again itself, so that only a file that is really needed
-can fail a put.
+Creating a file ahead may fail (no space yet). take() then tries again itself, so a put fails only for the file that it
+needs.
 
 Source: AllocateMappedFileService, 4.9.8.
 """
@@ -25,7 +25,7 @@ from store.layout import segment_name
 
 
 class _Request:
-    """One file asked for. `done` is set when `file` is there or could not be made."""
+    """A request for one file. `done` is set once `file` is created or has failed."""
 
     __slots__ = ("done", "file", "file_start", "folder", "size")
 
@@ -42,13 +42,13 @@ class _Request:
 
 
 class AllocateMappedFileService:
-    """One background thread for any number of queues; in practice the commit log's alone."""
+    """One background thread for any number of queues; in practice only for the commit log."""
 
     def __init__(self, fs: Filesystem, *, warm: bool = False, transient_pool: TransientStorePool | None = None) -> None:
         self._fs = fs
         self._warm = warm
         self.transient_pool = transient_pool
-        """Where its files take their write buffers from, None where they have none."""
+        """The pool of write buffers for its files, None without a pool."""
         self._lock = threading.Condition()
         self._ahead: dict[Path, _Request] = {}
         self._todo: deque[_Request] = deque()
@@ -58,7 +58,7 @@ class AllocateMappedFileService:
     def take(self, folder: Path, file_start: int, size: int, next_folder: Path | None = None) -> MappedFile:
         """Return the file that starts at `file_start`; StoreIOError when it can't be created.
 
-        The file after it is made ahead in `next_folder`, without one in the same folder."""
+        The next file is created ahead in `next_folder`, by default in the same folder."""
         request = self._ask_for(folder, file_start, size)
         file = self._wait_for(request) if request is not None else None
         if file is None:
@@ -115,7 +115,7 @@ class AllocateMappedFileService:
                     self._lock.wait(0.5)
                 if self._is_over():
                     self._stopped = True
-                    # Whoever still waits gets no file and makes its own.
+                    # Callers that still wait get no file and create their own.
                     for request in self._todo:
                         request.done.set()
                     return
@@ -130,13 +130,13 @@ class AllocateMappedFileService:
         try:
             request.file = self._create(request)
         except StoreError:
-            # Not lost: the one who takes this file tries again and gets the error.
+            # The error is not lost: take() tries again and raises it.
             request.file = None
         finally:
             request.done.set()
 
     def _create(self, request: _Request) -> MappedFile:
-        # After a power cut no file may be there without the one before it, or with a part of its length.
+        # After a power cut, no file may exist without the previous one, or with a part of its length.
         self._fs.fsync_folder(request.folder)
         file = MappedFile.create(
             request.path,

@@ -1,9 +1,9 @@
-"""Backups: reads the manifests and files of a folder of backups, here or in an object store.
+"""Backups: reads the manifests and files of a folder of backups, local or in an object store.
 
     BackupFiles   the backups of a folder, and the bytes of their files, compressed or not
     BackupPlace   one backup as the folder of a store, for every reader: backup:FOLDER[@ID]
 
-The newest segment of a backup ends with its last record; in the store it has its whole length, of zeros behind.
+The newest segment of a backup ends with its last record. In the store, zeros fill the rest of its length.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BackupFiles:
         self._tables: dict[str, Frames] = {}
 
     def manifests(self, warn: list[StoreError] | None = None) -> list[Manifest]:
-        """Read all manifests, oldest first; the error of a damaged one is raised, or goes to `warn`."""
+        """Read all manifests, oldest first; append the errors of damaged ones to `warn`, or raise the first."""
         found = []
         for name in self._ids():
             try:
@@ -66,14 +66,14 @@ class BackupFiles:
             raise NotAStore("no backup is in it", file=self.address, code="no-backup")
 
     def find(self, backup: str | None) -> Manifest:
-        """Read the manifest of this id, the newest one without; BadRequest where there is none."""
+        """Read the manifest of this id, by default the newest; BadRequest for an unknown id."""
         ids = self.ids()
         if backup is not None and backup not in ids:
             raise BadRequest(f"no backup has the id {quoted(backup)}", file=self.address, code="unknown-backup")
         return self._manifest(backup or ids[-1])
 
     def ids(self) -> list[str]:
-        """List the ids of all backups, oldest first; NotAStore where there is none."""
+        """List the ids of all backups, oldest first; NotAStore without backups."""
         self.require()
         found = self._ids()
         if not found:
@@ -85,7 +85,7 @@ class BackupFiles:
         return sorted(name for one in files if is_backup_id(name := one.removesuffix(".json")))
 
     def newest(self) -> Manifest | None:
-        """Read the newest manifest that is not damaged; None without one."""
+        """Read the newest undamaged manifest; None without one."""
         for backup in reversed(self._ids()):
             with contextlib.suppress(DamagedFile):
                 return self._manifest(backup)
@@ -102,16 +102,16 @@ class BackupFiles:
         return found
 
     def name_of(self, path: str) -> str:
-        """Return the path for messages."""
+        """Return the full path, for messages."""
         return f"{self.address}/{path}"
 
     def stored_size(self, path: str) -> int:
-        """Return the length of stored bytes, -1 where they are missing."""
+        """Return the length of a stored file, -1 if it is missing."""
         entry = self._place.look_at(path)
         return entry.size if entry is not None and entry.is_file else -1
 
     def read(self, file: BackedFile, position: int, size: int) -> Stretch:
-        """Read bytes of a file, fewer at its end; DamagedFile where they can't be unpacked."""
+        """Read bytes of a file, fewer at its end; DamagedFile if they can't be unpacked."""
         size = max(0, min(size, file.size - position))
         if not size:
             return Stretch(memoryview(b""))
@@ -124,7 +124,7 @@ class BackupFiles:
         return Stretch(parts[0] if len(parts) == 1 else memoryview(b"".join(parts)))
 
     def chunks(self, file: BackedFile) -> Iterator[memoryview]:
-        """Read a file from front to back; DamagedFile where it is shorter than the manifest says."""
+        """Read a file from front to back; DamagedFile if it is shorter than its size in the manifest."""
         for position in range(0, file.size, FRAME_BYTES):
             size = min(FRAME_BYTES, file.size - position)
             stretch = self.read(file, position, size)
@@ -153,7 +153,7 @@ class BackupFiles:
 
 
 class BackupPlace:
-    """One backup, named backup:FOLDER[@ID], as a store's folder."""
+    """The backup at backup:FOLDER[@ID], as a store's folder."""
 
     member = None
 
@@ -173,7 +173,7 @@ class BackupPlace:
         return max(end, self._manifest.segment_size) if pieces[-1].is_log else end
 
     def list_tree(self) -> dict[str, Entry]:
-        """Return everything at any depth, by its path below the root."""
+        """Return all files and folders at any depth, by path below the root."""
         return self._tree
 
     def _make_tree(self) -> dict[str, Entry]:

@@ -1,9 +1,9 @@
-"""Names below rmqctl's own folder, reached without following a link.
+"""Access to names below rmqctl's own folder without following links.
 
-Everything in ROOT/.rmqctl is moved, overwritten and deleted. A store may come from anywhere, and a link in there must
-not lead these actions out of the store. Each component from .rmqctl on is therefore opened by itself, relative to the
-folder before, with O_NOFOLLOW; what is done is done relative to the last one. Other paths are used as they are:
-what changes a store refuses its links (store.opened.detect, store.change.actions), and a reader follows them.
+Files in ROOT/.rmqctl are moved, overwritten and deleted. A store may come from anywhere, so a link there must not
+redirect these actions out of the store. Therefore each path component from .rmqctl on is opened relative to its parent
+with O_NOFOLLOW, and actions are relative to the last folder. Other paths are used unchanged: changes of a store refuse
+its links (store.opened.detect, store.change.actions), and readers follow them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 @contextlib.contextmanager
 def parent_of(path: Path) -> Iterator[tuple[int | None, str]]:
-    """Open the parent folder; give it and the name in it, (None, path) for paths elsewhere."""
+    """Open the parent folder; yield its descriptor and the name in it, (None, path) for paths elsewhere."""
     if not _is_guarded(path.parent):
-        # The own folder itself is a name like any other; that it is no link shows when something in it is opened.
+        # .rmqctl itself is used like other paths; opening a name inside it refuses a link.
         yield None, os.fspath(path)
         return
     with _opened(path.parent) as folder:
@@ -35,7 +35,7 @@ def parent_of(path: Path) -> Iterator[tuple[int | None, str]]:
 
 @contextlib.contextmanager
 def opened_folder(path: Path) -> Iterator[int]:
-    """Open the folder, for a descriptor of it."""
+    """Open the folder; yield its descriptor."""
     if _is_guarded(path):
         with _opened(path) as number:
             yield number
@@ -53,7 +53,7 @@ def open_file(path: Path, flags: int) -> Descriptor:
         descriptor = Descriptor(open_number(path, flags), path)
     else:
         with parent_of(path) as (folder, name):
-            # Below the own folder no link is followed, in the last place neither.
+            # Below .rmqctl no link is followed, not even as the last component.
             no_link = os.O_NOFOLLOW if folder is not None else 0
             descriptor = Descriptor(open_number(name, flags | no_link, folder), path)
     require_kind(stat.S_IFREG, os.fstat(descriptor.number), path)
@@ -69,7 +69,7 @@ def open_unnamed(folder: Path, flags: int) -> int:
 
 
 def make_folders(path: Path) -> list[Path]:
-    """Create a folder and its parents; give those that were not there, outermost first."""
+    """Create a folder and its parents; return the created ones, outermost first."""
     made = []
     try:
         _make_folder(path)
@@ -82,7 +82,7 @@ def make_folders(path: Path) -> list[Path]:
     else:
         return [path]
     with opened_folder(path):
-        # Whatever has the name is a folder, and below the own folder no link leads to it.
+        # Opening it proves that it is a folder, and below .rmqctl that no link leads to it.
         return made
 
 
@@ -111,11 +111,11 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def _open_below(folder: int, parts: Sequence[str]) -> int:
-    """Open the last of these components, in the folder that the others lead to."""
+    """Open the last component in `folder`, its parent; `parts` is the whole path."""
     try:
         return open_number(parts[-1], _FOLDER | os.O_NOFOLLOW, folder)
     except OSError as error:
-        # Linux says ENOTDIR for a link to a folder when both flags are given.
+        # With both flags Linux returns ENOTDIR for a link to a folder.
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise ForeignFile(
                 "a link or a file, where rmqctl has a folder of its own",

@@ -1,7 +1,7 @@
-"""Bundles: unpacks the archive of a store without bodies, to be read as any folder.
+"""Bundles: unpacks the archive of a store without bodies into a folder.
 
-Archive         the unpacked bytes, frame by frame, of a bundle here or behind a URI
-unpack_bundle   its store, in a scratch folder that lasts as long as the process; zeros are holes in it
+Archive         the unpacked bytes of a local or remote bundle, frame by frame
+unpack_bundle   its store, in a scratch folder until the process ends; blocks of zeros become holes
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _unpacked: dict[tuple[str, int, int], Path] = {}
 
 
 class Archive(io.RawIOBase):
-    """The unpacked bytes of a bundle. `version` tells one from another under the same name."""
+    """The unpacked bytes of a bundle. `version` differs for another bundle at the same address."""
 
     def __init__(self, address: str) -> None:
         address = address.removeprefix("file://")
@@ -46,7 +46,7 @@ class Archive(io.RawIOBase):
         self._at, self._kept = 0, (-1, memoryview(b""))
 
     def damaged(self, fault: str) -> DamagedFile:
-        """Return the error for an archive that cannot be read."""
+        """Return the error for an unreadable archive."""
         return DamagedFile(fault, file=self.address, code="no-bundle")
 
     def _read(self, position: int, size: int) -> memoryview:
@@ -55,7 +55,7 @@ class Archive(io.RawIOBase):
         return stretch.buffer
 
     def pieces(self, position: int, size: int) -> Iterator[memoryview]:
-        """Read bytes, in as many pieces as there are frames; all frames but the last have FRAME_BYTES."""
+        """Read bytes, one piece per frame; all frames but the last have FRAME_BYTES."""
         while size > 0 and position < self.size:
             number, start = divmod(position, FRAME_BYTES)
             if self._kept[0] != number:
@@ -70,7 +70,7 @@ class Archive(io.RawIOBase):
             yield piece
             position, size = position + len(piece), size - len(piece)
 
-    # What tarfile asks of a file.
+    # The methods of a file that tarfile uses.
 
     def readable(self) -> bool:
         return True
@@ -92,7 +92,7 @@ class Archive(io.RawIOBase):
 
 
 def bundle_settings(address: str) -> dict[str, str]:
-    """Read the settings that the store of a bundle was looked at with."""
+    """Read a bundle's settings for reading its store."""
     archive = Archive(address)
     head = next(_heads(archive))
     try:
@@ -102,7 +102,7 @@ def bundle_settings(address: str) -> dict[str, str]:
 
 
 def unpack_bundle(address: str) -> Path:
-    """Unpack the store of a bundle, once in a process, and return its folder; NotAStore, DamagedFile."""
+    """Unpack the store of a bundle, once per process, and return its folder; NotAStore, DamagedFile."""
     archive, fs = Archive(address), Filesystem()
     if archive.version not in _unpacked or not fs.exists(_unpacked[archive.version]):
         scratch = Scratch()
@@ -120,7 +120,7 @@ def unpack_bundle(address: str) -> Path:
 
 
 def _heads(archive: Archive) -> Iterator[tarfile.TarInfo]:
-    """Read the heads of all files in a bundle; DamagedFile where it is none."""
+    """Read the heads of all files in a bundle; DamagedFile if the file is no bundle."""
     try:
         with tarfile.open(fileobj=archive, mode="r:", encoding="utf-8", errors="surrogateescape") as found:
             first = found.next()
@@ -153,7 +153,7 @@ def _unpack(archive: Archive, head: tarfile.TarInfo, root: Path, fs: Filesystem)
 
 
 def _written_blocks(piece: memoryview) -> list[int]:
-    """Return the starts of the blocks that are not zeros."""
+    """Return the starts of blocks with other bytes than zeros."""
     found = np.frombuffer(piece, np.uint8)
     blocks = np.add.reduceat(found != 0, np.arange(0, len(found), _BLOCK_BYTES), dtype=np.int64)
     return (np.flatnonzero(blocks) * _BLOCK_BYTES).tolist()

@@ -1,4 +1,4 @@
-"""Search for bytes in a map, by libc's memmem, else by the re module.
+"""Search for bytes in a map, by libc's memmem or else by the re module.
 
 memmem copies nothing and lets other threads run.
 
@@ -16,7 +16,7 @@ import numpy as np
 
 
 def find_bytes(buffer: memoryview, needle: bytes, start: int, stop: int) -> Iterator[int]:
-    """Yield places of the needle in [start, stop), rising; hits do not overlap."""
+    """Yield positions of the needle in [start, stop) in order; hits do not overlap."""
     search = _MEMMEM
     if search is None:
         yield from (start + hit.start() for hit in re.finditer(re.escape(needle), buffer[start:stop]))

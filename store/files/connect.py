@@ -1,4 +1,4 @@
-"""Find the place of a store by its address: a folder, a backup, or a URI."""
+"""Connect to a store's files by address: a folder, a backup, or a URI."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from store.layout import BACKUP
 
 
 def connect(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> LocalPlace | FetchedPlace:
-    """Return the place; NotAStore when there is no way to it."""
+    """Return the place of an address; NotAStore if it can't be reached."""
     if address.startswith(BACKUP):
         # Most commands read no backup.
         from store.files.backup_files import BackupPlace
@@ -22,7 +22,7 @@ def connect(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> Lo
 
 
 def connect_remote(address: str) -> FetchedPlace:
-    """Return the place of an address; NotAStore where it is a folder of this machine."""
+    """Return the place of an address; NotAStore for a folder of this machine."""
     place = connect(address, Filesystem())
     if isinstance(place, LocalPlace):
         raise NotAStore("this address is a folder of this machine: name the folder", file=address)

@@ -1,4 +1,4 @@
-"""Open files, the names in a folder, and the operating system's refusals as errors of the store."""
+"""Open files, names in a folder, and errors of the operating system as errors of the store."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Entry(NamedTuple):
 
 
 class FolderEntry(NamedTuple):
-    """Describe something below a folder.
+    """A name below a folder, at any depth.
 
     path            below a root
-    size, mtime_ms  of what is no folder
-    kind            of what is neither a file nor a folder, in words
-    is_link         whether the name is a link; the rest is of what it leads to
+    size, mtime_ms  0 for a folder that is no link
+    kind            in words, empty for files and folders
+    is_link         whether the name is a link; the other fields describe the link's target
     """
 
     path: str
@@ -92,9 +92,9 @@ def os_errors(path: str | os.PathLike[str], doing: str) -> Iterator[None]:
 
 
 def require_possible(path: str | os.PathLike[str]) -> None:
-    """Raise FileNotFoundError for a name that no file has: one with a NUL, one beyond Linux's limits.
+    """Raise FileNotFoundError for a name that no file can have: with a NUL, or beyond Linux's limits.
 
-    Tables under config/ hold such topics, of which the store has no queue.
+    Tables under config/ may have topics with such names; the store has no queue of them.
     """
     name = os.fsencode(path)
     is_long = len(name) > MAX_NAME and any(len(part) > MAX_NAME for part in name.split(b"/"))
@@ -103,7 +103,7 @@ def require_possible(path: str | os.PathLike[str]) -> None:
 
 
 def open_number(path: str | os.PathLike[str], flags: int, folder: int | None = None) -> int:
-    """Open a file; the limit of open files is raised when it is met."""
+    """Open a file; if the limit of open files is reached, raise the limit and try again."""
     if not flags & os.O_CREAT:
         require_possible(path)
     # A FIFO without a writer would block an open for ever; regular files ignore O_NONBLOCK.
@@ -112,7 +112,7 @@ def open_number(path: str | os.PathLike[str], flags: int, folder: int | None = N
 
 
 def entries_in(folder: int | str | os.PathLike[str], path: Path) -> Iterator[Entry]:
-    """List every name in the folder at `path`, sorted; `folder` is opened in its stead."""
+    """List every name in a folder, sorted. `folder` is opened, and entries have paths below `path`."""
     with os.scandir(folder) as found:
         # Comparing paths takes ten times as long as comparing names.
         for item in sorted(found, key=lambda item: item.name):
@@ -124,8 +124,8 @@ def entries_in(folder: int | str | os.PathLike[str], path: Path) -> Iterator[Ent
 def entries_below(root: str, folder: str) -> Iterator[FolderEntry]:
     """List everything below a folder of `root`, at any depth.
 
-    Behind a link no deeper than a queue's files: it may lead anywhere. Paths are text, and a folder's own status is not
-    asked for: a store may have 100,000 queues."""
+    Below a link the listing ends at the depth of a queue's files, as a link may lead anywhere. As a store may have
+    100,000 queues, paths are text, and no status of folders is read."""
     folders = [(folder, 0, False)]
     while folders:
         parent, depth, is_linked = folders.pop()
@@ -157,7 +157,7 @@ def _entry_below(item: os.DirEntry[str], path: str) -> FolderEntry | None:
 
 
 def _status_of(item: os.DirEntry[str]) -> os.stat_result | None:
-    """Give the status behind a name, links followed, or None."""
+    """Return the status of a name, links followed; None for a deleted file."""
     try:
         return item.stat()
     except OSError:
@@ -166,7 +166,7 @@ def _status_of(item: os.DirEntry[str]) -> os.stat_result | None:
 
 
 def entry_of(path: Path, status: os.stat_result, *, is_link: bool = False) -> Entry:
-    """Return the entry of a name with this status."""
+    """Return an Entry for a path with this status."""
     kind = stat.S_IFMT(status.st_mode)
     return Entry(
         path,
@@ -202,7 +202,7 @@ def _with_more_descriptors(action: Callable[[], T]) -> T:
 
 
 def copy_some(source: int, target: int, position: int, size: int) -> int:
-    """Copy some bytes of a range between open files, in the kernel if possible; give their number."""
+    """Copy some bytes of a range between open files, in the kernel if possible; return their number."""
     if hasattr(os, "copy_file_range"):
         try:
             return os.copy_file_range(source, target, size, position, position)

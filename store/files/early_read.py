@@ -1,10 +1,9 @@
-"""Reads the beginning of a command's walk into the page cache, beside the imports.
+"""Reads the first bytes of a command's scan into the page cache during the imports.
 
-A command knows its store a tenth of a second before its walk begins, and the device would rest meanwhile. The kernel
-reads alone (sendfile to /dev/null): nothing is mapped or copied here. A range that begins in the page cache is passed
-over: it is mostly there as a whole, and reading it again would cost a processor.
-
-The files are a guess, so no more than LONGEST_S and MOST_BYTES go into it. What can't be read is left to the walk.
+A command knows its store a tenth of a second before its scan begins, and the device would be idle meanwhile. The kernel
+does the reading (sendfile to /dev/null): nothing is mapped or copied here. A range that begins in the page cache is
+skipped: it is mostly cached as a whole, and reading it again would cost processor time.
+The files are a guess, so at most LONGEST_S and MOST_BYTES are spent. Read errors are left to the scan.
 """
 
 from __future__ import annotations
@@ -22,25 +21,25 @@ LONGEST_S = 0.2
 MOST_BYTES = 512 << 20
 _FIRST_STEP_BYTES, _MOST_STEP_BYTES = 8 << 20, 128 << 20
 _SHORT_STEP_S = 0.02
-"""Behind each step the thread waits for the interpreter, up to 5 ms beside one that imports."""
+"""After each step the thread waits for the interpreter, up to 5 ms beside an importing thread."""
 
 
 class EarlyRead:
-    """Read the files of folders in, in the order of their names, by a thread.
+    """A thread that reads the files of folders into the page cache, in order of name.
 
-    newest  takes so many of each folder alone
+    newest  read only so many last files of each folder
     """
 
     def __init__(self, folders: Iterable[Path], newest: int | None = None, fs: Filesystem | None = None) -> None:
         self._folders, self._newest = list(folders), newest
         self._fs = fs or Filesystem()
         self._is_over = False
-        # A device that hangs must not keep the process from its end.
+        # A hanging device must not block the end of the process.
         self._thread = Thread(target=self._run, name="early read", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Wait for the step that is being read; nothing is read after it."""
+        """Stop after the current step, and wait for it."""
         self._is_over = True
         self._thread.join()
 
@@ -48,7 +47,7 @@ class EarlyRead:
         try:
             self._read()
         except StoreError:
-            # Whoever needs these bytes meets the same, and names it.
+            # The scan meets the same error and reports it.
             return
 
     def _read(self) -> None:
@@ -66,7 +65,7 @@ class EarlyRead:
                     step = min(2 * step, _MOST_STEP_BYTES)
 
     def _ranges(self) -> Iterator[tuple[Descriptor, int, int]]:
-        """Find the written ranges that are not in the page cache."""
+        """Yield the written ranges that do not begin in the page cache."""
         for folder in self._folders:
             names = sorted(self._fs.list_names(folder)) if self._fs.is_folder(folder) else []
             for name in names[-self._newest :] if self._newest else names:

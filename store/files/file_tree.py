@@ -1,7 +1,7 @@
-"""FileTree: names and folders: listed, made, renamed and removed.
+"""FileTree: lists, creates, renames and removes names and folders.
 
-No operation follows a link below rmqctl's own folder (beneath.py). None that changes a name follows a link in the last
-place. An OSError becomes a StoreIOError with file and action.
+No operation follows a link below rmqctl's own folder (beneath.py). Operations that change a name do not follow a link
+as the last component. An OSError becomes a StoreIOError with file and action.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FileTree:
     # Looking.
 
     def list_folder(self, folder: Path) -> list[Entry]:
-        """List a folder's entries by name; a missing folder is empty, as the broker sees it."""
+        """List a folder's entries by name; a missing folder counts as empty, as in the broker."""
         with os_errors(folder, "list the folder"):
             try:
                 with opened_folder(folder) as number:
@@ -46,7 +46,7 @@ class FileTree:
         return sorted(entries_below(root, folder))
 
     def list_names(self, folder: Path) -> list[str]:
-        """List a folder's names, sorted, without a look at the files; a missing folder is empty."""
+        """List a folder's names, sorted, without any file's status; a missing folder is empty."""
         with os_errors(folder, "list the folder"):
             try:
                 require_possible(folder)
@@ -89,7 +89,7 @@ class FileTree:
             return path.stat()
 
     def exists(self, path: Path) -> bool:
-        """Return whether the name is there; no permission to look is an error, not an absence."""
+        """Return whether the name exists; a missing permission is an error."""
         with os_errors(path, "look at the file"):
             try:
                 require_possible(path)
@@ -124,12 +124,12 @@ class FileTree:
             os.utime(name, ns=(mtime_ns, mtime_ns), dir_fd=folder, follow_symlinks=False)
 
     def free_bytes(self, folder: Path) -> int:
-        """Return the bytes of the partition that an ordinary user may still take."""
+        """Return the partition's free bytes for an ordinary user."""
         with os_errors(folder, "measure the partition"):
             return shutil.disk_usage(folder).free
 
     def capacity(self, folder: Path) -> tuple[int, int]:
-        """Return the bytes of the partition, and those that an ordinary user may still take."""
+        """Return the partition's bytes, and its free bytes for an ordinary user."""
         with os_errors(folder, "measure the partition"):
             usage = shutil.disk_usage(folder)
             return usage.total, usage.free
@@ -142,20 +142,20 @@ class FileTree:
             return -1.0
         with os_errors(folder, "measure the partition"):
             total, used, free = shutil.disk_usage(folder)
-        # The broker counts what an ordinary user may still take, and rounds up to whole percents.
+        # The broker counts bytes free for an ordinary user, and rounds up to whole percents.
         percent = -(-100 * used // (used + free)) if used + free else 0
         return percent / 100 if total > 0 else -1.0
 
     def require_file(self, path: Path) -> None:
-        """Raise ForeignFile when something else than a file has the name. No such name is fine."""
+        """Raise ForeignFile if the name exists and is no file."""
         self._require(stat.S_IFREG, path)
 
     def require_folder(self, path: Path) -> None:
-        """Raise ForeignFile when something else than a folder has the name. No such name is fine."""
+        """Raise ForeignFile if the name exists and is no folder."""
         self._require(stat.S_IFDIR, path)
 
     def require_target(self, folder: Path) -> None:
-        """Raise BadRequest when something else than a folder has the name that a user gave for a new one."""
+        """Raise BadRequest if a user's name for a new folder exists and is no folder."""
         if self.exists(folder) and not stat.S_ISDIR(self.stat(folder).st_mode):
             raise BadRequest("not a folder", file=folder, hint="name a folder that does not exist yet")
 
@@ -166,7 +166,7 @@ class FileTree:
     # Names.
 
     def make_folder(self, folder: Path) -> list[Path]:
-        """Create a folder and its parents; give those that were not there, outermost first."""
+        """Create a folder and its parents; return the created ones, outermost first."""
         with os_errors(folder, "create the folder"):
             return make_folders(folder)
 
@@ -189,7 +189,7 @@ class FileTree:
             os.unlink(name, dir_fd=folder)
 
     def remove_folder(self, folder: Path) -> bool:
-        """Remove a folder if it is empty; False when something is still in it."""
+        """Remove a folder if it is empty; return False if it is not."""
         with os_errors(folder, "delete the folder"):
             try:
                 with parent_of(folder) as (parent, name):
@@ -203,7 +203,7 @@ class FileTree:
             return True
 
     def remove_tree(self, folder: Path) -> None:
-        """Delete a folder with all that is in it; of a link only the link goes."""
+        """Delete a folder with its contents; for a link delete only the link."""
         if self.is_link(folder):
             self.unlink(folder)
             return
@@ -215,7 +215,7 @@ class FileTree:
         self.remove_folder(folder)
 
     def _list_own_folders(self, folder: Path) -> list[tuple[str, bool]]:
-        """List a folder's names, sorted, each with whether it is a folder and no link."""
+        """List a folder's names, sorted, each with whether it is a real folder, not a link."""
         with os_errors(folder, "list the folder"):
             try:
                 with opened_folder(folder) as number, os.scandir(number) as entries:
@@ -224,7 +224,7 @@ class FileTree:
                 return []
 
     def fsync_folder(self, folder: Path) -> None:
-        """Make names that appeared or went durable."""
+        """Make created and removed names in a folder durable."""
         with os_errors(folder, "flush the folder"), opened_folder(folder) as number:
             os.fsync(number)
 

@@ -1,22 +1,20 @@
-"""Filesystem: the only door to os and mmap. Its names and folders are in file_tree.py.
+"""Filesystem: the only access to os and mmap. Operations on names and folders are in file_tree.py.
 
 Every operation turns an OSError into a StoreIOError with file and action. No other module catches OSError. Tests
-replace it by a faulty one (tests/support), so each step that can fail by itself is a method.
+replace this class by a faulty one (tests/support), so each step that can fail separately is a method.
 
 Creating a segment:
 
     open_unnamed   a file without a name (O_TMPFILE), where the file system offers it
     truncate       its whole length, a hole like the one that Java leaves
-    preallocate    blocks for the bytes that are written first; MappedFile.reserve goes on from there
-    publish        the name appears, with a file of full length after it
+    preallocate    blocks for the first bytes to be written; MappedFile.reserve continues from there
+    publish        the name appears, for a file of full length
 
-A broker refuses to start on a short segment, therefore no half-created file is ever seen under a segment's name.
-
-A file is given up by dropping the last reference to its Descriptor or its map: whoever still reads goes on reading, and
-closing under a reader (BufferError, EBADF) can't happen.
-
-No operation follows a link below rmqctl's own folder (beneath.py). None that writes follows a link in the last place.
-None opens anything but a regular file: a FIFO would block, a device would act.
+A broker refuses to start on a short segment, so a half-created file never has a segment's name.
+A file is closed by dropping the last reference to its Descriptor or its map. So current readers continue, and no file
+is closed under a reader (BufferError, EBADF).
+No operation follows a link below rmqctl's own folder (beneath.py), and no writing operation follows a link as the last
+component. Only regular files are opened: a FIFO would block, a device would act.
 
 Relies on Linux: O_TMPFILE, O_NOATIME, copy_file_range, MADV_POPULATE_READ. Each has a portable fallback.
 """
@@ -59,9 +57,9 @@ _O_TMPFILE = getattr(os, "O_TMPFILE", 0)
 class Filesystem(FileTree):
     """The real file system. One instance may serve all threads.
 
-    pace     the process's, for all instances
-    fetches  whether bytes come from an object store, where each costs more than a call
-    holds_log_alone  whether its store is a backup, in which nothing derived is to be expected
+    pace     one pace for all instances of the process
+    fetches  whether bytes come from an object store, where a request costs more than a system call
+    holds_log_alone  whether its store is a backup, without derived files
     """
 
     pace: ClassVar[Pace] = Pace()
@@ -71,7 +69,7 @@ class Filesystem(FileTree):
     # Opening.
 
     def open_read(self, path: Path) -> Descriptor:
-        """Open without touching the access time where that is permitted (the owner's privilege)."""
+        """Open a file for reading, without changing its access time if permitted (the owner's privilege)."""
         with os_errors(path, "open the file"):
             try:
                 return open_file(path, os.O_RDONLY | _O_NOATIME)
@@ -94,7 +92,7 @@ class Filesystem(FileTree):
             return open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def open_unnamed(self, path: Path) -> Descriptor | None:
-        """Create a file without a name, to be published as `path`; None where that is not offered."""
+        """Create a file without a name, to publish as `path`; None if the file system can't."""
         if not _O_TMPFILE:
             return None
         with os_errors(path, "create the file"):
@@ -110,8 +108,8 @@ class Filesystem(FileTree):
     ) -> Descriptor:
         """Create a file of `size` zero bytes that appears whole or not at all.
 
-        The first `reserved` bytes (default: all) have blocks, so that writing them can't meet a full disk. With
-        `is_durable` that holds for a power cut too, where a file can be made without a name."""
+        The first `reserved` bytes (default: all) have blocks, so writing them can't fail on a full disk. With
+        `is_durable` this also holds after a power cut, if the file system can create a file without a name."""
         reserved = size if reserved is None else min(reserved, size)
         descriptor = self.open_unnamed(path)
         if descriptor is not None:
@@ -136,12 +134,12 @@ class Filesystem(FileTree):
     def publish(self, descriptor: Descriptor) -> None:
         """Give an unnamed file its name."""
         with os_errors(descriptor.path, "name the new file"), parent_of(descriptor.path) as (folder, name):
-            # Given any folder descriptor, Python calls linkat, which alone follows the link in /proc to the file.
+            # With a folder descriptor Python calls linkat; only linkat follows the link in /proc to the file.
             source, here = f"/proc/self/fd/{descriptor.number}", descriptor.number
             os.link(source, name, src_dir_fd=here, dst_dir_fd=folder, follow_symlinks=True)
 
     def preallocate(self, descriptor: Descriptor, position: int, size: int) -> None:
-        """Give blocks to a range; without them a write through a map dies of a full disk (SIGBUS)."""
+        """Allocate blocks for a range; without blocks a write through a map dies on a full disk (SIGBUS)."""
         if size > 0:
             with os_errors(descriptor.path, f"reserve {size} bytes for the file"):
                 reserve_blocks(descriptor.number, position, size)
@@ -149,7 +147,7 @@ class Filesystem(FileTree):
     def map(self, descriptor: Descriptor, size: int, *, writable: bool) -> memoryview:
         """Map the first `size` bytes, shared.
 
-        The last view unmaps them; the descriptor is not needed any more.
+        The end of the last view unmaps them; the descriptor may be closed.
         """
         with os_errors(descriptor.path, "map the file"):
             if os.fstat(descriptor.number).st_size < size:
@@ -157,7 +155,7 @@ class Filesystem(FileTree):
             return mapping.map_file(descriptor.number, size, descriptor.path, writable=writable)
 
     def populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
-        """Read the pages of a map's range in; False for an unreadable one (see store.files.readable)."""
+        """Read a map's range into memory; return False for an unreadable page (see store.files.readable)."""
         if not mapping.is_mapped(view):
             return True
         pace = self.pace
@@ -183,7 +181,7 @@ class Filesystem(FileTree):
         return self._can_read(path, start, stop)
 
     def finish_pace(self) -> None:
-        """Give back all windows; call it at the end of the work, when no file is mapped any more."""
+        """Release all windows; call it at the end of the work, when no file is mapped."""
         self._give_back(self.pace.finish())
         if self.pace.is_cold:
             for path, stop in self.pace.walked().items():
@@ -191,20 +189,20 @@ class Filesystem(FileTree):
 
     def _give_back(self, windows: list[Window]) -> None:
         for window in windows:
-            # A page that some process maps is not dropped, so the map is dropped first. Pages before the window were
-            # given back already, but a slower step of the same walk may have touched them again.
+            # The kernel does not drop mapped pages, so the map's pages are released first. That includes pages before
+            # the window: they were released before, but a slower step of the scan may have touched them again.
             mapping.let_go(window.view, 0, window.stop)
             stop = self.pace.forgotten_before(window)
             if stop:
                 self._forget(window.path, stop)
 
     def _forget(self, path: Path, stop: int) -> None:
-        """Let the kernel forget the pages of a file before `stop`."""
+        """Drop the pages of a file before `stop` from the page cache."""
         with contextlib.suppress(StoreIOError):
             self.dont_need(self.open_read(path), 0, stop)
 
     def _can_read(self, path: Path, start: int, stop: int) -> bool:
-        """Read the range into the page cache, where the kernel does not populate maps."""
+        """Read the range into the page cache, for kernels that can't populate maps."""
         descriptor, buffer = self.open_read(path), bytearray(min(stop - start, COPY_CHUNK_SIZE))
         with contextlib.suppress(OSError):
             while start < stop:
@@ -218,7 +216,7 @@ class Filesystem(FileTree):
     def written_ranges(self, path: Path, position: int) -> Iterator[tuple[int, int]]:
         """Return the ranges (start, stop) at or after `position` that were ever written or read.
 
-        Reserved blocks are left out; where the file system can't tell, all of the rest is one range.
+        Reserved blocks are left out. If the file system can't list ranges, the whole rest is one range.
         """
         return self._written_ranges(self.open_read(path), position)
 
@@ -258,7 +256,7 @@ class Filesystem(FileTree):
         return b"".join(parts)
 
     def read_start(self, path: str, size: int) -> bytes:
-        """Return the first `size` bytes of a file, without reading ahead: for the ends of many small queues."""
+        """Return the first `size` bytes of a file without readahead, to open many small queues."""
         try:
             number = _open_without_atime(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
@@ -304,7 +302,7 @@ class Filesystem(FileTree):
             os.ftruncate(descriptor.number, size)
 
     def copy_range(self, source: Descriptor, target: Descriptor, position: int, size: int) -> None:
-        """Copy a range to the same place of another file, inside the kernel where it can."""
+        """Copy a range to the same position of another file, inside the kernel if possible."""
         with os_errors(target.path, "copy into the file"):
             end = position + size
             while position < end:
@@ -321,24 +319,24 @@ class Filesystem(FileTree):
                 self.copy_range(descriptor, target, start, min(stop, size) - start)
 
     def is_cached(self, descriptor: Descriptor, position: int) -> bool:
-        """Return whether the page cache has the byte at `position`; False where the system can't tell."""
+        """Return whether the page cache has the byte at `position`; False if the system can't tell."""
         return is_cached(descriptor.number, position)
 
     def read_in(self, descriptor: Descriptor, position: int, size: int) -> int:
-        """Read a range into the page cache; give the bytes read, 0 where the system offers no way."""
+        """Read a range into the page cache; return the bytes read, 0 if the system can't do it."""
         with os_errors(descriptor.path, "read the file"):
             return read_in(descriptor.number, position, size)
 
     def dont_need(self, descriptor: Descriptor, position: int, size: int) -> None:
-        """Let the kernel forget clean pages of a range."""
+        """Drop clean pages of a range from the page cache."""
         advise(descriptor.number, position, size, "POSIX_FADV_DONTNEED")
 
     # Making durable.
 
     def fdatasync(self, descriptor: Descriptor) -> None:
-        """Sync a file's bytes. Pages dirtied through a map are covered; the interpreter is free meanwhile.
+        """Sync a file's bytes, including pages written through a map; other threads run meanwhile.
 
-        A lost page is an error: what was written into it is not in the file."""
+        A lost page is an error, as bytes written into it are not in the file."""
         try:
             sync_data(descriptor.number)
         except OSError as error:
@@ -348,9 +346,9 @@ class Filesystem(FileTree):
     def sync_for_groups(
         self, descriptor: Descriptor, groups: CommitGroups, size: int, flushed_where: int, file_end: int
     ) -> tuple[int, int, int]:
-        """Flush a file for one group of waiting threads after another; returns the first three of flush_file.
+        """Flush a file for groups of waiting threads in turn; return the first three values of flush_file.
 
-        A file system with an fdatasync of its own leaves every group to its caller."""
+        A subclass with another fdatasync flushes no group here: its caller flushes."""
         if type(self).fdatasync is not Filesystem.fdatasync:
             return 0, 0, flushed_where
         number = descriptor.number
@@ -361,7 +359,7 @@ class Filesystem(FileTree):
         return opened, syncs, where
 
     def fsync(self, descriptor: Descriptor) -> None:
-        """Sync as fdatasync does, and the file's times with it."""
+        """Sync a file's bytes and its times."""
         with os_errors(descriptor.path, "flush the file"):
             os.fsync(descriptor.number)
         self._require_whole(descriptor)

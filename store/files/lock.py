@@ -1,11 +1,11 @@
-"""The `lock` byte and the `abort` marker: whose store it is, and whether the last owner shut down.
+"""The `lock` byte and the `abort` marker: the store's owner, and whether the last owner shut down.
 
 StoreLock takes the advisory lock (fcntl) on byte 0 of ROOT/lock. A Java broker takes the same lock, by
 FileChannel.tryLock(0, 1, false); so a running broker and rmqctl keep each other out. The file's content is b"lock".
 
-Two properties of fcntl locks shape this class. They belong to the process: a second StoreLock in the same process is
-refused from a table kept here. And closing *any* descriptor of the file drops the lock: while it is held, no code of
-this process may open and close ROOT/lock (copying a store's files by hand would).
+Two properties of fcntl locks shape this class. A lock belongs to the process, so a table here refuses a second
+StoreLock in the same process. And closing *any* descriptor of the file drops the lock: while it is held, no code of
+this process may open and close ROOT/lock (as copying a store's files would).
 
 AbortMarker is ROOT/abort: created at start, removed at the end of a clean shutdown. 4.x leaves it empty, 5.x writes its
 process id.
@@ -34,7 +34,7 @@ LOCKED_BYTES = 1
 _FLOCK = struct.Struct("hhqqi4x")
 
 _held_here: weakref.WeakValueDictionary[tuple[int, int], Descriptor] = weakref.WeakValueDictionary()
-"""By device and inode. A descriptor that is dropped takes its lock with it; its inode may be another file's then."""
+"""By device and inode. A freed descriptor drops its lock, and then another file may get the inode."""
 _held_here_lock = threading.Lock()
 
 
@@ -55,7 +55,7 @@ class StoreLock:
         if self._descriptor is not None:
             return
         with _held_here_lock:
-            # Looked up before the file is opened: closing a second descriptor would drop the first one's lock.
+            # The table is checked before opening the file: closing a second descriptor would drop the first lock.
             if self._fs.exists(self.path) and _identity(self._fs.stat(self.path)) in _held_here:
                 raise _locked(self.path, os.getpid())
             descriptor = self._open()
@@ -70,7 +70,7 @@ class StoreLock:
             raise
 
     def release(self) -> None:
-        """Give the lock back; the file stays, as the broker leaves it."""
+        """Release the lock; the file stays, as after a broker's shutdown."""
         with _held_here_lock:
             if self._descriptor is not None:
                 with os_errors(self.path, "unlock the store"):
@@ -109,14 +109,14 @@ class StoreLock:
 
 
 def is_locked(path: Path, fs: Filesystem) -> bool:
-    """Return whether a live broker or another rmqctl holds the lock. Takes nothing and writes nothing."""
+    """Return whether a live broker or another rmqctl holds the lock, without taking it or writing."""
     return fs.exists(path) and holding_process(path, fs) is not None
 
 
 def holding_process(path: Path, fs: Filesystem) -> int | None:
-    """Name the process that holds the lock of an existing file, None without one.
+    """Return the id of the process that holds the lock of an existing file, None without one.
 
-    It is 0 where the process has no number here: in another container.
+    The id is 0 for a process in another container.
     """
     with _held_here_lock:
         if _identity(fs.stat(path)) in _held_here:
@@ -125,7 +125,7 @@ def holding_process(path: Path, fs: Filesystem) -> int | None:
 
 
 class AbortMarker:
-    """ROOT/abort. While it is there, the store counts as not shut down."""
+    """ROOT/abort. While it exists, the store counts as not shut down."""
 
     def __init__(self, path: Path, fs: Filesystem) -> None:
         self.path = path
@@ -135,9 +135,9 @@ class AbortMarker:
         return self._fs.exists(self.path)
 
     def create(self, process_id: int | None = None) -> None:
-        """Leave a marker, durable before this returns; one that is there already is fine.
+        """Create the marker durably; an existing one is fine.
 
-        process_id  its content, as a 5.x broker writes it; abort.bak then has what it held before
+        process_id  the content, as a 5.x broker writes it; abort.bak gets the previous content
         """
         before = self._fs.read_file(self.path) if process_id is not None and self.exists() else b""
         try:
@@ -157,7 +157,7 @@ class AbortMarker:
         self._fs.fdatasync(descriptor)
 
     def remove(self) -> None:
-        """Take the marker away, durably."""
+        """Remove the marker durably."""
         self._fs.unlink(self.path)
         self._fs.fsync_folder(self.path.parent)
 
@@ -176,7 +176,7 @@ def _locked(path: Path, process_id: int | None) -> StoreLocked:
 
 
 def _holder(descriptor: Descriptor) -> int | None:
-    """Return the process that holds the lock, as `holding_process` gives it."""
+    """Return the id of the process that holds the lock; 0 and None as in `holding_process`."""
     question = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, LOCKED_BYTES, 0)
     with contextlib.suppress(OSError, struct.error):
         kind, *_, process_id = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))

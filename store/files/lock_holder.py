@@ -1,9 +1,9 @@
-"""Who holds a store's lock: the process and its command line, as the kernel tells them.
+"""The holder of a store's lock: its process id and command line.
 
-    1. the lock itself is asked (F_GETLK); a holder in another container has no number here
-    2. /proc/locks lists every lock by device and inode. It is read for such a holder only: the kernel first waits for
-       all processors
-    3. /proc/PID/cmdline is the command, where this user may read it
+    1. F_GETLK returns the holder's process id; a holder in another container has none here
+    2. /proc/locks lists every lock by device and inode. It is read only for such a holder, as the kernel first waits
+       for all processors
+    3. /proc/PID/cmdline is the command, if this user may read it
 
 Source: proc_locks(5), fcntl(2).
 """
@@ -29,7 +29,7 @@ _LOCK_LINE = re.compile(rb"^\d+: (?:POSIX|OFDLCK)\s+ADVISORY\s+WRITE\s+(-?\d+)\s
 class LockHolder:
     """A process that holds the lock.
 
-    `process_id` is 0 and `command` empty where the kernel does not tell them.
+    An unknown `process_id` is 0, an unknown `command` empty.
     """
 
     process_id: int
@@ -45,7 +45,7 @@ class LockHolder:
 def find_lock_holder(path: Path, fs: Filesystem, proc: Path = PROC) -> LockHolder | None:
     """Return the holder of the lock file at `path`, None without one.
 
-    Nothing is locked or written.
+    This locks and writes nothing.
     """
     if not fs.exists(path):
         return None
@@ -70,7 +70,7 @@ def _command_of(process_id: int, fs: Filesystem, proc: Path) -> str:
 
 
 def _read(path: Path, fs: Filesystem) -> bytes:
-    """Return a file of /proc; empty where it is not there or not for this user."""
+    """Return a file of /proc; empty if it is missing or not readable for this user."""
     try:
         # These files have no length.
         return fs.read(fs.open_read(path), 0, MOST_BYTES)

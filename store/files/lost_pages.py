@@ -1,19 +1,19 @@
-"""Lost pages: pages of a mapped file that could be read before, but not at their use.
+"""Lost pages: pages of a mapped file that were readable at the check, but not at their use.
 
-    look (readable.py)      reads pages in, and reports those that can't be read
+    check (readable.py)     reads pages into memory, and reports unreadable ones
     touch                   a page may be lost since: another process has shortened the file, or the kernel has
-                            dropped the page and can't read it again. The kernel then sends SIGBUS. So it does
-                            where a page has to be made and there is no room: of a hole, in a tmpfs.
+                            dropped the page and can't read it again. The kernel then sends SIGBUS, as it does
+                            if a page of a hole is needed in a full tmpfs.
 
-Without a handler SIGBUS ends the process. With one, installed by `catch_lost_pages`, the touch finds zeros, and the
-page is noted here. A result made of zeros is wrong. So code that reads maps checks before its result becomes final:
+Without a handler SIGBUS ends the process. With the handler of `catch_lost_pages`, the touch reads zeros, and the page
+is recorded here. A result from such zeros is wrong, so code that reads maps checks before its result becomes final:
 
     seen = lost_pages.count()
     ...                                  touches pages
     lost_pages.require_none_since(seen)
 
-Only maps of store.files.mapping are watched: in any other place SIGBUS does what it did before. The handler is compiled
-code (store/kernels/lost_pages.h); without compiled kernels, and on other systems than Linux, there is none.
+Only maps of store.files.mapping are watched: for other addresses SIGBUS has its previous effect. The handler is
+compiled code (store/kernels/lost_pages.h); without compiled kernels, and outside of Linux, there is none.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from types import ModuleType
 from store.errors import StoreIOError
 
 FileKey = tuple[int, int]
-"""Device and inode: a file may have several paths, one after another."""
+"""Device and inode, as the path of a file may change."""
 
 
 @dataclass(slots=True)
 class WatchedMap:
-    """A map from its making to its end."""
+    """A watched map; `is_open` until it is unmapped."""
 
     start: int
     size: int
@@ -43,9 +43,9 @@ class WatchedMap:
 
 @dataclass(slots=True)
 class LostPages:
-    """Adjacent pages of a map, by address; `noted_at` is the count of lost pages when they were noted.
+    """Adjacent lost pages of a map, by address; `noted_at` is the count of lost pages at their recording.
 
-    is_reported  an error or a finding has named them
+    is_reported  an error or a finding has reported them
     """
 
     of: WatchedMap
@@ -55,7 +55,7 @@ class LostPages:
     is_reported: bool = False
 
     def error(self) -> StoreIOError:
-        """Return the error that names file and place."""
+        """Return the error with file and offset, and count the pages as reported."""
         self.is_reported = True
         start, stop = self.start - self.of.start, self.stop - self.of.start
         return StoreIOError(
@@ -69,7 +69,7 @@ class LostPages:
 
 _is_wanted = False
 _handler: ModuleType | None = None
-# A map may be freed in the middle of a call here, so the thread with the lock may take it again.
+# Garbage collection may free a map during a call here, so a thread may need the lock twice.
 _lock = threading.RLock()
 _maps: dict[int, WatchedMap] = {}
 _free_numbers: list[int] = []
@@ -77,20 +77,20 @@ _most_numbers = 0
 _lost: list[LostPages] = []
 _settled = 0
 _looked_at = 0
-"""The count at the last look for new losses."""
+"""The count of lost pages when losses were last recorded."""
 
 
 def catch_lost_pages() -> None:
-    """Let the process survive lost pages of files that it maps from here on.
+    """Let the process survive lost pages of files that it maps from now on.
 
-    The answer that needed the page is a StoreIOError. It takes the signal SIGBUS, so a program decides to call it.
+    Calls that need a lost page raise StoreIOError. This installs a handler for SIGBUS, so the program decides about it.
     """
     global _is_wanted
     _is_wanted = _handler is None
 
 
 def count() -> int:
-    """Return how many pages were lost so far."""
+    """Return the number of pages lost so far."""
     return _handler.lost_page_count() if _handler is not None else 0
 
 
@@ -108,7 +108,7 @@ def require_none() -> None:
 
 
 def require_whole(file: FileKey) -> None:
-    """Raise StoreIOError for a lost page of this file: it may have been written to."""
+    """Raise StoreIOError for a lost page of this file, as a write to it may be lost."""
     for lost in _noted():
         if lost.of.file == file:
             raise lost.error()
@@ -120,13 +120,13 @@ def first_lost(start: int, stop: int) -> int:
 
 
 def report(start: int, stop: int) -> None:
-    """Count the lost pages with an address in [start, stop) as reported: a finding names them."""
+    """Count the lost pages with an address in [start, stop) as reported, by a finding."""
     for lost in _overlapping(start, stop):
         lost.is_reported = True
 
 
 def settle_lost_pages() -> list[StoreIOError]:
-    """Give an error for each loss that was not reported, and count all as reported."""
+    """Return an error for each unreported loss, and count all losses as reported."""
     global _settled
     if _handler is None or count() == _settled:
         return []
@@ -141,7 +141,7 @@ def settle_lost_pages() -> list[StoreIOError]:
 
 
 def watch(start: int, size: int, path: Path, file: FileKey, *, writable: bool) -> int:
-    """Watch a new map, if that is wanted; give its number, -1 where it is not watched."""
+    """Watch a new map if a handler is wanted; return its number, -1 if it is not watched."""
     global _most_numbers
     handler = _handler or _install()
     if handler is None:
@@ -158,7 +158,7 @@ def watch(start: int, size: int, path: Path, file: FileKey, *, writable: bool) -
 
 
 def end_watch(number: int) -> None:
-    """End the watch over a map that is about to be unmapped; its losses stay noted."""
+    """End the watch of a map before it is unmapped; its losses stay recorded."""
     if number < 0 or _handler is None:
         return
     with _lock:
@@ -171,7 +171,7 @@ def end_watch(number: int) -> None:
 def _install() -> ModuleType | None:
     """Return the compiled kernels with their handler installed.
 
-    None where it is not wanted, or not to be had.
+    None if no handler is wanted or available.
     """
     global _handler, _is_wanted
     if _is_wanted:
@@ -184,16 +184,16 @@ def _install() -> ModuleType | None:
 
 
 def _noted() -> list[LostPages]:
-    """Return all losses, with those that the handler has met since the last look."""
+    """Return all losses, including new ones from the handler."""
     global _looked_at
     if _handler is None:
         return []
     with _lock:
-        # Counted first: what is lost during this look is for the next one.
+        # Counted first, so that pages lost during this call are recorded by the next one.
         seen = count()
         if seen == _looked_at:
             return list(_lost)
-        # Taken before the ranges: a map that goes meanwhile may have lost pages too.
+        # Copied before the ranges are taken: a map that is freed meanwhile may have lost pages too.
         maps = list(_maps.values())
         ranges = sorted(_handler.take_lost_ranges())
         noted_at, _looked_at = count(), seen

@@ -1,4 +1,4 @@
-"""MappedBytes: the bytes of a mapped file, whose pages the disk may not give."""
+"""MappedBytes: the bytes of a mapped file; some pages may be unreadable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from store.files.readable import (
 
 
 class MappedBytes:
-    """The reading side of a MappedFile, the owner of the map; positions are bytes."""
+    """The reading half of MappedFile; positions are bytes."""
 
     __slots__ = ("_is_known_readable",)
 
@@ -39,28 +39,28 @@ class MappedBytes:
 
     @property
     def readable_position(self) -> int:
-        """End of the bytes that readers may see."""
+        """End of the readable bytes."""
         raise NotImplementedError
 
     @property
     def mtime_ms(self) -> int:
-        """Return the time of the last change; 0 for a deleted file, as File.lastModified does."""
+        """Time of the last change; 0 for a deleted file, as in File.lastModified."""
         with self._unless_deleted():
             return self._fs.mtime_ns(self.path) // 1_000_000
         return 0
 
     def read(self, position: int, size: int) -> memoryview | None:
-        """Return a view of `size` bytes, or None when not all of them were written. Copies nothing.
+        """Return a view of `size` bytes without a copy; None unless all of them are written.
 
-        StoreIOError when the disk can't give them."""
+        StoreIOError for unreadable pages."""
         if position < 0 or size < 0 or position + size > self.readable_position:
             return None
         return self.raw(position, position + size)
 
     def head(self, size: int) -> bytes | memoryview:
-        """Give the first `size` bytes, or as many as were written.
+        """Return the first `size` bytes, or all written ones if fewer.
 
-        A file that is not mapped is read by a call: the first fault of a map reads megabytes of a hole in."""
+        An unmapped file is read by a system call, as the first fault of a map reads megabytes of a hole."""
         size = min(size, self.readable_position)
         if self._view is None and self._lent is None:
             with self._unless_deleted():
@@ -68,26 +68,26 @@ class MappedBytes:
         return self.raw(0, size)
 
     def raw(self, start: int, stop: int) -> memoryview:
-        """Return a view of [start, stop), written or not; StoreIOError when the disk can't give the bytes."""
+        """Return a view of [start, stop), written or not; StoreIOError for unreadable pages."""
         buffer = self.buffer
         require_readable(self._fs, self.path, buffer, start, stop)
         return buffer[start:stop]
 
     def require_written(self, margin: int) -> None:
-        """Raise StoreIOError for an unreadable byte that was written, or up to `margin` bytes behind.
+        """Raise StoreIOError for an unreadable byte in the written ranges, or up to `margin` bytes after one.
 
-        Looked at once: an opening asks several times for each of what may be 100,000 files."""
+        The result is kept, as opening a store calls this several times for up to 100,000 files."""
         if not self._is_known_readable:
             with self._unless_deleted():
                 require_written_readable(self._fs, self.path, self.buffer, margin)
             self._is_known_readable = True
 
     def readable_end(self, start: int, stop: int) -> int:
-        """Read [start, stop) in; give `stop`, or where the first page begins that the disk can't give."""
+        """Read [start, stop) into memory; return `stop`, or the start of the first unreadable page."""
         return readable_end(self._fs, self.path, self.buffer, start, stop)
 
     def behind_unreadable(self, start: int, stop: int) -> int:
-        """Return the first readable page behind the unreadable one at `start`, or `stop`."""
+        """Return the start of the first readable page after the unreadable one at `start`, or `stop`."""
         return behind_unreadable(self._fs, self.path, self.buffer, start, stop)
 
     def next_written(self, position: int) -> int:
@@ -95,12 +95,12 @@ class MappedBytes:
         return min(next_written(self._fs, self.path, position), self.size)
 
     def unreadable_ranges(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Return the ranges of [start, stop) that the disk can't give."""
+        """Return the unreadable ranges of [start, stop)."""
         return unreadable_ranges(self._fs, self.path, self.buffer, start, stop)
 
     @contextlib.contextmanager
     def _unless_deleted(self) -> Iterator[None]:
-        """Pass over an error of a call by the file's name that a deletion has caused."""
+        """Ignore a StoreIOError inside the block if the file has been deleted or closed."""
         try:
             yield
         except StoreIOError:

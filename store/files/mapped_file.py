@@ -3,21 +3,19 @@
     0          flushed        committed         wrote               size
     |-- durable --|-- in the file --|-- in the pool buffer --|-- zeros --|
 
-    wrote      end of what was appended
-    committed  end of what was copied from the pool buffer into the file; only used while a buffer is lent
-    flushed    end of what a crash of the machine can't take away
+    wrote      end of the appended bytes
+    committed  end of the bytes copied from the pool buffer into the file; only used with a pool buffer
+    flushed    end of the bytes that survive a crash of the machine
     flushed <= committed <= wrote <= size while appending; the owner may set all three after recovery.
 
-`wrote` is a cell of 8 bytes; the appending kernel advances it in the call that writes the record. Others write into
-`write_buffer`, then raise `wrote`. In CPython the interpreter lock orders these two steps for readers, who look only
-below `readable_position`. One thread appends at a time: the commit log sees to that.
-
-A new file is a hole, like the one that Java leaves. Before bytes are written through the map, `reserve` gives them
-blocks: a page fault on a full disk would kill the process (SIGBUS). Before bytes are read, `read` and `readable_end`
-read their pages in: so would a bad sector, or a file that another process has shortened.
-
-The file is mapped at its first use, without a descriptor. close() drops the map and refuses to map again; views keep it
-until the last of them is freed, so no reader is waited for (no BufferError, no SIGSEGV).
+`wrote` is a cell of 8 bytes; the appending kernel advances it in the call that writes the record. Other code writes
+into `write_buffer`, then raises `wrote`. In CPython the interpreter lock orders these two steps for readers, and
+readers stay below `readable_position`. One thread appends at a time; the commit log ensures that.
+A new file is a hole, as Java creates it. Before bytes are written through the map, `reserve` allocates their blocks, as
+a page fault on a full disk would kill the process (SIGBUS). Before bytes are read, `read` and `readable_end` read their
+pages into memory, as a bad sector or a shortened file would kill it too.
+The file is mapped at its first use, without a descriptor. close() drops the map and refuses to map again. Views keep
+the map until the last of them is freed, so closing waits for no reader (no BufferError, no SIGSEGV).
 
 Source: MappedFile, 4.9.8; its reference count has no counterpart here.
 """
@@ -40,19 +38,19 @@ _MOST_RESERVED_BYTES = 16 << 20
 _RESERVED_PARTS = 256
 _CELL_SIZE = 8
 MOST_MAPS = 30_000
-"""Files mapped at a time, beside those that are flushed all the time: vm.max_map_count is 65,530."""
+"""Files mapped at a time, without those that keep a descriptor: vm.max_map_count is 65,530."""
 WRITTEN_BYTES = 8192
-"""From so many on `append` writes by a call."""
+"""From so many bytes on, `append` writes by a system call."""
 MOST_DESCRIPTORS = 128
-"""Files that keep a descriptor because `append` wrote to them by a call."""
+"""Files that keep a descriptor because `append` wrote to them by a system call."""
 _mapped: Newest[MappedFile] = Newest(MOST_MAPS)
 _written: Newest[MappedFile] = Newest(MOST_DESCRIPTORS)
 
 
 class MappedFile(MappedBytes):
-    """One file of a MappedFileQueue. `fs` is the door to the disk; sizes and positions are bytes.
+    """One file of a MappedFileQueue. Sizes and positions are bytes.
 
-    keeps_descriptor  hold a descriptor once it was flushed, for the few files that are flushed all the time
+    keeps_descriptor  keep the descriptor after a flush, for the few files that are flushed all the time
     """
 
     __slots__ = (
@@ -63,7 +61,7 @@ class MappedFile(MappedBytes):
 
     file_start: int
     wrote_cell: bytearray
-    """`wrote` as a long of 8 bytes, which the kernel that appends moves on."""
+    """`wrote` as a long of 8 bytes; the appending kernel raises it."""
     committed: int
     flushed: int
     reserved: int
@@ -85,7 +83,7 @@ class MappedFile(MappedBytes):
         descriptor: Descriptor | None = None,
         keeps_descriptor: bool = False,
     ) -> None:
-        """Touch no disk; `descriptor` is that of a file created just before, whose name is not durable yet."""
+        """Touch no disk; `descriptor` belongs to a file that was just created and has no durable name yet."""
         self.path = path
         self.file_start = file_start
         self.size = size
@@ -120,7 +118,7 @@ class MappedFile(MappedBytes):
     ) -> MappedFile:
         """Create a file of `size` zeros; on any failure nothing is left behind.
 
-        is_durable  make its length durable before its name is seen
+        is_durable  make its length durable before its name appears
         """
         descriptor = fs.create_file(path, size, _reserved_ahead(size, 0), is_durable=is_durable)
         file = cls(
@@ -149,7 +147,7 @@ class MappedFile(MappedBytes):
 
     @property
     def write_buffer(self) -> memoryview:
-        """Where to append: the pool buffer while there is one, else `buffer`."""
+        """The buffer to append to: the pool buffer if there is one, else `buffer`."""
         lent = self._lent
         return lent if lent is not None else self.buffer
 
@@ -170,7 +168,7 @@ class MappedFile(MappedBytes):
 
     @property
     def readable_position(self) -> int:
-        """End of the bytes that readers may see."""
+        """End of the readable bytes."""
         return self.wrote if self._pool is None else self.committed
 
     @property
@@ -178,16 +176,16 @@ class MappedFile(MappedBytes):
         return self.wrote == self.size
 
     def set_positions(self, position: int) -> None:
-        """Count everything before `position` as written and durable, and nothing after it."""
+        """Set all positions: bytes before `position` count as written and durable, later ones do not."""
         self.wrote = self.committed = self.flushed = self.reserved = position
 
     # Appending, and what was written.
 
     def append(self, data: bytes | bytearray | memoryview) -> int:
-        """Copy `data` behind the written bytes; give its position.
+        """Append `data` after the written bytes; return its position.
 
-        Many bytes are written by a call, and so are the first ones of a new file: a fault for each page would cost
-        more, and the first fault of a map reads megabytes of the hole in.
+        Many bytes, and the first bytes of a new file, are written by a system call: a fault for each page would cost
+        more, and the first fault of a map reads megabytes of the hole.
         """
         self._require_open()
         position = self.wrote
@@ -204,7 +202,7 @@ class MappedFile(MappedBytes):
         return position
 
     def reserve(self, end: int) -> None:
-        """Give blocks to the bytes before `end` and to some behind; StoreIOError when the disk is full."""
+        """Allocate blocks up to `end` and some beyond; StoreIOError when the disk is full."""
         if end <= self.reserved:
             return
         if end > self.size:
@@ -214,17 +212,17 @@ class MappedFile(MappedBytes):
         self.reserved = stop
 
     def make_writable(self, start: int, stop: int) -> None:
-        """Make the pages of a reserved range writable by one call; each costs a fault otherwise."""
+        """Make the pages of a reserved range writable by one call, instead of one fault per page."""
         self._fs.make_writable(self.buffer, start, stop)
 
     # Making durable.
 
     def waits_for_flush(self, least_pages: int) -> bool:
-        """Tell whether at least `least_pages` pages are waiting (0: any byte)."""
+        """Return whether at least `least_pages` pages are waiting (0: any byte)."""
         return not self._is_closed and self._has_pages(least_pages, self.flushed, self.readable_position)
 
     def flush(self, least_pages: int) -> int:
-        """Flush if at least `least_pages` pages are waiting (0: any byte); gives the flushed position."""
+        """Flush if at least `least_pages` pages are waiting (0: any byte); return the flushed position."""
         if not self.waits_for_flush(least_pages):
             return self.flushed
         position = self.readable_position
@@ -245,7 +243,7 @@ class MappedFile(MappedBytes):
 
     @property
     def steady_descriptor(self) -> Descriptor | None:
-        """Give the descriptor of a file whose flush is a sync alone; None where it takes more."""
+        """The descriptor of a file that one sync flushes; None if its flush needs more steps."""
         takes_more = self._is_closed or self._name_is_new or self._lent is not None or not self._keeps_descriptor
         return None if takes_more else self._descriptor
 
@@ -254,13 +252,13 @@ class MappedFile(MappedBytes):
         self.flushed = min(position, self.wrote)
 
     def _check_length(self, descriptor: Descriptor) -> None:
-        """Raise StoreIOError where another process has shortened the file: no sync reports that."""
+        """Raise StoreIOError if another process has shortened the file, as a sync does not report that."""
         size = self._fs.size_of(descriptor)
         if size < self.size:
             raise shortened(self.path, self.size, size)
 
     def sync_new(self) -> None:
-        """Make name and length of a file durable that was not flushed yet."""
+        """Make the name and length of a file durable, unless a flush has done it."""
         if self._name_is_new:
             self._fs.fdatasync(self._opened())
             self._sync_name()
@@ -271,9 +269,9 @@ class MappedFile(MappedBytes):
             self._name_is_new = False
 
     def commit(self, least_pages: int) -> int:
-        """Copy the pool buffer's news into the file if at least `least_pages` pages are waiting.
+        """Copy new bytes of the pool buffer into the file if at least `least_pages` pages are waiting.
 
-        A buffer that was committed to its end goes back to the pool. Gives the committed position."""
+        A fully committed buffer returns to the pool. Return the committed position."""
         if self._pool is None:
             return self.wrote
         if self._has_pages(least_pages, self.committed, self.wrote) and not self._is_closed:
@@ -283,9 +281,9 @@ class MappedFile(MappedBytes):
         return self.committed
 
     def warm(self) -> None:
-        """Write the zeros of a new file out, so that its pages are in memory and its blocks initialised.
+        """Write and sync the zeros of a new file, so that its pages are in memory and its blocks initialised.
 
-        A block that is merely reserved costs its first flush an entry in the file system's journal."""
+        The first flush of a block that is only reserved needs an entry in the file system's journal."""
         if self.wrote or not self.writable:
             raise BadRequest("only a new file can be warmed", file=self.path)
         descriptor = self._opened()
@@ -310,7 +308,7 @@ class MappedFile(MappedBytes):
         self._give_buffer_back()
 
     def destroy(self) -> None:
-        """Delete the file. Its map stays for readers that hold this object, until the last one drops it."""
+        """Delete the file. Its map stays until the last reader drops this object."""
         with contextlib.suppress(StoreError):
             self._map()
         with self._lock:
@@ -320,9 +318,9 @@ class MappedFile(MappedBytes):
         self._fs.unlink(self.path)
 
     def unmap(self) -> None:
-        """Drop the map and the descriptor of a file that stays in use; the next use maps it again.
+        """Drop map and descriptor of a file that stays in use; the next use maps it again.
 
-        A process may have 65,530 maps (vm.max_map_count), fewer than a store may have queues."""
+        A process may have 65,530 maps (vm.max_map_count), but a store may have more queues."""
         with self._lock:
             if not self._is_closed:
                 self._view = self._descriptor = None
@@ -353,7 +351,7 @@ class MappedFile(MappedBytes):
         return self._fs.open_write(self.path) if self.writable else self._fs.open_read(self.path)
 
     def _opened(self) -> Descriptor:
-        """Return a descriptor of the file, for calls that a map does not offer."""
+        """Return a descriptor of the file, for system calls that need one."""
         self._require_open()
         descriptor = self._descriptor
         if descriptor is None:
@@ -363,7 +361,7 @@ class MappedFile(MappedBytes):
         return descriptor
 
     def _descriptor_to_write(self) -> Descriptor:
-        """Return a descriptor that is kept until MOST_DESCRIPTORS other files were written to."""
+        """Return a descriptor, and keep it until MOST_DESCRIPTORS other files were written to."""
         descriptor = self._opened()
         if not self._keeps_descriptor and not self._is_listed:
             self._is_listed = True
@@ -395,6 +393,6 @@ class MappedFile(MappedBytes):
 
 
 def _reserved_ahead(size: int, end: int) -> int:
-    """Return the number of bytes behind `end` to reserve too: a part of the file's size, or of its bytes."""
+    """Return the number of bytes to reserve beyond `end`: a part of the file's size, or of `end`."""
     part = -(-size // _RESERVED_PARTS // PAGE_SIZE) * PAGE_SIZE
     return min(_MOST_RESERVED_BYTES, max(part, end // 2))

@@ -1,18 +1,16 @@
-"""MappedFileQueue: a run of equally long files as one address space.
+"""MappedFileQueue: files of equal length as one address space.
 
     file_start   0          S          2S
     file         [----------][----------][-----.....]
                  ^ min_offset                  ^ max_offset (readable)
-    flushed_where <= committed_where <= end of what was written: offsets in the same space
+    flushed_where <= committed_where <= end of the written bytes: offsets in the same space
 
-The first files may have expired, and even one in the middle may be missing: offsets don't move for that.
-A file's name is its start; in a consume queue that is a byte address too (queue_offset x 20).
-
-    load            lists and measures, opens nothing; a file of another length stops it, as it stops a broker
+The first files may have expired, and a file in the middle may be missing: that does not change offsets.
+A file's name is its start, a byte address also in a consume queue (queue_offset x 20).
+    load            lists files and their sizes, opens nothing; a file of another length stops it, as it stops a broker
     last_file       the file to append to; creates the next one when the last is full
-    truncate_dirty_files, delete_files   the two ends
-
-`files` is replaced, never changed, so that readers walk over it without a lock.
+    truncate_dirty_files, delete_files   delete at the two ends
+`files` is replaced, never changed, so that readers iterate over it without a lock.
 
 Source: MappedFileQueue, 4.9.8; the broker line gives the rules of 5.3.3.
 """
@@ -38,17 +36,17 @@ if TYPE_CHECKING:
 
 
 class Allocator(Protocol):
-    """Gives new files, usually an AllocateMappedFileService."""
+    """A source of new files, usually an AllocateMappedFileService."""
 
     def take(self, folder: Path, file_start: int, size: int, next_folder: Path) -> MappedFile: ...
 
 
 class MappedFileQueue:
-    """The files of `folder`, each `file_size` bytes. Without `writable` nothing on disk is ever changed.
+    """The files of `folder`, each `file_size` bytes. Without `writable` nothing on disk is changed.
 
-    keeps_descriptors  for the queue that is flushed all the time; the others open a file for each flush
-    folders            for a log over several folders; `folder` is then the first of them
-    unsynced           the new folders of many queues, each made durable once for all of them
+    keeps_descriptors  for a queue that is flushed all the time; other queues open a file for each flush
+    folders            for a log in several folders; `folder` is then the first of them
+    unsynced           new folders, shared by many queues so that each folder is synced once
     """
 
     def __init__(
@@ -68,13 +66,13 @@ class MappedFileQueue:
         self.file_size = file_size
         self.files: list[MappedFile] = []
         self.empty_last: Path | None = None
-        """A last file of length zero, which was left out."""
+        """The last file, if it has length zero and was left out."""
         self.flushed_where = 0
         self.committed_where = 0
         self.store_timestamp_ms = 0
         """Store time of the last message that a thorough flush (least_pages 0) covered."""
         self._flush_count = 0
-        """Syncs that made bytes durable."""
+        """The number of syncs that made bytes durable."""
         self._fs = fs
         self._writable = writable
         self._allocate = allocate
@@ -87,12 +85,12 @@ class MappedFileQueue:
     # Loading.
 
     def load(self, line: BrokerLine = LINE_4_9, refuse: Callable[[StoreError], None] | None = None) -> None:
-        """Take in the files that are there; every position is the file's end until recovery says better.
+        """List the existing files; all positions are the files' ends until recovery sets them.
 
-        WrongFileSize or ForeignFile where a broker would refuse to start. 5.x skips folders, and deletes a last file of
-        length zero; a read-only queue only leaves that one out, as `empty_last`.
+        WrongFileSize or ForeignFile if a broker would refuse to start. 5.x skips folders, and deletes a last file of
+        length zero; a read-only queue only leaves it out, as `empty_last`.
 
-        refuse  is called with the error of a file, which is then left out"""
+        refuse  called with the error of a file; the file is then left out"""
         entries = self.folders.entries(self._fs)
         if line.skips_folders:
             entries = [entry for entry in entries if not entry.is_folder]
@@ -165,7 +163,7 @@ class MappedFileQueue:
 
     @property
     def max_offset(self) -> int:
-        """End of the bytes that readers may see, 0 without files."""
+        """End of the readable bytes, 0 without files."""
         last = self.last
         return last.file_start + last.readable_position if last is not None else 0
 
@@ -176,7 +174,7 @@ class MappedFileQueue:
         return last.file_start + last.wrote if last is not None else 0
 
     def find_by_offset(self, offset: int, first_if_missing: bool = False) -> MappedFile | None:
-        """Return the file that holds the byte at `offset`; where none does, the first file if asked for."""
+        """Return the file with the byte at `offset`; else the first file if `first_if_missing`, else None."""
         files = self.files
         if not files:
             return None
@@ -199,7 +197,7 @@ class MappedFileQueue:
     # Appending.
 
     def last_file(self, start_offset: int = 0) -> MappedFile:
-        """Return the file to append to. Without files it is the one that will hold `start_offset`."""
+        """Return the file to append to. If there are no files, create the one for `start_offset`."""
         last = self.last
         if last is not None and not last.is_full:
             return last
@@ -216,7 +214,7 @@ class MappedFileQueue:
             return file
 
     def writable_file(self, file: MappedFile) -> MappedFile:
-        """Give the file of this queue to write to in place of `file`."""
+        """Return the file to write to instead of `file`; an overlay returns a copy."""
         return file
 
     def _create(self, file_start: int) -> MappedFile:
@@ -228,7 +226,7 @@ class MappedFileQueue:
             return self._allocate.take(folder, file_start, self.file_size, next_folder)
         last = self.last
         if last is not None:
-            # After a power cut a file must not be there without the one before it, or behind one of 0 bytes.
+            # After a power cut, a file must not exist without the previous one, or after one of 0 bytes.
             last.sync_new()
         path = folder / segment_name(file_start)
         return MappedFile.create(
@@ -243,25 +241,25 @@ class MappedFileQueue:
 
     @property
     def flush_count(self) -> int:
-        """The flushes so far; one that is under way is waited for."""
+        """The number of flushes so far; waits for a running flush."""
         with self._flush_lock:
             return self._flush_count
 
     def waits_for_flush(self, least_pages: int) -> bool:
-        """Tell whether `flush` has something to do, or a failure to raise."""
+        """Return whether `flush` has something to do, or a failure to raise."""
         file = self._file_at_or_after(self.flushed_where)
         return self._flush_failure is not None or (file is not None and file.waits_for_flush(least_pages))
 
     def flush(self, least_pages: int) -> bool:
-        """Flush the one file that holds `flushed_where`; True when nothing moved.
+        """Flush the file with `flushed_where`; return True if that offset did not move.
 
-        After one failure every later call fails alike: the kernel reports a lost page once, then forgets it."""
+        After one failure every later call fails too, as the kernel reports a lost page only once."""
         with self._flushing():
             file = self._file_at_or_after(self.flushed_where)
             if file is None:
                 return True
             store_timestamp_ms = file.store_timestamp_ms
-            # First, so that a file waits for its flush as long as one of its folders does.
+            # Folders are synced first, so a file counts as flushed only after its folders.
             self._unsynced.sync(self._fs)
             where = file.file_start + file.flush(least_pages)
             unmoved = where == self.flushed_where
@@ -272,9 +270,9 @@ class MappedFileQueue:
             return unmoved
 
     def flush_groups(self, groups: CommitGroups) -> bool:
-        """Flush for one group of waiting threads after another, without the interpreter's lock.
+        """Flush for one group of waiting threads after another, without the GIL.
 
-        False where no group could be answered that way: the caller flushes for it."""
+        Return False if no group was served: then the caller flushes for it."""
         with self._flushing():
             file = self._file_at_or_after(self.flushed_where)
             descriptor = file.steady_descriptor if file is not None else None
@@ -285,7 +283,7 @@ class MappedFileQueue:
                 descriptor, groups, self.file_size, self.flushed_where, file_end
             )
             if syncs:
-                # Of messages put meanwhile the last one's time is known where all of them are flushed.
+                # For messages put meanwhile, the last store time holds only if all of them are flushed.
                 newest_ms, is_all = file.store_timestamp_ms, where == file.file_start + file.wrote
                 self.store_timestamp_ms = newest_ms if is_all else covered_ms
                 self._flush_count += syncs
@@ -295,9 +293,9 @@ class MappedFileQueue:
 
     @contextmanager
     def _flushing(self) -> Iterator[None]:
-        """Hold the flush lock; raise the failure that an earlier flush met, and keep one that this one meets.
+        """Hold the flush lock; raise the failure of an earlier flush, and keep a failure of this one.
 
-        Too many open files keep a file from being flushed, and none of its pages from being written later."""
+        A passing error is not kept: with too many open files a flush fails, but its pages can be written later."""
         with self._flush_lock:
             if self._flush_failure is not None:
                 raise self._flush_failure.with_traceback(None)
@@ -309,7 +307,7 @@ class MappedFileQueue:
                 raise
 
     def commit(self, least_pages: int) -> bool:
-        """Copy from the pool buffer into the file that holds `committed_where`; True when nothing moved."""
+        """Copy from the pool buffer into the file with `committed_where`; return True if it did not move."""
         file = self._file_at_or_after(self.committed_where)
         if file is None:
             return True
@@ -321,17 +319,17 @@ class MappedFileQueue:
     def _file_at_or_after(self, offset: int) -> MappedFile | None:
         file = self.find_by_offset(offset)
         if file is None:
-            # Behind a gap, or before a first file that does not start at 0.
+            # After a gap, or before a first file that does not start at 0.
             file = next((later for later in self.files if later.file_start >= offset), None)
         return file
 
     # Removing.
 
     def truncate_dirty_files(self, offset: int) -> list[Path]:
-        """Make `offset` the end: sets positions in the file that holds it, deletes the files behind.
+        """Make `offset` the end: set positions in the file around it, and delete later files.
 
-        Bytes past the end stay as they are. Deletes from the newest, so that an interruption leaves no gap.
-        Gives the deleted paths."""
+        Bytes past the end are unchanged. Deletion begins with the newest file, so that an interruption leaves no gap.
+        Return the deleted paths."""
         behind = []
         for file in self.files:
             if file.file_start + self.file_size <= offset:
@@ -353,13 +351,13 @@ class MappedFileQueue:
             self._forget([last])
 
     def delete_files(self, files: Iterable[MappedFile]) -> None:
-        """Delete these files of the queue; readers that come meanwhile find them no more."""
+        """Delete these files of the queue; new readers no longer find them."""
         for file in files:
             self._forget([file])
             self._delete(file)
 
     def _delete(self, file: MappedFile) -> None:
-        """Take one file off the disk."""
+        """Delete one file from the disk."""
         file.destroy()
 
     def _forget(self, gone: Iterable[MappedFile]) -> None:
@@ -371,13 +369,13 @@ class MappedFileQueue:
     # Ending.
 
     def close(self) -> None:
-        """Drop maps and descriptors, and forget the files. Views already given out stay valid."""
+        """Drop maps, descriptors and the list of files. Views that callers hold stay valid."""
         for file in self.files:
             file.close()
         self.files = []
 
     def destroy(self) -> None:
-        """Delete every file, and each folder if nothing else is in it."""
+        """Delete every file, and each folder that is then empty."""
         for file in reversed(self.files):
             self._delete(file)
         self.files = []

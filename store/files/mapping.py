@@ -1,13 +1,11 @@
-"""File maps that keep no descriptor, and the kernel's advice and answers about their pages.
+"""File maps that keep no descriptor, and madvise calls for their pages.
 
 Python's own mmap keeps a duplicate of the descriptor: 100,000 mapped queue files would need as many descriptors. Here a
-map is a memoryview over a ctypes array; the last view that refers to the array unmaps it.
-
-A page that can't be read kills the process with SIGBUS when it is touched: a bad sector, or a file that another process
-has shortened. `populate` reads the pages in first (MADV_POPULATE_READ, Linux 5.14) and reports the failure instead.
-A page lost between that check and the touch is lost_pages.py's.
-
-Every function takes the whole view that `map_file` gave, and places in it.
+map is a memoryview over a ctypes array; the last view of the array unmaps it.
+Touching an unreadable page kills the process with SIGBUS: a bad sector, or a file that another process has shortened.
+`populate` reads pages into memory first (MADV_POPULATE_READ, Linux 5.14) and reports the failure instead.
+lost_pages.py handles pages lost between that check and the touch.
+Every function takes the whole view from `map_file`, and positions in it.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ def map_file(descriptor: int, size: int, path: Path, *, writable: bool) -> memor
     file = os.fstat(descriptor)
     watch = lost_pages.watch(address, size, path, (file.st_dev, file.st_ino), writable=writable)
     array = (ctypes.c_ubyte * size).from_address(address)
-    # Unmapping at exit would take the pages from under threads that still run.
+    # Unmapping at exit would remove pages that running threads still use.
     weakref.finalize(array, _unmap, address, size, watch).atexit = False
     view = memoryview(array).cast("B")
     return view if writable else view.toreadonly()
@@ -59,7 +57,7 @@ def _unmap(address: int, size: int, watch: int) -> None:
 
 
 def anonymous_map(size: int) -> memoryview:
-    """Return memory of zeros that belongs to no file."""
+    """Return zeroed memory without a file."""
     return memoryview(mmap.mmap(-1, size))
 
 
@@ -69,15 +67,14 @@ def is_mapped(view: memoryview) -> bool:
 
 
 def populate(view: memoryview, start: int, stop: int) -> bool:
-    """Read the pages of [start, stop) in; False when one of them can't be read, or was lost.
+    """Read the pages of [start, stop) into memory; return False if one is unreadable or lost.
 
-    The kernel reads ahead by itself, in large folios. MADV_WILLNEED for the next range makes its pages small ones,
-    which halves the rate of a walk of a cold log.
-
-    OSError with EINVAL where the kernel does not offer it.
+    The kernel reads ahead by itself, in large folios. MADV_WILLNEED for the next range would create small pages, and
+    halve the rate of a scan of a cold log.
+    OSError with EINVAL if the kernel can't do it.
     """
     if not sys.platform.startswith("linux"):
-        # Elsewhere the number of the advice may mean something else.
+        # On other systems the number of the advice may have another meaning.
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
     if lost_pages.count() and _has_lost(view, start, stop):
         return False
@@ -95,21 +92,21 @@ def _has_lost(view: memoryview, start: int, stop: int) -> bool:
 
 
 def make_writable(view: memoryview, start: int, stop: int) -> None:
-    """Make the pages of [start, stop) writable at once, where the kernel offers that (Linux 5.14).
+    """Make the pages of [start, stop) writable at once, if the kernel can (Linux 5.14).
 
-    A page that is read before it is written to takes two faults otherwise.
+    Otherwise a page that is read and then written takes two faults.
     """
     if sys.platform.startswith("linux"):
         _advise(view, start, stop, _MADV_POPULATE_WRITE)
 
 
 def let_go(view: memoryview, start: int, stop: int) -> None:
-    """Take the pages of [start, stop) out of this process; the next touch brings them back."""
+    """Drop the pages of [start, stop) from this process's memory; the next touch reads them again."""
     _advise(view, start, stop, mmap.MADV_DONTNEED)
 
 
 def _advise(view: memoryview, start: int, stop: int, advice: int) -> int:
-    """Return the errno of one madvise, 0 when it went well."""
+    """Return the errno of one madvise, 0 for success."""
     if stop <= start or not is_mapped(view):
         return 0
     first = start - start % PAGE_SIZE

@@ -1,11 +1,10 @@
-"""RemoteFilesystem: a store in an object store as a folder of holes, filled by the reads.
+"""RemoteFilesystem: a folder of holes in place of a store in an object store; reads fill it.
 
     s3://bucket/store/commitlog/00000000000000000000      1 GiB
     FOLDER/commitlog/00000000000000000000                 1 GiB, a hole; blocks arrive when they are read
 
-A page of a map may be unreadable, so every reader asks the Filesystem for pages before it touches them (readable.py).
-Here that question fetches them, also from a backup. One listing tells names, lengths and times; nothing is ever written
-to the store.
+A page of a map may be unreadable, so every reader populates pages before it touches them (readable.py). Here that call
+fetches them, also from a backup. One listing gives names, lengths and times; nothing is written to the store.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from store.layout import BACKUP
 
 
 class RemoteFilesystem(Filesystem):
-    """The files at `address`, as files below `folder` that are fetched by ranges."""
+    """The files at `address` as files below `folder`; their ranges are fetched on use."""
 
     fetches = True
 
@@ -52,7 +51,7 @@ class RemoteFilesystem(Filesystem):
             self.utime(path, entry.mtime_ns)
             self._missing[path] = set(range(-(-entry.size // BLOCK_BYTES)))
 
-    # What a Filesystem answers from bytes.
+    # The operations of a Filesystem that read bytes.
 
     def populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
         self._fetch(path, start, stop)
@@ -74,7 +73,7 @@ class RemoteFilesystem(Filesystem):
             yield position, size
 
     def _fetch(self, path: Path, start: int, stop: int) -> None:
-        """Fetch the blocks of [start, stop) that have not come yet, adjacent ones in one request."""
+        """Fetch the missing blocks of [start, stop), adjacent ones in one request."""
         missing = self._missing.get(path)
         if not missing or stop <= start:
             return
@@ -92,7 +91,7 @@ class RemoteFilesystem(Filesystem):
 
 
 def mirror_of(address: str, scratch: Path | None = None) -> tuple[Path, RemoteFilesystem]:
-    """Mirror a remote store in a folder below `scratch`; it goes with the file system."""
+    """Mirror a remote store in a folder below `scratch`; the folder ends with the returned object."""
     folder = Scratch(scratch)
     try:
         remote = RemoteFilesystem(address, folder.folder)

@@ -1,4 +1,4 @@
-"""The newest files that hold one of a process's few maps or descriptors."""
+"""A list of the newest files that use one of a process's limited maps or descriptors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Newest(Generic[T]):
-    """At most `most` files; beyond them `add` returns the oldest one, to be dropped."""
+    """At most `most` files; past that number `add` returns the oldest one, to release it."""
 
     def __init__(self, most: int) -> None:
         self.most = most

@@ -1,4 +1,4 @@
-"""The files of a store that are named after an offset: segments, and files of queues."""
+"""The files of a store with an offset as name: segments, and files of queues."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def segments_of(layout: StoreLayout, fs: Filesystem) -> list[Entry]:
 
 
 def numbered_files(folder: Path, fs: Filesystem) -> list[Entry]:
-    """Return the files of a folder that are named after an offset."""
+    """Return the files of a folder with an offset as name."""
     return [
         entry for entry in fs.list_folder(folder) if entry.is_file and parse_segment_name(entry.path.name) is not None
     ]
 
 
 def some_queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
-    """Yield the files of the first few queues; a broker gives all of them one length."""
+    """Yield the files of the first few queues, as all queue files of a broker have one length."""
     queues = 0
     for topic in fs.list_names(folder):
         for queue in fs.list_names(folder / topic):
@@ -37,9 +37,9 @@ def some_queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
 
 
 def usual_size(entries: Iterable[Entry]) -> int:
-    """Return the length most files have, 0 without files.
+    """Return the most frequent length above 0, else 0.
 
-    Wrong lengths are reported when the folder is loaded.
+    Loading the folder reports wrong lengths.
     """
     counts = Counter(entry.size for entry in entries if entry.size)
     return counts.most_common(1)[0][0] if counts else 0

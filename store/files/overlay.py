@@ -1,11 +1,11 @@
-"""OverlayFileQueue: a MappedFileQueue whose changes land in another folder.
+"""OverlayFileQueue: a MappedFileQueue whose changes go to another folder.
 
-    real folder      [file 0][file 1][file 2]            opened read-only, never touched
-    staged folder                    [file 2'][file 3]   copies of what is written to, and new files
+    real folder      [file 0][file 1][file 2]            opened read-only, never changed
+    staged folder                    [file 2'][file 3]   copies of written files, and new files
 
-A file is copied before the first write to it. What a truncation or expiry deletes is only noted. So the same engine
-reads a store that it must not change: the staged folder is deleted. And it prepares a change: the staged files are
-published by rename.
+A file is copied before the first write to it. Deletions by truncation or expiry are only recorded. So the same engine
+can read a store without changing it: the staged folder is deleted afterwards. And it can prepare a change: the staged
+files are published by rename.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from store.layout import segment_name
 
 
 class Overlay(NamedTuple):
-    """Where changes go."""
+    """The folder for changes."""
 
     folder: Path
 
 
 class StagedFile(NamedTuple):
-    """A finished file and the place it belongs to."""
+    """A finished file in `staged`, and its final path."""
 
     path: Path
     staged: Path
 
 
 def stage_new_file(staged: Path, size: int, fs: Filesystem) -> Descriptor:
-    """Create a file of `size` zeros in the staged folder; it has its name before it has its size."""
+    """Create a file of `size` zeros in the staged folder; the name appears before the size is set."""
     if not fs.exists(staged.parent):
         fs.make_folder(staged.parent)
     descriptor = fs.open_new(staged)
     fs.truncate(descriptor, size)
-    # The first page holds a header where there is one; owners reserve the rest before they write.
+    # The first page may hold a header; owners reserve the rest before they write.
     fs.preallocate(descriptor, 0, min(size, PAGE_SIZE))
     return descriptor
 
@@ -53,9 +53,9 @@ def stage_copy(path: Path, staged: Path, size: int, fs: Filesystem) -> Descripto
 
 
 class OverlayFileQueue(MappedFileQueue):
-    """The files of `folder` with changes kept in `staged_folder`.
+    """The files of `folder` with changes in `staged_folder`.
 
-    prefix  of the staged names, where the files of several folders share the staged one
+    prefix  of staged names, if several folders share one staged folder
     """
 
     def __init__(
@@ -74,14 +74,14 @@ class OverlayFileQueue(MappedFileQueue):
         self._staged: dict[Path, Path] = {}
         self._removed: list[Path] = []
         self.copies_whole_files = True
-        """Whether a file is copied before the first write to it; else only what is written is in the staged file."""
+        """Whether a file is copied before the first write to it; else a staged file has only the written bytes."""
 
     def staged_files(self) -> list[StagedFile]:
         """Return copied and new files, oldest first."""
         return [StagedFile(path, staged) for path, staged in sorted(self._staged.items())]
 
     def removed_paths(self) -> list[Path]:
-        """Return real files that the store would no longer have; a file made again since is no removal."""
+        """Return the real files that the change removes; files created again are not among them."""
         return sorted(path for path in self._removed if path not in self._staged)
 
     def last_file(self, start_offset: int = 0) -> MappedFile:

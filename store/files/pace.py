@@ -2,12 +2,11 @@
 
     ... given back |<------ kept ------>| read in | not read yet
 
-A walk reads a window in before it looks at it (Filesystem.populate); the pace waits before that, and names the windows
-that are far enough behind to be given back. "Given back" means dropped from this process's memory; a cold pace also
-drops the pages, so that a broker on the same machine keeps its own in memory. It does so as far behind again: slower
-steps of the walk still touch what was given back, and would read it from the device once more.
-
-The pace is the process's, as its priority is: Filesystem.pace.
+A scan populates a window before it uses it (Filesystem.populate). The pace waits before that, and returns the windows
+that are old enough to give back. "Given back" means dropped from this process's memory. A cold pace also drops their
+pages from the page cache, so that a broker on the same machine keeps its own pages. This drop lags by another
+`kept_bytes`, as slower steps of the scan still touch given-back pages and would read them from the device again.
+The process has one pace, as it has one priority: Filesystem.pace.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
-# A smaller range is a look at a few pages, not a window of a walk.
+# Smaller ranges are single reads, not windows of a scan.
 WINDOW_WORTH_BYTES = 256 << 10
 STEP_BYTES = 1 << 20
 """Bytes read between two waits."""
 FOLIO_BYTES = 4 << 20
-"""The kernel forgets only whole folios, which may reach so far beyond a window."""
+"""The kernel drops only whole folios; they may reach so far beyond a window."""
 _SHORTEST_WAIT_S = 0.002
 
 
 class Window(NamedTuple):
-    """A range of a mapped file that was read in."""
+    """A populated range of a mapped file."""
 
     path: Path
     view: memoryview
@@ -39,9 +38,9 @@ class Window(NamedTuple):
 class Pace:
     """One process's pace; without arguments it neither waits nor gives back.
 
-    bytes_per_s  reads no faster
-    kept_bytes   keeps so many of the bytes read in last
-    is_cold      lets the kernel forget what is given back
+    bytes_per_s  the highest rate of reading
+    kept_bytes   the number of newest bytes to keep in memory
+    is_cold      drop given-back pages from the page cache too
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class Pace:
             time.sleep(wait)
 
     def passed(self, window: Window) -> list[Window]:
-        """Note a window that was read in; gives those to be given back for it."""
+        """Add a populated window; return the windows to give back."""
         if self._kept_bytes is None or window.stop - window.start < WINDOW_WORTH_BYTES:
             return []
         with self._lock:
@@ -78,16 +77,16 @@ class Pace:
             return self._taken(self._kept_bytes)
 
     def finish(self) -> list[Window]:
-        """Give all windows that are left to be given back."""
+        """Return all remaining windows, to give them back."""
         with self._lock:
             return self._taken(0)
 
     def forgotten_before(self, window: Window) -> int:
-        """Give the end of the pages to be forgotten, when the window is given back."""
+        """Return the end of the pages to drop from the page cache when the window is given back."""
         return max(0, window.stop - (self._kept_bytes or 0)) if self.is_cold else 0
 
     def walked(self) -> dict[Path, int]:
-        """Return the files that were walked, and how far."""
+        """Return the scanned files, and the end of the scan in each."""
         with self._lock:
             return dict(self._walked)
 

@@ -1,6 +1,6 @@
-"""Where a store's files are: below a local folder, or on a file system of pyarrow.fs.
+"""Places of a store's files: a local folder, or a file system of pyarrow.fs.
 
-Paths are relative to the store's root, "" is the root itself.
+Paths are relative to the store's root; "" is the root itself.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class Place(Protocol):
 
 
 class FetchedPlace(Place, Protocol):
-    """A place whose bytes are not in files of this machine."""
+    """A place outside of this machine's files."""
 
     def list_tree(self) -> dict[str, Entry]: ...
 
 
 _FIRST_FILE = segment_name(0)
 _MOST_COPIED = 1 << 18
-"""Beyond so many bytes a mapping costs less than a copy."""
+"""Above so many bytes a map costs less than a copy."""
 GS_LIMIT_S = 20
-"""Seconds in which a request to Google's storage may be tried again."""
+"""Seconds during which a request to Google's storage may be retried."""
 
 
 class LocalPlace:
@@ -62,7 +62,7 @@ class LocalPlace:
         self._commitlogs = commitlogs
 
     def find(self, path: str) -> Path:
-        """Return the place of a file: a segment is in the first of the log's folders that has it."""
+        """Return a file's path; a segment is in the first of the log's folders that has it."""
         if not self._commitlogs or path.split("/")[0] != "commitlog":
             return self._root / path
         places = [folder / path.removeprefix("commitlog").lstrip("/") for folder in self._commitlogs]
@@ -83,9 +83,9 @@ class LocalPlace:
         return self._fs.list_below(str(self._root), path)
 
     def resting_page(self, folder: str) -> bytes | None:
-        """Return the first page of the folder's only file if it begins a queue.
+        """Return the first page of the folder's only file if that is a queue's first file.
 
-        None where that can't be read.
+        None if it can't be read.
         """
         folder = f"{self._root}/{folder}"
         size = self._fs.only_file(folder, _FIRST_FILE)
@@ -106,11 +106,11 @@ class LocalPlace:
         return Stretch(whole[start:stop], self._fs, place, whole, start)
 
     def written(self, path: str, size: int) -> Stretch:
-        """Return the first `size` bytes without the hole at their end, copied where they are few."""
+        """Return the first `size` bytes without the hole at their end; few bytes are copied."""
         descriptor = self._fs.open_read(self.find(path))
         if size > PAGE_SIZE:
             size = min(size, self._fs.written_size(descriptor))
-        # A process may have 65,530 maps by default, fewer than a store may have files.
+        # A process may have 65,530 maps by default, but a store may have more files.
         return (
             self.map(path, 0, size) if size > _MOST_COPIED else Stretch(memoryview(self._fs.read(descriptor, 0, size)))
         )
@@ -119,12 +119,12 @@ class LocalPlace:
         return self._fs.written_ranges(self.find(path), position)
 
     def absent(self) -> NotAStore:
-        """Return the error for a root that is not there."""
+        """Return the error for a missing root."""
         return NotAStore("no such folder", file=self._root)
 
 
 class SegmentPlace(LocalPlace):
-    """One segment file as a store with this segment alone.
+    """One segment file as a store with only this segment.
 
     start  log offset of its first byte; the file may have another name
     """
@@ -152,9 +152,9 @@ class SegmentPlace(LocalPlace):
 
 
 class RemotePlace:
-    """A folder that pyarrow.fs reaches. `found` is its FileSystem.
+    """A folder on a FileSystem of pyarrow.fs, `found`.
 
-    As locally, the log of a group's member is read as commitlog/, with the plain segments before it.
+    As in a local store, the log of a group's member appears as commitlog/, after older plain segments.
     """
 
     def __init__(self, address: str, found: Any, root: str) -> None:
@@ -167,7 +167,7 @@ class RemotePlace:
 
     @cached_property
     def member(self) -> str | None:
-        """The folder of the only member whose entries are here."""
+        """The folder of the only group's member with entries here; None without one, or with several."""
         members = [entry.path.name for entry in self._list("") if entry.path.name.startswith(MEMBER_PREFIX)]
         found = [name for name in members if self._look_at(f"{name}/data") is not None]
         return found[0] if len(found) == 1 else None
@@ -214,7 +214,7 @@ class RemotePlace:
         return sorted(found)
 
     def list_tree(self) -> dict[str, Entry]:
-        """Return everything at any depth, by its path below the root; one listing, not one for each folder."""
+        """Return everything at any depth, by path below the root, from one listing."""
         from pyarrow.fs import FileSelector
 
         wanted = FileSelector(self._root, allow_not_found=True, recursive=True)
@@ -235,7 +235,7 @@ class RemotePlace:
             yield position, entry.size
 
     def write(self, path: str, parts: Callable[[], Iterable[bytes | memoryview]]) -> None:
-        """Write a file as a whole; `parts` gives its bytes, from the first one on where it is tried again."""
+        """Write a whole file; each attempt calls `parts` for its bytes."""
         self._requests.write(path, f"{self._root}/{path}", parts)
 
     def delete(self, path: str) -> None:
@@ -243,13 +243,13 @@ class RemotePlace:
         self._requests.ask(path, "delete", lambda: self._fs.delete_file(f"{self._root}/{path}"))
 
     def require_bucket(self) -> None:
-        """Raise NotAStore unless there is something to write to."""
+        """Raise NotAStore unless the bucket exists."""
         bucket = self._root.partition("/")[0]
         if self._requests.ask("", "look at", lambda: _entry(self._fs.get_file_info(bucket))) is None:
             raise self.absent()
 
     def absent(self) -> NotAStore:
-        """Return the error for an address without anything."""
+        """Return the error for an address without files."""
         bucket, _, prefix = self._root.partition("/")
         if prefix and self._requests.ask("", "look at", lambda: _entry(self._fs.get_file_info(bucket))) is not None:
             reason = f"the bucket is there, and has nothing below {prefix}"
@@ -259,13 +259,13 @@ class RemotePlace:
 
 
 def connect_folder(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> LocalPlace | RemotePlace:
-    """Return the place at a folder or URI; NotAStore when there is no way to it."""
+    """Return the place at a folder or URI; NotAStore if it can't be reached."""
     if "://" not in address:
         return LocalPlace(Path(address), fs, commitlogs)
     parts = urlsplit(address)
     if parts.scheme == "file":
         return LocalPlace(Path(unquote(parts.path)), fs, commitlogs)
-    # Loading pyarrow takes longer than most commands need; only a remote store is worth it.
+    # Loading pyarrow takes longer than most commands, so only a remote store loads it.
     from pyarrow.fs import FileSystem
 
     from store.files.remote_requests import first_sentence
@@ -288,9 +288,9 @@ _LIMIT = "retry_limit_seconds"
 
 
 def _with_limit(address: str, scheme: str, query: str) -> str:
-    """Return the address, of Google's storage with a limit.
+    """Return the address; for Google's storage add a retry limit.
 
-    Its client tries for 15 minutes without credentials.
+    Its client retries for 15 minutes without credentials.
     """
     if scheme not in ("gs", "gcs") or _LIMIT in query:
         return address

@@ -1,15 +1,15 @@
-"""Calls that not every system has, each with a way round.
+"""System calls that some systems lack, each with a fallback.
 
-    posix_fallocate    one byte of each page is read and written back, which gives the page a block
-    fdatasync          F_FULLFSYNC where the system has it (macOS: fsync leaves the device's cache alone), else fsync
+    posix_fallocate    one byte of each page is read and written back, so that the page gets a block
+    fdatasync          F_FULLFSYNC if the system has it (macOS: fsync does not flush the device's cache), else fsync
     posix_fadvise      no advice
-    sendfile           to a device, as Linux does; elsewhere nothing is read in
+    sendfile           to a device, as on Linux; on other systems nothing is read into the cache
     RWF_NOWAIT         nothing counts as cached
     SEEK_DATA          everything counts as written
     sched_getaffinity  all processors
-    ioprio_set         the priority of the processor alone
+    ioprio_set         only the processor priority is lowered
 
-They are looked for at each call, so that a test can take them away.
+Each call checks for the function, so that a test can remove it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WHO_PROCESS, _IDLE_CLASS = 1, 3
 
 
 def reserve_blocks(number: int, position: int, size: int) -> None:
-    """Give blocks to a range of a file; the file grows to the range's end and keeps its bytes."""
+    """Allocate blocks for a range of a file; the file grows to the range's end and keeps its bytes."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(number, position, size)
         return
@@ -52,7 +52,7 @@ def sync_data(number: int) -> None:
 
 
 def advise(number: int, position: int, size: int, advice: str) -> None:
-    """Give the kernel the advice of this name, where it takes any."""
+    """Call posix_fadvise with the advice of this name, if the system has it."""
     if hasattr(os, "posix_fadvise"):
         with contextlib.suppress(OSError):
             os.posix_fadvise(number, position, size, getattr(os, advice))
@@ -67,7 +67,7 @@ def is_cached(number: int, position: int) -> bool:
 
 
 def read_in(number: int, position: int, size: int) -> int:
-    """Read a range into the page cache, without a copy; give the bytes read, 0 where the system can't."""
+    """Read a range into the page cache without a copy; return the bytes read, 0 outside of Linux."""
     if not sys.platform.startswith("linux"):
         return 0
     sink = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
@@ -86,12 +86,12 @@ def next_written(number: int, position: int, size: int) -> tuple[int, int]:
 
 
 def processors() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def lower_priority() -> None:
-    """Lower the priority of this process at the processors and the disks."""
+    """Lower this process's processor and disk priority."""
     os.nice(_LEAST_NICE)
     number = _IOPRIO_SET.get(platform.machine())
     if sys.platform == "linux" and number is not None:

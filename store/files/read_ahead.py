@@ -1,10 +1,10 @@
-"""Reads a walk's pages in by a thread of its own, a little ahead of the walk.
+"""Populates a scan's pages in a separate thread, a little ahead of the scan.
 
-    | given back | walk ... | read ahead ... |        | not read yet
+    | given back | scan ... | read ahead ... |        | not read yet
                             ^ wanted         ^ end
 
-The kernel reads ahead only as far as the device's setting (128 KiB by default), and only while pages are touched: the
-device would rest while the walk works on a window.
+The kernel reads ahead only as far as the device's setting (128 KiB by default), and only while pages are touched. So
+the device would be idle while the scan works on a window.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ from store.errors import StoreIOError
 from store.files.filesystem import Filesystem
 
 AHEAD_BYTES = 48 << 20
-"""Of all walks of the process together: with the windows of two walks less than a command keeps mapped (128 MiB).
-
-Pages that are given back before the walk comes to them would be read twice.
+"""Limit for all scans of the process together. With the windows of two scans it is below the 128 MiB that a command
+keeps mapped, as pages given back before the scan reaches them would be read twice.
 """
 AHEAD_WINDOW_BYTES = 16 << 20
-"""A walk's window while its pages are read ahead."""
+"""A scan's window while its pages are read ahead."""
 _STEP_BYTES = 8 << 20
 
 
 class Pages(Protocol):
-    """A walk's segment, as store.structures.commitlog.scan.Segment describes it."""
+    """A scan's segment (store.structures.commitlog.scan.Segment)."""
 
     def readable_end(self, start: int, stop: int) -> int: ...
 
@@ -34,9 +33,9 @@ class Pages(Protocol):
 
 
 class ReadAhead:
-    """Read the pages [start, limit) in by steps, at most a share of AHEAD_BYTES ahead of the walk.
+    """A thread that populates the pages [start, limit) ahead of the scan, by its share of AHEAD_BYTES.
 
-    The end of the file is mostly a hole: where nothing was written nothing is read that was not asked for.
+    The end of the file is mostly a hole: holes are not read ahead.
     """
 
     _walks: ClassVar[set[ReadAhead]] = set()
@@ -47,18 +46,18 @@ class ReadAhead:
         self._is_over = False
         self._error: BaseException | None = None
         self._changed = Condition()
-        # A walk that is never closed must not keep the process from its end.
+        # A scan that is never closed must not block the end of the process.
         self._thread = Thread(target=self._run, name="read ahead", daemon=True)
         self._walks.add(self)
         self._thread.start()
 
     @classmethod
     def of(cls, pages: Pages, start: int, limit: int) -> ReadAhead | None:
-        """Begin to read; None where the process may only read slowly: there is nothing to gain then."""
+        """Start the thread; None if the process's pace limits its reads, as nothing would be gained."""
         return cls(pages, start, limit) if Filesystem.pace.bytes_per_s is None else None
 
     def until(self, stop: int) -> int:
-        """Wait for the pages before `stop`; give `stop`, or the start of the first unreadable page."""
+        """Wait for the pages before `stop`; return `stop`, or the start of the first unreadable page."""
         with self._changed:
             self._wanted = stop
             self._changed.notify_all()
@@ -68,7 +67,7 @@ class ReadAhead:
         return min(self._end, stop)
 
     def close(self) -> None:
-        """Wait for the step that is being read; nothing is read after it."""
+        """Stop after the current step, and wait for it."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
@@ -88,7 +87,7 @@ class ReadAhead:
                 self._changed.notify_all()
 
     def _next_stop(self) -> int | None:
-        """Wait until the next step may be read; give its end, None when nothing is to be read any more."""
+        """Wait until the next step may be read; return its end, None at the end of the work."""
         room = AHEAD_BYTES // max(len(self._walks), 1) if self._is_written() else 0
         with self._changed:
             self._changed.wait_for(lambda: self._is_over or self._end < self._wanted + room)
@@ -99,4 +98,4 @@ class ReadAhead:
         try:
             return self._pages.next_written(self._end) == self._end
         except StoreIOError:
-            return False  # The file was deleted meanwhile; what the walk asks for is still mapped.
+            return False  # The file was deleted meanwhile; the scan's pages are still mapped.

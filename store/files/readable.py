@@ -1,11 +1,11 @@
-"""How far a file can be read: the check before a walk touches mapped pages.
+"""The readable ranges of a file: the check before mapped pages are touched.
 
     start ... | page | page | bad page | page ... stop
               ^ readable_end(start, stop) is the start of the bad page
-                              ^ behind_unreadable(…) is the first page after it that can be read
+                              ^ behind_unreadable(…) is the first readable page after it
 
-A device needs seconds for each failing read, so the bad page is approached in few steps: windows, then parts of the
-window that failed, then pages.
+A device needs seconds for each failing read, so the bad page is found in few steps: by windows, then by parts of the
+failed window, then by pages.
 
 A page may still be lost between this check and its use: see lost_pages.py.
 """
@@ -22,19 +22,19 @@ from store.files.filesystem import Filesystem
 from store.files.mapping import PAGE_SIZE
 
 UNREADABLE_PAGE = "unreadable-page"
-"""Code of the error for a page that the device does not give."""
+"""Code of the error for an unreadable page."""
 WINDOW_BYTES = 32 << 20
 _STEPS = (WINDOW_BYTES, 1 << 20, 64 << 10, PAGE_SIZE)
 
 
 def readable_end(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> int:
-    """Read [start, stop) of a whole map in; give `stop`, or the start of the first unreadable page.
+    """Populate [start, stop) of a whole map; return `stop`, or the start of the first unreadable page.
 
-    A page that holds `start` counts from `start` on."""
+    If the page of `start` is unreadable, return `start`."""
     position = start
     for step in _STEPS:
         while position < stop:
-            # Aligned, so that a part of a window never ends inside a page.
+            # Ends are aligned, so that a part of a window does not end inside a page.
             end = min(stop, position - position % step + step)
             if not fs.populate(path, view, position, end):
                 break
@@ -45,7 +45,7 @@ def readable_end(fs: Filesystem, path: Path, view: memoryview, start: int, stop:
 
 
 def behind_unreadable(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> int:
-    """Return the first readable page behind the unreadable one at `start`; `stop` when there is none."""
+    """Return the start of the first readable page after the unreadable one at `start`; else `stop`."""
     position = start
     while position < stop:
         position = position - position % PAGE_SIZE + PAGE_SIZE
@@ -55,34 +55,34 @@ def behind_unreadable(fs: Filesystem, path: Path, view: memoryview, start: int, 
 
 
 def next_written(fs: Filesystem, path: Path, position: int) -> int:
-    """Return the first position at or after this one that is in no hole, or the largest there is."""
+    """Return the first position at or after this one outside of holes, sys.maxsize without one."""
     return max(position, next((start for start, _ in fs.written_ranges(path, position)), sys.maxsize))
 
 
 def unreadable_ranges(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of [start, stop) that can't be read."""
+    """Yield the unreadable ranges of [start, stop)."""
     while (begin := readable_end(fs, path, view, start, stop)) < stop:
         start = behind_unreadable(fs, path, view, begin, stop)
         yield begin, start
 
 
 def require_readable(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> None:
-    """Raise StoreIOError with the place when a byte of [start, stop) can't be read."""
+    """Raise StoreIOError with the offset if a byte of [start, stop) is unreadable."""
     if start < stop and not fs.populate(path, view, start, stop):
         raise unreadable(path, readable_end(fs, path, view, start, stop))
 
 
 def require_written_readable(fs: Filesystem, path: Path, view: memoryview, margin: int = 0) -> None:
-    """Raise StoreIOError for an unreadable written byte, or one up to `margin` bytes behind.
+    """Raise StoreIOError for an unreadable byte in a written range, or up to `margin` bytes after one.
 
-    Holes are left alone: reading them in would take memory for nothing. So is what is farther behind than twice the
-    way to there: whoever looks for the end goes on by doubled steps."""
+    Holes are skipped, as populating them would waste memory. The margin of a range that ends at `stop` is at most
+    `stop` and a page: a search for the end doubles its steps, so it goes no farther."""
     for start, stop in fs.written_ranges(path, 0):
         require_readable(fs, path, view, start, min(stop + min(margin, stop + PAGE_SIZE), len(view)))
 
 
 def unreadable(path: Path, position: int) -> StoreIOError:
-    """Return the error for a page that can't be read."""
+    """Return the error for an unreadable page."""
     return StoreIOError(
         "cannot read this page: the device reports an error, another process has shortened the file, or a file system "
         "in memory is full",
@@ -94,7 +94,7 @@ def unreadable(path: Path, position: int) -> StoreIOError:
 
 
 def shortened(path: Path, size: int, found: int) -> StoreIOError:
-    """Make the error for a file of `size` bytes that has only `found` of them left."""
+    """Return the error for a file of `size` bytes that now has only `found` bytes."""
     return StoreIOError(
         f"another process has shortened the file: it had {size} bytes, and has {found}", file=path, offset=found
     )
@@ -102,9 +102,9 @@ def shortened(path: Path, size: int, found: int) -> StoreIOError:
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """Bytes of a file, with zeros for unreadable ones, and the ranges of those in the file.
+    """Bytes of a file with zeros for unreadable bytes, and the unreadable ranges in the file.
 
-    mapped  where the bytes are a map's
+    mapped  the mapped stretch, if the bytes are not a copy
     """
 
     buffer: memoryview
@@ -112,14 +112,14 @@ class Salvaged:
     mapped: Stretch | None = None
 
     def read_again(self, start: int, stop: int) -> None:
-        """Read a range in for a second pass: the pace gives back only pages that a reader announced."""
+        """Populate a range for a second pass, as the pace gives back only populated windows."""
         if self.mapped is not None:
             self.mapped.readable_end(start, stop)
 
     def items(self, base: int, size: int) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of the numbers of items with an unreadable byte.
+        """Yield the number ranges of items with an unreadable byte.
 
-        Items of `size` bytes begin at `base`.
+        Items have `size` bytes each, from `base` on.
         """
         for start, stop in self.unreadable:
             if stop > base:
@@ -132,7 +132,7 @@ class Salvaged:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Some bytes of a file; local ones are part of a map, `whole`, that begins `start` bytes earlier."""
+    """Some bytes of a file; local ones begin at `start` in a map of the file, `whole`."""
 
     buffer: memoryview
     fs: Filesystem | None = None
@@ -141,9 +141,9 @@ class Stretch:
     start: int = 0
 
     def readable_end(self, start: int, stop: int) -> int:
-        """Read [start, stop) of the buffer in; give `stop`, or the start of the first unreadable page.
+        """Populate [start, stop) of the buffer; return `stop`, or the start of the first unreadable page.
 
-        The buffer ends before `stop` where the file was shortened since it was listed."""
+        The buffer ends before `stop` if the file was shortened after it was listed."""
         size = len(self.buffer)
         if start >= size:
             return min(start, stop)
@@ -154,7 +154,7 @@ class Stretch:
         return end - self.start
 
     def behind_unreadable(self, start: int, stop: int) -> int:
-        """Return the first readable page behind the unreadable one at `start`, or `stop`."""
+        """Return the start of the first readable page after the unreadable one at `start`, or `stop`."""
         size = len(self.buffer)
         if self.fs is None or self.path is None or self.whole is None or start >= size:
             return stop
@@ -162,18 +162,15 @@ class Stretch:
         return end - self.start if end - self.start < size else stop
 
     def next_written(self, position: int) -> int:
-        """Return the first position from this one on that may have been written, at most the buffer's end."""
+        """Return the first position at or after this one that may be written, at most the buffer's end."""
         if self.fs is None or self.path is None or self.whole is None or position >= len(self.buffer):
             return position
         return min(next_written(self.fs, self.path, self.start + position) - self.start, len(self.buffer))
 
     def salvage(self, item_size: int = 1) -> Salvaged:
-        """Return every byte that can be read.
-
-        Zeros for the others, and for the rest of items that hold such a byte.
-        """
+        """Return the bytes, with zeros for unreadable ones and for the whole items around them."""
         size, position = len(self.buffer), 0
-        # Holes are left alone: reading them in would take memory for nothing.
+        # Holes are skipped, as populating them would waste memory.
         if all(self.readable_end(start, stop) == stop for start, stop in self._written()):
             return Salvaged(self.buffer, mapped=self)
         copy, ranges = bytearray(size), []
@@ -189,7 +186,7 @@ class Stretch:
         return Salvaged(memoryview(copy).toreadonly(), tuple(ranges))
 
     def _written(self) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of the buffer that may have been written."""
+        """Yield the ranges of the buffer that may be written."""
         size = len(self.buffer)
         if self.fs is None or self.path is None:
             yield 0, size
@@ -200,6 +197,6 @@ class Stretch:
             yield max(start - self.start, 0), min(stop - self.start, size)
 
     def require(self, start: int, stop: int) -> None:
-        """Raise StoreIOError with the place in the file when a byte of [start, stop) can't be read."""
+        """Raise StoreIOError with the file offset if a byte of [start, stop) is unreadable."""
         if self.fs is not None and self.path is not None and self.whole is not None:
             require_readable(self.fs, self.path, self.whole, self.start + start, self.start + stop)

@@ -1,8 +1,8 @@
-"""Asks an object store for blocks, and again after a growing pause where it was busy.
+"""Requests to an object store, with retries after growing pauses while it is busy.
 
-read of 8 bytes     a block of BLOCK_BYTES is fetched and kept; other reads of it fetch nothing
-busy (503, 429 …)   FIRST_PAUSE_S, twice that, … before the next attempt, `retries` times
-the end of that     StoreIOError names the address, the attempts and the option
+read of 8 bytes     a block of BLOCK_BYTES is fetched and kept; later reads of the block fetch nothing
+busy (503, 429 …)   a pause of FIRST_PAUSE_S, twice that, … before each next attempt, `retries` times
+after that          StoreIOError with the address and the number of attempts
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any, ClassVar, TypeVar
 from store.errors import StoreIOError
 
 BLOCK_BYTES = 64 << 10
-"""The least that is fetched: a request takes as long as so many bytes."""
+"""The smallest fetch, as a request takes as long as the transfer of so many bytes."""
 MOST_BLOCKS = 256
 MOST_UNSENT_BYTES = 64 << 20
-"""Beyond so many a writer waits: pyarrow keeps what is not sent yet in memory."""
+"""After so many unsent bytes a writer waits, as pyarrow keeps them in memory."""
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 10.0
 RETRIES = 6
@@ -39,7 +39,7 @@ Answer = TypeVar("Answer")
 class RemoteRequests:
     """Requests to one file system of pyarrow.fs.
 
-    retries  the process's, for all instances: attempts after the first
+    retries  attempts after the first, for all instances of the process
     """
 
     retries: ClassVar[int] = RETRIES
@@ -51,7 +51,7 @@ class RemoteRequests:
         self._lock = threading.Lock()
 
     def ask(self, path: str, doing: str, request: Callable[[], Answer]) -> Answer:
-        """Return the answer of a request; StoreIOError where there is none."""
+        """Return the result of a request; StoreIOError if it fails."""
         pause = FIRST_PAUSE_S
         for left in range(self.retries, -1, -1):
             try:
@@ -64,12 +64,12 @@ class RemoteRequests:
         raise AssertionError("the last attempt returns or raises")
 
     def wait(self, seconds: float) -> None:
-        """Let the storage rest."""
+        """Pause before the next attempt."""
         time.sleep(seconds)
 
     def _as_store_error(self, error: OSError, path: str, doing: str) -> StoreIOError:
         place, text = f"{self._address}/{path}".rstrip("/"), str(error).upper()
-        # pyarrow's own text of a system's error says the path once more.
+        # pyarrow's text for an error of the system repeats the path.
         cause = OSError(error.errno, os.strerror(error.errno)) if error.errno else OSError(first_sentence(error))
         found = StoreIOError.from_os(cause, place, doing)
         if _NO_RIGHT.search(text):
@@ -80,7 +80,7 @@ class RemoteRequests:
         return found
 
     def read(self, path: str, place: str, position: int, size: int | None) -> memoryview:
-        """Return the bytes of the file at `place`, fewer at its end; `path` is its name in messages."""
+        """Return bytes of the file at `place`, fewer at its end; `path` is its name in messages."""
         if size is None or size >= BLOCK_BYTES:
             return self._fetch(path, place, position, size)
         first, last = position // BLOCK_BYTES, max(position + size - 1, position) // BLOCK_BYTES
@@ -116,7 +116,7 @@ class RemoteRequests:
         return self.ask(path, "read", request)
 
     def write(self, path: str, place: str, parts: Callable[[], Iterable[bytes | memoryview]]) -> None:
-        """Write the file at `place` as a whole, or leave none."""
+        """Write the whole file at `place`; on an error leave no file."""
 
         def request() -> None:
             # By default pyarrow would compress a file whose name ends with .zst.
@@ -130,7 +130,7 @@ class RemoteRequests:
                         unsent = 0
                 stream.close()
             except BaseException:
-                # A stream ends by making a file of what it has, also when nothing refers to it any more.
+                # A stream creates a file of its bytes when it ends, even when it is garbage collected.
                 with contextlib.suppress(OSError):
                     stream.close()
                     self._fs.delete_file(place)
@@ -143,6 +143,6 @@ class RemoteRequests:
 
 
 def first_sentence(error: Exception) -> str:
-    """Return the cause as pyarrow's clients write it, who add advice and metadata."""
+    """Return the first sentence of an error, as pyarrow's clients append advice and metadata."""
     lines = str(error).splitlines() or [type(error).__name__]
     return lines[0].split(". ")[0]

@@ -1,7 +1,7 @@
 """Open a copy of a RocksDB through the package rocksdict.
 
-The store's own database is never opened: rocksdict writes a file beside what it opens. The small files are copied into
-a scratch folder, and table files, which RocksDB never changes, are named there by links. LOCK stays where it is.
+The store's own database is never opened, as rocksdict writes a file into an opened database. The small files are copied
+into a scratch folder; table files never change, so links to them are enough. LOCK is not copied.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from store.files.filesystem import Filesystem, os_errors
 from store.files.rocksdb_files import has_rocksdb
 
 Families = dict[str, Any]
-"""Column families by name, as rocksdict gives them."""
+"""Column families by name, as rocksdict's objects."""
 INSTALL = "install it: pip install 'rmqctl[rocksdb]'"
 Edits = Mapping[str, Mapping[bytes, bytes | None]]
 """New values by key, by column family."""
 _FORMAT_VERSION = 5
 _OWN_FILE = "rocksdict-config.json"
 _TRIES = 3
-"""Between two copied files a live broker's compaction may replace others."""
+"""A live broker's compaction may replace files while others are copied."""
 
 
 def require_binding(folder: Path, content: str) -> ModuleType:
-    """Return the package rocksdict; BadRequest with the way to install it.
+    """Return the package rocksdict; BadRequest with installation advice if it is missing.
 
-    content  what the database holds, as a clause for people
+    content  the contents of the database, as a clause for people
     """
     try:
         import rocksdict
@@ -46,11 +46,11 @@ def require_binding(folder: Path, content: str) -> ModuleType:
 
 
 def open_copy(folder: Path, scratch: Path, fs: Filesystem, content: str, families: Sequence[str]) -> Families:
-    """Open a copy of the RocksDB in `folder`, made in `scratch`: its column families by name.
+    """Open a copy of the RocksDB in `folder`, made in `scratch`; return its column families by name.
 
-    families  those that it must have
+    families  names of required column families
 
-    Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the copy, StoreIOError.
+    Raises BadRequest without the package rocksdict, DamagedFile if RocksDB does not open the copy, StoreIOError.
     """
     rocksdict = require_binding(folder, content)
     for left in reversed(range(_TRIES)):
@@ -67,7 +67,7 @@ def open_copy(folder: Path, scratch: Path, fs: Filesystem, content: str, familie
 
 @contextlib.contextmanager
 def damage_of(folder: Path, content: str) -> Iterator[None]:
-    """Turn RocksDB's errors inside of the block into DamagedFile."""
+    """Turn RocksDB's errors inside the block into DamagedFile."""
     try:
         yield
     except StoreError:
@@ -80,11 +80,10 @@ def damage_of(folder: Path, content: str) -> Iterator[None]:
 
 
 def edit_copy(folder: Path | None, copy: Path, fs: Filesystem, content: str, edits: Edits) -> None:
-    """Make a copy of the RocksDB in `folder` with other values; `copy` is a new one where there is none.
+    """Copy the RocksDB in `folder` to `copy` with changed values; without a RocksDB create a new one.
 
-    Table files that stay as they are are links. A value of None takes the key away.
-
-    Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the copy, StoreIOError.
+    Unchanged table files are links. A value of None deletes the key.
+    Raises BadRequest without the package rocksdict, DamagedFile if RocksDB does not open the copy, StoreIOError.
     """
     rocksdict = require_binding(folder or copy, content)
     if folder is not None and has_rocksdb(folder, fs):
@@ -105,13 +104,13 @@ def edit_copy(folder: Path | None, copy: Path, fs: Filesystem, content: str, edi
                     batch.put(key, value, handle)
             database.write(batch, unlogged)
         for family in (*families, database):
-            # Flushes the family, and raises where that fails.
+            # Closing flushes the family, and raises if that fails.
             family.close()
     remove_own_files(copy, fs)
 
 
 def _edit_options(rocksdict: ModuleType) -> Any:
-    """Return options that leave every table as it is, and write new ones as a broker of 5.5 reads them."""
+    """Return options that leave existing tables unchanged, and write new ones for a 5.5 broker."""
     options, table = rocksdict.Options(raw_mode=True), rocksdict.BlockBasedOptions()
     table.set_format_version(_FORMAT_VERSION)
     table.set_checksum_type(rocksdict.ChecksumType.crc32c())
@@ -125,7 +124,7 @@ def _edit_options(rocksdict: ModuleType) -> Any:
 
 
 def remove_own_files(folder: Path, fs: Filesystem) -> None:
-    """Remove the binding's settings, and RocksDB's own log; a broker keeps that in another folder."""
+    """Remove rocksdict's settings, and RocksDB's text log; a broker keeps that log in another folder."""
     for name in fs.list_names(folder):
         if name == _OWN_FILE or name == "LOG" or name.startswith("LOG.old"):
             fs.unlink(folder / name)

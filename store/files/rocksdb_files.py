@@ -1,4 +1,4 @@
-"""The files of a RocksDB, by the names that it gives them."""
+"""The files of a RocksDB, recognised by name."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ _ROCKSDB_FILES = re.compile(rf"{CURRENT}|{IDENTITY}|LOCK|LOG(\.old.*)?|(MANIFEST
 
 
 def has_rocksdb(folder: Path, fs: Filesystem) -> bool:
-    """Return whether a RocksDB is in the folder, or the rest of one.
+    """Return whether a RocksDB, or a part of one, is in the folder.
 
-    A topic's folder may have the name of one of its files.
+    Only files count, as a topic's folder may have the same name.
     """
     found = (fs.look_at(folder / name) for name in (CURRENT, IDENTITY))
     return any(entry is not None and not entry.is_folder for entry in found)
 
 
 def is_rocksdb_file(name: str) -> bool:
-    """Return whether RocksDB gives a file of its own this name."""
+    """Return whether this is a name of RocksDB's own files."""
     return _ROCKSDB_FILES.fullmatch(name) is not None
 
 
 def queue_database(layout: StoreLayout, fs: Filesystem) -> Path:
-    """Return the folder of the RocksDB with consume queues, also of one that is lost.
+    """Return the folder of the RocksDB with consume queues, even if the database is lost.
 
-    useSeparateStorePathForRocksdbCQ gives it a folder of its own (5.5); a broker refuses to start where it is in the
+    useSeparateStorePathForRocksdbCQ places it in a separate folder (5.5); a broker refuses to start if it is in the
     other one.
     """
     own = layout.consumequeue_rocksdb

@@ -2,9 +2,9 @@
 
     DIR/rmqctl-scratch-<random>/…
 
-It is made at the first use, and removed by close(). Its process holds a lock on it, which ends with the process: what a
-killed one left behind is removed by the next that makes a folder there. A process id in the name would not do, as
-containers that share a folder have the same ones.
+It is created at the first use, and removed by close(). Its process holds a lock on it, and the lock ends with the
+process. So the next process with a scratch folder in DIR removes the folders of killed processes. A process id in the
+name would not be enough, as containers that share a folder use the same ids.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Scratch:
 
     @property
     def folder(self) -> Path:
-        """The folder, readable by this user only; StoreIOError where it cannot be made."""
+        """The folder, readable only by this user; StoreIOError if it can't be created."""
         if self._folder is None:
             try:
                 with os_errors(self._parent or tempfile.tempdir or "the temporary folder", "make a scratch folder"):
@@ -47,7 +47,7 @@ class Scratch:
         return self._folder
 
     def close(self) -> None:
-        """Remove the folder with all that is in it. Closing twice is fine."""
+        """Remove the folder with its contents. Closing twice is fine."""
         folder, self._folder = self._folder, None
         lock, self._lock = self._lock, None
         if folder is not None:
@@ -63,7 +63,7 @@ class Scratch:
 
 
 def remove_abandoned(parent: Path) -> None:
-    """Remove this user's scratch folders that no process holds."""
+    """Remove this user's scratch folders without a running process."""
     for path in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             if path.lstat().st_uid != os.getuid():
@@ -84,7 +84,7 @@ def is_in_scratch(path: Path) -> bool:
 def _make_locked(parent: Path) -> tuple[Path, int | None]:
     """Return a new folder and the descriptor that holds its lock, None on a file system without locks.
 
-    Another process may take it for an abandoned one before it is locked: then the next one is made.
+    Before it is locked, another process may remove it as abandoned: then create the next one.
     """
     for _ in range(_TRIES):
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
@@ -102,7 +102,7 @@ def _make_locked(parent: Path) -> tuple[Path, int | None]:
 
 
 def _lock(folder: Path) -> int | None:
-    """Return a descriptor that holds the lock of the folder, None where another one does."""
+    """Return a descriptor that holds the lock of the folder; None if another process holds it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

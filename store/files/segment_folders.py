@@ -4,13 +4,12 @@
     readOnlyCommitLogStorePaths=/c     segments are only read, and deleted when they expire
 
     folder of the segment at X     A[(X / file size) % |A|]; A: writable, not read-only, not full, sorted by name
-    all of them full               the same over all that are writable
+    all of A full                  the same over all writable folders
     load                           one list over all folders, sorted by file name; a missing folder is empty
 
-The broker loads a name that is in two folders twice, which breaks its addressing. Here that is refused.
-
-In DLedger mode the log is in dledger-<id>/data, or where storePathDLedgerCommitLog says, in one or several folders;
-segments of the time before are in commitlog/, and only read.
+If two folders have the same name, the broker loads it twice and its addressing breaks. Here that is refused.
+In DLedger mode the log is in dledger-<id>/data, or in the folders of storePathDLedgerCommitLog. Older plain segments
+are in commitlog/, and only read.
 
 Source: MultiPathMappedFileQueue, 4.9.8; DLedgerConfig (dledger 0.3.1.2).
 """
@@ -31,12 +30,12 @@ MEMBER_PATHS = LOG_PATHS[1]
 
 
 def find_member_logs(root: Path, fs: Filesystem) -> list[Path]:
-    """Return the folders of DLedger logs below a store's root, one for each member that ran there."""
+    """Return the folders of members with a DLedger log below a store's root."""
     return [folder for folder in find_members(root, fs) if fs.is_folder(folder / "data")]
 
 
 def find_members(root: Path, fs: Filesystem) -> list[Path]:
-    """Return the folders of members of a DLedger group, with or without entries below them."""
+    """Return the folders of DLedger members, with or without entries."""
     if not fs.is_folder(root):
         return []
     names = (entry.path.name for entry in fs.list_folder(root))
@@ -44,16 +43,13 @@ def find_members(root: Path, fs: Filesystem) -> list[Path]:
 
 
 def member_log(dledger: Path, fs: Filesystem) -> tuple[Path, ...]:
-    """Return the folders of the log in DLedger mode.
-
-    The entries', and that of the plain segments before them.
-    """
+    """Return the log's folders in DLedger mode: of the entries, and of older plain segments if any."""
     plain = dledger.parent / "commitlog"
     return (dledger / "data", plain) if fs.is_folder(plain) else (dledger / "data",)
 
 
 def find_member(root: Path, settings: Mapping[str, object], fs: Filesystem) -> Path | None:
-    """Return the folder of the member that dLegerSelfId names, else the only one.
+    """Return the folder of the member with id dLegerSelfId, by default the only one.
 
     None without DLedger mode.
     """
@@ -64,7 +60,7 @@ def find_member(root: Path, settings: Mapping[str, object], fs: Filesystem) -> P
     found = find_members(root, fs) if is_elsewhere else find_member_logs(root, fs)
     name = str(settings.get("dLegerSelfId") or "").strip()
     if is_elsewhere and not found and enabled == "true":
-        # The member's own folder is lost, and the entries are not in it.
+        # The member's own folder is lost, but its entries are in other folders.
         return root / f"{MEMBER_PREFIX}{name or 'n0'}"
     if name:
         found = [folder for folder in found if folder.name == MEMBER_PREFIX + name]
@@ -75,7 +71,7 @@ def find_member(root: Path, settings: Mapping[str, object], fs: Filesystem) -> P
 
 
 class SegmentFolders:
-    """`full` are the folders that take no new segment while others do."""
+    """The folders of a log. `full` folders get no new segment while others can."""
 
     def __init__(self, writable: tuple[Path, ...], read_only: tuple[Path, ...] = (), file_size: int = 1) -> None:
         self.all = tuple(dict.fromkeys((*writable, *read_only)))
@@ -84,7 +80,7 @@ class SegmentFolders:
         self._file_size = file_size
 
     def entries(self, fs: Filesystem) -> list[Entry]:
-        """Return entries of all the folders, sorted by name; ForeignFile for a name in two of them."""
+        """Return entries of all folders, sorted by name; ForeignFile for a name in two of them."""
         found = sorted(
             (entry for folder in self.all for entry in fs.list_folder(folder)), key=lambda entry: entry.path.name
         )
@@ -98,7 +94,7 @@ class SegmentFolders:
         return found
 
     def folder_of(self, file_start: int) -> Path:
-        """Return the folder for the segment at `file_start`; StoreIOError where all are read-only."""
+        """Return the folder for the segment at `file_start`; StoreIOError if all are read-only."""
         full = {str(path) for path in self.full}
         usable = [path for path in self._usable if path not in full] or self._usable
         if not usable:
@@ -107,9 +103,9 @@ class SegmentFolders:
 
 
 class UnsyncedFolders:
-    """Folders with names that are not durable yet: a file is lost with the folder that it is in.
+    """Folders with names that are not durable yet: a file is lost with its folder.
 
-    Many file queues may share one, so that a folder with many new names is made durable once.
+    File queues may share one object, so that a folder with many new names is synced once.
     """
 
     def __init__(self) -> None:
@@ -123,12 +119,12 @@ class UnsyncedFolders:
         return bool(self._folders)
 
     def add(self, folders: Iterable[Path]) -> None:
-        """Note folders that have new names."""
+        """Add folders with new names."""
         with self._change_lock:
             self._folders.update(folders)
 
     def sync(self, fs: Filesystem) -> None:
-        """Make the names durable; wait for another thread that is at it."""
+        """Make the names durable; wait for a running sync of another thread."""
         from store.files.durable import sync_folders
 
         with self._sync_lock:

@@ -1,8 +1,8 @@
 """A store's files by name: in a folder, a backup, a bundle, or behind a URI.
 
 A URI begins with `s3://`, `hdfs://`, `gs://`, or another scheme of pyarrow.fs.
-A local or mounted folder is read through Filesystem: `read` and `map` copy nothing. Of a remote file they fetch just
-the bytes asked for, which is why every reader here asks part by part.
+A local or mounted folder is read through Filesystem: `read` and `map` copy nothing. From a remote file they fetch only
+the requested bytes, so every reader requests parts.
 
 A StoreReader is picklable: a Spark task opens its own from the same address.
 """
@@ -45,7 +45,7 @@ class StoredFile:
 
 
 def _member_log(address: str, fs: Filesystem) -> tuple[Path, ...]:
-    """Return the folders of the log of a local store with a group's member, none of another."""
+    """Return the folders of the log of a local store with one group's member, else none."""
     members = [] if is_address(address) else find_member_logs(Path(address), fs)
     return member_log(members[0], fs) if len(members) == 1 else ()
 
@@ -53,8 +53,8 @@ def _member_log(address: str, fs: Filesystem) -> tuple[Path, ...]:
 class StoreReader:
     """The files of one store. Numbers are log offsets or byte offsets (segments) or times (index).
 
-    commitlogs     the folders of the log, where it is not in commitlog/ below the address; a member's are found without
-    segment_start  given where the address is one segment file: the log offset of its first byte
+    commitlogs     the folders of the log, if it is not in commitlog/; those of a group's member are found by default
+    segment_start  for the address of one segment file: the log offset of its first byte
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class StoreReader:
         self.address = address if is_address(address) else str(Path(address).expanduser().absolute())
         self._fs = fs = fs or Filesystem()
         self.holds_log_alone = segment_start is not None or fs.holds_log_alone or self.address.startswith(BACKUP)
-        """Whether nothing derived is to be expected: of one segment, and in a backup."""
+        """Whether the address is one segment or a backup, without derived files."""
         self._segment_start = segment_start
         self.damage: dict[tuple[str, int], str] = {}
-        """Why bytes of a segment were left out where rows were made of the log, by file and position."""
+        """Reasons why rows lack bytes of a segment, by file and position."""
         if segment_start is not None:
             self._commitlogs: tuple[Path, ...] = ()
             self._place: Place = SegmentPlace(Path(self.address), fs, segment_start)
@@ -97,7 +97,7 @@ class StoreReader:
 
     @cached_property
     def tree(self) -> tuple[Path, Filesystem]:
-        """The folder of the files and its file system; a mirror of a remote store's, filled by the reads."""
+        """The folder of the files and its file system; for a remote store a mirror that reads fill."""
         if self.is_local:
             return Path(self.address), self._fs
         from store.files.mirror import mirror_of
@@ -106,16 +106,16 @@ class StoreReader:
 
     @property
     def member(self) -> str | None:
-        """The folder of the group's member whose entries are the log, of a remote store."""
+        """For a remote store, the folder of the group's member whose entries are the log."""
         return self._place.member if isinstance(self._place, RemotePlace) else None
 
     @property
     def is_segment(self) -> bool:
-        """Whether it reads one segment file, without queues, index and tables."""
+        """Whether the address is one segment file, without queues, index and tables."""
         return self._segment_start is not None
 
     def check_has_broker_files(self) -> None:
-        """Raise NotAStore unless the folder is there and holds anything that a broker makes."""
+        """Raise NotAStore unless the folder exists and holds any file or folder of a broker."""
         self._check_is_folder()
         names = (*_FOLDERS, "commitlog", OTHER_QUEUES, "checkpoint", "config")
         if not self._commitlogs and not any(self.exists(name) for name in names):
@@ -123,9 +123,9 @@ class StoreReader:
             raise NotAStore("no store: none of a broker's files is in it", file=self.address, hint=hint)
 
     def check_is_store(self) -> None:
-        """Raise NotAStore unless the folder holds a commitlog folder, or queues or index of a lost one.
+        """Raise NotAStore unless the folder has a commitlog folder, or queues or index of a lost log.
 
-        ForeignFile where something else has the name of one of the broker's folders, or of the checkpoint.
+        ForeignFile if a broker's folder is no folder, or the checkpoint is no file.
         """
         self._check_is_folder()
         log = self._place.look_at("commitlog")
@@ -140,7 +140,7 @@ class StoreReader:
                 raise ForeignFile(f"not {wanted}, as a broker makes it", file=self.name_of(name), hint=MOVE_IT_OUT)
 
     def check_segment_sizes(self, size: int) -> None:
-        """Raise WrongFileSize for the first segment of another size, as a store that is opened raises it."""
+        """Raise WrongFileSize for the first segment of another size, as opening the store does."""
         for segment in self.segments():
             if segment.size != size:
                 raise WrongFileSize.of(segment.size, size, self.name_of(segment.path))
@@ -153,11 +153,11 @@ class StoreReader:
             raise NotAStore.for_file(self.address)
 
     def segments(self) -> list[StoredFile]:
-        """Return the commit log's segments by log offset; names that are no segment's are left to `check`."""
+        """Return the commit log's segments by log offset; `check` reports other names."""
         return [file for file in self._numbered("commitlog", parse_segment_name) if file.size]
 
     def foreign_in_commitlog(self) -> list[tuple[Entry, str]]:
-        """Yield entry and fault of everything in commitlog/ that is no segment, by name."""
+        """Return entry and fault of everything in commitlog/ that is no segment, by name."""
         found = []
         for entry in self._place.list_folder("commitlog"):
             name = entry.path.name
@@ -175,7 +175,7 @@ class StoreReader:
         return sorted(found, key=lambda one: one[0].path.name)
 
     def links(self) -> list[str]:
-        """Return the links among the broker's folders, the checkpoint and the segments that lead somewhere."""
+        """Return the working links among the broker's folders, the checkpoint and the segments."""
         if self.is_segment:
             return []
         log = () if self._commitlogs else ("commitlog",)
@@ -188,7 +188,7 @@ class StoreReader:
         return self._numbered("index", parse_index_file_name)
 
     def queues(self) -> list[tuple[str, int]]:
-        """Return every (topic, queue id) that has a folder."""
+        """Return every (topic, queue id) with a folder."""
         found = []
         for topic in self._folders("consumequeue"):
             ids = (parse_queue_id(name) for name in self._folders(f"consumequeue/{topic}"))
@@ -196,7 +196,7 @@ class StoreReader:
         return sorted(found)
 
     def names(self, folder: str) -> list[str]:
-        """Return the names in a folder; none where there is no such folder."""
+        """Return the names in a folder; none if the folder is missing."""
         return [entry.path.name for entry in self._place.list_folder(folder)]
 
     def below(self, folder: str) -> list[FolderEntry]:
@@ -216,33 +216,33 @@ class StoreReader:
         return self._numbered(folder, parse_segment_name)
 
     def file_at(self, path: str) -> StoredFile | None:
-        """Return one file by its path; None where there is none."""
+        """Return one file by its path; None if it is missing."""
         entry = self._place.look_at(path)
         if entry is None or not entry.is_file:
             return None
         return StoredFile(path, -1, entry.size, entry.mtime_ns // 1_000_000)
 
     def map(self, path: str, position: int = 0, size: int | None = None) -> Stretch:
-        """Map `size` bytes from `position`, at most to the file's end; local pages are not read yet."""
+        """Map `size` bytes from `position`, at most to the file's end; local pages are not populated yet."""
         return self._place.map(path, position, size)
 
     def read(self, path: str, position: int = 0, size: int | None = None) -> memoryview:
-        """Return the same bytes, all of them readable.
+        """Return `size` bytes from `position`, at most to the file's end.
 
-        StoreIOError with the place where the device can't give them.
+        StoreIOError with the offset of an unreadable page.
         """
         stretch = self.map(path, position, size)
         stretch.require(0, len(stretch.buffer))
         return stretch.buffer
 
     def salvage(self, path: str, size: int | None = None, item_size: int = 1) -> Salvaged:
-        """Return the first `size` bytes, with zeros for those that the device can't give.
+        """Return the first `size` bytes, with zeros for unreadable ones.
 
-        An item of `item_size` bytes that holds such a byte is zero as a whole."""
+        An item of `item_size` bytes with an unreadable byte becomes zeros."""
         return self.map(path, 0, size).salvage(item_size)
 
     def salvage_written(self, path: str, size: int, item_size: int = 1) -> Salvaged:
-        """Read like `read_written`, with zeros for bytes that the device can't give."""
+        """Read like `read_written`, with zeros for unreadable bytes."""
         try:
             return Salvaged(self.read_written(path, size))
         except StoreIOError:
@@ -255,9 +255,9 @@ class StoreReader:
         return stretch.buffer
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
-        """Return the ranges (start, stop) at or after `position` that may have been written.
+        """Return the ranges (start, stop) at or after `position` that may be written.
 
-        A local file system knows them; of a remote file all of the rest is one range.
+        A local file system lists them; for a remote file the whole rest is one range.
         """
         return self._place.written_ranges(path, position)
 
@@ -265,7 +265,7 @@ class StoreReader:
         return self._place.look_at(path) is not None
 
     def name_of(self, path: str) -> str:
-        """Return the path for messages and rows: full when local, the URI when remote."""
+        """Return the path for messages and rows: a full local path, or a URI."""
         if (self._commitlogs or self.is_segment) and isinstance(self._place, LocalPlace):
             return str(self._place.find(path))
         return f"{self.address}/{path}"

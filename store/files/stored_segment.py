@@ -1,4 +1,4 @@
-"""A segment of a StoreReader, as a walk of the log wants it."""
+"""A segment of a StoreReader, as a Segment for the scan of the log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from store.files.store_reader import StoredFile, StoreReader
 
 
 class StoredSegment:
-    """A segment as the walk wants it, mapped when the walk comes to it."""
+    """A Segment for the scan, mapped at its first use."""
 
     def __init__(self, files: StoreReader, file: StoredFile) -> None:
         self.path = Path(files.name_of(file.path))

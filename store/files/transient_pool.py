@@ -1,13 +1,11 @@
-"""TransientStorePool: locked write buffers, lent to the newest files of the commit log.
+"""TransientStorePool: locked write buffers for the newest files of the commit log.
 
 A message is first copied into a buffer that the kernel never writes out by itself. The commit service copies the buffer
-into the file in runs of pages. Appending then never waits for a page that is being written out.
-
-    borrow      a new MappedFile takes a buffer; an empty pool lends none, and the file does without
-    give_back   when all of it was committed; it is zeroed, for the bytes behind a blank go into the file too
-
-Locking the buffers in memory (mlock) keeps them from being swapped out. Where the user may not lock that much
-(ulimit -l), the pool works without and says so in `note`.
+into the file in runs of pages. So appending never waits for a page that is being written out.
+    borrow      a new MappedFile takes a buffer; if the pool is empty, the file works without one
+    give_back   after the commit of the whole buffer; the buffer is zeroed, as bytes after a blank are committed too
+Locking the buffers in memory (mlock) prevents swapping. If the user may not lock that much memory (ulimit -l), the pool
+works without locks, with a remark in `note`.
 
 Source: TransientStorePool, 4.9.8.
 """
@@ -44,19 +42,19 @@ class TransientStorePool:
         return len(self._free)
 
     def borrow(self) -> memoryview | None:
-        """Return a buffer of zeros, or None when all are lent."""
+        """Return a buffer of zeros; None if all are in use."""
         try:
             return self._free.popleft()
         except IndexError:
             return None
 
     def give_back(self, buffer: memoryview) -> None:
-        """Zero the buffer and lend it again."""
+        """Zero the buffer and return it to the pool."""
         ctypes.memset(_address(buffer), 0, self.buffer_size)
         self._free.append(buffer)
 
     def destroy(self) -> None:
-        """Forget the free buffers; the last reference frees their memory, locked or not."""
+        """Drop the free buffers; the last reference frees their memory, locked or not."""
         self._free.clear()
 
     def _lock_in_memory(self, buffer: memoryview) -> None:
