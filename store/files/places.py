@@ -167,7 +167,7 @@ class RemotePlace:
 
     @cached_property
     def member(self) -> str | None:
-        """The folder of the only group's member with entries here; None without one, or with several."""
+        """The folder of the only member of a group with entries here; None without one, or with several."""
         members = [entry.path.name for entry in self._list("") if entry.path.name.startswith(MEMBER_PREFIX)]
         found = [name for name in members if self._look_at(f"{name}/data") is not None]
         return found[0] if len(found) == 1 else None

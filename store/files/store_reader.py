@@ -45,7 +45,7 @@ class StoredFile:
 
 
 def _member_log(address: str, fs: Filesystem) -> tuple[Path, ...]:
-    """Return the folders of the log of a local store with one group's member, else none."""
+    """Return the folders of the log of a local store with one member of a group, else none."""
     members = [] if is_address(address) else find_member_logs(Path(address), fs)
     return member_log(members[0], fs) if len(members) == 1 else ()
 

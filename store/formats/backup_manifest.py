@@ -1,14 +1,14 @@
 """The manifest of a backup: one JSON document with the names and digests of all its files.
 
     FOLDER/log/00000000000000000000.3f2a…    bytes of a segment; the newest one ends with its last whole record
-    FOLDER/log/00000000000000000000+4096.5e… the bytes that follow its first 4096, while the log is followed
+    FOLDER/log/00000000000000000000+4096.5e… its bytes from 4096 on, of a backup that follows the log
     FOLDER/tables/config/topics.json.9c01…   a table, or another file of the broker, as it was copied
     FOLDER/tables/queue-ends.json.77be…      [topic, queue id, first and next queue offset, log offset and end of the
                                              newest record] of each queue
     FOLDER/backups/20261124T021500.123.json  the manifest; its name is the backup's id, the time in UTC
 
-The end of a name is the start of the content's SHA-256, `.zst` after it where the content is compressed. Backups share
-files of the same name. `sha256` of the manifest is of the document without it, with sorted keys and no blanks.
+A name ends with the first digits of the content's SHA-256, and with `.zst` if the content is compressed. Backups share
+files of the same name. The manifest's `sha256` covers the document without this field, with sorted keys and no blanks.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class BackedFile:
 
     path       of the file in a store
     stored     the path of its bytes below the folder of backups
-    mtime_ms   of the store's file when it was copied
-    is_sealed  whether a broker writes no more to it: a later backup need not read it again
-    position   in the store's file; the manifest lists a segment's pieces in their order
+    mtime_ms   of the store's file at the time of the copy
+    is_sealed  no broker writes to it any more, so later backups need not read it again
+    position   in the store's file; the manifest lists a segment's pieces in order
     """
 
     path: str
@@ -61,7 +61,7 @@ class BackedFile:
 
     @property
     def end(self) -> int:
-        """The position in the store's file past its last byte."""
+        """End of its bytes in the store's file."""
         return self.position + self.size
 
 
@@ -69,12 +69,12 @@ class BackedFile:
 class Manifest:
     """One backup.
 
-    store     the folder or address that was backed up
-    version   of the program that wrote it
-    line      the broker line whose rules apply, as 4.9
+    store     folder or address of the store
+    version   of the program that wrote the backup
+    line      the broker version whose rules apply, such as 4.9
     last_store_timestamp_ms  of the newest record
-    settings  under RocketMQ's names, those at their default left out
-    notes     what is not as it should be, as sentences for people
+    settings  under RocketMQ's names, without those at their default
+    notes     faults of the backup, as sentences for people
     """
 
     id: str
@@ -103,30 +103,30 @@ class Manifest:
 
 
 def backup_id(time_ms: int) -> str:
-    """Make the id of a backup that began at this time."""
+    """Return the id of a backup that began at this time."""
     moment = datetime.fromtimestamp(time_ms // 1000, UTC)
     return f"{moment:%Y%m%dT%H%M%S}.{time_ms % 1000:03d}"
 
 
 def is_backup_id(text: str) -> bool:
-    """Tell whether a text has the form of a backup's id."""
+    """Return whether a text has the form of a backup's id."""
     return _ID.fullmatch(text) is not None
 
 
 def stored_name(folder: str, path: str, sha256: str, *, is_compressed: bool) -> str:
-    """Name a file's bytes below the folder of backups."""
+    """Return the path of a file's bytes below the folder of backups."""
     return f"{folder}/{path}.{sha256[:DIGITS]}{ZSTD if is_compressed else ''}"
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """Write the document, with its digest."""
+    """Return the manifest's bytes, with its digest."""
     document = {"format": FORMAT, **asdict(manifest)}
     text = json.dumps({**document, "sha256": _digest(document)}, ensure_ascii=False, indent=1, sort_keys=True)
     return text.encode("utf-8", "surrogateescape") + b"\n"
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """Read a manifest; ValueError gives its fault."""
+    """Read a manifest; ValueError with its fault."""
     document = json.loads(data.decode("utf-8", "surrogateescape"))
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else None

@@ -1,10 +1,10 @@
 """Restores a producer's body from the stored one: producers compress bodies from 4 KiB on.
 
     sysFlag bit 0    the body is compressed
-    bits 8 to 10     how: 0 and 3 zlib (RFC 1950), 1 an LZ4 frame, 2 a zstd frame, 4 to 7 are not defined
+    bits 8 to 10     compression: 0 and 3 zlib (RFC 1950), 1 an LZ4 frame, 2 a zstd frame, 4 to 7 are not defined
 
-The CRC of a record covers the stored bytes. A stored body of 4 MiB may hold a thousand times as much, so the output is
-bounded. Source: Compressor, CompressionType, MessageSysFlag (5.3.3); 4.9 knows zlib only.
+The CRC of a record covers the stored bytes. A stored body of 4 MiB may expand a thousandfold, so the output is
+bounded. Source: Compressor, CompressionType, MessageSysFlag (5.3.3); 4.9 has only zlib.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from store.formats.message import COMPRESSED
 COMPRESSION_SHIFT = 8
 COMPRESSION_MASK = 0x700
 MAX_BODY_SIZE = 64 << 20
-"""Bytes of a decompressed body at most: sixteen times what a broker takes by default."""
+"""The most bytes of a decompressed body: sixteen times a broker's default limit for bodies."""
 ZLIB_LEVEL = 5
 """The client's default (rocketmq.message.compressLevel)."""
 
@@ -38,7 +38,7 @@ class BodyState(StrEnum):
 
 
 class Body(NamedTuple):
-    """A body as written, or as stored with the `problem`. A plain one has no `compression`."""
+    """A restored body, or the stored one with the `problem`. A plain body has no `compression`."""
 
     data: bytes
     compression: str | None
@@ -47,7 +47,7 @@ class Body(NamedTuple):
 
 
 def compression_of(sys_flag: int) -> str | None:
-    """Return zlib, lz4 or zstd; None for a plain body; `type N` for one that no producer knows."""
+    """Return zlib, lz4 or zstd; None for a plain body; `type N` for an undefined compression."""
     if not sys_flag & COMPRESSED:
         return None
     number = (sys_flag & COMPRESSION_MASK) >> COMPRESSION_SHIFT
@@ -55,7 +55,7 @@ def compression_of(sys_flag: int) -> str | None:
 
 
 def decode_body(stored: bytes, sys_flag: int, *, max_size: int = MAX_BODY_SIZE) -> Body:
-    """Restore the producer's body; keep the stored one, with the problem, where that fails."""
+    """Restore the producer's body; on failure keep the stored one, with the problem."""
     compression = compression_of(sys_flag)
     if compression is None:
         return Body(stored, None, BodyState.PLAIN)
@@ -67,7 +67,7 @@ def decode_body(stored: bytes, sys_flag: int, *, max_size: int = MAX_BODY_SIZE) 
 
 
 def encode_body(data: bytes, compression: str) -> bytes:
-    """Return the body compressed as a producer does; BadRequest for a compression that there is none of."""
+    """Compress a body as a producer does; BadRequest for an unknown compression."""
     if compression == ZLIB:
         return zlib.compress(data, ZLIB_LEVEL)
     if compression not in (LZ4, ZSTD):
@@ -82,7 +82,7 @@ def encode_body(data: bytes, compression: str) -> bytes:
 
 
 def _decompress(stored: bytes, compression: str, max_size: int) -> bytes:
-    """Raise ValueError with the reason where there is no whole body."""
+    """Return the whole body; ValueError with the reason if that is impossible."""
     if compression == ZLIB:
         data = _inflate(stored, max_size)
     elif compression in (LZ4, ZSTD):

@@ -1,6 +1,6 @@
 """A bundle: a store without the bodies of its messages, as one archive for an expert.
 
-    bundle.json    what the store was: settings, findings, digests, and what became of each file
+    bundle.json    the store's settings, findings and digests, and the treatment of each file
     store/…        the store's folders and files, under their own names, with their lengths and times
 
 The archive is a tar file (POSIX.1-2001), compressed by zstd in frames with a table at the end
@@ -21,7 +21,7 @@ FOLDER = "store"
 END = bytes(2 * tarfile.BLOCKSIZE)
 """The end of a tar file."""
 WHOLE, BODILESS, EMPTIED = "whole", "bodies replaced", "zeros"
-"""What is in the archive of a file: its bytes; its records with other bodies; its length alone."""
+"""Content of a file in the archive: its bytes; its records with other bodies; only its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class BundledFile:
 class BundleDocument:
     """The content of bundle.json.
 
-    settings  given with the store, under RocketMQ's names; the others follow from the files
+    settings  given settings under RocketMQ's names; the others follow from the files
     findings  of `doctor`, the worst first
-    digests   of `fingerprint`: they are of the store, with its bodies
+    digests   of `fingerprint`, for the store with its bodies
     """
 
     version: str
@@ -54,13 +54,13 @@ class BundleDocument:
 
 
 def encode_document(document: BundleDocument) -> bytes:
-    """Write bundle.json."""
+    """Return the bytes of bundle.json."""
     text = json.dumps({"format": FORMAT, **asdict(document)}, ensure_ascii=False, indent=1)
     return text.encode("utf-8", "surrogateescape") + b"\n"
 
 
 def decode_settings(data: bytes) -> dict[str, str]:
-    """Read the settings of a bundle.json; ValueError gives its fault."""
+    """Read the settings of a bundle.json; ValueError with its fault."""
     document = json.loads(data.decode("utf-8", "surrogateescape"))
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else None
@@ -69,7 +69,7 @@ def decode_settings(data: bytes) -> dict[str, str]:
 
 
 def encode_head(path: str, size: int, mtime_ms: int, *, is_folder: bool = False) -> bytes:
-    """Write the head in front of a file's bytes in the archive."""
+    """Return the head before a file's bytes in the archive."""
     head = tarfile.TarInfo(path)
     head.type = tarfile.DIRTYPE if is_folder else tarfile.REGTYPE
     head.size, head.mtime, head.mode = size, mtime_ms / 1000, 0o755 if is_folder else 0o644
@@ -77,5 +77,5 @@ def encode_head(path: str, size: int, mtime_ms: int, *, is_folder: bool = False)
 
 
 def padding(size: int) -> bytes:
-    """Fill up the last block of a file's bytes in the archive."""
+    """Return the padding after a file of this size in the archive."""
     return bytes(-size % tarfile.BLOCKSIZE)

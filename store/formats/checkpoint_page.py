@@ -4,13 +4,13 @@
     | physic  | logics  | index   | master flushed offset | confirm offset | logics offset |
                                     24 and 32: 5.x only                      40: 5.5 only
 
-physic          store time of the last message known to be flushed in the commit log
+physic          store time of the last flushed message in the commit log
 logics          store time of the last message put into a consume queue
-index           end time of the last full index file that was flushed
+index           end time of the last flushed full index file
 confirm offset  5.x: start of the last valid record at the last recovery
 logics offset   5.5: start of the record of the newest flushed unit of a queue file; 0 for none
 
-Bytes that are not understood are kept as they are.
+Unknown bytes are kept unchanged.
 
 Source: StoreCheckpoint (4.9.8, 5.3.3, 5.5.0).
 """
@@ -51,7 +51,7 @@ class CheckpointPage(NamedTuple):
         return (FIELDS.pack(*self[:_COUNT]) + self.rest).ljust(CHECKPOINT_SIZE, b"\0")
 
     def encode_mended(self) -> bytes:
-        """Encode the whole page with 0 for negative numbers: no broker has them."""
+        """Return the whole page with 0 for negative numbers, as no broker writes those."""
         return self._replace(**{name: max(0, getattr(self, name)) for name in FIELD_NAMES}).encode()
 
     @property
@@ -63,7 +63,7 @@ class CheckpointPage(NamedTuple):
 
     @property
     def min_timestamp_ms(self) -> int:
-        """The older of the times of log and queues, less three seconds: files are trusted up to it.
+        """The older of the log's and the queues' time, minus three seconds: files are trusted up to it.
 
         Source: StoreCheckpoint.getMinTimestamp.
         """
@@ -71,7 +71,7 @@ class CheckpointPage(NamedTuple):
 
     @property
     def min_timestamp_index_ms(self) -> int:
-        """The same with the index taken in (StoreCheckpoint.getMinTimestampIndex)."""
+        """The older of min_timestamp_ms and the index's time (StoreCheckpoint.getMinTimestampIndex)."""
         return min(self.min_timestamp_ms, self.index_ms)
 
 

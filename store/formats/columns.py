@@ -1,7 +1,7 @@
-"""The columns a walk of the commit log fills, one row per record, and how a walk can end.
+"""The columns that a scan of the commit log fills for each record, and the outcomes of a scan.
 
-Column gives the row order of the int64 array [len(Column), capacity] that the scan kernel writes.
-Positions are bytes inside the segment, sizes are bytes, `log_offset` is the address that the record itself claims.
+Column is the row order of the int64 array [len(Column), capacity] that the scan kernel writes.
+Positions are bytes inside the segment, sizes are bytes, `log_offset` is the record's own log offset field.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ COLUMN_NAMES = tuple(column.name.lower() for column in Column)
 
 
 class ScanOutcome(IntEnum):
-    """Why a scan returned."""
+    """The reason why a scan returned."""
 
-    FULL = 0  # the columns are full, the walk can go on
-    LIMIT = 1  # the readable bytes are used up exactly at a record boundary
-    BLANK = 2  # an end-of-file blank: the log goes on in the next segment
-    END = 3  # nothing was ever written here: zeros, or fewer bytes left than a size and a magic take
+    FULL = 0  # the columns are full; the scan can continue
+    LIMIT = 1  # the readable bytes end at a record boundary
+    BLANK = 2  # an end-of-file blank: the log continues in the next segment
+    END = 3  # nothing was written here: zeros, or too few bytes left for a size and a magic
     DAMAGE = 4  # bytes that are no record
 
 
 class DamageReason(IntEnum):
-    """The fault at the place where a scan met damage."""
+    """The fault at the position of damage."""
 
     NONE = 0
     BAD_MAGIC = 1

@@ -1,4 +1,4 @@
-"""Queue files and index files as arrays over their bytes; nothing is copied.
+"""Queue files and index files as arrays over their bytes, without copies.
 
 queue file   units, 20 bytes each                                  (store.formats.queue_unit)
 index file   header 40, hash slots 4 each, entries 20 each         (store.formats.index_page)
@@ -35,12 +35,12 @@ def entries_of(data: Buffer, slot_count: int, count: int) -> np.ndarray:
 
 
 def is_pre_blank(units: np.ndarray) -> np.ndarray:
-    """Return pre-blank units."""
+    """Mark the pre-blank units."""
     return np.asarray((units["log_offset"] == 0) & (units["size"] == PRE_BLANK_SIZE) & (units["tags_code"] == 0))
 
 
 def expired_count(units: np.ndarray, filler: np.ndarray, log_start: int) -> int:
-    """Count leading units of messages before the log's start, and fillers; 0 without a message."""
+    """Count leading units that are expired or fillers; 0 if none of them is expired."""
     starts, ends = units["log_offset"].astype(np.int64), units["log_offset"] + units["size"].astype(np.int64)
     is_expired = (starts >= 0) & (units["size"] > 0) & (ends <= log_start) & ~filler
     kept = int(np.argmin(np.append(is_expired | filler, False)))

@@ -1,11 +1,10 @@
-"""Texts in place of others: of the same length in UTF-8, with the same Java hash code.
+"""Disguises of texts: other texts of the same length in UTF-8, with the same Java hash code.
 
-Queues hold the hash code of a message's tags, the index those of its keys. A disguised text leaves both as they are.
-Latin letters and digits take the place of ASCII, and 64 letters each that of longer characters; those of four bytes
-stay. Few texts of fewer than eight characters share their hash code: a short one can be guessed, and one of a single
-character stays. So does one whose last eight characters are mostly of four bytes.
-
-The disguise depends on the text and a salt alone, so equal texts stay equal.
+Queues hold the hash code of a message's tags, the index those of its keys. A disguised text leaves both unchanged.
+Latin letters and digits replace ASCII characters. 64 letters each replace characters of two and of three bytes;
+characters of four bytes stay. Few texts of fewer than eight characters share a hash code: a short text can be guessed,
+and a single character stays. So does a text whose last eight characters are mostly of four bytes.
+The disguise depends only on the text and a salt, so equal texts stay equal.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ Alphabet = Sequence[int]
 _ASCII = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _TWO_BYTES, _THREE_BYTES = range(0x100, 0x140), range(0x4E00, 0x4E40)
 _SOLVED = 8
-"""Last characters that are chosen for the hash code; the digest chooses those before."""
+"""The number of last characters chosen for the hash code; the digest chooses the earlier ones."""
 _TRIED = 64
-"""Texts of the same hash code, of which the one is taken that has least in common."""
+"""The number of tried texts with the right hash code; the one with the fewest equal characters is used."""
 _WRAP = 1 << 32
 _KNOWN = 1 << 16
 # fmt: off
@@ -42,11 +41,11 @@ BROKERS = frozenset((
     "__CRC32#", "RMQCTL_LOST",
 ))
 # fmt: on
-"""Properties that brokers and clients set for themselves. Source: MessageConst (4.9.8, 5.5.0)."""
+"""Properties that brokers and clients set. Source: MessageConst (4.9.8, 5.5.0)."""
 
 
 def hide_values(properties: bytes, salt: bytes) -> bytes:
-    """Disguise the values of a property string that are not a broker's own; names and lengths stay."""
+    """Disguise the values of a property string, except a broker's own; names and lengths stay."""
     separator = PROPERTY_SEPARATOR.encode()
     return separator.join(_hide_value(part, salt) for part in properties.split(separator))
 
@@ -71,7 +70,7 @@ def _hide_value(part: bytes, salt: bytes) -> bytes:
 
 @lru_cache(_KNOWN)
 def disguise(text: str, salt: bytes) -> str:
-    """Return a text with the same length and hash code; the text itself where there is no other."""
+    """Return another text with the same length and hash code; the same text if none is found."""
     filler, units = _filler(text, salt), utf16_units(text)
     solved = max(0, len(filler) - _SOLVED)
     front, tail = filler[:solved], filler[solved:]
@@ -83,7 +82,7 @@ def disguise(text: str, salt: bytes) -> str:
 
 
 def _tails(alphabets: Sequence[Alphabet], wanted: int, turn: int) -> Iterator[list[int]]:
-    """Yield units of these alphabets whose hash code is `wanted`; `turn` chooses the first."""
+    """Yield units of these alphabets with hash code `wanted`; `turn` selects the first."""
     bounds = [(0, 0)]
     for power, alphabet in enumerate(reversed(alphabets)):
         least, most = bounds[0]
@@ -95,7 +94,7 @@ def _tails(alphabets: Sequence[Alphabet], wanted: int, turn: int) -> Iterator[li
 
 
 def _with_sum(alphabets: Sequence[Alphabet], bounds: Sequence[tuple[int, int]], total: int) -> Iterator[list[int]]:
-    """Yield a unit of each alphabet, with this sum when weighted as in a hash code.
+    """Yield lists of one unit per alphabet; their sum, weighted as in a hash code, is `total`.
 
     bounds  least and largest sum of the units after each
     """
@@ -111,14 +110,14 @@ def _with_sum(alphabets: Sequence[Alphabet], bounds: Sequence[tuple[int, int]], 
 
 
 def _filler(text: str, salt: bytes) -> list[int]:
-    """Return UTF-16 units as long as those of a text, by its digest."""
+    """Return UTF-16 units of the same UTF-8 lengths as a text's, chosen by its digest."""
     units = utf16_units(text)
     digest = hashlib.shake_256(salt + b"\0" + text.encode("utf-8", "surrogatepass")).digest(len(units))
     return [_alphabet(unit)[byte % len(_alphabet(unit))] for unit, byte in zip(units, digest, strict=True)]
 
 
 def _alphabet(unit: int) -> Alphabet:
-    """Return the units that may take the place of one: as long as it in UTF-8."""
+    """Return the units that may replace a unit: those of the same length in UTF-8."""
     if unit < 0x80:
         return _ASCII
     if unit < 0x800:

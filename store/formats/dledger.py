@@ -1,9 +1,9 @@
-"""The entry of a DLedger log, whose body is one commit-log record.
+"""The entry of a DLedger log; its body is one commit-log record.
 
     0       4      8       16     24    32        36          40         44          48
     | magic | size | index | term | pos | channel | chain CRC | body CRC | body size | record |
 
-magic  1 a message; of DLedger behind 0.3.1.2 also 2 nothing, 3 a change of the group
+magic  1 a message; in DLedger after 0.3.1.2 also 2 nothing, 3 a change of the group
 pos    log offset of the entry; the record's own log offset is pos + 48
 
 Source: DLedgerEntryCoder (dledger 0.3.1.2), DLedgerCommitLog (5.3.3).

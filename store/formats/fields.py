@@ -1,9 +1,9 @@
-"""Places of a layout's fields in its bytes, by the struct that encodes it and the fields' names.
+"""Positions of a layout's fields, from its struct and the fields' names.
 
     UNIT = struct.Struct(">qiq"), UNIT_NAMES = ("log_offset", "size", "tags_code")
     fields_of(UNIT, UNIT_NAMES, data)  →  log_offset at 0, 8 bytes; size at 8, 4 bytes; tags_code at 12, 8 bytes
 
-Spans are measured from the struct, so that no place is written down twice.
+Spans are computed from the struct, so that no position is defined twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ITEM = re.compile(r"\d*[a-zA-Z?]")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: bytes [start, start + size) of its entry, and their value."""
+    """One field: its bytes [start, start + size) in the entry, and its value."""
 
     name: str
     start: int

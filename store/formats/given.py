@@ -1,6 +1,6 @@
-"""Checks values that come from outside, before anything is done with them.
+"""Checks of values from outside, before their first use.
 
-A wrong kind is a WrongKind, a wrong value of the right kind a BadRequest. Both begin with the field's name.
+A wrong kind raises WrongKind, a wrong value of the right kind BadRequest. Both messages begin with the field's name.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _ADDRESS_SIZES = (4, 16)
 
 
 def check_message(message: Message) -> None:
-    """Refuse a message that no record can hold."""
+    """Raise WrongKind or BadRequest for a message that no record can hold."""
     check_text("topic", message.topic)
     for name in _INTS:
         value = getattr(message, name)
-        # Most numbers of most messages; a call takes as long as all four.
+        # This covers most numbers of most messages; a call would take as long as all four comparisons.
         if type(value) is not int or not 0 <= value <= _MOST_USUAL:
             check_number(name, value)
     check_number("prepared_transaction_offset", message.prepared_transaction_offset, 64)
@@ -37,7 +37,7 @@ def check_message(message: Message) -> None:
 
 
 def check_number(name: str, value: object, bits: int = 32, least: int | None = None) -> int:
-    """Return a whole number of `bits` bits with its sign, not less than `least`."""
+    """Return a signed integer of `bits` bits that is at least `least`; else raise."""
     if type(value) is not int:
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise WrongKind(f"{name} is not a whole number: {_shown(value)}")
@@ -50,10 +50,10 @@ def check_number(name: str, value: object, bits: int = 32, least: int | None = N
 
 
 def check_text(name: str, value: object) -> str:
-    """Return a text that UTF-8 holds."""
+    """Return a text that can be encoded in UTF-8; else raise."""
     if not isinstance(value, str):
         raise WrongKind(f"{name} is not text: {_shown(value)}")
-    # ASCII has no surrogates, and is known at once.
+    # ASCII has no surrogates, and isascii is fast.
     if not value.isascii():
         try:
             value.encode()
@@ -63,27 +63,27 @@ def check_text(name: str, value: object) -> str:
 
 
 def check_flag(name: str, value: object) -> bool:
-    """Return a truth value."""
+    """Return a bool; else raise."""
     if not isinstance(value, bool):
         raise WrongKind(f"{name} is neither true nor false: {_shown(value)}")
     return value
 
 
 def check_queue(topic: object, queue_id: object) -> None:
-    """Refuse all but a topic and a number of 32 bits; a negative one is that of no queue."""
+    """Raise unless these are a topic and a number of 32 bits; a negative number is allowed."""
     check_text("topic", topic)
     check_number("queue_id", queue_id)
 
 
 def check_get(topic: object, queue_id: object, offset: object, max_count: object) -> None:
-    """Refuse arguments that fit no get."""
+    """Raise for invalid arguments of a get."""
     check_queue(topic, queue_id)
     check_number("offset", offset, 64)
     check_number("max_count", max_count, 64, 1)
 
 
 def check_query(topic: object, key: object, max_count: object, begin_ms: object, end_ms: object) -> None:
-    """Refuse arguments that fit no query by key."""
+    """Raise for invalid arguments of a query by key."""
     check_text("topic", topic)
     check_text("key", key)
     check_number("max_count", max_count, 64)
@@ -92,7 +92,7 @@ def check_query(topic: object, key: object, max_count: object, begin_ms: object,
 
 
 def check_bytes(name: str, value: object) -> None:
-    """Refuse all but bytes without gaps."""
+    """Raise unless the value is bytes or a contiguous view of bytes."""
     if isinstance(value, (bytes, bytearray)):
         return
     if not isinstance(value, memoryview) or value.itemsize != 1 or not value.contiguous:
@@ -100,7 +100,7 @@ def check_bytes(name: str, value: object) -> None:
 
 
 def check_host(name: str, value: object) -> None:
-    """Refuse all but an address of 4 or 16 bytes with a port of 32 bits."""
+    """Raise unless the value is an address of 4 or 16 bytes with a port of 32 bits."""
     if not isinstance(value, tuple) or len(value) != 2 or type(value[0]) is not bytes:
         raise WrongKind(f"{name} is not a host: {_shown(value)}")
     if len(value[0]) not in _ADDRESS_SIZES:
@@ -110,7 +110,7 @@ def check_host(name: str, value: object) -> None:
 
 
 def _shown(value: object) -> str:
-    # Python refuses to write a number of more than 4300 digits.
+    # Python refuses to format a number of more than 4300 digits.
     if isinstance(value, int) and value.bit_length() > 128:
         return f"a number of {value.bit_length()} bits"
     text = repr(value)

@@ -1,4 +1,4 @@
-"""A host as a record stores it: the raw address (4 or 16 bytes), then the port as an int.
+"""A host in a record: the raw address (4 or 16 bytes), then the port as an int.
 
 Source: MessageExt.socketAddress2ByteBuffer (4.9.8).
 """
@@ -24,14 +24,14 @@ class Host(NamedTuple):
     @classmethod
     @lru_cache(maxsize=4096)
     def parse(cls, text: str) -> Host:
-        """Return `127.0.0.1:10911` or `[::1]:10911`."""
+        """Parse `127.0.0.1:10911` or `[::1]:10911`."""
         address, _, port = text.rpartition(":")
         try:
             return cls(ipaddress.ip_address(address.strip("[]")).packed, int(port))
         except ValueError:
             raise BadRequest(f"{text!r} is not a host; write 127.0.0.1:10911 or [::1]:10911") from None
 
-    # A log names the same few hosts in every record.
+    # The records of a log have the same few hosts.
     @classmethod
     @lru_cache(maxsize=4096)
     def decode(cls, data: bytes) -> Host:
@@ -56,7 +56,7 @@ class Host(NamedTuple):
 def encode_host(host: Host) -> bytes:
     """Return the 8 or 20 bytes of a record.
 
-    Cached, because a broker stores the same few hosts in every record."""
+    Cached, as the records of a broker have the same few hosts."""
     return host.address + host.port.to_bytes(4, "big", signed=True)
 
 

@@ -8,7 +8,7 @@
     entry   int key hash, long log offset, int seconds since begin time, int number of the next older entry
 
 The count starts at 1: the newest entry is count - 1, and an index of capacity N holds N - 1 entries. The key itself is
-not stored: a reader must look into the record.
+not stored: a reader must read the record.
 
 Source: IndexFile, IndexHeader (4.9.8, the same in 5.3.3).
 """
@@ -39,13 +39,13 @@ BEGIN_TIME_AT, END_TIME_AT, BEGIN_OFFSET_AT, END_OFFSET_AT, SLOT_COUNT_AT, INDEX
 
 KEY_SEPARATOR = "#"
 TAGS_TYPE = "T"
-"""Stands between topic and tags in the text of an entry of tags (5.4 and later): topic#T#tags."""
+"""The text between topic and tags for an entry of tags (5.4 and later): topic#T#tags."""
 MAX_TIME_DIFF_SECONDS = (1 << 31) - 1
 FIRST_INDEX_COUNT = 1
 
 
 class IndexHeader(NamedTuple):
-    """The 40 bytes at the front, in their order."""
+    """The fields of the 40-byte header, in order."""
 
     begin_timestamp_ms: int = 0
     end_timestamp_ms: int = 0
@@ -76,7 +76,7 @@ class IndexEntry(NamedTuple):
 
 
 def decode_header(buffer: bytes | memoryview) -> IndexHeader:
-    """Return the header; a count of 0 or less is read as 1, as a new file has it."""
+    """Return the header; a count of 0 or less is read as 1, as in a new file."""
     header = IndexHeader._make(HEADER.unpack_from(buffer, 0))
     return header if header.index_count > 0 else header._replace(index_count=FIRST_INDEX_COUNT)
 
@@ -104,12 +104,12 @@ def index_file_size(slot_count: int, entry_count: int) -> int:
 
 
 def index_key(topic: str, key: str) -> str:
-    """Return the text that is hashed."""
+    """Return the hashed text of a key."""
     return topic + KEY_SEPARATOR + key
 
 
 def time_diff_seconds(store_timestamp_ms: int, begin_timestamp_ms: int) -> int:
-    """Return seconds since the file's first entry, cut to 0 … 2^31-1; 0 while the file has no begin time."""
+    """Return seconds since the file's first entry, limited to 0 … 2^31-1; 0 without a begin time."""
     if begin_timestamp_ms <= 0:
         return 0
     milliseconds = store_timestamp_ms - begin_timestamp_ms

@@ -1,8 +1,8 @@
-"""Unwrap the messages inside one record: encodings one after the other, without a count.
+"""Unwrap the messages inside one record: consecutive encodings, without a count.
 
     int size | int magic 0 | int CRC 0 | int flag | int body size | body | short properties size | properties
 
-Topic, queue, hosts, times and sys flag are the record's. The i-th message has the queue offset INNER_BASE + i.
+Topic, queue, hosts, times and sys flag are those of the record. The i-th message has the queue offset INNER_BASE + i.
 
 Source: MessageDecoder.encodeMessage, decodeMessage, countInnerMsgNum (5.3.3).
 """
@@ -32,13 +32,13 @@ def inner_batch_of(properties: dict[str, str]) -> tuple[int, int] | None:
     try:
         base, count = int(properties[INNER_BASE]), int(properties[INNER_NUM])
     except ValueError:
-        # A broker's dispatch ends here (NumberFormatException); no put writes such a record.
+        # A broker's dispatch fails here (NumberFormatException); no put writes such a record.
         return None
     return (base, count) if -MAX_MESSAGE_COUNT <= count <= MAX_MESSAGE_COUNT else None
 
 
 def unwrap(record: StoredMessage) -> Iterator[StoredMessage]:
-    """Yield the messages inside a record; DamagedRecord where its body is not made of them."""
+    """Yield the messages inside a record; DamagedRecord if its body is malformed."""
     found = inner_batch_of(record.properties)
     first = found[0] if found is not None else record.queue_offset
     is_sound = record.is_crc_right
@@ -50,21 +50,21 @@ def unwrap(record: StoredMessage) -> Iterator[StoredMessage]:
             body=body,
             property_text=properties,
             sys_flag=record.sys_flag & ~(INNER_BATCH | NEED_UNWRAP),
-            # An inner message has no CRC of its own; the record's covers them all.
+            # An inner message has no CRC; the record's CRC covers all of them.
             body_crc=crc32(body) if is_sound else record.body_crc,
             outer_queue_offset=record.queue_offset,
         )
 
 
 def count_inner(record: StoredMessage) -> int:
-    """Return how many messages are inside a record."""
+    """Return the number of messages inside a record."""
     return sum(1 for _ in _parts(record))
 
 
 def inner_parts(body: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Give start and stop of each body inside of a record's body, and of its properties.
+    """Yield start and stop of each inner body, and start and stop of its properties.
 
-    Where an encoding is damaged, all behind the fields that tell its fault counts as a body.
+    In a damaged encoding, all bytes after the faulty fields count as a body.
     """
     at = 0
     while len(body) - at >= _MIN_SIZE:

@@ -1,8 +1,8 @@
 """Computes hashes of text and bytes as Java does, so that hashes on disk are equal.
 
-String.hashCode walks UTF-16 code units: h = 31 * h + unit, wrapping at 32 bits, signed.
-The index takes Math.abs of it, which stays negative for the one value that has no positive twin; RocketMQ makes
-that one 0. CRC32 loses its top bit so that it fits a non-negative Java int.
+String.hashCode runs over UTF-16 code units: h = 31 * h + unit, wrapping at 32 bits, signed.
+The index uses Math.abs of it. Math.abs leaves the smallest int negative, and RocketMQ replaces it by 0. CRC-32 loses
+its top bit to fit a non-negative Java int.
 
 Source: java.lang.String, IndexFile.indexKeyHashMethod, UtilAll.crc32 (4.9.8).
 """
@@ -16,7 +16,7 @@ from functools import lru_cache
 try:
     from isal.isal_zlib import crc32 as _crc32
 except ImportError:
-    # Processors that isal is not built for; several times slower.
+    # For processors without isal; zlib is several times slower.
     from zlib import crc32 as _crc32
 
 INT_MAX = (1 << 31) - 1
@@ -42,9 +42,9 @@ def utf16_length(text: str) -> int:
 
 
 def parse_long(text: str) -> int | None:
-    """Read a number as Long.parseLong does, None where that throws.
+    """Read a number as Long.parseLong does, None if that throws.
 
-    Digits of other scripts are none here.
+    Digits of other scripts are not accepted here.
     """
     found = _LONG.fullmatch(text)
     if found is None:
@@ -54,7 +54,7 @@ def parse_long(text: str) -> int | None:
 
 
 def parse_int(text: str) -> int | None:
-    """Read a number as Integer.parseInt does, None where that throws."""
+    """Read a number as Integer.parseInt does, None if that throws."""
     value = parse_long(text)
     return value if value is not None and -INT_MAX - 1 <= value <= INT_MAX else None
 
@@ -68,7 +68,7 @@ def string_hash(text: str) -> int:
 
 
 def key_hash(key: str) -> int:
-    """Hash an index key: absolute, and 0 where Java's abs would overflow.
+    """Hash an index key: the absolute hash code, and 0 if Java's abs overflows.
 
     Source: IndexFile.indexKeyHashMethod."""
     value = abs(string_hash(key))
@@ -82,14 +82,14 @@ def tags_code(tags: str) -> int:
 
 
 def crc32(data: bytes | memoryview) -> int:
-    """Return body CRC: IEEE CRC-32 without its top bit."""
+    """Return the body CRC: IEEE CRC-32 without its top bit."""
     return _crc32(data) & 0x7FFFFFFF
 
 
 def decode_utf8(data: bytes | memoryview) -> str:
-    """Return text as `new String(bytes, UTF_8)` gives it: malformed bytes become U+FFFD, nothing fails.
+    """Decode text as `new String(bytes, UTF_8)`: malformed bytes become U+FFFD, nothing fails.
 
-    An encoded surrogate becomes one U+FFFD there, where Python would make three of it.
+    In Java an encoded surrogate becomes one U+FFFD; Python alone would produce three.
     """
     text = bytes(data)
     if b"\xed" in text:
@@ -98,7 +98,7 @@ def decode_utf8(data: bytes | memoryview) -> str:
 
 
 def double_text(value: float) -> str:
-    """Return a double as text: the shortest that reads back the same (Double.toString of JDK 19)."""
+    """Return the shortest text that reads back as the same double (Double.toString of JDK 19)."""
     if value == 0 or 1e-3 <= abs(value) < 1e7 or not math.isfinite(value):
         names = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
         return names.get(str(value), str(value))

@@ -6,13 +6,12 @@
     | body size | body | topic size | topic | properties size | properties |
       4                  1|2 (V2)             2
 
-Why each redundancy exists: magic and log offset (bytes 28..35, the record's own address) let a reader go on after
-damage; the total size must equal the sum of the parts; the CRC covers the body only: torn properties show as a wrong
-size, or by the record that should follow.
-
-A host takes 20 bytes instead of 8 when its bit in the sys flag is set. V2 (5.x) has a two-byte topic size, for topics
-of more than 127 characters. When the next record does not fit, the rest of the segment is a blank: its size, and the
-blank magic; what follows may be anything.
+The redundant fields: with magic and log offset (bytes 28..35, the record's own address) a reader resumes after damage.
+The total size must equal the sum of the parts. The CRC covers only the body: torn properties show as a wrong size, or
+by the next record.
+A host has 20 bytes instead of 8 if its bit in the sys flag is set. V2 (5.x) has a two-byte topic size, for topics
+of more than 127 characters. If the next record does not fit, the rest of the segment is a blank: its size and the
+blank magic, followed by arbitrary bytes.
 
 Java names: log_offset is physicalOffset, queue_offset is logicsOffset.
 Source: CommitLog.MessageExtEncoder, MessageDecoder, MessageSysFlag (4.9.8); MessageExtEncoder, MessageVersion (5.3.3).
@@ -58,11 +57,11 @@ BLANK_MAGIC_SIGNED = BLANK_MAGIC - (1 << 32)
 assert (MESSAGE_MAGIC_V1_SIGNED, MESSAGE_MAGIC_V2_SIGNED) == (-626843481, -626843477)
 assert BLANK_MAGIC_SIGNED == -875286124
 
-# Places of the fields that stand before the first host.
+# Positions of the fields before the first host.
 MAGIC_AT, FLAG_AT, QUEUE_OFFSET_AT = 4, 16, 20
 LOG_OFFSET_AT, SYS_FLAG_AT, BORN_TIMESTAMP_AT, BORN_HOST_AT = 28, 36, 40, 48
 
-# Everything up to and including the body size, for each pair of host sizes.
+# The fields up to and including the body size, for each pair of host sizes.
 _HEADERS = {
     (born, store): struct.Struct(f">IIIiiqqiq{born}sq{store}siqi")
     for born in (IPV4_HOST_SIZE, IPV6_HOST_SIZE)
@@ -98,7 +97,7 @@ INNER_BATCH = 0x80
 
 
 class MessageFields(TypedDict, total=False):
-    """The numbers and hosts that Message.of takes by name."""
+    """The numbers and hosts that Message.of accepts as keywords."""
 
     queue_id: int
     flag: int
@@ -115,7 +114,7 @@ class Message:
     """A producer's message (Java: MessageExtBrokerInner).
 
     properties         the property string, verbatim
-    born_timestamp_ms  None: the time at which it is put
+    born_timestamp_ms  None: the time of the put
     """
 
     topic: str
@@ -148,8 +147,8 @@ class Message:
         >>> Message.of("Orders", "hello", keys=["order-1"], tags="paid", queue_id=3).properties
         b'KEYS\\x01order-1\\x02TAGS\\x01paid'
 
-        Raises TypeError for a value of a wrong kind, BadRequest for one that a record cannot hold: too large a number,
-        a lone surrogate, or the bytes that separate properties.
+        Raises TypeError for a value of a wrong kind, BadRequest for a value that a record cannot hold: too large a
+        number, a lone surrogate, or the bytes that separate properties.
         """
         named = {KEYS: keys if isinstance(keys, str) else KEY_SEPARATOR.join(keys), TAGS: tags, UNIQ_KEY: uniq_key}
         named[DELAY] = str(check_number("delay_level", delay_level, least=0)) if delay_level != 0 else None
@@ -166,7 +165,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A record, decoded (Java: MessageExt). `raw` is the record; `body` is stored, perhaps compressed."""
+    """A decoded record (Java: MessageExt). `raw` is the record; `body` is stored, maybe compressed."""
 
     topic: str
     queue_id: int
@@ -186,10 +185,10 @@ class StoredMessage:
     property_text: bytes
     raw: bytes
     outer_queue_offset: int | None = None
-    """Queue offset of the record that this message is inside of; None for a record's own message (5.x)."""
+    """Queue offset of the record around this inner message (5.x); None for a record's own message."""
 
     def as_put(self) -> Message:
-        """Return the message as a producer would hand it over; `body` as stored."""
+        """Return the message as a producer would put it, but with the stored body."""
         return Message(
             self.topic,
             self.body,
@@ -225,7 +224,7 @@ class StoredMessage:
         return self.properties.get(TAGS)
 
     def read_properties(self) -> Properties:
-        """Decode the property string once, for a reader of all that it says."""
+        """Decode the property string once, for several properties."""
         return Properties.decode(self.property_text)
 
     @property
@@ -241,12 +240,12 @@ def record_size(body_size: int, topic_size: int, properties_size: int, sys_flag:
 
 @lru_cache(maxsize=4096)
 def host_flags(born_host: Host, store_host: Host) -> int:
-    """Return the sys flag bits that say how long the hosts are."""
+    """Return the sys flag bits for the sizes of the hosts."""
     return (BORN_HOST_IPV6 if born_host.is_ipv6 else 0) | (STORE_HOST_IPV6 if store_host.is_ipv6 else 0)
 
 
 def store_timestamp_at(sys_flag: int) -> int:
-    """Return the place of the store time in a record: it depends on the size of the born host."""
+    """Return the position of the store time in a record; it depends on the born host's size."""
     return BORN_HOST_AT + (IPV6_HOST_SIZE if sys_flag & BORN_HOST_IPV6 else IPV4_HOST_SIZE)
 
 
@@ -259,9 +258,9 @@ def encode_record(
     log_offset: int,
     store_timestamp_ms: int,
 ) -> bytes:
-    """Return the bytes of one record. Sizes are the caller's duty; `sys_flag` has the host bits set.
+    """Return the bytes of one record. The caller checks sizes; `sys_flag` must have the host bits.
 
-    topic  the topic in UTF-8: up to 127 bytes make a V1 record, more a V2 record
+    topic  in UTF-8: up to 127 bytes give a V1 record, more a V2 record
     """
     born_ms = message.born_timestamp_ms
     body, properties = message.body, message.properties
@@ -282,9 +281,9 @@ def encode_record(
 def decode_record(
     record: bytes | memoryview, *, file: str | PathLike[str] | None = None, position: int | None = None
 ) -> StoredMessage:
-    """Return the message in `record`, a whole record and nothing else.
+    """Return the message in `record`, exactly one whole record.
 
-    Raises DamagedRecord with `file` and `position` where the bytes contradict each other; the CRC is not looked at.
+    Raises DamagedRecord with `file` and `position` if fields contradict each other; the CRC is not checked.
     """
     raw = bytes(record)
     try:
@@ -295,7 +294,7 @@ def decode_record(
 
 
 class _Contradiction(Exception):
-    """Two fields of a record cannot both be right."""
+    """Two fields of a record contradict each other."""
 
 
 def _decode(raw: bytes) -> StoredMessage:
@@ -339,14 +338,14 @@ def _decode(raw: bytes) -> StoredMessage:
 
 
 def _part(raw: bytes, start: int, size: int, beyond: DamageReason) -> tuple[bytes, int]:
-    """Return the `size` bytes at `start`, and where they end."""
+    """Return the `size` bytes at `start`, and their end."""
     if start + size > len(raw):
         raise _Contradiction(beyond.describe())
     return raw[start : start + size], start + size
 
 
 def record_fields(raw: bytes) -> list[Field]:
-    """Return every field of a record that decodes, with its place and value."""
+    """Return every field of a valid record, with its position and value."""
     message = _decode(raw)
     header = _HEADERS[len(message.born_host.encode()), len(message.store_host.encode())]
     fields = fields_of(header, HEADER_NAMES, raw)
@@ -376,19 +375,19 @@ def encode_blank(size: int) -> bytes:
 
 
 def is_queued(sys_flag: int) -> bool:
-    """Return whether a message gets a consume-queue unit: prepared and rolled-back ones do not."""
+    """Return whether a message gets a consume queue unit; prepared and rolled-back messages do not."""
     return sys_flag & TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 
 def is_indexed(sys_flag: int) -> bool:
-    """Return whether a broker indexes a message's keys: those of rolled-back ones it does not."""
+    """Return whether a broker indexes a message's keys; rolled-back messages are not indexed."""
     return sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
 
 
 def waiting_level(message: Message, level_count: int) -> int:
-    """Return the delay level that a put stores the message at, 0 for none.
+    """Return the delay level of a stored message, 0 for none.
 
-    A level above the greatest is that one (CommitLog.asyncPutMessage, 4.9.8).
+    A level above the greatest becomes the greatest (CommitLog.asyncPutMessage, 4.9.8).
     """
     if DELAY_MARK not in message.properties or not is_queued(message.sys_flag):
         return 0

@@ -21,7 +21,7 @@ _counter = itertools.count()
 
 
 def create_unique_key(now_ms: int) -> str:
-    """Return a unique key as a producer makes it (MessageClientIDSetter.createUniqID, 4.9.8)."""
+    """Create a unique key like a producer's (MessageClientIDSetter.createUniqID, 4.9.8)."""
     now = time.localtime(now_ms / 1000)
     month_ms = int(time.mktime((now.tm_year, now.tm_mon, 1, 0, 0, 0, 0, 0, -1))) * 1000
     numbers = (now_ms - month_ms) & 0xFFFFFFFF, next(_counter) & 0xFFFF
@@ -29,12 +29,12 @@ def create_unique_key(now_ms: int) -> str:
 
 
 def encode_message_id(store_host: Host, log_offset: int) -> str:
-    """Make a message id as MessageDecoder.createMessageId does (4.9.8)."""
+    """Return the message id of a record (MessageDecoder.createMessageId, 4.9.8)."""
     return (store_host.encode() + log_offset.to_bytes(8, "big", signed=True)).hex().upper()
 
 
 def decode_message_id(text: str) -> tuple[Host, int]:
-    """Store host and log offset of a message id; raises BadRequest for text that is none."""
+    """Return store host and log offset of a message id; BadRequest for other text."""
     try:
         data = bytes.fromhex(text)
     except ValueError:

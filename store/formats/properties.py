@@ -1,11 +1,9 @@
 """The property string of a record: `name 0x01 value 0x02 name 0x01 value …`.
 
-4.9.8 strips the last 0x02, 5.3.3 keeps it. The order is a Java HashMap's. So a copy of a record keeps the string
+4.9.8 strips the last 0x02, 5.3.3 keeps it. The order is that of a Java HashMap. So a copy of a record keeps the string
 verbatim, and the map is only a view of it.
-
-The reader's rule: split at 0x02; a part counts if it has at least 3 characters, a 0x01 behind its first character,
-and something after that; of equal names the last one wins. A property with an empty value is therefore stored but
-never read back.
+Readers split at 0x02. A part counts if it has a name, a 0x01 and a value; of equal names the last one wins. So a
+property with an empty value is stored but never read back.
 
 Source: MessageDecoder.string2messageProperties, messageProperties2String (4.9.8, 5.3.3); MessageConst.
 """
@@ -38,9 +36,9 @@ INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
 PROPERTIES_CRC = "__CRC32#"
 PLACEHOLDER = "RMQCTL_LOST"
-"""Of a record that takes the queue offset of a lost message; no broker's."""
+"""Property of a record that fills the queue offset of a lost message; brokers do not have it."""
 
-# Cheap to look for in a property string, before it is worth decoding.
+# Searching these marks is cheaper than decoding the property string.
 DELAY_MARK = b"DELAY\x01"
 WAIT_MARK = b"WAIT\x01"
 
@@ -48,7 +46,7 @@ MAX_PROPERTIES_SIZE = 32_767
 
 
 def decode_properties(data: bytes | memoryview) -> dict[str, str]:
-    """Return the map that the broker and its clients see."""
+    """Return the properties as the broker and its clients read them."""
     found: dict[str, str] = {}
     for part in decode_utf8(data).split(PROPERTY_SEPARATOR):
         name, separator, value = part.partition(NAME_VALUE_SEPARATOR)
@@ -58,9 +56,9 @@ def decode_properties(data: bytes | memoryview) -> dict[str, str]:
 
 
 class Properties(NamedTuple):
-    """The map of a property string, and those of it that a message object has by name.
+    """The map of a property string, and some properties by name.
 
-    is_whole  whether `values` say all that it holds; 5.x mostly sets a separator after the last property, 4.9.8 none
+    is_whole  whether `values` encode to the same string; 5.x mostly ends it with a separator, 4.9.8 does not
     """
 
     values: dict[str, str]
@@ -78,9 +76,9 @@ class Properties(NamedTuple):
 
 
 def encode_properties(properties: Mapping[str, str], errors: str = "surrogatepass") -> bytes:
-    """Return the string that 4.9.8 stores.
+    """Return the string as in 4.9.8, without a separator after the last value.
 
-    No separator after the last value; `errors` is for lone surrogates.
+    errors  the handling of lone surrogates
     """
     parts = (name + NAME_VALUE_SEPARATOR + value for name, value in properties.items())
     return PROPERTY_SEPARATOR.join(parts).encode("utf-8", errors)
@@ -89,11 +87,11 @@ def encode_properties(properties: Mapping[str, str], errors: str = "surrogatepas
 def encode_java_map(
     properties: Mapping[str, str], *, ends_with_separator: bool = True, capacity: int | None = None
 ) -> bytes:
-    """Write a map as a broker does that decoded it, in the order of a Java HashMap.
+    """Return the string of a map in the order of a Java HashMap, as a broker encodes it again.
 
-    5.3.3 sets a separator after each value, 4.9.8 between them.
+    5.3.3 writes a separator after each value, 4.9.8 between values.
 
-    capacity  the map's first one; without, that of a map that the broker decoded: 128 in 5.3.3, 16 in 4.9.8
+    capacity  the map's initial capacity; default: that of a map the broker decoded, 128 in 5.3.3, 16 in 4.9.8
     """
     names = java_map_order(properties, capacity or (128 if ends_with_separator else 16))
     text = encode_properties({name: properties[name] for name in names})
@@ -101,7 +99,7 @@ def encode_java_map(
 
 
 def java_map_order(names: Iterable[str], capacity: int) -> list[str]:
-    """Order names as a Java HashMap that begins with `capacity` and doubles at three quarters."""
+    """Order names as a Java HashMap with this initial capacity; it doubles at three quarters."""
     names = list(names)
     while len(names) > capacity * 3 // 4:
         capacity *= 2
@@ -115,18 +113,15 @@ def _spread_hash(text: str) -> int:
 
 
 def split_keys(keys: str) -> Iterable[str]:
-    """Return the index keys of a KEYS value: separated by one space each, empty ones skipped."""
+    """Return the index keys of a KEYS value: separated by single spaces, without empty ones."""
     return (key for key in keys.split(KEY_SEPARATOR) if key)
 
 
 def delay_level(properties: Mapping[str, str]) -> int:
-    """Read the delay level asked for; 0 without one, and for text that Integer.parseInt refuses."""
+    """Read the property DELAY; 0 without it, and for text that Integer.parseInt refuses."""
     return parse_int(properties.get(DELAY, "")) or 0
 
 
 def says_no_wait(properties: bytes) -> bool:
-    """Return whether a put is answered before the disk has it.
-
-    WAIT is not true (Message.isWaitStoreMsgOK).
-    """
+    """Return whether a put does not wait for the disk: WAIT is not true (Message.isWaitStoreMsgOK)."""
     return properties.find(WAIT_MARK) >= 0 and decode_properties(properties).get(WAIT, "true").lower() != "true"

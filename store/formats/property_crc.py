@@ -1,9 +1,9 @@
-"""Write and read the property `__CRC32#`, a CRC of a whole record behind its other bytes (5.x).
+"""Write and read the property `__CRC32#`, a CRC of a whole record after its other bytes (5.x).
 
     "__CRC32#" | 0x01 | ten digits | 0x02        the last 20 bytes of the record, counted among its properties
 
-The digits are the CRC's, the lowest first, filled up with zeros behind. The CRC covers all bytes before the block. So
-the block of a record that is copied to another log offset, or with another store time, is wrong.
+The digits are those of the CRC, the lowest first, padded with zeros at the end. The CRC covers all bytes before the
+block. So a record that is copied to another log offset, or with another store time, has a wrong block.
 
 Source: CommitLog.doAppend, MessageDecoder.createCrc32 (5.3.3).
 """
@@ -25,11 +25,11 @@ _END = PROPERTY_SEPARATOR.encode()
 BLOCK_SIZE = len(_NAME) + DIGITS + len(_END)
 assert BLOCK_SIZE == 20
 PLACEHOLDER = _NAME + b"0" * DIGITS + _END
-"""Properties that end with it make room for the block."""
+"""Properties that end with it have room for the block."""
 
 
 def with_crc(record: bytes) -> bytes:
-    """Return the record, whose properties end with the placeholder, with its CRC."""
+    """Return a record with its CRC in place of the placeholder at its end."""
     kept = record[:-BLOCK_SIZE]
     return kept + _NAME + str(crc32(kept))[::-1].ljust(DIGITS, "0").encode() + _END
 
@@ -44,12 +44,12 @@ def stored_crc(record: bytes | memoryview) -> int | None:
 
 
 def has_own_crc(record: bytes | memoryview) -> bool:
-    """Return whether the record has a block, and it is of the record's bytes."""
+    """Return whether the record has a block that matches its bytes."""
     return stored_crc(record) == crc32(bytes(record[:-BLOCK_SIZE]))
 
 
 def without_crc(properties: bytes) -> bytes:
-    """Remove a block that came with a property string, as a broker does before it appends its own."""
+    """Remove the CRC of a received property string, as a broker does before it appends its own."""
     if _NAME not in properties:
         return properties
     values = decode_properties(properties)

@@ -8,9 +8,9 @@ offset  log offset of the record
 size    its total size
 tags    hash of TAGS, or the deliver time of a delayed message, or an address in the extension file
 
-A unit counts as written if offset >= 0 and size > 0; a zero unit was never written. Where the first live unit is not at
-a file's start, pre-blank units (0, 0x7FFFFFFF, 0) fill the file up to it; they pass that test. An address is a position
-in ConsumeQueueExt plus Long.MIN_VALUE, so that no hash and no time can equal it.
+A unit counts as written if offset >= 0 and size > 0; a zero unit was never written. If the first live unit is not at
+a file's start, pre-blank units (0, 0x7FFFFFFF, 0) fill the file up to it; they count as written. An address is a
+position in ConsumeQueueExt plus Long.MIN_VALUE, so no hash and no time can equal it.
 
 Source: ConsumeQueue, ConsumeQueueExt (4.9.8).
 """
@@ -49,7 +49,7 @@ assert EXT_UNIT.size == EXT_UNIT_MIN_SIZE
 
 
 class BatchUnit(NamedTuple):
-    """One unit of a batch queue: a record, and the queue offsets of the messages in it."""
+    """One unit of a batch queue: a record, and the queue offsets of its messages."""
 
     log_offset: int
     size: int
@@ -65,7 +65,7 @@ class BatchUnit(NamedTuple):
 
 
 class QueueUnit(NamedTuple):
-    """One unit: the place of the message, and its tags code for filters."""
+    """One unit: log offset and size of the record, and its tags code for filters."""
 
     log_offset: int
     size: int
@@ -81,7 +81,7 @@ class QueueUnit(NamedTuple):
 
     @property
     def ext_address(self) -> int | None:
-        """Position in the extension file, or None when tags_code is a hash or a time."""
+        """Position in the extension file, None if tags_code is a hash or a time."""
         return decode_ext_address(self.tags_code) if is_ext_address(self.tags_code) else None
 
     def encode(self) -> bytes:

@@ -1,17 +1,17 @@
-"""A frame of the remoting protocol: how clients talk to name servers and brokers.
+"""A frame of the remoting protocol between clients, name servers and brokers.
 
     0         4      5               8          8 + n
     | length  | type | header size n | header   | body |
       4         1      3               n          length - 4 - n
 
-    length    of all that follows it
-    type      0: the header is JSON; 1: RocketMQ's own binary form, which a server uses only in answer to the same
+    length    of all following bytes
+    type      0: the header is JSON; 1: RocketMQ's binary form, used by a server only to answer the same form
     header    {"code":310,"extFields":{"b":"Orders"},"flag":0,"language":"PYTHON","opaque":7,
               "serializeTypeCurrentRPC":"JSON","version":409}
 
-    code      of a request its kind; of an answer its outcome, with a `remark` where it is not 0
-    flag      bit 0: an answer; bit 1: the request wants none
-    opaque    of a request a number that its sender chooses; the answer repeats it, answers come in any order
+    code      a request's kind; an answer's outcome, with a `remark` if it is not 0
+    flag      bit 0: an answer; bit 1: the request wants no answer
+    opaque    a number chosen by the sender of a request; the answer repeats it, as answers come in any order
     extFields arguments, every value as text
 
 There is no checksum; a header of more than 16 MiB cannot be written. Fastjson writes the header without blanks and
@@ -35,10 +35,10 @@ HEADER_SIZE_MASK = 0xFFFFFF
 JSON_TYPE = 0
 ANSWER_FLAG = 0x1
 MOST_FRAME_BYTES = 16 << 20
-"""com.rocketmq.remoting.frameMaxLength: a server closes the connection on a larger one."""
+"""com.rocketmq.remoting.frameMaxLength: a server closes the connection after a larger frame."""
 
 VERSION = 409
-"""MQVersion.V4_9_8; brokers of 5.x take it for what this client can."""
+"""MQVersion.V4_9_8; brokers of 5.x infer the client's abilities from it."""
 
 # RequestCode.
 PULL_MESSAGE = 11
@@ -106,7 +106,7 @@ class Frame:
 
 
 def encode_frame(frame: Frame) -> bytes:
-    """Write a frame as Fastjson does; ValueError for one that no server takes."""
+    """Return a frame's bytes, as Fastjson writes them; ValueError for one that is too large."""
     members: dict[str, Any] = {
         "code": frame.code,
         "extFields": dict(frame.fields),
@@ -126,7 +126,7 @@ def encode_frame(frame: Frame) -> bytes:
 
 
 def frame_length(head: bytes) -> int:
-    """Read the bytes that follow the length; ValueError for a number that no frame has."""
+    """Read the number of bytes after the length; ValueError for an impossible number."""
     (length,) = LENGTH.unpack(head)
     if not LENGTH.size <= length <= MOST_FRAME_BYTES:
         raise ValueError(f"a frame of {length} bytes")
@@ -134,7 +134,7 @@ def frame_length(head: bytes) -> int:
 
 
 def decode_frame(data: bytes) -> Frame:
-    """Read a frame after its length; ValueError gives the fault."""
+    """Read a frame after its length; ValueError with the fault."""
     (sizes,) = struct.unpack_from(">I", data)
     size, end = sizes & HEADER_SIZE_MASK, LENGTH.size + (sizes & HEADER_SIZE_MASK)
     if sizes >> 24 != JSON_TYPE:

@@ -1,6 +1,6 @@
 """A Run: the records of one call of the scan kernel, as columns over their bytes.
 
-Commit log, consume queues and index hand it to one another, so it is defined below them.
+Commit log, consume queues and index share it, so it is defined below them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Int64Array = npt.NDArray[np.int64]
 
 
 class Columns(NamedTuple):
-    """One int64 array per column, all of one length; see store.formats.columns for the meanings."""
+    """One int64 array per column, all of one length; see store.formats.columns."""
 
     position: Int64Array
     size: Int64Array
@@ -43,7 +43,7 @@ assert Columns._fields == COLUMN_NAMES
 class Run:
     """Consecutive records of one segment.
 
-    misplaced_count  records that name another log offset than the one at which they were read
+    misplaced_count  records with a log offset field other than their position in the log
     """
 
     file_start: int
@@ -69,7 +69,7 @@ class Run:
 
     @property
     def log_offsets(self) -> Int64Array:
-        """Offset of each record in the log, without regard to the offset that the record names."""
+        """Log offset of each record by its position; its log offset field is ignored."""
         return self.columns.position + self.file_start
 
     def part(self, first: int, last: int) -> Run:

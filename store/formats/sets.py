@@ -1,7 +1,7 @@
 """Sets of numbers by sorting.
 
-NumPy's own unique and isin hash since 2.3; a million numbers in regular steps, as log offsets are, take seconds.
-Sorting takes as long for any numbers.
+NumPy's unique and isin use hashes since 2.3. For a million numbers in regular steps, such as log offsets, they take
+seconds. The time of sorting does not depend on the numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 
 def distinct(values: np.ndarray) -> np.ndarray:
-    """Sort the values, each once."""
+    """Return the distinct values, sorted."""
     found = np.sort(values, axis=None)
     if not len(found):
         return found
@@ -21,12 +21,12 @@ def distinct(values: np.ndarray) -> np.ndarray:
 
 
 def is_in(values: np.ndarray, among: npt.ArrayLike) -> np.ndarray:
-    """Tell for each value whether it is among the others; a mask of the shape of `values`."""
+    """Mark the values that are in `among`; the mask has the shape of `values`."""
     return is_in_sorted(values, np.sort(np.asarray(among), axis=None))
 
 
 def is_in_sorted(values: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """Tell for each value whether it is among the sorted others."""
+    """Mark the values that are in the sorted `among`."""
     if not len(among):
         return np.zeros(np.shape(values), bool)
     places = np.minimum(np.searchsorted(among, values), len(among) - 1)

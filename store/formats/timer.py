@@ -5,12 +5,12 @@ wheel   timerwheel, 1,209,600 slots of 32 bytes: two weeks of seconds
     0      8           16         24      28
     | time | first pos | last pos | count | magic |        time is in units of the precision; pos -1: no unit
 
-log     timerlog/<20 digits>, units of 52 bytes; each names the one before it in its slot
+log     timerlog/<20 digits>, units of 52 bytes; each has the position of the previous one in its slot
 
     0      4      12      16           24      28           36     40           44
     | size | prev | magic | write time | delay | log offset | size | topic hash | reserved |
 
-    magic: 1 plain, |2 rolled, |4 deletes. Write time and delay give the slot's time. A file ends with a blank of 16
+    magic: 1 plain, |2 rolled, |4 deletes. The slot's time is write time plus delay. A file ends with a blank of 16
     bytes: space left, 0, and the blank magic of the commit log.
 
 check   config/timercheck, 4096 bytes that begin with longs
@@ -29,7 +29,7 @@ import struct
 from store.formats.message import BLANK_MAGIC_SIGNED
 
 TIMERS_ON = "timerWheelEnable"
-"""The setting of a broker that takes messages with a time of delivery."""
+"""The setting of a broker that accepts messages with a delivery time."""
 WHEEL_SLOT = struct.Struct(">qqqii")
 WHEEL_SLOT_NAMES = ("slot_time", "first_position", "last_position", "count", "magic")
 WHEEL_SLOT_COUNT = 2 * 7 * 86_400

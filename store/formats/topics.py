@@ -1,4 +1,4 @@
-"""Topics that brokers make for themselves.
+"""Topics that brokers create for themselves.
 
 Source: TopicValidator, MixAll, TransactionalMessageUtil (4.9.8); TimerMessageStore (5.3.3).
 """
@@ -11,14 +11,14 @@ SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 DISCARD_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
-"""Half messages that were checked too often."""
+"""Half messages after their last check."""
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 ROCKSDB_HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
 ROCKSDB_OP_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
-"""Of 5.4 on; no older broker has a use for them."""
+"""From 5.4 on; older brokers do not use them."""
 HALF_TOPICS, OP_TOPICS = (HALF_TOPIC, ROCKSDB_HALF_TOPIC), (OP_TOPIC, ROCKSDB_OP_TOPIC)
 OPEN_IN_DATABASE = ROCKSDB_HALF_TOPIC
-"""Of its half messages only a database tells which are open."""
+"""Only a database shows the open half messages of this topic."""
 RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 
@@ -31,14 +31,14 @@ _NOT_SENT = {
 
 
 def shares_records(topic: str) -> bool:
-    """Return whether the queues of a topic have units of other topics' records alone."""
+    """Return whether the queues of a topic have only units of other topics' records."""
     return topic.startswith(LMQ_PREFIX)
 
 
 def topic_fault(topic: str) -> str:
-    """Say why a broker refuses a message that a producer sends to the topic; empty where it takes it.
+    """Return why a broker refuses a producer's message to the topic; empty if it accepts it.
 
-    Source: TopicValidator (4.9.8, 5.3.3, 5.5.0); 5.x alone takes longer retry topics.
+    Source: TopicValidator (4.9.8, 5.3.3, 5.5.0); only 5.x accepts longer retry topics.
     """
     if not _SENT.fullmatch(topic):
         return "has characters other than ASCII letters, digits and % | _ -"

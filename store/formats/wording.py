@@ -1,4 +1,4 @@
-"""Counts with their nouns, for messages that people read."""
+"""Counts with their nouns, for messages to people."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _PLURALS = {"entry": "entries", "pass": "passes", "half": "halves", "copy": "cop
 
 
 def amount(number: int, noun: str) -> str:
-    """Return `1 message`, `1,234 messages`; the noun's last word takes the plural."""
+    """Return `1 message`, `1,234 messages`; the noun's last word gets the plural."""
     if number == 1:
         return f"1 {noun}"
     head, _, last = noun.rpartition(" ")

@@ -2,9 +2,8 @@
 
     frame 0 | frame 1 | … | skippable frame: magic, size | per frame: stored size, size | count, 0, magic
 
-A stream has a skippable frame of its own before the table: the SHA-256 of the frames before.
-
-Every zstd program unpacks such a file. The table leads to any byte without a look at those before it.
+A stream has another skippable frame before the table: the SHA-256 of all previous frames.
+Every zstd program unpacks such a file. With the table a reader finds any byte without reading earlier ones.
 
 Source: contrib/seekable_format/zstd_seekable_compression_format.md (zstd 1.5).
 """
@@ -19,7 +18,7 @@ from typing import Any
 
 FRAME_BYTES = 4 << 20
 CACHED_BYTES = 256 << 10
-"""Hashed and written at once: so many stay in the processor's cache, and a write takes a third of the time."""
+"""Bytes hashed and written at once: they stay in the processor's cache, so a write takes a third of the time."""
 _SKIPPABLE, _SEEKABLE, _DIGEST = 0x184D2A5E, 0x8F92EAB1, 0x184D2A50
 _HEADER, _ENTRY, _FOOTER = struct.Struct("<II"), struct.Struct("<II"), struct.Struct("<IBI")
 assert (_HEADER.size, _ENTRY.size, _FOOTER.size) == (8, 8, 9)
@@ -36,14 +35,14 @@ def compress_frame(data: memoryview) -> bytes:
 
 
 def encode_table(frames: Frames) -> bytes:
-    """Write the table behind the frames."""
+    """Return the table for the end of the frames."""
     entries = b"".join(_ENTRY.pack(*one) for one in frames)
     head = _HEADER.pack(_SKIPPABLE, len(entries) + _FOOTER.size)
     return head + entries + _FOOTER.pack(len(frames), 0, _SEEKABLE)
 
 
 def compress(data: Iterable[bytes | memoryview]) -> Iterator[bytes]:
-    """Compress a stream into frames of FRAME_BYTES; write their digest and the table after them."""
+    """Compress a stream: yield frames of FRAME_BYTES, then their digest and the table."""
     frames, hasher = list[tuple[int, int]](), hashlib.sha256()
     for block in _blocks(data):
         frame = compress_frame(memoryview(block))
@@ -56,7 +55,7 @@ def compress(data: Iterable[bytes | memoryview]) -> Iterator[bytes]:
 
 
 def check_digest(read: Callable[[int, int], bytes | memoryview], frames: Frames) -> None:
-    """Compare the frames of a stream with the digest after them; ValueError where they differ."""
+    """Compare the frames of a stream with the digest after them; ValueError if they differ."""
     size, hasher = sum(stored for stored, _ in frames[:-1]), hashlib.sha256()
     for at in range(0, size, FRAME_BYTES):
         hasher.update(read(at, min(FRAME_BYTES, size - at)))
@@ -78,7 +77,7 @@ def _blocks(data: Iterable[bytes | memoryview]) -> Iterator[bytes]:
 
 
 def read_table(read: Callable[[int, int], bytes | memoryview], stored_size: int) -> Frames:
-    """Read the table of a file whose bytes `read(position, size)` gives; ValueError where it is damaged."""
+    """Read a file's table; `read(position, size)` returns bytes of the file. ValueError if it is damaged."""
     if stored_size < _HEADER.size + _FOOTER.size:
         raise ValueError("too short for a table of frames")
     count, descriptor, magic = _FOOTER.unpack(read(stored_size - _FOOTER.size, _FOOTER.size))
@@ -95,7 +94,7 @@ def read_table(read: Callable[[int, int], bytes | memoryview], stored_size: int)
 def read_frames(
     read: Callable[[int, int], bytes | memoryview], frames: Frames, position: int, size: int
 ) -> Iterator[memoryview]:
-    """Unpack the bytes [position, position + size), frame by frame; ValueError where one is damaged."""
+    """Unpack the bytes [position, position + size), frame by frame; ValueError for a damaged frame."""
     ends, stored_ends = list(accumulate(one for _, one in frames)), list(accumulate(one for one, _ in frames))
     for number, (stored, length) in enumerate(frames):
         start = ends[number] - length
@@ -110,7 +109,7 @@ def read_frames(
 
 
 def _codec() -> Any:
-    # Loading pyarrow takes longer than most commands need.
+    # Loading pyarrow takes longer than most commands.
     from pyarrow import Codec
 
     return Codec("zstd")

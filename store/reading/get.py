@@ -1,14 +1,14 @@
-"""get: the messages of one queue from a queue offset on, exactly as one broker call answers.
+"""get: the messages of one queue from a queue offset on, exactly as from one broker call.
 
     max == 0            NO_MESSAGE_IN_QUEUE     next 0
     offset < min        OFFSET_TOO_SMALL        next min
     offset == max       OFFSET_OVERFLOW_ONE     next offset
     offset > max        OFFSET_OVERFLOW_BADLY   next max
-    no queue file there OFFSET_FOUND_NULL       next: start of the following queue file
-    else                walk the units of this one queue file: FOUND, NO_MATCHED_MESSAGE or MESSAGE_WAS_REMOVING
+    no queue file       OFFSET_FOUND_NULL       next: start of the following queue file
+    else                scan the units of this queue file: FOUND, NO_MATCHED_MESSAGE or MESSAGE_WAS_REMOVING
 
-A call ends with its queue file, or when it has enough: messages, bytes, or units looked at. Messages further
-before the log's end than accessMessageInMemoryMaxRatio of the machine's memory count as on disk, with lower limits.
+A call ends at the end of its queue file, or at a limit of messages, bytes or scanned units. Messages farther from the
+log's end than accessMessageInMemoryMaxRatio of the machine's memory count as on disk, with lower limits.
 
 Source: DefaultMessageStore.getMessage, isTheBatchFull (4.9.8).
 """
@@ -54,10 +54,10 @@ class Queue(Protocol):
 
     @property
     def holds_batches(self) -> bool:
-        """Whether a unit is of several messages, and is found by units_from instead of read_range."""
+        """Whether a unit may have several messages; units_from then replaces read_range."""
 
     def units_from(self, queue_offset: int) -> Iterator[BatchUnit] | None:
-        """Find the units from the one that holds `queue_offset` to the end of its file."""
+        """Return the units from that of `queue_offset` to the end of its file."""
 
     def read_range(self, queue_offset: int) -> memoryview | None:
         """Return the written units from `queue_offset` to the end of its file, 20 bytes each."""
@@ -65,7 +65,7 @@ class Queue(Protocol):
     def roll_next_file(self, queue_offset: int) -> int: ...
 
     def ext_unit(self, tags_code: int) -> ExtUnit | None:
-        """Return the extension unit that the tags code is the address of; None without one."""
+        """Return the extension unit at the address in a tags code; None without one."""
 
 
 def get_message(
@@ -77,7 +77,7 @@ def get_message(
     message_filter: MessageFilter | None = None,
     memory_size: Callable[[], int] | None = None,
 ) -> GetResult:
-    """Answer one call of DefaultMessageStore.getMessage; `queue` is None for a missing queue."""
+    """Return the result of one call of DefaultMessageStore.getMessage; `queue` is None if missing."""
     seen = lost_pages.count()
     result = _get(log, queue, offset, max_count, config, message_filter, memory_size)
     lost_pages.require_none_since(seen)
@@ -124,7 +124,7 @@ class _Call:
     message_filter: MessageFilter | None
     memory_size: int
     outside: list[int] = field(default_factory=list)
-    """Log offsets that units name and where the log has no record."""
+    """Log offsets of units without a record in the log."""
 
     def run(self, units: memoryview, offset: int, max_count: int, result: GetResult) -> GetResult:
         log_end = self.log.max_offset
@@ -148,9 +148,9 @@ class _Call:
         return result
 
     def run_over_batches(self, offset: int, max_count: int, result: GetResult) -> GetResult:
-        """Return the same over the units of a batch queue.
+        """Collect messages like `run`, over the units of a batch queue.
 
-        Messages count, and a record is taken whole (5.3.3).
+        `max_count` limits messages, but a record is never split (5.3.3).
         """
         units = self.queue.units_from(offset)
         if units is None:
@@ -178,9 +178,9 @@ class _Call:
         return result
 
     def _wants(self, unit: QueueUnit, result: GetResult) -> bool:
-        """Return whether the unit's message has to be read.
+        """Return whether the unit's message must be read.
 
-        While there is no message, the newest unit decides over the status.
+        Until a message is found, the last unit determines the status.
         """
         wanted = self.message_filter is None or self._matches(unit, self.message_filter)
         if not wanted and not result.messages:
@@ -191,11 +191,11 @@ class _Call:
         if not is_ext_address(unit.tags_code):
             return message_filter.matches_tags_code(unit.tags_code)
         ext = self.queue.ext_unit(unit.tags_code)
-        # Where the extension unit is lost, the message itself has its tags.
+        # If the extension unit is lost, the record still has its tags.
         return ext is None or message_filter.matches_tags_code(ext.tags_code, ext)
 
     def _collect(self, unit: QueueUnit, result: GetResult) -> int:
-        """Take the unit's message in; give the log offset up to where all has expired, or _SKIP_NONE."""
+        """Add the unit's message; return the end of the log offsets to skip, or _SKIP_NONE."""
         record = self.log.read(unit.log_offset, unit.size)
         if record is None:
             if not result.messages:
@@ -215,10 +215,10 @@ class _Call:
         return _SKIP_NONE
 
     def _pass_over(self, log_offset: int) -> int:
-        """Give the log offset up to where units are skipped; notes a unit whose record has not expired.
+        """Return the end of the log offsets to skip; remember a unit whose record has not expired.
 
-        A broker skips up to the following segment in any case. A unit that names a place past the log's end is
-        damaged, and would hide all that follow.
+        A broker always skips to the following segment. Here a damaged unit that points past the log's end skips
+        nothing, as it would hide all later units.
         """
         log, size = self.log, self.config.mapped_file_size_commit_log
         if not 0 <= log_offset < log.min_offset:
@@ -228,7 +228,7 @@ class _Call:
         return log_offset + size - log_offset % size
 
     def _damage_of_units(self) -> list[DamagedRecord]:
-        """Return one finding for all units outside of the log, as there may be as many as there are messages."""
+        """Return one DamagedRecord for all units outside of the log, as they may be many."""
         if not self.outside:
             return []
         more = f", as at {len(self.outside) - 1:,} places more" if len(self.outside) > 1 else ""

@@ -1,4 +1,4 @@
-"""Messages of a record: those inside a record of several (5.x), else its own."""
+"""Messages of a record: the inner messages of a record of several (5.x), else its own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from store.formats.message import INNER_BATCH, StoredMessage
 def messages_inside(
     record: StoredMessage, is_wanted: Callable[[StoredMessage], bool] = lambda message: True
 ) -> list[StoredMessage]:
-    """Return the wanted messages of a record that is wanted; all of them where none is by itself.
+    """Return the wanted messages of a wanted record; if no inner message is wanted, return all of them.
 
-    A record whose messages can't be read is given as it is.
+    If the inner messages can't be read, return the record.
     """
     if not record.sys_flag & INNER_BATCH:
         return [record]

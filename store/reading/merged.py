@@ -1,4 +1,4 @@
-"""Messages of several queues as one stream, in the order of their store times."""
+"""Messages of several queues as one stream, in order of store time."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from store.structures.get_result import GetStatus
 class MergedMessages:
     """Iterates over the messages of one or several readers.
 
-    Messages of one store time come in the order of the log.
+    Messages of one store time are in log order.
 
-    max_count   messages at most, None for all of them
-    last        only so many at the end
-    since_ms    only those stored from then on: a search by time may begin before it, as a broker's does
-    until_ms    only those stored up to then
-    only_sound  as the readers have it
+    max_count   the most messages, None for all
+    last        only so many last messages
+    since_ms    only messages stored from then on, as a search by time may begin earlier, as in a broker
+    until_ms    only messages stored up to then
+    only_sound  the same as in the readers
 
-    Its other fields are those of a reader, summed up; it has no offset, as it is of several queues.
+    Its other fields are sums of the readers' fields; offsets are None, as it has several queues.
     """
 
     next_offset = min_offset = max_offset = None
@@ -60,7 +60,7 @@ class MergedMessages:
 
     @property
     def status(self) -> GetStatus:
-        """FOUND where any message was, else the first queue's status; its messages may be of other times."""
+        """FOUND if any message was found, else the first queue's status, with NO_MATCHED_MESSAGE for FOUND."""
         if self.found_count:
             return GetStatus.FOUND
         first = self.readers[0].status
@@ -68,12 +68,12 @@ class MergedMessages:
 
     @property
     def unsound_count(self) -> int:
-        """Messages given, or left out, whose body does not have the CRC of the record."""
+        """The number of messages, shown or left out, with a wrong body CRC."""
         return sum(one.unsound_count for one in self.readers) if self.only_sound else self._unsound_shown
 
     @property
     def damaged(self) -> list[DamagedRecord]:
-        """Records that the queues point to but that cannot be read."""
+        """Unreadable records that the queues point to."""
         return [damage for one in self.readers for damage in one.damaged]
 
     @property

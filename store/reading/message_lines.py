@@ -1,12 +1,12 @@
-"""Blocks of JSON lines as columns of messages, for many puts by one call.
+"""Blocks of JSON lines as columns of messages, to put many with one call.
 
     lines = MessageLines("Orders", now_ms, lambda topic: False)
     batch = lines.read(block)
     for row in batch.left:                          lines that the kernel leaves to an exact parser
-        batch.add(row, message, None)               or nothing, where the line is none
+        batch.add(row, message, None)               or nothing, if the line has no message
     batch.columns()
 
-A batch is good until the next one is read: both are in the same memory.
+A batch is valid until the next one is read, as both use the same memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from store.kernels.lines import TEXTS
 from store.structures.commitlog.bulk import NUMBER_COLUMNS, MessageColumns
 
 _ADDED = -2
-"""In the place of a unique key: the row was added."""
+"""Position of the unique key of an added row."""
 _SPARE = 64
 
 _Value = TypeVar("_Value")
@@ -40,8 +40,8 @@ _Value = TypeVar("_Value")
 class LineColumns:
     """Messages of lines, with store times, damage and unique keys.
 
-    store_timestamps_ms, has_time  the store time that each names, if it does
-    damaged_count                  how many have crc_ok false
+    store_timestamps_ms, has_time  the store time of each line, if it has one
+    damaged_count                  the number of lines with crc_ok false
     """
 
     messages: MessageColumns
@@ -54,7 +54,7 @@ class LineColumns:
         return len(self.messages)
 
     def times(self) -> list[int | None]:
-        """Return the store time that each line names."""
+        """Return the store time of each line, None without one."""
         pairs = zip(self.store_timestamps_ms.tolist(), self.has_time.tolist(), strict=True)
         return [time_ms if has_time else None for time_ms, has_time in pairs]
 
@@ -69,10 +69,10 @@ class LineColumns:
 class MessageLines:
     """Reads blocks of lines.
 
-    topic          of lines that name none; None leaves them
-    now_ms         the born time of lines that name none
-    is_left        whether lines of a topic are left
-    leaves_copies  whether lines with the property REAL_TOPIC are left
+    topic          for lines without a topic; None leaves such lines to the parser
+    now_ms         the born time for lines without one
+    is_left        whether lines of a topic are left to the parser
+    leaves_copies  whether lines with the property REAL_TOPIC are left to the parser
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class MessageLines:
         self._bodies, self._properties = bytearray(), bytearray()
 
     def read(self, block: bytes) -> LineBatch:
-        """Read whole lines."""
+        """Read a block of whole lines."""
         count = count_lines(block)
         if len(self._bodies) < len(block) + _SPARE:
             self._bodies, self._properties = bytearray(len(block) + _SPARE), bytearray(len(block) + _SPARE)
@@ -104,9 +104,9 @@ class MessageLines:
 
 
 class LineBatch:
-    """The lines of one block, a row each.
+    """The lines of one block, one row each.
 
-    left  the rows that have no message unless one is added
+    left  rows left to the parser; `add` sets their messages
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class LineBatch:
         return self._block[int(self._fields["line_start"][row]) : int(self._fields["line_end"][row]) + 1]
 
     def add(self, row: int, message: Message, store_timestamp_ms: int | None, *, is_damaged: bool = False) -> None:
-        """Set the message of a line that was left; its born time is given."""
+        """Set the message of a line in `left`; the message must have a born time."""
         self._added[row] = message
         fields = self._fields
         for name in NUMBER_COLUMNS:
@@ -153,11 +153,11 @@ class LineBatch:
         self._is_kept[row] = True
 
     def end_before(self, row: int) -> None:
-        """Leave out this line and those after it."""
+        """Leave out this line and all later ones."""
         self._end = row
 
     def columns(self) -> LineColumns:
-        """Return the messages in the order of their lines."""
+        """Return the messages in line order."""
         fields, kept = self._fields, self._is_kept
         kept[self._end :] = False
         self._place_added()
@@ -186,7 +186,7 @@ class LineBatch:
         )
 
     def _place_added(self) -> None:
-        """Give topics and hosts of added messages their places."""
+        """Add the topics and hosts of added messages to the tables."""
         topics: dict[str | None, int] = {topic: place for place, topic in enumerate(self._topics)}
         pairs = {pair: place for place, pair in enumerate(self._pairs)}
         for row, message in self._added.items():
@@ -195,7 +195,7 @@ class LineBatch:
         self._topics, self._pairs = list(topics), list(pairs)
 
     def _joined(self, data: memoryview, name: str, added: dict[int, bytes]) -> tuple[Any, Int64Array]:
-        """Return the parts of all rows that are kept, and where they end."""
+        """Return the joined parts of all kept rows, and their ends."""
         ends = np.concatenate(([0], self._fields[name]))
         sizes = np.diff(ends)
         for row, part in added.items():
@@ -212,14 +212,14 @@ class LineBatch:
         return memoryview(b"".join(pieces)), kept_ends
 
     def _texts(self, name: str) -> tuple[list[str | None], Int64Array]:
-        """Return the texts that occur, and the place of each row's."""
+        """Return the distinct texts, and the index of each row's text."""
         starts = self._fields[name]
         found, places = _numbered(starts)
         rows = np.zeros(len(found), np.int64)
         rows[places] = np.arange(len(starts))
         sizes = self._fields[f"{name}_size"][rows].tolist()
         spans = zip(found, sizes, strict=True)
-        # Of lines that are left it may be any text.
+        # In lines left to the parser the bytes may be no UTF-8.
         texts = [
             self._block[start : start + size].decode("utf-8", "replace") if start >= 0 else None
             for start, size in spans
@@ -228,8 +228,8 @@ class LineBatch:
 
 
 def count_lines(block: bytes) -> int:
-    """Return the lines of a block, whose last one need not end."""
-    # In a fifth of the time of bytes.count.
+    """Return the number of lines in a block; the last one may lack its newline."""
+    # This takes a fifth of the time of bytes.count.
     ends = np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n"))
     return int(ends) + (not block.endswith(b"\n"))
 
@@ -245,7 +245,7 @@ def _is_utf8(block: bytes) -> bool:
 
 
 def _host(text: str | None) -> Host | None:
-    """Return the host; None for another text."""
+    """Return the host, LOCALHOST for no text; None for an invalid host."""
     if not text:
         return LOCALHOST
     try:
@@ -260,13 +260,13 @@ def _of_rows(marks: Sequence[bool], places: Int64Array) -> npt.NDArray[np.bool_]
 
 
 def _once(values: Sequence[_Value], places: Int64Array) -> tuple[list[_Value], Int64Array]:
-    """Return the values without repetitions, and the places among them."""
+    """Return the distinct values, and `places` mapped to their indexes."""
     found = {value: place for place, value in enumerate(dict.fromkeys(values))}
     return list(found), np.array([found[value] for value in values], np.int64)[places]
 
 
 def _numbered(values: Int64Array) -> tuple[list[int], Int64Array]:
-    """Return the values that occur, and the place of each row's among them."""
+    """Return the distinct values, and the index of each row's value."""
     if len(values) and (values == values[0]).all():
         return [int(values[0])], np.zeros(len(values), np.int64)
     found, places = np.unique(values, return_inverse=True)

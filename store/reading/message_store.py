@@ -2,10 +2,10 @@
 
 How a message is found:
 
-    get → ConsumeQueue (where the record is) → CommitLog (the record)
+    get → ConsumeQueue (the record's log offset) → CommitLog (the record)
     query → IndexService (log offsets) → CommitLog (the records, compared with the key)
 
-store/engine/open.py opens one; writable_store.py has the one that takes messages.
+store/engine/open.py opens a store; writable_store.py has the store that accepts messages.
 
 Source: DefaultMessageStore (4.9.8).
 """
@@ -40,19 +40,19 @@ if TYPE_CHECKING:
 
 QUERY_ROUNDS = 3
 _Ask = Callable[[str, str, int, int, int], QueryOffsets]
-"""Topic, key, most hits, first and last store time; the log offsets."""
+"""A query: topic, key, most hits, first and last store time → log offsets."""
 
 
 @dataclass(slots=True)
 class QueryResult:
-    """Messages for a key, oldest first, and the index files that were looked into (names)."""
+    """Messages for a key, oldest first, and the names of the searched index files."""
 
     messages: list[StoredMessage] = field(default_factory=list)
     index_files: list[str] = field(default_factory=list)
     last_update_timestamp_ms: int = 0
     last_update_log_offset: int = 0
     damaged: list[DamagedRecord] = field(default_factory=list)
-    """One for all places in the log that the index names for the key, and where no record can be read."""
+    """One entry for all hits of the index without a readable record."""
 
     @property
     def damaged_count(self) -> int:
@@ -62,16 +62,16 @@ class QueryResult:
 class MessageStore(ReadableStore):
     """One store, opened for reading. All methods may be called from several threads.
 
-    reopen  opens the store afresh, for refresh()
+    reopen  opens the store again, for refresh()
     """
 
     def __init__(self, opened: OpenedStore, reopen: Callable[[], OpenedStore] | None = None) -> None:
         self.layout: StoreLayout = opened.layout
         self.config: StoreConfig = opened.config
         self.line: BrokerLine = opened.line
-        """The broker line whose rules the store follows."""
+        """The broker version whose rules the store follows."""
         self.notes: list[str] = []
-        """What a reader should know about how this view came about."""
+        """Remarks for a reader about the state of this view."""
         self._current = CurrentView(opened)
         self._reopen = reopen
         self._open = True
@@ -82,7 +82,7 @@ class MessageStore(ReadableStore):
     def get(
         self, topic: str, queue_id: int, offset: int, max_count: int = 32, message_filter: MessageFilter | None = None
     ) -> GetResult:
-        """Answer one broker call: messages of one queue from a queue offset on.
+        """Return the result of one broker call: messages of one queue from a queue offset on.
 
         >>> import tempfile
         >>> from store import Message, open_store
@@ -103,7 +103,7 @@ class MessageStore(ReadableStore):
             return get_message(opened.log, queue, offset, max_count, self.config, message_filter)
 
     def _copy_of(self, opened: OpenedStore, topic: str, queue_id: int) -> CopyOfQueue | None:
-        """Return the copy of a queue that a broker reads in its place; None without one."""
+        """Return the copy of a queue that a broker reads instead; None without one."""
         if self._copies is None or self._copies[0] is not opened:
             self._copies = opened, [room.CopiedQueues(opened) for room in opened.rooms_with("get", "CopiedQueues")]
         found = (copies.find(topic, queue_id) for copies in self._copies[1])
@@ -112,7 +112,7 @@ class MessageStore(ReadableStore):
     def _read_on(
         self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter | None
     ) -> GetResult:
-        """Make one call of many: behind a hole reading goes on, where a broker's consumer starts again."""
+        """Make one call of a series; reading continues after a hole, while a broker's consumer would loop."""
         answer = self.get(topic, queue_id, offset, max_count, message_filter)
         if answer.status is GetStatus.OFFSET_FOUND_NULL and answer.next_offset <= offset:
             with self._current.reading() as opened:
@@ -121,9 +121,9 @@ class MessageStore(ReadableStore):
         return answer
 
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
-        """Return the message at a log offset, None where the log has none.
+        """Return the message at a log offset, None outside of the log.
 
-        DamagedRecord where the bytes are no record.
+        DamagedRecord if the bytes are no record.
         """
         self._require_open()
         check_number("log_offset", log_offset, 64)
@@ -152,11 +152,10 @@ class MessageStore(ReadableStore):
         """Return messages by key, as DefaultMessageStore.queryMessage finds them.
 
         `verify` drops hash collisions.
-
         With `by_tags` the key is the tags of the messages; BadRequest for a store of a broker before 5.4. The message
-        database is asked where there are no index files, and the log where neither has entries. With `in_database` it
-        alone is asked, as a broker does: it may lack what a killed broker had not flushed. BadRequest for a store
-        without such a database.
+        database is searched if there are no index files, and the log if neither has entries. With `in_database` only
+        the database is searched, as in a broker: it may lack entries that a killed broker had not flushed. BadRequest
+        for a store without such a database.
 
         >>> import tempfile
         >>> from store import Message, open_store
@@ -197,7 +196,7 @@ class MessageStore(ReadableStore):
         return opened.index
 
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int) -> int:
-        """Queue offset for a store time; 0 for an unknown queue."""
+        """Return the queue offset for a store time; 0 for an unknown queue."""
         check_queue(topic, queue_id)
         check_number("time_ms", time_ms, 64)
         with self._current.reading() as opened:
@@ -207,7 +206,7 @@ class MessageStore(ReadableStore):
             return queue.offset_by_time(time_ms, log.store_timestamp, log.min_offset, opened.line)
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
-        """Store time of a queue's first message, -1 without one."""
+        """Return the store time of a queue's first message, -1 without one."""
         check_queue(topic, queue_id)
         with self._current.reading() as opened:
             queue = opened.queues.find(topic, queue_id)
@@ -215,14 +214,14 @@ class MessageStore(ReadableStore):
             return opened.log.store_timestamp(unit.log_offset, unit.size) if unit is not None else -1
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """Queue offset of a queue's first message; 0 for an unknown queue."""
+        """Return the queue offset of a queue's first message; 0 for an unknown queue."""
         check_queue(topic, queue_id)
         with self._current.reading() as opened:
             queue = opened.queues.find(topic, queue_id)
             return queue.min_offset if queue is not None else 0
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Queue offset that a queue's next message gets; 0 for an unknown queue."""
+        """Return the queue offset of a queue's next message; 0 for an unknown queue."""
         check_queue(topic, queue_id)
         with self._current.reading() as opened:
             queue = opened.queues.find(topic, queue_id)
@@ -260,11 +259,11 @@ class MessageStore(ReadableStore):
 
     @property
     def opened(self) -> OpenedStore:
-        """The opened file sets, for the engine alone: another release has others, and a refresh closes them."""
+        """The opened file sets, only for the engine: they change between releases, and a refresh closes them."""
         return self._current.opened
 
     def delays(self, time_ms: int) -> tuple[list[DelayLevel], list[DelayedMessage]]:
-        """Return the delay levels in use, and every delayed message, as they are at `time_ms`."""
+        """Return the delay levels in use, and every delayed message, as of `time_ms`."""
         from store.structures.delayoffsets.review import review_delays
 
         with self._current.reading() as opened:
@@ -280,9 +279,8 @@ class MessageStore(ReadableStore):
     def locate(self, log_offset: int, size: int = 0) -> tuple[Path, int]:
         """Return the segment file and the position in it of a log offset.
 
-        BadRequest where the log has no such byte.
-
-        `size` bytes after it are read in; StoreIOError where the disk can't give them.
+        BadRequest for an offset in no segment.
+        The next `size` bytes are populated; StoreIOError for unreadable ones.
         """
         with self._current.reading() as opened:
             file = opened.log.segments.find_by_offset(log_offset)
@@ -293,9 +291,9 @@ class MessageStore(ReadableStore):
         return file.path, position
 
     def refresh(self) -> None:
-        """Take in writes of other processes since a read-only store was opened.
+        """Load writes of other processes since this read-only store was opened.
 
-        Calls that are under way in other threads end on what they began with.
+        Running calls in other threads continue with the old state.
         """
         self._require_open()
         if self._reopen is not None:
@@ -304,11 +302,11 @@ class MessageStore(ReadableStore):
     # Ending.
 
     def describe_findings(self) -> list[str]:
-        """Return damage and disorder met so far in queues built from the log, as sentences for people."""
+        """Return sentences for people on damage and disorder found so far in queues built from the log."""
         return self._current.opened.queues.describe_findings()
 
     def close(self) -> None:
-        """Give the store back. Closing twice is fine."""
+        """Close the store. Closing twice is fine."""
         self._open = False
         self._current.close()
 
@@ -322,7 +320,7 @@ def _lookup(log: CommitLog, log_offset: int, size: int | None = None) -> StoredM
 
 
 def _at_hit(log: CommitLog, log_offset: int) -> StoredMessage | None:
-    """Return the message an index entry points to, None for an entry that points nowhere."""
+    """Return the message at an index entry's log offset, None without a record there."""
     try:
         return _lookup(log, log_offset)
     except DamagedRecord:
@@ -330,7 +328,7 @@ def _at_hit(log: CommitLog, log_offset: int) -> StoredMessage | None:
 
 
 def _index_in_database(opened: OpenedStore, *, by_tags: bool) -> _Ask:
-    """Ask the index in a database of the store."""
+    """Return the query of the index in the store's database."""
     room = next(opened.rooms_with("query", "query"), None)
     if room is None:
         raise BadRequest("the store has no database with an index", file=opened.layout.root, code="no-index-database")
@@ -343,7 +341,7 @@ def _index_in_database(opened: OpenedStore, *, by_tags: bool) -> _Ask:
 
 
 def _damage_of_hits(log: CommitLog, log_offsets: list[int]) -> list[DamagedRecord]:
-    """Return one finding for all hits in the log without a record; expired ones are none."""
+    """Return one DamagedRecord for all hits inside the log without a record; expired hits do not count."""
     inside = [log_offset for log_offset in log_offsets if log.min_offset <= log_offset < log.max_offset]
     if not inside:
         return []

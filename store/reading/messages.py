@@ -1,10 +1,10 @@
-"""Reading on: the messages of one queue, over as many broker calls as it takes.
+"""Continuous reading: the messages of one queue over several broker calls.
 
-    1. one call (get.py), from the offset where the last one ended
-    2. its messages are given; damaged records and bodies with a wrong CRC are counted
-    3. again, until enough was found, the queue ends, or a call gets no further
+    1. make one call (get.py) from the next offset of the last call
+    2. yield its messages; count damaged records and bodies with a wrong CRC
+    3. repeat until enough messages are found, the queue ends, or a call makes no progress
 
-The status is that of the first call that decided: once messages were found or looked at, the queue's end is no news.
+The status is FOUND once a message was found. The queue's end does not replace an earlier status.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from store.structures.get_result import GetResult, GetStatus
 GO_ON = frozenset(
     (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING, GetStatus.OFFSET_FOUND_NULL)
 )
-"""After these answers the next offset lies further on, and reading goes on there."""
+"""After these statuses reading continues at the next offset."""
 _ENDS = frozenset((GetStatus.OFFSET_OVERFLOW_ONE, GetStatus.OFFSET_OVERFLOW_BADLY))
 ONE_CALL_MAX = 32
-"""Messages that one broker call is asked for, where no limit is given."""
+"""The number of messages requested per broker call without a limit."""
 
 GetCall = Callable[[int, int], GetResult]
-"""One broker call: from a queue offset, so many messages at most."""
+"""One broker call: queue offset and most messages → result."""
 
 
 @dataclass(slots=True)
 class MessageIterator:
-    """Iterates over messages of one queue; the other fields say where it is, and hold after the last one.
+    """Iterates over messages of one queue; the other fields have its state, also after the last message.
 
-    max_count    messages at most, None for all of them
+    max_count    the most messages, None for all
     one_call     stop after one broker call, with its limits
-    only_sound   leave out messages whose body does not have the CRC of the record
-    outer        give records that hold several messages as they are, instead of the messages in them
+    only_sound   leave out messages with a wrong body CRC
+    outer        yield a record of several messages itself, instead of its inner messages
     """
 
     call: GetCall
@@ -49,9 +49,9 @@ class MessageIterator:
     max_offset: int = 0
     found_count: int = 0
     unsound_count: int = 0
-    """Messages met whose body does not have the CRC of the record."""
+    """The number of read messages with a wrong body CRC."""
     damaged: list[DamagedRecord] = field(default_factory=list)
-    """Records that the queue points to but that cannot be read."""
+    """Unreadable records that the queue points to."""
     _call_count: int = 0
 
     @property
@@ -59,7 +59,7 @@ class MessageIterator:
         return sum(damage.record_count for damage in self.damaged)
 
     def __iter__(self) -> Iterator[StoredMessage]:
-        """Read on from `next_offset`; a second iteration goes on where the first one ended."""
+        """Read from `next_offset` on; a second iteration continues after the first."""
         while self.max_count is None or self.found_count < self.max_count:
             wanted = ONE_CALL_MAX if self.max_count is None else self.max_count - self.found_count
             before = self.next_offset
@@ -67,7 +67,7 @@ class MessageIterator:
             self._take_over(answer)
             for message in self._messages_of(answer, before):
                 if self.found_count == self.max_count and not self.one_call:
-                    # A record of several messages is read whole.
+                    # A call returns a record of several messages whole.
                     self.next_offset = message.queue_offset
                     return
                 if self._is_wanted(message):
@@ -77,11 +77,11 @@ class MessageIterator:
                 return
 
     def _goes_on(self, status: GetStatus) -> bool:
-        """Return whether reading goes on behind an answer; also where messages expired between two calls."""
+        """Return whether reading continues after a status, even if messages expired between two calls."""
         return status in GO_ON or (status is GetStatus.OFFSET_TOO_SMALL and self._call_count > 1)
 
     def _messages_of(self, answer: GetResult, start: int) -> Iterator[StoredMessage]:
-        """Yield the answer's messages from queue offset `start` on, those inside of records one by one."""
+        """Yield the result's messages from queue offset `start` on, inner messages one by one."""
         for record in answer.messages:
             if self.outer or not record.sys_flag & INNER_BATCH:
                 yield record

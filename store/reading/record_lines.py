@@ -3,7 +3,7 @@
     lines = RecordLines(message_line)
     for text in lines.texts(records, ends): stdout.write(text)
 
-The kernel writes most of them; those that it leaves go through `to_line`, as would all.
+The kernel writes most lines; `to_line` writes the lines that the kernel leaves out, and could write all.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RecordLines:
         self._target = bytearray(_TARGET_SIZE)
 
     def texts(self, records: memoryview, ends: Int64Array) -> Iterator[str]:
-        """Yield the lines of records, some at a time.
+        """Yield the lines of records, many per text.
 
         ends  int64 [records + 1], as Arrow's offsets
         """
@@ -49,7 +49,7 @@ class RecordLines:
             if count:
                 yield self._text(records, ends, start, start + count, line_ends, is_left)
             else:
-                # A record so large that its line may not fit.
+                # The record is so large that its line may not fit the target.
                 yield self._line(records, ends, start)
             start += max(count, 1)
 
@@ -62,7 +62,7 @@ class RecordLines:
         line_ends: Int64Array,
         is_left: Int64Array,
     ) -> str:
-        """Return the lines of some records: those in the target, and between them those that were left."""
+        """Return the lines of some records in order: from the target, and from `to_line` where left out."""
         target, written = memoryview(self._target), 0
         texts = []
         for row in (np.flatnonzero(is_left[start:stop]) + start).tolist():

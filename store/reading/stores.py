@@ -1,7 +1,7 @@
-"""ReadableStore and LiveStore: the methods of a store, in this process or in another that serves it.
+"""ReadableStore and LiveStore: the methods of a store, in this process or served by another.
 
-ReadableStore   messages are got from it        MessageStore, and all of the next line
-LiveStore       and put into it                 WritableStore, ServedStore, StoreClient
+ReadableStore   get messages                    MessageStore, and all of the next line
+LiveStore       get and put messages            WritableStore, ServedStore, StoreClient
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ END_OF_TIME_MS = (1 << 63) - 1
 
 @runtime_checkable
 class ReadableStore(Protocol):
-    """A store that messages are got from."""
+    """A store to get messages from."""
 
     def __enter__(self) -> Self:
         return self
@@ -36,11 +36,11 @@ class ReadableStore(Protocol):
     def get(
         self, topic: str, queue_id: int, offset: int, max_count: int = 32, message_filter: MessageFilter | None = None
     ) -> GetResult:
-        """Answer one broker call: messages of one queue from a queue offset on."""
+        """Return the result of one broker call: messages of one queue from a queue offset on."""
 
     @abstractmethod
     def lookup(self, log_offset: int) -> StoredMessage | None:
-        """Return the message at a log offset, None where the log has none."""
+        """Return the message at a log offset, None outside of the log."""
 
     @abstractmethod
     def query(
@@ -57,7 +57,7 @@ class ReadableStore(Protocol):
     ) -> QueryResult:
         """Return messages by key, or by tags (5.4 and later), as DefaultMessageStore.queryMessage finds them.
 
-        in_database  ask the message database (5.4 and later) instead of the index files
+        in_database  search the message database (5.4 and later) instead of the index files
         """
 
     @abstractmethod
@@ -70,19 +70,19 @@ class ReadableStore(Protocol):
 
     @abstractmethod
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """Queue offset of a queue's first message; 0 for an unknown queue."""
+        """Return the queue offset of a queue's first message; 0 for an unknown queue."""
 
     @abstractmethod
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Queue offset that a queue's next message gets; 0 for an unknown queue."""
+        """Return the queue offset of a queue's next message; 0 for an unknown queue."""
 
     @abstractmethod
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int) -> int:
-        """Queue offset for a store time; 0 for an unknown queue."""
+        """Return the queue offset for a store time; 0 for an unknown queue."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give the store, or the connection to its owner, back."""
+        """Close the store, or the connection to its owner."""
 
     def messages(
         self,
@@ -108,10 +108,10 @@ class ReadableStore(Protocol):
         ...         [message.body for message in store.messages("T", 0, start=1)]
         [b'message 1', b'message 2']
 
-        must_exist  BadRequest for a topic without queues, with the code "unknown-topic"; False reads nothing of it
+        must_exist  BadRequest with the code "unknown-topic" for a topic without queues; False: yield nothing
         """
         call = self.get if one_call else self._read_on
-        # A queue whose files are lost is built when it is asked for.
+        # A queue with lost files is rebuilt on a request for it.
         if must_exist and not self.max_offset(topic, queue_id) and not self.queue_ids(topic):
             raise BadRequest(
                 f"no topic is called {quoted(topic)}",
@@ -131,17 +131,17 @@ class ReadableStore(Protocol):
     def _read_on(
         self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter | None
     ) -> GetResult:
-        """Make one call of many."""
+        """Make one call of a series."""
         return self.get(topic, queue_id, offset, max_count, message_filter)
 
 
 @runtime_checkable
 class LiveStore(ReadableStore, Protocol):
-    """A store that messages are put into and got from."""
+    """A store to put messages into and get them from."""
 
     @abstractmethod
     def put(self, message: Message) -> PutResult:
-        """Append one message; it is durable as flushDiskType says."""
+        """Append one message; flushDiskType determines when it is durable."""
 
     def put_all(self, messages: Sequence[Message]) -> list[PutResult]:
         """Append messages in their order; each has its own result."""
@@ -151,8 +151,8 @@ class LiveStore(ReadableStore, Protocol):
     def put_replayed(
         self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None
     ) -> PutResult:
-        """Append a message that another store had, with that store's time if one is given."""
+        """Append a message of another store, with that store's time if one is given."""
 
     @abstractmethod
     def flush(self) -> int:
-        """Make everything put so far durable, queues and index too; give the log offset that this reached."""
+        """Make all put messages, queues and index durable; return the log offset reached."""

@@ -1,12 +1,12 @@
-"""Message filters: they select a reader's messages from a queue.
+"""Message filters: they select messages of a queue for a reader.
 
-A broker filters twice, and so does everything that uses this package:
+A broker filters twice, and users of this package do the same:
 
     1. on the queue unit, before the record is read:   matches_tags_code(tags_code)
     2. on the record, after it was read:               matches(message), which looks at its properties
 
-`TagExpression` compares the tags' hash in the first step, and their text in the second. A consumer's client does the
-second, as two tags may share a hash. `SqlFilter` lets every unit pass and decides by the properties.
+`TagExpression` compares the tags' hash in the first step, and their text in the second. In RocketMQ a consumer's client
+does the second step, as two tags may share a hash. `SqlFilter` accepts every unit and decides by the properties.
 """
 
 from __future__ import annotations

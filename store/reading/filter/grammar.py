@@ -1,4 +1,4 @@
-"""The grammar of RocketMQ's SQL92 filters, and the error for a text that does not follow it.
+"""The grammar of RocketMQ's SQL92 filters, and the error for a text with a syntax error.
 
 Source: SelectorParser.jj (4.9.8, 5.3.3).
 """
@@ -61,7 +61,7 @@ GRAMMAR = r"""
 
 
 def parse(text: str) -> Node:
-    """Parse an expression into a tree of nodes; UnexpectedInput where it does not follow the grammar."""
+    """Parse an expression into a tree of nodes; UnexpectedInput for a syntax error."""
     return cast(Node, _parser().parse(text))
 
 

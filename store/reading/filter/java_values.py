@@ -1,4 +1,4 @@
-"""The broker's values, as its Java has them, and how two of them compare.
+"""The values of the broker's Java code, and their comparison.
 
     Integer, Long, Double, String, Boolean, null   are   int, Long, float, str, bool, None
 
@@ -16,7 +16,7 @@ _JAVA_DOUBLE = re.compile(r"([+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?
 
 
 class CannotCompare(Exception):
-    """A value could not be converted for a comparison: the whole filter does not match."""
+    """A value can't be converted for a comparison, so the whole filter does not match."""
 
 
 class Long(int):
@@ -30,7 +30,7 @@ def negated(value: Value) -> Value:
 
 
 def compare(left: Value, right: Value) -> int:
-    """Compare as ComparisonExpression.__compare: below 0, 0 or above; -1 for types that don't compare."""
+    """Compare as ComparisonExpression.__compare: below 0, 0 or above; -1 for incomparable types."""
     if isinstance(left, bool) or isinstance(right, bool):
         return _compare_boolean(left, right)
     if isinstance(left, str) and not isinstance(right, str):

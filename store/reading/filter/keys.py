@@ -1,4 +1,4 @@
-"""The filter of one key: a message has it among its KEYS, or as its unique key."""
+"""The filter for one key: the message has it in KEYS, or as its unique key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from store.formats.queue_unit import ExtUnit
 
 
 class KeyExpression:
-    """The messages that have `text` as a key; a queue unit holds no keys, so that each record is read."""
+    """Matches messages with `text` as a key. A queue unit has no keys, so every record is read."""
 
     __slots__ = ("text",)
 
@@ -18,13 +18,13 @@ class KeyExpression:
         self.text = text
 
     def matches_tags_code(self, tags_code: int, ext: ExtUnit | None = None) -> bool:
-        """Let every unit pass."""
+        """Return True for every unit."""
         return True
 
     def matches(self, message: StoredMessage) -> bool:
-        """Test a message that was read."""
+        """Return whether a read message has the key."""
         return self.matches_properties(message.properties)
 
     def matches_properties(self, properties: Mapping[str, str]) -> bool:
-        """Test the properties of a message that arrives."""
+        """Return whether the properties of a new message have the key."""
         return self.text == properties.get(UNIQ_KEY) or self.text in split_keys(properties.get(KEYS, ""))

@@ -6,16 +6,15 @@ Steps: lark parses the text (grammar.py); the tree becomes nested functions from
 Java's comparisons from java_values.py); a message matches when the outermost value is TRUE.
 
 Values are those of the broker's Java: Integer (literals within 32 bits), Long, Double, String, Boolean and null.
-Properties are strings. A string that is compared with another type is converted to it, as Integer.valueOf,
-Long.valueOf, Double.valueOf and Boolean.valueOf do. If a string cannot be converted, the whole filter does not match:
-the broker catches the exception around the evaluation. An AND or OR that its left side has decided stays decided. Logic
-is three-valued: a comparison with an absent property is null.
-
-What may look surprising is the broker's: NOT binds closer than `=`, so write NOT (a = 1); IN takes strings only;
-<, <=, >, >= and BETWEEN take numbers and properties only; a bare property is never true.
-Three things are stricter or wider here. Text after a complete expression is an error (the broker ignores it). 0.0 is a
-number (the broker refuses it). CONTAINS, STARTSWITH and ENDSWITH are taken from the 5.x line; on an absent property
-they, and their negations, are false.
+Properties are strings. A string that is compared with another type is converted to it, as by Integer.valueOf,
+Long.valueOf, Double.valueOf and Boolean.valueOf. If a string cannot be converted, the whole filter does not match, as
+the broker catches the exception around the whole evaluation. AND and OR skip their right side if the left side decides.
+Logic is three-valued: a comparison with an absent property is null.
+Some rules of the broker may surprise: NOT binds closer than `=`, so write NOT (a = 1); IN accepts only strings;
+<, <=, >, >= and BETWEEN accept only numbers and properties; a bare property is never true.
+Three rules differ here. Text after a complete expression is an error (the broker ignores it). 0.0 is a number (the
+broker refuses it). CONTAINS, STARTSWITH and ENDSWITH come from 5.x; for an absent property they, and their negations,
+are false.
 
 Source: SelectorParser.jj, ComparisonExpression, LogicExpression, UnaryExpression, ConstantExpression (4.9.8, 5.3.3),
 ExpressionMessageFilter.isMatchedByCommitLog.
@@ -43,15 +42,15 @@ class SqlFilter:
         self._evaluate = evaluate
 
     def matches_tags_code(self, tags_code: int, ext: ExtUnit | None = None) -> bool:
-        """Return True: any unit may match, as it holds nothing of the properties."""
+        """Return True: any unit may match, as units have no properties."""
         return True
 
     def matches(self, message: StoredMessage) -> bool:
-        """Return the test of the second step, on a message that was read."""
+        """Return whether a read message matches, the second step."""
         return self.matches_properties(message.properties)
 
     def matches_properties(self, properties: Properties) -> bool:
-        """Return True when the expression is TRUE; null and values that cannot be compared are not."""
+        """Return whether the expression is TRUE; null and values that can't be compared give False."""
         try:
             return self._evaluate(properties) is True
         except CannotCompare:
@@ -63,12 +62,12 @@ class SqlFilter:
 
 @functools.lru_cache(maxsize=100)
 def compile_sql(text: str) -> SqlFilter:
-    """Return the filter for an expression; BadRequest with column and reason when it is not one."""
+    """Return the filter for an expression; BadRequest with column and reason for an invalid one."""
     from lark.exceptions import UnexpectedInput
 
     try:
         compiled = SqlFilter(text, as_boolean(parse(text)).evaluate)
-        # Evaluating once finds an expression too deep for the interpreter's stack now, not in the middle of a queue.
+        # One evaluation finds an expression too deep for the interpreter's stack here, not in the middle of a queue.
         compiled.matches_properties({})
     except UnexpectedInput as error:
         raise syntax_error(text, error) from None

@@ -1,17 +1,16 @@
-"""SubscriptionFilter: the messages that a broker gives to a consumer group with an SQL subscription.
+"""SubscriptionFilter: the messages that a consumer group with an SQL subscription gets from a broker.
 
-On the queue unit, the first that holds:
+On the queue unit, the first true line decides:
 
     no filter of the group, no expression that compiles, no bits      may match
     no extension unit, or its store time not after the bornTime        may match
     no bit map, or bits of another Bloom filter                        may match
     else                                                               all bits of the group are in the bit map
 
-On the record: no expression that compiles matches all; else the expression is TRUE for its properties.
-
-A topic %RETRY%group has the filter of the message's own topic where filterSupportRetry is on, else none.
-
-bit_maps gives what the second row's units hold: for each record the bits of every filter that its properties match.
+On the record: without an expression that compiles, every record matches; else if the expression is TRUE for its
+properties.
+A topic %RETRY%group has the filter of the message's own topic if filterSupportRetry is on, else none.
+BitMaps computes the bit maps of extension units: for each record the bits of every filter that matches its properties.
 
 Source: ExpressionMessageFilter, ExpressionForRetryMessageFilter, CommitLogDispatcherCalcBitMap (4.9.8, 5.3.3).
 """
@@ -39,23 +38,23 @@ TAG_TYPES = ("", "TAG")
 
 
 class SubscriptionFilter:
-    """The filter of `group` for `topic`, by the filters of a broker."""
+    """The filter of `group` for `topic`, from a broker's table of filters."""
 
     def __init__(self, filters: ConsumerFilterTable, topic: str, group: str, *, supports_retry: bool = False) -> None:
         self._filters = filters
         self._group = group
         self._is_retry = supports_retry and topic.startswith(RETRY_PREFIX)
         self.subscription = filters.get(topic, group)
-        """The group's own; None where it has none."""
+        """The group's subscription; None without one."""
         self._compiled = compile_subscription(self.subscription)
 
     @property
     def expression(self) -> str | None:
-        """The expression that is evaluated; None where every message matches."""
+        """The evaluated expression; None if every message matches."""
         return self._compiled.text if self._compiled is not None else None
 
     def matches_tags_code(self, tags_code: int, ext: ExtUnit | None = None) -> bool:
-        """Return whether the record is worth reading (isMatchedByConsumeQueue)."""
+        """Return whether the record must be read (isMatchedByConsumeQueue)."""
         own, bloom = self.subscription, self._filters.bloom
         if own is None or self._compiled is None or not own.bit_count:
             return True
@@ -80,7 +79,7 @@ class SubscriptionFilter:
 
 
 def compile_subscription(subscription: ConsumerFilter | None) -> SqlFilter | None:
-    """Return the compiled expression; None without one, and for one that a broker can't compile either."""
+    """Return the compiled expression; None without one, or for one that a broker can't compile either."""
     if subscription is None or not subscription.expression or subscription.expression_type in TAG_TYPES:
         return None
     try:
@@ -98,12 +97,12 @@ def load_filters(layout: StoreLayout, config: StoreConfig, fs: Filesystem, now_m
 
 
 def use_bit_maps(opened: OpenedStore) -> None:
-    """Let dispatch of `opened` calculate bit maps, where its settings say so."""
+    """Let dispatch of `opened` calculate bit maps, if its settings require them."""
     opened.queues.bit_maps = make_bit_maps(opened.layout, opened.config, opened.fs, opened.clock())
 
 
 def make_bit_maps(layout: StoreLayout, config: StoreConfig, fs: Filesystem, now_ms: int) -> BitMaps | None:
-    """Make the bit maps of the filters that a store holds; None where enableCalcFilterBitMap is off."""
+    """Return the BitMaps of a store's filters; None if enableCalcFilterBitMap or the extension is off."""
     if not (config.enable_calc_filter_bit_map and config.enable_consume_queue_ext):
         return None
     return BitMaps(load_filters(layout, config, fs, now_ms))
@@ -114,10 +113,10 @@ class BitMaps:
 
     def __init__(self, filters: ConsumerFilterTable) -> None:
         self.filters = filters
-        """Those whose bits are set."""
+        """The filters whose bits are set."""
 
     def __call__(self, run: Run, rows: Sequence[int], topic: str) -> list[bytes] | None:
-        """Return a bit map for each row; None where the topic has no filter."""
+        """Return a bit map for each row; None if the topic has no filter."""
         compiled = [(one, compile_subscription(one)) for one in self.filters.of_topic(topic)]
         if not compiled:
             return None

@@ -2,8 +2,8 @@
 
     TagA || TagB
 
-A message matches when the whole of its TAGS property equals one of the tags. The broker compares Java hashes
-(the low 32 bits of the queue unit's tags code); the client then compares the text.
+A message matches if its whole TAGS property equals one of the tags. The broker compares Java hashes (the low 32 bits of
+the queue unit's tags code); the client then compares the text.
 
 Source: FilterAPI.buildSubscriptionData, ExpressionMessageFilter.isMatchedByConsumeQueue, PullAPIWrapper (4.9.8).
 """
@@ -38,15 +38,15 @@ class TagExpression:
         self._codes = frozenset(string_hash(tag) & 0xFFFFFFFF for tag in self.tags)
 
     def matches_tags_code(self, tags_code: int, ext: ExtUnit | None = None) -> bool:
-        """Return the broker's test, on the queue unit alone; a different tag with the same hash passes."""
+        """Return the broker's test on the queue unit; another tag with the same hash passes too."""
         return not self.tags or (tags_code & 0xFFFFFFFF) in self._codes
 
     def matches(self, message: StoredMessage) -> bool:
-        """Return the test of the second step, on a message that was read."""
+        """Return whether a read message matches, the second step."""
         return self.matches_properties(message.properties)
 
     def matches_properties(self, properties: Mapping[str, str]) -> bool:
-        """Return the client's test, on the text."""
+        """Return the client's test on the text of TAGS."""
         return not self.tags or properties.get(TAGS_PROPERTY) in self.tags
 
     def __repr__(self) -> str:

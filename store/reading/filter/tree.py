@@ -1,7 +1,7 @@
-"""Turns a parsed filter into functions from properties to a value, one inside the other.
+"""Turns a parsed filter into nested functions from properties to a value.
 
-The parser calls one method of Builder per rule of the grammar, innermost first. Logic is three-valued, null being None;
-AND and OR look at their right side only when the left one has not decided.
+The parser calls one method of Builder per rule of the grammar, innermost first. Logic is three-valued, with None as
+null. AND and OR evaluate their right side only if the left side has not decided.
 
 Source: ComparisonExpression, LogicExpression, UnaryExpression, ConstantExpression (4.9.8, 5.3.3).
 """
@@ -17,12 +17,12 @@ from store.reading.filter.java_values import Long, Value, compare, java_double, 
 Properties = Mapping[str, str]
 Evaluate = Callable[[Properties], Value]
 _MOST_DIGITS = 19
-"""Of a long. Python converts no text of more than 4,300."""
+"""Digits of a long. Python refuses to convert text of more than 4,300 digits."""
 _SHOWN = 40
 
 
 class Meaningless(Exception):
-    """The text parses, but means nothing to the broker."""
+    """The text parses, but the broker refuses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def as_boolean(node: Node) -> Node:
     if node.is_boolean:
         return node
     if node.is_property:
-        # A property is a string and never the Boolean that the broker's cast looks for.
+        # A property is a string, never the Boolean of the broker's cast.
         return _boolean(node.text, lambda p: None if node.evaluate(p) is None else False)
     raise Meaningless(f"{node.text} is neither true nor false")
 
@@ -182,7 +182,7 @@ class Builder:
 
 
 def _decided_by(decisive: bool, left: Evaluate, right: Evaluate) -> Evaluate:
-    """Decide AND by the first FALSE, OR by the first TRUE; undecided and with a null, both are null."""
+    """Decide AND by the first FALSE, OR by the first TRUE; if undecided with a null, return null."""
 
     def evaluate(properties: Properties) -> Value:
         first = left(properties)
