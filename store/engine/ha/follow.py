@@ -1,11 +1,11 @@
 """follow_master: a standing backup, whose log comes from the store's master by replication.
 
-    1. create   an ordinary backup of the store's files: from here on there is one
+    1. create   an ordinary backup of the store's files
     2. receive  the log from its newest segment on, into a folder of its own, durable within a second
     3. grow     the backup, every few seconds and at the end; received segments that it has as files are deleted
 
-The received log stays in the folder of backups, so that a run that was killed goes on where it was. Of an object store
-it is in a scratch folder. Only while the backup grows are other writers kept out, so that a prune finds its time.
+The received log stays in the folder of backups, so that the next run continues after a kill. For an object store it is
+in a scratch folder. Other writers are kept out only while the backup grows, so that a prune can run in between.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ DEFAULT_EVERY_S = 10.0
 
 @dataclass(slots=True)
 class FollowOptions:
-    """How a log is followed.
+    """The options of a follower.
 
     every_s      seconds between two manifests
-    on_created   called when step 1 is done
-    should_stop  asked twice a second
-    on_lost      called when a connection ends that will be made again, and where tables can't be read
+    on_created   called after step 1
+    should_stop  called twice a second
+    on_lost      called if a connection is lost and will be made again, and if tables can't be read
     """
 
     create: CreateOptions = field(default_factory=CreateOptions)
@@ -55,7 +55,7 @@ def follow_master(
 
     address  the HA port of the store's master
 
-    Raises what create_backup and Receiver raise; the backup has then all that was received.
+    Raises the errors of create_backup and Receiver; the backup then has everything that was received.
     """
     found = find_backed_store(root, options.create, fs)
     created = create_backup(root, target, options.create, fs, clock)
@@ -75,7 +75,7 @@ def follow_master(
 
 
 def _open_copy(folder: Path, created: Manifest, begin: int) -> LogCopy:
-    """Open the received log; begin it again where `begin` is not in it."""
+    """Open the received log; begin it again if `begin` is not in it."""
     fs, settings = Filesystem(), {"mappedFileSizeCommitLog": created.segment_size}
     copy = LogCopy(folder, settings, fs, compat=created.line)
     if not copy.is_empty and not copy.first <= begin <= copy.end:
@@ -105,7 +105,7 @@ class _Follower:
         try:
             Receiver(address, self._copy, receive).run()
         except LinkLost:
-            # The end came while there was no connection.
+            # It was stopped while there was no connection.
             if not options.should_stop():
                 raise
         except Diverged as error:

@@ -1,10 +1,10 @@
 """MasterLink: a slave's end of the connection to a master.
 
-    report        tells the master a log offset
-    next_header   the head of the next frame, None where none begins in time
-    read_body     the bytes of the log that follow, straight into the caller's memory
+    report        sends a log offset to the master
+    next_header   the head of the next frame, None if none begins in time
+    read_body     the next bytes of the log, received directly into the caller's memory
 
-A frame that takes longer than HOUSEKEEPING_INTERVAL_S, however slowly it trickles in, ends the link.
+A frame that takes longer than HOUSEKEEPING_INTERVAL_S ends the link, even if bytes still come in.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read HOST:PORT or [IPV6]:PORT; BadRequest for another text."""
+        """Parse HOST:PORT or [IPV6]:PORT; BadRequest for another text."""
         host, _, port = text.rpartition(":")
         bare = host.removeprefix("[").removesuffix("]")
         number = parse_whole_number(port)
@@ -44,7 +44,7 @@ class Address(NamedTuple):
         return cls(bare, number)
 
     def listen(self) -> socket.socket:
-        """Listen here, at a free port for port 0; StoreIOError where that is not possible."""
+        """Listen at this address, at a free port for port 0; StoreIOError if that fails."""
         try:
             family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
             return socket.create_server(self, family=family)
@@ -53,7 +53,7 @@ class Address(NamedTuple):
 
 
 class MasterLink:
-    """A connection to the master at `address`; `stall_s` is how long one frame may take."""
+    """A connection to the master at `address`; `stall_s` is the time limit for one frame."""
 
     head_size = HEADER.size
     begins_at_first = False
@@ -81,7 +81,7 @@ class MasterLink:
         self._socket.close()
 
     def report(self, log_offset: int) -> None:
-        """Tell the master `log_offset`."""
+        """Send `log_offset` to the master."""
         self._send(self._encode_report(log_offset))
 
     def _send(self, data: bytes) -> None:
@@ -96,7 +96,7 @@ class MasterLink:
         return FrameHeader(*HEADER.unpack(head))
 
     def next_header(self, wait_s: float) -> FrameHeader | None:
-        """Return the next frame's head; None where it is not whole within `wait_s`. Call read_body next."""
+        """Return the next frame's head; None if it is not whole within `wait_s`. Call read_body next."""
         deadline = time.monotonic() + wait_s
         view = memoryview(self._head)
         while self._head_filled < self.head_size:
@@ -135,7 +135,7 @@ class MasterLink:
             raise LinkLost(f"the master at {self.address} sent no whole frame for {self._stall_s:g} seconds")
 
     def _receive(self, parts: list[memoryview], deadline: float) -> int:
-        """Receive some bytes into `parts`; 0 where none came in time. LinkLost where the master closed."""
+        """Receive some bytes into `parts`; 0 if none came in time. LinkLost if the master closed."""
         with self._errors("receive from the master"):
             try:
                 # A timeout of 0 would make the socket non-blocking.

@@ -2,11 +2,11 @@
 
     connection    is served by a thread of its own
     limit         a connection beyond it ends a waiting one: first those without a whole request, then the longest quiet
-    idle          a connection that the listener has waited for longer than `idle_s` is ended
-    an error      of accept or of a thread's start is kept as `trouble` until one succeeds; the next follows in 0.1 s
+    idle          a connection is ended once the listener has waited for it longer than `idle_s`
+    an error      of accept or of a thread's start is kept as `trouble` until one succeeds; the next try is 0.1 s later
 
-Time limits hold while a request comes in and while its answer is taken, not while the request is worked on. A listener
-takes at most a sixth of the files that the process may open: the others are the store's.
+Time limits apply while a request is received or its answer sent, not while the request is worked on. A listener uses
+at most a sixth of the files that the process may open: the others are the store's.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ END_GRACE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Most connections of one listener, and how long it waits for one of them, in seconds."""
+    """The most connections of one listener, and its longest wait for one of them, in seconds."""
 
     connections: int = MOST_CONNECTIONS
     idle_s: float = IDLE_S
 
     @property
     def allowed(self) -> int:
-        """The connections that a listener of this process takes."""
+        """The most connections that a listener of this process accepts."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         share = self.connections if files == resource.RLIM_INFINITY else files // SHARE_OF_FILES
         return max(LEAST_CONNECTIONS, min(self.connections, share))
@@ -54,11 +54,11 @@ class Peer:
         self.connection = connection
         self.address = address
         self.end_reason = ""
-        """Why the listener ended the connection; empty while it did not."""
+        """Why the listener ended the connection; empty if it did not."""
         self.has_asked = False
         """Whether a whole request came."""
         self.waiting_since: float | None = time.monotonic()
-        """Since when the listener waits for it; None while a request is worked on."""
+        """The time since which the listener waits for a request; None while one is worked on."""
 
     def note_request(self) -> None:
         """Count a whole request, and wait for the next one."""
@@ -67,7 +67,7 @@ class Peer:
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Work on a request: the peer is waited for again when its answer is there."""
+        """Mark the peer as worked on inside of the block; afterwards the listener waits for it again."""
         self.waiting_since = None
         try:
             yield
@@ -82,7 +82,7 @@ class Peer:
 
 
 class ListenerState(NamedTuple):
-    """A listener's open connections, their limit, and the number that it ended, by rule."""
+    """A listener's open connections, their limit, and the number of ended ones by rule."""
 
     listener: str
     open_connections: int
@@ -91,11 +91,11 @@ class ListenerState(NamedTuple):
 
 
 class Listener:
-    """Accepts at `server`, and has each connection served by `serve`.
+    """A listener at `server` that calls `serve` for each connection.
 
     name     of the listener, for people
-    server   a socket that listens; stop() closes it
-    refusal  bytes for a connection that is refused: all others are worked on
+    server   a listening socket; stop() closes it
+    refusal  bytes sent to a connection that is refused because all others are worked on
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Listener:
         self.name = name
         self.limits = limits
         self.trouble: str | None = None
-        """Why the last connection could not be accepted; None while they can."""
+        """Why the last connection could not be accepted; None if it was."""
         self.defect: str | None = None
         """The last error of a protocol that ended its connection."""
         self.ended: Counter[str] = Counter()
@@ -137,14 +137,14 @@ class Listener:
             thread.start()
 
     def stop(self, before_end: Callable[[], None] = lambda: None) -> None:
-        """End every connection: requests under way are answered. Calling it twice is fine.
+        """End every connection, after answers to requests under way. Calling it twice is fine.
 
-        before_end  is called when none is accepted any more
+        before_end  is called once no connection is accepted any more
         """
         if self._ending.is_set():
             return
         self._ending.set()
-        # Ends accept(), which close() alone does not.
+        # This ends accept(); close() alone does not.
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
@@ -152,7 +152,7 @@ class Listener:
                 thread.join()
         self._server.close()
         before_end()
-        # The second time for a peer that takes no answer: it must not keep the store open.
+        # The second shutdown is for peers that do not read their answer: they must not keep the store open.
         for how in (socket.SHUT_RD, socket.SHUT_RDWR):
             with self._lock:
                 peers = dict(self._peers)
@@ -163,7 +163,7 @@ class Listener:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def state(self) -> ListenerState:
-        """Return the listener at this moment."""
+        """Return the listener's state at this moment."""
         return ListenerState(self.name, self.connection_count, self.limits.allowed, dict(self.ended))
 
     def describe_findings(self) -> list[str]:
@@ -179,7 +179,7 @@ class Listener:
             except Exception as error:
                 if not self._ending.is_set():
                     self.trouble = str(error)
-                    # Too many open files, or threads: a quiet connection holds one of them.
+                    # Too many open files or threads: ending a quiet connection frees one.
                     self._end_quietest("error", 0)
                     self._ending.wait(RETRY_S)
 
@@ -212,7 +212,7 @@ class Listener:
                     self._end(peer, "idle", f"no whole request for {self.limits.idle_s:g} seconds")
 
     def _end_quietest(self, rule: str, allowed: int) -> bool:
-        """Make room for one connection where there are `allowed`; False where all of them are worked on."""
+        """Make room for one more than `allowed` connections; False if all of them are worked on."""
         waiting = self._waiting()
         with self._lock:
             is_full = sum(not peer.end_reason for peer in self._peers) >= allowed
@@ -222,7 +222,7 @@ class Listener:
         return not is_full or bool(waiting)
 
     def _waiting(self) -> list[tuple[Peer, float]]:
-        """Return the peers that are waited for, and since when."""
+        """Return the peers that the listener waits for, each with the start of the wait."""
         with self._lock:
             peers = [(peer, peer.waiting_since) for peer in self._peers if not peer.end_reason]
         return [(peer, since) for peer, since in peers if since is not None]
@@ -235,7 +235,7 @@ class Listener:
         try:
             self._serve(peer)
         except (OSError, StoreError):
-            # The peer has ended, or does not speak the protocol: nothing to answer.
+            # The peer has closed, or does not follow the protocol: there is nothing to answer.
             pass
         except Exception as error:
             self.defect = repr(error)

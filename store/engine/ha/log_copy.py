@@ -1,10 +1,10 @@
-"""LogCopy: the commit log of a store folder that another store's log is copied into, at its end only.
+"""LogCopy: the commit log of a store folder, to whose end another store's log is copied.
 
     0           durable        end                 file end
     |--- synced ---|-- written ---|--- zeros, or a torn tail ---|
 
-Bytes past the end are compared before they are overwritten: only zeros, or what comes anyway, may be there. A power
-cut leaves zeros before the end too: a sector that was not written, or the rest of one.
+Bytes past the end are compared before they are overwritten: they must be zeros or equal to the new bytes. A power cut
+may leave zeros before the end too: a sector that was not written, or the rest of one.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class LogCopy:
         return self._layout.commitlog
 
     def begin(self, log_offset: int) -> None:
-        """Let an empty copy begin at `log_offset`. BadRequest where no segment can begin there."""
+        """Let an empty copy begin at `log_offset`. BadRequest if no segment can begin there."""
         require_segment_start(log_offset, self.segment_size)
         self.first = self.end = self.durable = log_offset
 
@@ -97,7 +97,7 @@ class LogCopy:
             self.first += self.segment_size
 
     def correct_segment_size(self, size: int) -> None:
-        """Give the only segment the length that its blank tells."""
+        """Set the only segment to the length that its blank shows."""
         if size == self.segment_size:
             return
         self.segment_size = size
@@ -109,7 +109,7 @@ class LogCopy:
     def require_same(self, log_offset: int, data: memoryview) -> None:
         """Raise Diverged unless the copy holds `data` at `log_offset`, before its end.
 
-        What a power cut left unwritten is written, durably.
+        Bytes that a power cut left unwritten are written, durably.
         """
         while len(data):
             position = log_offset % self.segment_size
@@ -128,7 +128,7 @@ class LogCopy:
             data = data[len(part) :]
 
     def append(self, log_offset: int, data: memoryview) -> None:
-        """Write `data` at the end, across no segment's end. Diverged where other bytes are in its place."""
+        """Write `data` at the end, across no segment's end. Diverged if other bytes are there."""
         assert log_offset == self.end, (log_offset, self.end)
         position = log_offset % self.segment_size
         file = self._segment(log_offset - position)
@@ -139,13 +139,13 @@ class LogCopy:
         self.end += len(data)
 
     def sync(self) -> None:
-        """Make everything durable that was appended."""
+        """Make all appended bytes durable."""
         if self._file is not None and self.durable < self.end:
             self._fs.fdatasync(self._file)
         self.durable = self.end
 
     def close(self) -> None:
-        """Make everything durable and give the store back."""
+        """Make everything durable, and release the store."""
         try:
             self.sync()
             self._keep_line()
@@ -154,16 +154,16 @@ class LogCopy:
             self._lock.release()
 
     def _keep_line(self) -> None:
-        """Write the master's offset into the checkpoint where nothing else tells a 5.x broker."""
+        """Write the master's offset into the checkpoint if nothing else shows a 5.x broker."""
         if self._line is not LINE_4_9 and not self.is_empty and detect_line(self._layout, self._fs) is LINE_4_9:
             page = StoreCheckpoint.load(self._layout.checkpoint, self._fs).page
             page = page._replace(master_flushed_offset=self.durable)
             StoreCheckpoint(self._layout.checkpoint, self._fs, page, None).flush()
 
     def remove_if_unused(self) -> None:
-        """Remove the folders of a new store that nothing was copied into."""
+        """Remove the folders of a new store if nothing was copied."""
         if self._made and self.is_empty and not self._fs.list_folder(self.folder):
-            # Before the lock is given back: then it may be another's.
+            # Before the lock is released: afterwards another process may hold it.
             self._fs.unlink(self._layout.lock)
             for folder in reversed(self._made):
                 self._fs.remove_folder(folder)
@@ -183,7 +183,7 @@ class LogCopy:
 
 
 def _prepare(layout: StoreLayout, fs: Filesystem) -> list[Path]:
-    """Create and give a new store's folders; refuse another folder, and a store that was not shut down."""
+    """Create a new store's folders, and return them; refuse a store that was not shut down."""
     made: list[Path] = []
     if len(layout.commitlogs) > 1:
         raise BadRequest("a log is copied into one folder, not into several", file=layout.root)

@@ -1,7 +1,7 @@
-"""HAMaster: sends a store's log to slaves, and counts how far they have it.
+"""HAMaster: sends a store's log to slaves, and counts their acknowledged log offsets.
 
     accept   a Listener's thread; each connection has two, as in the broker
-    read     a slave's reports, 8 bytes each: the first says where to begin, the others acknowledge
+    read     a slave's reports, 8 bytes each: the first has the beginning, the others acknowledge
     write    frames of the log up to its readable end, a heartbeat when nothing was sent for some time
 
     first report 0              begins at the last segment
@@ -57,7 +57,7 @@ class ServedLog(Protocol):
 
 
 class CommitLogSource:
-    """A commit log as a master sends it."""
+    """A commit log for a master to send."""
 
     def __init__(self, log: CommitLog) -> None:
         self._log = log
@@ -65,7 +65,7 @@ class CommitLogSource:
 
     @classmethod
     def of(cls, store: MessageStore) -> Self:
-        """Return the log of an opened store that is not refreshed meanwhile."""
+        """Return the log of an opened store; the store must not be refreshed meanwhile."""
         return cls(store.opened.log)
 
     @property
@@ -104,7 +104,7 @@ class MasterOptions:
 
 
 class SlaveState(NamedTuple):
-    """A connected slave: the log offset that it acknowledged, and the bytes of the log beyond it."""
+    """A connected slave: its acknowledged log offset, and the bytes of the log beyond it."""
 
     slave: str
     acknowledged_offset: int
@@ -255,7 +255,7 @@ class _Connection:
         self._master.forget(self, self._peer.end_reason or reason)
 
     def _read(self) -> str:
-        """Take reports until the connection ends; gives the reason."""
+        """Receive reports until the connection ends, and return the reason."""
         pending = bytearray()
         try:
             while not self._is_over:
@@ -282,7 +282,7 @@ class _Connection:
         if self._asked is None:
             self._asked = log_offset
             self._has_asked.set()
-        # A broker counts a first request beyond its log's end too: every later put is then answered as replicated.
+        # A broker also counts a first report beyond its log's end: every later put then counts as replicated.
         if log_offset <= end:
             self.acknowledged = max(self.acknowledged, log_offset)
             self._master.acknowledge(log_offset)

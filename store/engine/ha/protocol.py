@@ -1,4 +1,4 @@
-"""Define the bytes on a replication link.
+"""The bytes on a replication link.
 
 Integers are big-endian; there is no handshake, no version and no checksum.
 
@@ -9,7 +9,7 @@ Integers are big-endian; there is no handshake, no version and no checksum.
     first report R    0: the master begins at its last segment; else at R, whether the log has it or not
     later reports     acknowledge; only the newest in the buffer counts
     n = 0             a heartbeat; its log offset is the next one that will be sent
-    a frame           never crosses a segment's end, and does not care for records
+    a frame           never crosses a segment's end, but may end within a record
 
 Source: HAConnection, HAService (4.9.8); DefaultHAConnection, DefaultHAClient (5.3.3).
 """

@@ -1,16 +1,16 @@
 """Receiver: pulls a live master's commit log into a store folder, as a slave would.
 
-1. Find where to begin. An empty copy begins at the master's first, last or a given segment. A copy that has bytes
-   already asks for its last OVERLAP_BYTES again and compares them, so that a divergence is found before a byte is
-   written; at first for all that a power cut may have left unwritten.
+1. Find the beginning. An empty copy begins at the master's first, last or a given segment. A copy with bytes requests
+   its last OVERLAP_BYTES again and compares them, so that a divergence is found before a byte is written. The first
+   request covers all bytes that a power cut may have left unwritten.
 2. A report of 0 makes a master begin at its last segment. To begin at log offset 0 of a longer log, ask from 1: the
    first byte of a record is that of its size, 0 below 16 MiB, and the record's CRC, lengths and log offset prove it.
-3. Receive, verify, append. When nothing more comes at once, sync, then report what is durable.
-4. Without `follow`, end when the master has sent everything that it had: at a heartbeat, or, beside a master that is
-   written to without a pause, where no frame has been full for CAUGHT_UP_AFTER_S. A segment's last frame is never full,
-   and says nothing: a few must have come.
+3. Receive, verify, append. When nothing more is available, sync, then report the durable log offset.
+4. Without `follow`, end when the master has sent its whole log: at a heartbeat or, if the master is written to without
+   a pause, after CAUGHT_UP_AFTER_S without a full frame. A segment's last frame is never full, so at least
+   CAUGHT_UP_AFTER_FRAMES are needed.
 
-Against the slave of a broker: nothing is appended before it is verified, and a report counts only synced bytes.
+Two differences from a broker's slave: only verified bytes are appended, and a report counts only synced bytes.
 
 Source: HAClient, HAConnection (4.9.8); DefaultHAClient (5.3.3).
 """
@@ -33,7 +33,7 @@ OVERLAP_BYTES = 1 << 20
 VERIFY_BYTES = 2 << 20
 SYNC_BYTES = 16 << 20
 UNSYNCED_BYTES = SYNC_BYTES + VERIFY_BYTES + MOST_FRAME_BYTES
-"""No more than this is written between two syncs, and no sync leaves out a segment's end."""
+"""At most this is written between two syncs; a sync comes at each segment's end."""
 SYNC_INTERVAL_S = 1.0
 CAUGHT_UP_AFTER_S = 1.5
 CAUGHT_UP_AFTER_FRAMES = 3
@@ -42,7 +42,7 @@ _POLL_S = 0.5
 
 
 class CopiedLog(Protocol):
-    """The log that a Receiver appends to: LogCopy, or SlaveLog in a store that is open."""
+    """The log that a Receiver appends to: LogCopy, or SlaveLog in an open store."""
 
     first: int
     end: int
@@ -65,7 +65,7 @@ class CopiedLog(Protocol):
 
 
 class Begin(StrEnum):
-    """Where an empty copy begins, besides a log offset."""
+    """The beginning of an empty copy, besides a log offset."""
 
     MIN = "min"
     LAST_SEGMENT = "last-segment"
@@ -73,15 +73,15 @@ class Begin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReceiveOptions:
-    """How to copy.
+    """The options of a copy.
 
-    observe        report only the offset asked for, so that the master never counts received bytes as replicated
-    overlap_bytes  how much of a former copy is asked for again
-    stall_s        how long a frame may take
-    should_stop    asked twice a second
+    observe        report only the requested offset, so that the master never counts received bytes as replicated
+    overlap_bytes  bytes of a former copy that are requested again
+    stall_s        the time limit for a frame
+    should_stop    called twice a second
     on_progress    called with the received bytes
-    on_lost        called when a connection ends that will be made again, or too many files are open
-    connect        makes a connection, given `stall_s`; without it, one of the protocol of 4.x
+    on_lost        called if a connection is lost and will be made again, or too many files are open
+    connect        makes a connection, given `stall_s`; by default one of the protocol of 4.x
     """
 
     begin: Begin | int = Begin.MIN
@@ -107,17 +107,17 @@ class ReceiveReport:
     compared_bytes: int = 0
     record_count: int = 0
     unfinished_bytes: int = 0
-    """Bytes of a last record that did not come whole, and are not in the copy."""
+    """Bytes of an incomplete last record; they are not in the copy."""
     connection_count: int = 0
     segment_size: int = 0
     is_size_assumed: bool = False
     transfer_seconds: float = field(default=0.0)
-    """Until the last byte came, without the wait for the master's heartbeat."""
+    """Seconds until the last byte came, without the wait for the master's heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """A link whose master has answered: `asked` was reported, `header` is its first frame's."""
+    """A link with an answer from the master: `asked` was reported, `header` is the first frame's."""
 
     link: MasterLink
     asked: int
@@ -125,7 +125,7 @@ class _Opening:
 
 
 class Receiver:
-    """Copies the log of the master at `address` into `copy`."""
+    """A receiver that copies the log of the master at `address` into `copy`."""
 
     def __init__(self, address: Address, copy: CopiedLog, options: ReceiveOptions) -> None:
         self._address = address
@@ -136,7 +136,7 @@ class Receiver:
         self._verifier: LogVerifier | None = None
 
     def run(self) -> ReceiveReport:
-        """Copy until the end that the options say; everything received is durable then."""
+        """Copy up to the configured end; afterwards everything received is durable."""
         copy, options = self._copy, self._options
         while True:
             try:
@@ -186,7 +186,7 @@ class Receiver:
         return verifier
 
     def _ask(self, log_offset: int) -> _Opening | None:
-        """Connect and reports `log_offset`; None where it should stop before the master answers."""
+        """Connect and report `log_offset`; None if it is stopped before the master answers."""
         link = self._options.connect(self._address, self._options.stall_s)
         try:
             link.report(log_offset)
@@ -208,7 +208,7 @@ class Receiver:
         return self._ask(max(1, copy.first, copy.end - overlap))
 
     def _begin_empty(self) -> _Opening | None:
-        """Find the first segment of the copy, and has the master begin there."""
+        """Find the first segment of the copy, and make the master begin there."""
         opening = self._ask(0)
         if opening is None:
             return None
@@ -230,7 +230,7 @@ class Receiver:
         return self._begun(found, wanted)
 
     def _ask_first_segment(self, last: int) -> _Opening | None:
-        """Return the oldest segment that the master still has, by bisection over 0 … last."""
+        """Begin at the master's oldest segment, found by bisection over 0 … last."""
         found, size = self._ask(1), self._copy.segment_size
         if found is None or not found.header.is_heartbeat:
             return self._begun(found, 0)
@@ -262,7 +262,7 @@ class Receiver:
         return opening
 
     def _settle(self) -> None:
-        """Append the proved bytes that came before the connection was lost."""
+        """Append the verified bytes that came before the connection was lost."""
         if self._verifier is not None:
             _append_verified(self._verifier, self._copy)
 
@@ -290,7 +290,7 @@ class _Transfer:
         self._largest = self._small_count = 0
 
     def run(self) -> None:
-        """Take frames until the end of the log is reached, or for ever with `follow`."""
+        """Receive frames up to the end of the log, or for ever with `follow`."""
         self._take_first_byte()
         is_over = False
         while not is_over and not self._options.should_stop():
@@ -306,13 +306,13 @@ class _Transfer:
         self._settle()
 
     def _take_first_byte(self) -> None:
-        """Supply the byte at log offset 0. It cannot be asked for: 0 is the report of an empty slave."""
+        """Supply the byte at log offset 0. It can't be requested: 0 is the report of an empty slave."""
         if self._asked == 1 and self._verifier.next_offset == 0:
             self._verifier.room(1)[:] = b"\0"
             self._verifier.took(1)
 
     def _take(self, header: FrameHeader) -> bool:
-        """Receive one frame; True where the master has nothing more."""
+        """Receive one frame, and return whether the master has nothing more."""
         if header.log_offset != self._next:
             raise ReplicationError(
                 f"the master sends log offset {header.log_offset}, {self._next} comes next", offset=self._next
@@ -348,7 +348,7 @@ class _Transfer:
         self._options.on_progress(self._report.received_bytes)
 
     def _settle_in_passing(self) -> None:
-        """Append and sync now and then while frames come without a pause."""
+        """Append and sync at intervals while frames come without a pause."""
         if self._verifier.pending_bytes >= VERIFY_BYTES:
             _append_verified(self._verifier, self._copy)
         is_due = time.monotonic() - self._synced_at > SYNC_INTERVAL_S
@@ -356,7 +356,7 @@ class _Transfer:
             self._settle()
 
     def _settle(self) -> None:
-        """Append the proved bytes, sync and report them."""
+        """Append the verified bytes, sync and report them."""
         _append_verified(self._verifier, self._copy)
         self._copy.sync()
         self._synced_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""Where a segment of a copied log may begin."""
+"""The possible starts of segments in a copied log."""
 
 from __future__ import annotations
 

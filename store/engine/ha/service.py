@@ -25,7 +25,7 @@ from store.structures.commitlog.put_result import PutStatus
 
 
 class HAService:
-    """Both ends of a store's replication; an address of None leaves that end out."""
+    """The master and the slave of a store's replication; without its address a side is left out."""
 
     def __init__(
         self, log: CommitLog, config: StoreConfig, line: BrokerLine, listen: Address | None, master: Address | None
@@ -41,14 +41,14 @@ class HAService:
         return self._is_sync and self.master is not None
 
     def start(self) -> None:
-        """Begin to serve and to follow."""
+        """Begin to serve slaves, and to follow the master."""
         if self.master is not None:
             self.master.start()
         if self.client is not None:
             self.client.start()
 
     def stop(self) -> None:
-        """Return when nothing is sent or appended any more."""
+        """Stop both; afterwards nothing is sent or appended any more."""
         if self.client is not None:
             self.client.stop()
         if self.master is not None:

@@ -1,12 +1,12 @@
 """SlaveLog and HAClient: a store that is written to, filled by its master instead of by puts.
 
-    HAClient          a thread with a Receiver that follows the master, over lost connections too
-    SlaveLog          what the Receiver appends to: the segments that dispatch reads from
+    HAClient          a thread with a Receiver that follows the master, and connects again after a lost connection
+    SlaveLog          the log of the Receiver: the segments that dispatch reads
     find_torn_record  the first record that a power cut tore, by the master's bytes
 
-Only verified, whole records are appended, so dispatch never meets half a one. A power cut may leave zeros in what no
-sync had covered, where no CRC sees them: in the heads of records. So an opening compares the log's end with the master,
-and cuts the log at such a record before dispatch begins.
+Only verified, whole records are appended, so dispatch never meets a part of a record. A power cut may leave zeros in
+unsynced bytes; in the heads of records no CRC shows them. So an opening compares the log's end with the master, and
+truncates the log at such a record before dispatch begins.
 
 Source: HAService.HAClient, CommitLog.appendData (4.9.8).
 """
@@ -100,21 +100,21 @@ class SlaveLog:
         self.end += len(data)
 
     def sync(self) -> None:
-        """Make everything durable that was appended."""
+        """Make all appended bytes durable."""
         while self._segments.flushed_where < self.end and not self._segments.flush(0):
             pass
         self.durable = self.end
 
 
 class _ComparedLog(SlaveLog):
-    """The log of a store before it is opened: compared with its master's, and left as it is."""
+    """The log of a store that is being opened: it is compared with the master's, and stays as it is."""
 
     def __init__(self, log: CommitLog) -> None:
         super().__init__(log)
         self.is_compared = False
 
     def append(self, log_offset: int, data: memoryview) -> None:
-        """Leave bytes past the end."""
+        """Do nothing: only bytes before the end are compared."""
 
     def sync(self) -> None:
         """Do nothing, as nothing was appended."""
@@ -127,7 +127,7 @@ class _ComparedLog(SlaveLog):
 def find_torn_record(log: CommitLog, address: Address) -> int | None:
     """Return the start of the first torn record near a log's end; None without one, or without an answer.
 
-    Everything else that keeps the slave from following its master is the client's to report.
+    Other errors of the connection are left to the client.
     """
     compared = _ComparedLog(log)
     if compared.is_empty:
@@ -145,12 +145,12 @@ def _diverged(log_offset: int) -> Diverged:
 
 
 class HAClient:
-    """Follows the master at `address` from start() to stop(); `failure` says why it ended by itself."""
+    """A client that follows the master at `address` from start() to stop(), unless a `failure` ends it."""
 
     def __init__(self, log: CommitLog, address: Address) -> None:
         self.failure: StoreError | None = None
         self.lost: list[StoreError] = []
-        """The newest 100 connections that were lost."""
+        """The errors of the last 100 lost connections."""
         self._stopping = threading.Event()
         options = ReceiveOptions(follow=True, should_stop=self._should_stop, on_lost=self._note_lost)
         self._receiver = Receiver(address, SlaveLog(log), options)
@@ -161,7 +161,7 @@ class HAClient:
         self._thread.start()
 
     def stop(self) -> None:
-        """Return when everything received is durable."""
+        """Stop, and return once everything received is durable."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join()

@@ -6,10 +6,10 @@
     master → slave   TRANSFER 36    int 2 | int size | long log offset | int epoch | long start | long confirm   + data
 
 1. Both tables of epochs are compared: the copy must not reach beyond their common part.
-2. The first report says where to begin: 0 is the log's first offset, or its last segment where that was asked for.
-3. The epoch of each frame goes into the copy's epoch file.
+2. The first report has the beginning: 0 is the log's first offset or, if requested, its last segment.
+3. The epoch of each frame is noted in the copy's epoch file.
 
-The slave calls itself a learner, so the master never counts it as in sync.
+The slave registers as a learner, so the master never counts it as in sync.
 
 Source: AutoSwitchHAClient, AutoSwitchHAConnection (5.3.3).
 """
@@ -36,11 +36,11 @@ assert (RECEIVE_HANDSHAKE.size, RECEIVE_TRANSFER.size, EPOCH.size) == (20, 36, 1
 MOST_EPOCHS = 1000
 HANDSHAKE_TIMEOUT_S = 5.0
 LEARNER_ID = -1
-"""No broker of a controller has a negative id."""
+"""Brokers of a controller have no negative ids."""
 
 
 class AutoSwitchLink(MasterLink):
-    """A connection whose handshake is done; `copy_end` gives the log offset that the copy reaches."""
+    """A connection with its handshake; `copy_end` returns the log offset of the copy's end."""
 
     head_size = RECEIVE_TRANSFER.size
     begins_at_first = True

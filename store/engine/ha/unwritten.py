@@ -8,13 +8,13 @@ import numpy.typing as npt
 ByteArray = npt.NDArray[np.uint8]
 BoolArray = npt.NDArray[np.bool_]
 SECTOR = 512
-"""What a device writes as a whole, or tears."""
+"""The unit in which a device writes: a power cut leaves it written, unwritten or torn."""
 
 
 def unwritten(held: ByteArray, position: int) -> BoolArray:
-    """Tell of each byte whether zeros follow to its sector's end.
+    """Mark the bytes that are zeros up to the end of their sector.
 
-    position  the first byte's in its file
+    position  of the first byte in its file
     """
     lead = position % SECTOR
     zeros = np.pad(held == 0, (lead, -(lead + len(held)) % SECTOR), constant_values=True).reshape(-1, SECTOR)

@@ -1,12 +1,12 @@
-"""LogVerifier: holds bytes of a log that come in until they are whole, sound records.
+"""LogVerifier: buffers received bytes of a log until they are whole, valid records.
 
-    room, took   the next bytes come in, in any pieces
-    verified     gives what is proved, and keeps the rest
+    room, took   receive the next bytes, in any pieces
+    verified     yields the verified bytes, and keeps the rest
 
-A record is proved by size, magic, the sum of its parts, its CRC and its own log offset. A blank must end at its
-segment's end; the unused bytes after it have no form and are passed on as they come.
+A record is verified by size, magic, the sum of its parts, its CRC and its own log offset. A blank must end at its
+segment's end; the unused bytes after it have no form and are passed on unchanged.
 
-Where nothing tells the segment size, the first blank does.
+If the segment size is unknown, the first blank shows it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from store.formats.columns import COLUMN_NAMES, Column, DamageReason, ScanOutcom
 from store.formats.message import BLANK_SIZE, RECORD_MIN_SIZE
 
 LARGEST_RECORD_BYTES = 64 << 20
-"""Larger ones are refused before they are waited for; a broker's largest has 4 MiB unless it is configured."""
+"""Larger records are refused at once; a broker's default limit is 4 MiB."""
 _FIRST_CAPACITY = 8 << 20
 _RUN_CAPACITY = 8192 + 64
 _CUT_SHORT = (
@@ -33,7 +33,7 @@ _CUT_SHORT = (
 
 
 class LogVerifier:
-    """Verifies a log from `log_offset`, a record's start.
+    """A verifier of a log from `log_offset` on, a record's start.
 
     is_assumed  the first blank may correct `segment_size`
     """
@@ -43,7 +43,7 @@ class LogVerifier:
         self.is_assumed = is_assumed
         self.record_count = 0
         self.next_offset = log_offset
-        """Log offset of the byte that comes in next."""
+        """The log offset of the next received byte."""
         self._start = log_offset
         self._first_segment = log_offset - log_offset % segment_size
         self._filler_end = 0
@@ -53,7 +53,7 @@ class LogVerifier:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes that came in and are not passed on yet."""
+        """Received bytes that are not passed on yet."""
         return self.next_offset - self._start
 
     def room(self, size: int) -> memoryview:
@@ -70,7 +70,7 @@ class LogVerifier:
         self.next_offset += size
 
     def verified(self) -> Iterator[tuple[int, memoryview]]:
-        """Iterate over proved pieces with their log offsets. A piece is valid until the next is asked.
+        """Yield verified pieces with their log offsets. A piece is valid until the next one is read.
 
         ReplicationError where the bytes are no record."""
         filled = self.pending_bytes
@@ -91,10 +91,7 @@ class LogVerifier:
             self._start += size
 
     def _step(self, position: int, filled: int) -> int:
-        """Return the end of the proved bytes from `position` on.
-
-        `position` itself where more bytes are needed.
-        """
+        """Return the end of the verified bytes from `position` on; `position` if more bytes are needed."""
         log_offset = self._start + position
         if log_offset < self._filler_end:
             return min(filled, self._filler_end - self._start)

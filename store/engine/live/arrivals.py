@@ -1,10 +1,10 @@
 """Arrivals: calls listeners for every message that is in queues and index.
 
-    1. dispatch    keeps the runs that the walk dispatches, if there is a listener
-    2. tell        calls the listeners for their messages, when every handler is done; drops runs that come again
+    1. dispatch    keeps dispatched runs, if there is a listener
+    2. tell        calls the listeners for the messages once every handler is done; drops runs that will come again
 
-A listener is called in the thread that dispatches, so it must be quick. A message for light queues is
-reported once more for each queue that it names. Slaves of 4.x call no listener.
+A listener is called in the thread that dispatches, so it must be quick. A message for light queues is reported once
+more for each of these queues. Slaves of 4.x call no listener.
 
 Source: MessageArrivingListener; doReput and notifyMessageArrive4MultiQueue of ReputMessageService (4.9.8).
 """
@@ -50,13 +50,13 @@ class Arrival:
 
 
 class MessageArrivingListener(Protocol):
-    """Learns of messages that can be got."""
+    """A listener that is called for messages that can be got."""
 
     def arriving(self, arrival: Arrival) -> None: ...
 
 
 class Arrivals:
-    """The listeners of one store, and the runs that they still have to hear of."""
+    """The listeners of one store, and the runs that are not reported to them yet."""
 
     def __init__(self, opened: OpenedStore) -> None:
         self.findings: list[str] = []
@@ -68,7 +68,7 @@ class Arrivals:
         self._runs: list[Run] = []
 
     def add(self, listener: MessageArrivingListener) -> None:
-        """Tell this one too, of messages that come from here on."""
+        """Call this listener too, for later messages."""
         self._listeners = [*self._listeners, listener]
 
     def dispatch(self, run: Run) -> None:

@@ -1,15 +1,15 @@
-"""The cleaning of a store that is written to, as a broker's services do it.
+"""The cleaning of a live store, as a broker's services do it.
 
-    CleanCommitLogService       looks at hour and space, sets and clears DISK_FULL, deletes expired segments
+    CleanCommitLogService       checks hour and space, sets and clears DISK_FULL, deletes expired segments
     CorrectLogicOffsetService   5.x: moves the start of batch queues past expired entries
     CleanConsumeQueueService    deletes queue, extension and index files before the log's start, once the log's start
                                 has moved
 
-A message that a reader holds stays as it is: it is a copy, and a view of a segment keeps the segment's map.
+A message that a reader holds stays valid: it is a copy, or a view that keeps the segment's map.
 
-Two differences from the broker. A segment that is not dispatched yet is kept, so that no message misses its queue. A
-segment has no references to wait for; a file that the disk refuses to delete is tried again (redeleteHangedFile). No
-later one is deleted before it, so that the log gets no gap.
+Two differences from the broker. A segment that is not dispatched yet is kept, so that every message gets its unit.
+Segments have no reference counts; if the disk refuses to delete a file, the next pass tries again
+(redeleteHangedFile). Later files are deleted after it, so that the log gets no gap.
 
 Source: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService (4.9.8), CorrectLogicOffsetService (5.3.3).
 """
@@ -47,11 +47,11 @@ class CleanCommitLogService:
         """Names of the deleted segments, the newest 100."""
 
     def stop(self) -> None:
-        """End a pass behind the segment that it is at."""
+        """End a pass after its present segment."""
         self._stopping.set()
 
     def run(self) -> int:
-        """Make one pass; gives the number of deleted segments."""
+        """Make one pass, and return the number of deleted segments."""
         if self._hanging is not None:
             self._delete_from_disk(self._hanging)
         return self._delete(self._expired())
@@ -68,7 +68,7 @@ class CleanCommitLogService:
         return deque(file for file, verdict in zip(segments, verdicts, strict=True) if verdict.goes)
 
     def _look_at_space(self) -> tuple[float, float]:
-        """Return the used shares of both partitions; sets the flag and the full folders (isSpaceToDelete)."""
+        """Return the used shares of both partitions; set the flag and the full folders (isSpaceToDelete)."""
         opened, rules = self._opened, self._retention
         ratios = {folder: opened.fs.used_ratio(folder) for folder in opened.layout.writable_commitlogs}
         above = frozenset(folder for folder, used in ratios.items() if used > rules.forced_above)
@@ -88,7 +88,7 @@ class CleanCommitLogService:
         while expired and expired[0].file_start + expired[0].size <= self._dispatched_to():
             if count and self._stopping.wait(pause_s):
                 break
-            # The disk frees a segment once nothing holds its map.
+            # The disk frees a segment once no view holds its map.
             self._delete_from_disk(expired.popleft())
             count += 1
         return count
@@ -109,7 +109,7 @@ class CleanConsumeQueueService:
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """End a pass behind the queue that it is at."""
+        """End a pass after its present queue."""
         self._stopping.set()
 
     def run(self) -> None:
@@ -147,7 +147,7 @@ class CorrectLogicOffsetService:
 def needs_correction(queue: ConsumeQueue, log_start: int, *, may_look: bool) -> bool:
     """Return whether a queue's start is before the log's.
 
-    may_look  into the queue's first unit; otherwise only a queue that ends before the log is found
+    may_look  whether to read the queue's first unit; otherwise only queues that end before the log are found
     """
     if queue.max_physic_offset == -1 or log_start == -1:
         return False
@@ -180,6 +180,6 @@ class StoreCleaning:
         return [TimedTask(name, run, FIRST_RUN_MS, self._period_ms) for name, run in steps.items()]
 
     def stop(self) -> None:
-        """End passes that are under way, behind the file that they are at."""
+        """End passes that are under way, after their present file."""
         self.log.stop()
         self.queues.stop()

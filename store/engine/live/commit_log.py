@@ -1,8 +1,8 @@
-"""CommitRealTimeService: copies lent write buffers into the log's files (transientStorePoolEnable).
+"""CommitRealTimeService: copies buffers of the transient pool into the log (transientStorePoolEnable).
 
     every commitIntervalCommitLog, and after a put     commit if commitCommitLogLeastPages pages wait
-    every commitCommitLogThoroughInterval              commit whatever waits
-    something committed                                wake the flush service
+    every commitCommitLogThoroughInterval              commit all waiting bytes
+    after a commit                                     wake the flush service
     stop                                               commit until nothing moves (one commit covers one file)
 
 Source: CommitLog.CommitRealTimeService, 4.9.8.

@@ -1,6 +1,6 @@
 """DiskCheckService: refuses puts while the log's partition is nearly full, or after a service failed.
 
-Looks when the store opens and every ten seconds. The broker's first look comes a second after its start.
+It checks when the store opens and every ten seconds. The broker's first check comes a second after its start.
 
 Source: DefaultMessageStore.addScheduleTask, CleanCommitLogService.isSpaceFull (4.9.8).
 """

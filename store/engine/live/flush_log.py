@@ -1,10 +1,10 @@
 """FlushRealTimeService: flushes the commit log at intervals (flushDiskType ASYNC_FLUSH).
 
     every flushIntervalCommitLog            flush if flushCommitLogLeastPages pages wait
-    every flushCommitLogThoroughInterval    flush whatever waits; only such a flush tells the checkpoint a store time
-    stop                                    flush whatever waits, up to ten times (one flush covers one file)
+    every flushCommitLogThoroughInterval    flush all waiting bytes; only such a flush moves the checkpoint's time
+    stop                                    flush all waiting bytes, up to ten times (one flush covers one file)
 
-With flushCommitLogTimed the service sleeps its interval out; otherwise a put or a commit ends the sleep.
+With flushCommitLogTimed the service sleeps its whole interval; otherwise a put or a commit ends the sleep.
 
 Source: CommitLog.FlushRealTimeService, 4.9.8.
 """

@@ -4,8 +4,8 @@
     every flushConsumeQueueThoroughInterval    flush each queue, then the checkpoint
     stop                                       the same, with up to three flushes per queue
 
-So after a crash the checkpoint on disk may be as old as the thorough interval. Besides this service only a full index
-file and the shutdown write it.
+So after a crash the checkpoint on disk may be as old as the thorough interval. Besides this service, only a full index
+file and the shutdown write the checkpoint.
 
 Source: DefaultMessageStore.FlushConsumeQueueService, 4.9.8.
 """
@@ -24,7 +24,7 @@ LAST_FLUSH_TRIES = 3
 
 
 class FlushConsumeQueueService(ServiceThread):
-    """Flushes each queue that `queues` gives; intervals are ms of `clock`."""
+    """Flushes each queue that `queues` returns; intervals are ms of `clock`."""
 
     def __init__(
         self,

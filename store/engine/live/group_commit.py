@@ -1,23 +1,24 @@
 """GroupCommitService: one fdatasync for all waiting messages (flushDiskType SYNC_FLUSH).
 
-    put threads    join the group that gathers, wait until it is answered       kernels/commit_groups.py
+    put threads    join the next group, and wait for its answer                 kernels/commit_groups.py
     this service   takes the group, flushes until its last byte is durable or a flush moves nothing, answers it
 
-Usual groups are flushed by CommitGroups.flush_file, one after another, and the interpreter's lock is not needed between
-two of them. The service's own steps, in Python, are for the rest: a new segment, a file system with an fdatasync of its
-own, kernels that run uncompiled, a file that was shortened, a lost page.
+CommitGroups.flush_file flushes usual groups one after another, without the interpreter's lock between them. The
+service's own steps, in Python, are for other cases: a new segment, a file system with an fdatasync of its own,
+uncompiled kernels, a shortened file, a lost page.
 
-While the device works, the next group gathers. A flush covers whatever was appended before it. The service also
-flushes every GROUP_INTERVAL_MS whatever waits.
+While the device works, the next group gathers. A flush covers all bytes appended before it. The service also flushes
+all waiting bytes every GROUP_INTERVAL_MS.
 
-A flush covers one segment. The broker makes at most two per request. So it answers FLUSH_DISK_TIMEOUT to messages more
-than a segment past the flushed position. Here flushes go on as long as they move, and PUT_OK means durable.
+A flush covers one segment. The broker makes at most two flushes per request. So it answers FLUSH_DISK_TIMEOUT to
+messages more than a segment past the flushed position. Here flushes continue as long as they move, and PUT_OK means
+durable.
 
-The broker completes late requests from a watcher thread. Here the waiting thread is its own watcher: its wait ends
-at the deadline with FLUSH_DISK_TIMEOUT. So no thread that puts ever syncs by itself: a device that hangs would hold it.
+The broker completes late requests from a watcher thread. Here the waiting thread watches for itself: its wait ends at
+the deadline with FLUSH_DISK_TIMEOUT. So no thread that puts ever syncs by itself: a hanging device would block it.
 
-After a failed flush every request fails with the error. A later fdatasync must not answer it: that would succeed,
-because the kernel has already given the dirty pages up.
+After a failed flush every request fails with the error. A later fdatasync is no answer: it would succeed, because the
+kernel has already dropped the dirty pages.
 
 Source: CommitLog.GroupCommitService, GroupCommitRequest and FlushDiskWatcher, 4.9.8.
 """
@@ -38,7 +39,7 @@ LAST_GATHERING_SECONDS = 0.01
 
 
 class GroupCommitService(ServiceThread):
-    """Flushes `segments` for the groups, and gives `checkpoint` the time of the last durable message."""
+    """Flushes `segments` for the groups, and sets the time of the last durable message in `checkpoint`."""
 
     def __init__(self, segments: MappedFileQueue, checkpoint: StoreCheckpoint) -> None:
         super().__init__(GROUP_INTERVAL_MS)
@@ -49,7 +50,7 @@ class GroupCommitService(ServiceThread):
         """The error of the last flush that failed."""
 
     def flush_to(self, next_offset: int, timeout_ms: int) -> bool:
-        """Wait until everything before `next_offset` is durable; False when the time is over first."""
+        """Wait until everything before `next_offset` is durable; False if the time is over first."""
         answer = self._groups.wait(next_offset, timeout_ms)
         if answer == CLOSED:
             raise StoreClosed("the store is closed")
@@ -67,7 +68,7 @@ class GroupCommitService(ServiceThread):
     def work(self) -> None:
         next_offset = self._groups.take()
         if next_offset < 0:
-            # Messages without a waiting producer are flushed in passing; like the broker's, the checkpoint stays.
+            # This flushes messages without a waiting producer; as in the broker, the checkpoint stays.
             self._segments.flush(0)
             return
         try:
@@ -88,7 +89,7 @@ class GroupCommitService(ServiceThread):
             self._guarded(self.work)
 
     def _flush_group(self, next_offset: int) -> bool:
-        """Flush and answer the group that ends at `next_offset`; False where it is to be tried again."""
+        """Flush and answer the group that ends at `next_offset`; False if it is to be tried again."""
         try:
             if not self._segments.flush_groups(self._groups):
                 self._flush_to(next_offset)

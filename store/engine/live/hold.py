@@ -1,11 +1,11 @@
-"""PullRequestHoldService: keeps gets that found nothing, until a message comes or time is over.
+"""PullRequestHoldService: holds gets that found nothing, until a message comes or time is over.
 
-    a message arrives    for each held get of its queue: nothing newer than asked for → keep
-                         filter says no, by tags code or properties → keep; else wake
-    every 5 s            the same for the queue's end, without a filter: an arrival that came between get and hold
+    a message arrives    for each held get of its queue: no newer message than requested → keep
+                         the filter rejects its tags code or properties → keep; else wake
+    every 5 s            the same for the queue's end, without a filter, for arrivals between get and hold
     its time is over     wake
 
-Whoever is woken gets again, and may find that the message is not for him.
+A woken reader gets again; nothing may match.
 
 Source: PullRequestHoldService, NotifyMessageArrivingListener (4.9.8).
 """
@@ -26,7 +26,7 @@ QueueKey = tuple[str, int]
 
 
 class ArrivalFilter(Protocol):
-    """Says of a message that arrives whether it is wanted, before it is read."""
+    """A filter of arriving messages, before they are read."""
 
     def matches_tags_code(self, tags_code: int) -> bool: ...
 
@@ -42,7 +42,7 @@ class HeldGet:
     woken: threading.Event = field(default_factory=threading.Event)
 
     def wants(self, arrival: Arrival) -> bool:
-        """Return whether the filter lets the message through."""
+        """Return whether the filter matches the message."""
         wanted = self.message_filter
         return wanted is None or (
             wanted.matches_tags_code(arrival.tags_code) and wanted.matches_properties(arrival.properties)
@@ -50,7 +50,7 @@ class HeldGet:
 
 
 class PullRequestHoldService(ServiceThread):
-    """Holds gets; `max_offset` gives the end of a queue."""
+    """Holds gets; `max_offset` returns the end of a queue."""
 
     def __init__(self, max_offset: Callable[[str, int], int], sweep_ms: int = SWEEP_MS) -> None:
         super().__init__(sweep_ms)
@@ -62,7 +62,7 @@ class PullRequestHoldService(ServiceThread):
     def hold(
         self, topic: str, queue_id: int, offset: int, timeout_ms: int, message_filter: ArrivalFilter | None = None
     ) -> bool:
-        """Wait until the queue has grown beyond `offset`; False when time is over or the service stops."""
+        """Wait until the queue has grown beyond `offset`; False if time is over or the service stops."""
         held = HeldGet(offset, message_filter)
         with self._lock:
             if self._is_over_now:
@@ -82,7 +82,7 @@ class PullRequestHoldService(ServiceThread):
             return sum(map(len, self._held.values()))
 
     def arriving(self, arrival: Arrival) -> None:
-        """Wake those whom this message is for."""
+        """Wake the held gets that the message matches."""
         key = arrival.topic, arrival.queue_id
         if key not in self._held:
             return
@@ -104,7 +104,7 @@ class PullRequestHoldService(ServiceThread):
         self.release()
 
     def release(self) -> None:
-        """Wake everybody, and hold no get from here on."""
+        """Wake all held gets, and hold no later ones."""
         with self._lock:
             self._is_over_now = True
             everybody = [held for group in self._held.values() for held in group]

@@ -1,12 +1,12 @@
 """ReputMessageService: the thread that keeps a writable store's queues and index up with its log.
 
-    every millisecond    dispatch what was put since, then call `after_dispatch`
+    every millisecond    dispatch new records, then call `after_dispatch`
     stop                 dispatch the rest
 
-A consume queue that cannot be written is tried again as the broker does: QUEUE_TRIES times, a second apart; an index
-file that cannot be created INDEX_TRIES times. Then the bit in RunningFlags is set, and the store refuses puts. Where
-the disk is full, the run is tried again until there is space; after any other error the service ends. The broker goes
-on, and what it could not build is not found before the next recovery.
+As in the broker, a write to a consume queue is tried QUEUE_TRIES times, a second apart. The creation of an index file
+is tried INDEX_TRIES times. Then the bit in RunningFlags is set, and the store refuses puts. On a full disk the run is
+tried again until there is space; after any other error the service ends. The broker continues instead, and messages
+without units or entries are not found before the next recovery.
 
 Source: DefaultMessageStore.ReputMessageService, ConsumeQueue.putMessagePositionInfoWrapper,
 IndexService.retryGetAndCreateIndexFile (4.9.8).
@@ -28,7 +28,7 @@ from store.structures.index.index_service import IndexService
 from store.structures.index.keys import Keys
 
 POLL_INTERVAL_MS = 1
-# A pause after work lets a burst of puts gather, so that handing over costs them little.
+# A pause after work lets a burst of puts gather, so that dispatch slows them little.
 GATHER_INTERVAL_S = 0.002
 QUEUE_TRIES = 30
 QUEUE_RETRY_S = 1.0
@@ -37,7 +37,7 @@ INDEX_RETRY_S = 1.0
 
 
 class ReputMessageService(ServiceThread):
-    """Calls `dispatcher` while there is something to dispatch; stops at its first failure.
+    """Calls `dispatcher` while there are records to dispatch; stops at its first failure.
 
     after_dispatch  called with the log offset up to which every handler is done; later runs are dispatched again
     """
@@ -69,9 +69,9 @@ class ReputMessageService(ServiceThread):
 
 
 class RetriedQueues:
-    """The consume queues as a handler that tries a run again when the disk refuses it.
+    """The consume queues as a handler that tries a run again if the disk refuses it.
 
-    Dispatching a run twice leaves the units of the first time as they are.
+    A second dispatch of a run leaves the first units as they are.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class RetriedQueues:
 
     def put_units(self, run: Run, codes: Int64Array) -> None:
         """Append a run's units, whose tags codes are given."""
-        # The queues may write others into the array: addresses of extension units.
+        # The queues may write into the array: addresses of extension units.
         self._try_again(lambda: self._queues.put_units(run, codes.copy()))
 
     def _try_again(self, work: Callable[[], None]) -> None:
@@ -149,7 +149,7 @@ class RetriedIndex:
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
-        """Set the index's bit when the disk refuses, and clear it when a later run is taken."""
+        """Set the index's bit if the disk refuses a run, and clear it after a later success."""
         try:
             yield
             if self._is_refused:

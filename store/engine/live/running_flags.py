@@ -1,4 +1,4 @@
-"""RunningFlags: the bits that say whether a live store can be read and written.
+"""RunningFlags: the bits that control whether a live store can be read and written.
 
     bit   name                      set                                                       cleared
     1     NOT_READABLE              by the library's user                                     by the user

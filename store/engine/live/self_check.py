@@ -1,6 +1,6 @@
-"""Looks for gaps between the segments of a live store, and between the files of its queues.
+"""Find gaps between the segments of a live store, and between the files of its queues.
 
-A broker logs such a gap and goes on. Here it is a finding: a file was deleted beside the owner, or by a fault.
+A broker logs such a gap and continues. Here it is a finding: another process or a fault deleted a file.
 
 Source: DefaultMessageStore.checkSelf, MappedFileQueue.checkSelf (4.9.8).
 """
@@ -24,7 +24,7 @@ def self_check_task(opened: OpenedStore) -> TimedTask:
 
 
 def check_self(opened: OpenedStore) -> None:
-    """Raise DamagedFile where a file is missing between two others."""
+    """Raise DamagedFile if a file is missing between two others."""
     for files in (opened.log.segments, *(queue.files for queue in opened.queues.awake())):
         _require_no_gap(files)
 

@@ -4,8 +4,8 @@
     wakeup     ends the sleep early; a wake-up that comes while the loop works is kept for its next sleep
     stop       ends the loop, does its last work, and waits for the thread
 
-The threads are no daemons: a daemon could be cut off in the middle of a flush. In return each ends by itself when the
-main thread has ended without closing the store: no program hangs at its exit.
+The threads are no daemons: a daemon could be killed in the middle of a flush. So each ends by itself if the main thread
+has ended without closing the store: no program hangs at its exit.
 
     too many open files    `trouble` keeps the error until a round succeeds; the next one begins RETRY_S later
     a full disk            the same, for a service that `outlasts_full_disk`; after a failed sync pages may be lost
@@ -30,13 +30,13 @@ from store.opened.checkpoint import StoreCheckpoint
 
 RETRY_S = 1.0
 LOOKS_UP_S = 0.5
-"""A sleeper sees after this time that the main thread has ended: nothing wakes it then."""
+"""A sleeper checks this often whether the main thread has ended, as nothing wakes it then."""
 
 
 class ServiceThread(ABC):
-    """Base of the services. A subclass gives `work` (once per round) and, if needed, `last_work`.
+    """Base of the services. A subclass has `work` (once per round) and, if needed, `last_work`.
 
-    outlasts_full_disk  a round that a full disk has refused can be done again from its beginning
+    outlasts_full_disk  whether a round can be repeated from its beginning after a full disk refused it
     """
 
     outlasts_full_disk: ClassVar[bool] = False
@@ -44,14 +44,14 @@ class ServiceThread(ABC):
     def __init__(self, interval_ms: int) -> None:
         self.failure: BaseException | None = None
         self.trouble: BaseException | None = None
-        """Why the last round will be tried again; None where it succeeded."""
+        """Why the last round will be tried again; None if it succeeded."""
         self.failed_at: TracebackType | None = None
         """The traceback of `failure`."""
         self.on_failure: Callable[[], None] = lambda: None
         """Called once, when `failure` is set."""
         self._interval_seconds = interval_ms / 1000
         self._stopping = threading.Event()
-        # A lock that is released to wake: an Event costs several of them per round.
+        # Releasing the lock wakes the thread: an Event needs several locks per round.
         self._alarm = threading.Lock()
         self._alarm.acquire()
         self._thread = threading.Thread(target=self._run, name=type(self).__name__)
@@ -60,7 +60,7 @@ class ServiceThread(ABC):
         self._thread.start()
 
     def stop(self) -> None:
-        """Return when the last work is done; a service that was never started has none."""
+        """Stop, and return after the last work; a service that was never started has none."""
         self._stopping.set()
         self._ring()
         if self._thread.ident is not None:
@@ -75,7 +75,7 @@ class ServiceThread(ABC):
         """Do one round."""
 
     def last_work(self) -> None:  # noqa: B027 (most services have none)
-        """Do the work that is left when the loop has ended."""
+        """Do the remaining work after the loop has ended."""
 
     def sleep(self) -> None:
         """Wait until the interval is over, a wake-up comes, or the main thread has ended."""
@@ -108,7 +108,7 @@ class ServiceThread(ABC):
                 self.on_failure()
 
     def _waits_for_next_try(self, error: Exception) -> bool:
-        """Wait where an error may pass; False where it may not, or the service is to end."""
+        """Wait if an error may pass; False if it may not, or if the service is to end."""
         may_pass = is_passing(error) or (self.outlasts_full_disk and is_no_space(error))
         if not may_pass or self._is_over():
             return False
@@ -123,7 +123,7 @@ class ServiceThread(ABC):
 
 
 def _as_text(error: BaseException) -> str:
-    """Give the sentence of an error of the engine, with the file; the repr of any other."""
+    """Return the sentence of an error of the engine, with the file; the repr of another error."""
     return str(error) if isinstance(error, StoreError) else repr(error)
 
 
@@ -133,6 +133,6 @@ def monotonic_ms() -> int:
 
 
 def note_flushed(segments: MappedFileQueue, checkpoint: StoreCheckpoint) -> None:
-    """Give the checkpoint the last durable store time; 0 before the first thorough flush."""
+    """Set the last durable store time in the checkpoint, once a thorough flush has found one."""
     if segments.store_timestamp_ms > 0:
         checkpoint.physic_ms = segments.store_timestamp_ms

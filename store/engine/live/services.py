@@ -1,9 +1,9 @@
 """StoreServices: the threads of a writable store, and their order at start and stop.
 
-    start   a first look at the disk; dispatch, commit (transient pool), flush of the log, flush of the queues, disk
+    start   a first check of the disk; dispatch, commit (transient pool), flush of the log, flush of the queues, disk
             check; then the abort marker; replication
-    stop    replication, allocation, commit, the last dispatch, the flushes, checkpoint; then the abort marker goes, and
-            the lock
+    stop    replication, allocation, commit, the last dispatch, the flushes, checkpoint; then the abort marker is
+            deleted, and the lock released
 
 Source: DefaultMessageStore.start, shutdown (4.9.8).
 """
@@ -35,7 +35,7 @@ from store.structures.consumequeue.flush import flush_queues
 
 
 class StoreServices:
-    """The services of `opened`, whose `lock` they release at the stop."""
+    """The services of `opened`; they release its `lock` at the stop."""
 
     def __init__(
         self,
@@ -78,7 +78,8 @@ class StoreServices:
     def woken_by_puts(self) -> ServiceThread | None:
         """The service that a put wakes when it does not wait for the disk (CommitLog.handleDiskFlush).
 
-        None where flushes come by time only."""
+        None if flushes come by time only.
+        """
         config = self._opened.config
         if config.puts_wait_for_disk:
             return self.group_commit
@@ -87,9 +88,9 @@ class StoreServices:
         return None if config.flush_commit_log_timed else self._flush_log
 
     def check_disk(self) -> None:
-        """Refuse puts while the log's partition is nearly full; of several the emptiest counts.
+        """Refuse puts while the log's partition is nearly full; of several, the emptiest counts.
 
-        Folders above diskSpaceCleanForciblyRatio take no new segment (CleanCommitLogService.isSpaceFull).
+        Folders above diskSpaceCleanForciblyRatio get no new segment (CleanCommitLogService.isSpaceFull).
         """
         config, opened = self._opened.config, self._opened
         ratios = {folder: opened.fs.used_ratio(folder) for folder in opened.layout.writable_commitlogs}
@@ -103,11 +104,11 @@ class StoreServices:
             self.flags.clear(RunningFlag.DISK_FULL)
 
     def _note_refusal(self) -> None:
-        """Take over a change of a flag, or of a service's health, that refuses puts."""
+        """Update `refusal` after a change of a flag, or of a service's health."""
         self.refusal = self._role_refusal or self._failed() or self.flags.refusal
 
     def _failed(self) -> str:
-        """Name the service that has failed; empty while all run."""
+        """Return a clause about the failed service; empty while all run."""
         failed = next((service for service in self._running if service.failure is not None), None)
         return f"{type(failed).__name__} has failed" if failed is not None else ""
 
@@ -122,7 +123,7 @@ class StoreServices:
             self._disk_check,
         ]
         for service in self._running:
-            # Messages would never be durable, or never be found.
+            # Without the service, messages would never be durable, or never be found.
             service.on_failure = self._note_refusal
         try:
             for service in self._running:
@@ -145,7 +146,7 @@ class StoreServices:
 
     @property
     def dispatched_to(self) -> int:
-        """The end of the log that queues and index are built from."""
+        """The log offset where queues and index end."""
         return self._reput.dispatcher.log_offset
 
     @property
@@ -160,7 +161,7 @@ class StoreServices:
 
     @property
     def free_buffer_count(self) -> int:
-        """Write buffers that are not lent; 0 without a pool."""
+        """The number of free buffers in the transient pool; 0 without a pool."""
         return self._pool.available_count if self._pool is not None else 0
 
     @property
@@ -188,12 +189,12 @@ class StoreServices:
                 raise StoreClosed(f"{type(service).__name__} failed: {service.failure!r}") from service.failure
 
     def stop(self) -> None:
-        """Make everything durable; the abort marker goes only if that succeeds."""
+        """Make everything durable; only then delete the abort marker."""
         with contextlib.ExitStack() as at_end:
             at_end.callback(self._lock.release)
             self.ha.stop()
             self._allocate.stop()
-            # Bytes in lent buffers become readable by a commit, so that comes before the last dispatch.
+            # Bytes in buffers from the transient pool become readable by a commit, so it precedes the last dispatch.
             if self._pool is not None:
                 self._commit_log.stop()
             self._queues.stop()
@@ -202,7 +203,7 @@ class StoreServices:
                 service.stop()
             self.raise_failure()
             self._flush_everything()
-            # Not before: a file that can't be deleted must not keep the services from ending.
+            # After the services: a file that can't be deleted must not prevent their end.
             self._allocate.delete_unused()
             if self._reput.dispatcher.behind_bytes <= 0 and (self.flags.is_writeable or not self.is_served):
                 self._opened.abort.remove()
@@ -210,7 +211,7 @@ class StoreServices:
             self._pool.destroy()
 
     def flush(self) -> int:
-        """Flush log, queues, index and checkpoint; gives the durable end of the log."""
+        """Flush log, queues, index and checkpoint, and return the durable end of the log."""
         segments = self._opened.log.segments
         end = segments.max_wrote_offset
         while self._pool is not None and segments.committed_where < end:
@@ -234,5 +235,5 @@ class StoreServices:
 
 
 def describe_full(used: float, limit_percent: int) -> str:
-    """Say why a nearly full disk refuses puts."""
+    """Describe why a nearly full disk refuses puts."""
     return f"the disk is {used:.0%} full, diskSpaceWarningLevelRatio is {limit_percent}"

@@ -1,7 +1,7 @@
 """Timetable: the timed tasks of a live store, in one thread, by a clock that a test may move.
 
-A task first runs `first_ms` after the start, then every `period_ms` after the end of its last run. A task that fails
-runs again at its next time; its error is a finding. Where too many files are open, it runs again at once.
+A task first runs `first_ms` after the start, then `period_ms` after the end of each run. A failed task runs again at
+its next time; its error is a finding. If too many files are open, it runs again at once.
 
 Source: DefaultMessageStore.addScheduleTask (4.9.8).
 """
@@ -29,7 +29,7 @@ class TimedTask:
 
 
 class Timetable(ServiceThread):
-    """Runs `tasks` when `clock` says that they are due; start() begins the count."""
+    """Runs `tasks` when they are due by `clock`."""
 
     def __init__(self, tasks: Sequence[TimedTask], clock: Callable[[], int]) -> None:
         super().__init__(TICK_MS)
