@@ -1,6 +1,6 @@
-"""Opening a store, for reading or for writing (open_for_writing.py).
+"""Open a store, for reading or for writing (open_for_writing.py).
 
-For reading nothing is written and no lock is taken. What is missing or behind is built in a scratch folder; a store
+For reading nothing is written and no lock is taken. Missing units and entries are built in a scratch folder. A store
 that was not shut down is shown as after recovery, unless a live broker holds it or `as_is` is given.
 """
 
@@ -107,23 +107,23 @@ def open_store(
 
     root       a folder, or for reading a URI that pyarrow.fs knows (s3://, gs://, hdfs://)
     read_only  write nothing, take no lock; otherwise create the store if the folder is absent or empty
-    services   when writing: those of a broker that run beside it, of "schedule", "transactions", "cleaning" and
-               "statistics"; without the option a store delivers, checks and deletes nothing by itself
-    settings   RocketMQ names to values; what is not given is read off the files, then the broker's defaults
+    services   when writing: a broker's services to run, of "schedule", "transactions", "cleaning" and "statistics";
+               without the option a store delivers, checks and deletes nothing by itself
+    settings   RocketMQ names to values; others are inferred from the files, else the broker's defaults
     clock      milliseconds for store times and index file names
     recover    when writing: recover after an unclean exit instead of refusing
-    force_empty_log  when writing: go on where the commit log is empty and queues are not, which go to quarantine
-    compat     the broker line to follow, "4.9" or "5.3"; by default the one whose traces the store shows
-    scratch    when reading: where to make a folder for what has to be built, the temporary folder by default
+    force_empty_log  when writing: accept an empty commit log, and move queues with entries to quarantine
+    compat     the broker line to follow, "4.9" or "5.3"; by default the one that the store's files show
+    scratch    when reading: the parent of a folder for built files, the temporary folder by default
     as_is      when reading: show an unclean store's queues as they are on disk, without recovering them
-    note       when reading: called with each note, also with those that come up later
+    note       when reading: called with each note, also with later ones
     progress   called with bytes done and bytes in all while the log is read
     listen     when writing: serve slaves at this HOST:PORT, as the broker's haListenPort does
     master     when writing, with the role SLAVE: follow the master at this HOST:PORT
     fs         the door to the disk, for tests
 
-    Raises NotAStore, UnsupportedFormat, StoreLocked, UncleanStore, DamagedFile, StoreIOError. TypeError for an option
-    that does not exist, or that a store opened in the other way has.
+    Raises NotAStore, UnsupportedFormat, StoreLocked, UncleanStore, DamagedFile, StoreIOError. TypeError for an unknown
+    option, or an option of the other way of opening.
     """
     if read_only:
         _refuse(
@@ -141,7 +141,7 @@ def open_store(
     request = OpenRequest(make_layout(place, settings or {}, fs), settings or {}, fs, clock, compat, progress)
     if read_only:
         return ReadingOpener(request, folder, note).open(as_is)
-    # Readers need neither, and both take long to import.
+    # Readers need neither module, and both take long to import.
     from store.engine.ha.link import Address
     from store.engine.open_for_writing import WritingOpener
 
@@ -150,7 +150,7 @@ def open_store(
 
 
 def _refuse(way: str, **others: object) -> None:
-    """Raise TypeError where one of the `others`, options of the other `way` of opening, is given."""
+    """Raise TypeError if one of the `others`, options of the other `way` of opening, is given."""
     given = [name for name, value in others.items() if value is not None and value is not False]
     if given:
         raise TypeError(f"{min(given)!r} is an option of open_store() for {way}")

@@ -1,10 +1,10 @@
-"""Opening a store for writing.
+"""Open a store for writing.
 
     1. take the lock
-    2. refuse after an unclean exit, unless asked to recover
+    2. refuse after an unclean exit, unless `recover` is given
     3. plan and apply the recovery
-    4. load the files, each part where the recovery found its end
-    5. a slave cuts the log at a record that a power cut tore, and fetches it again from its master
+    4. load the files, and set each part to the end that the recovery found
+    5. a slave truncates the log at a record that a power cut tore, and fetches it again from its master
     6. start the services, and leave the abort marker
 
 WritableStore.close undoes that in the broker's order.
@@ -66,7 +66,7 @@ SERVICE_TABLES = ("consumerOffset.json", "delayOffset.json", "consumerFilter.jso
 
 @dataclass(frozen=True, slots=True)
 class WritingOpener:
-    """Opens one store for writing; the fields are options of open_store."""
+    """An opener of one store for writing; the fields are options of open_store."""
 
     request: OpenRequest
     recover: bool
@@ -75,7 +75,7 @@ class WritingOpener:
     master: Address | None
 
     def open(self, services: Collection[str] | None) -> WritableStore:
-        """Return the store, with the services of a broker if they are named."""
+        """Return the store, with a broker's services if some are given."""
         layout, fs = self.request.layout, self.request.fs
         _refuse_other_kinds(self.request.settings)
         if is_absent_or_empty(layout, fs):
@@ -89,7 +89,7 @@ class WritingOpener:
             refuse_unchangeable(layout, fs, PUT)
             refuse_links(layout, fs)
             if fs.is_link(layout.checkpoint):
-                # It is written when the store is closed, after the messages.
+                # The checkpoint is written when the store is closed, after the messages.
                 raise ForeignFile("a link, where a file is expected", file=layout.checkpoint, hint=MOVE_IT_OUT)
             refuse_wrong_queue_types(layout, fs)
         lock = StoreLock(layout.lock, fs)
@@ -108,7 +108,7 @@ class WritingOpener:
                 file=layout.abort,
                 code="unclean",
             )
-        # Found before the recovery: it may take away the files that tell the sizes.
+        # Before the recovery, as it may remove the files that show the sizes.
         found = self.request.find()
         unloaded = [] if services is None else _unloaded_tables(found, self.request)
         with (
@@ -139,13 +139,13 @@ class WritingOpener:
             _start_services(store)
         store.notes += [*torn, *unloaded, *change.remarks, *change.foreign]
         cut = _what_opening_cut(change, change_id, layout.commitlogs)
-        # A recovery that was asked for may cut; in a store that was shut down the cut is damage.
+        # With `recover` a truncation is expected; in a store that was shut down it is a sign of damage.
         (store.notes if self.recover else store.opening_findings).extend(cut)
         store.opening_findings += change.notes
         return store
 
     def _cut_torn(self, found: FoundStore, torn: int) -> str:
-        """Cut log, queues and index at a torn record; return the sentence about it."""
+        """Truncate log, queues and index at a torn record, and return the sentence about it."""
         layout, fs = self.request.layout, self.request.fs
         with (
             staging(layout, fs, "open", dry_run=False) as folder,
@@ -167,7 +167,7 @@ class WritingOpener:
 
 
 def _unloaded_tables(found: FoundStore, request: OpenRequest) -> list[str]:
-    """Name the services' tables that are not loaded. DamagedFile where a broker does not start."""
+    """Describe the services' tables that are not loaded. DamagedFile if a broker would not start."""
     folder = request.layout.config
     findings = review_loading(folder, SERVICE_TABLES, found.line, request.fs)
     for finding in findings:
@@ -177,9 +177,9 @@ def _unloaded_tables(found: FoundStore, request: OpenRequest) -> list[str]:
 
 
 def _refuse_other_kinds(settings: Mapping[str, object]) -> None:
-    """Raise BadRequest for settings of a store whose files are not written here.
+    """Raise BadRequest for settings of a store with files that puts do not write.
 
-    A broker with them would not see what a put writes into a plain log and queue files.
+    A broker with such settings would not see messages in a plain log and queue files.
     """
     for one in STRUCTURES:
         if PUT in one.refuses and not settings.keys().isdisjoint(one.settings):
@@ -206,7 +206,7 @@ def _start_services(store: WritableStore) -> None:
 
 
 def _what_opening_cut(change: Change[RecoveryPlan], change_id: str | None, commitlogs: Sequence[Path]) -> list[str]:
-    """Describe the cut of a damaged log or of its queues, for people."""
+    """Describe the truncation of a damaged log or of its queues, for people."""
     if not change.lost:
         return []
     messages, end, why = sum(change.lost.values()), change.report.log_end, change.report.stopped_by
@@ -229,7 +229,7 @@ def _unchanged(
 
 
 def _set_positions(opened: OpenedStore, log_end: int) -> None:
-    """Put every part where the recovery found its end (DefaultMessageStore.recoverTopicQueueTable)."""
+    """Set every part to the end that the recovery found (DefaultMessageStore.recoverTopicQueueTable)."""
     files = opened.log.segments
     files.truncate_dirty_files(log_end)
     files.flushed_where = files.committed_where = log_end

@@ -1,12 +1,12 @@
-"""WritableStore: one store that messages can be put into.
+"""WritableStore: a store for puts.
 
     put → CommitLog (a record) → Dispatcher (a run of records) → ConsumeQueueStore (20 bytes) and IndexService (keys)
 
     1. refuse: the store is closed, a service failed, a flag is set, the log is held too long
     2. append the record                                                    commitlog/commit_log.py
-    3. wait for disk and slaves, as settings and message say
+    3. wait for disk and slaves, as settings and message require
 
-store/engine/live/services.py holds its threads, which hand the record on and flush it.
+The threads in store/engine/live/services.py dispatch and flush the record.
 
 Source: DefaultMessageStore (4.9.8).
 """
@@ -51,7 +51,7 @@ class WritableStore(MessageStore, LiveStore):
         """Damage and disorder met while opening, as sentences for people."""
         # The compacted copies do not follow the puts of this process.
         self._copies = opened, []
-        # A store that takes puts is its own only writer, so nothing ever takes this log's place.
+        # This process is the only writer, so this log is never replaced.
         self._log: CommitLog = opened.log
         self._clock = opened.clock
         self._services = services
@@ -74,7 +74,7 @@ class WritableStore(MessageStore, LiveStore):
         return self._log.segments.flush_count
 
     def add_listener(self, listener: MessageArrivingListener) -> None:
-        """Call `listener` for every message that is put from here on, when it can be got."""
+        """Call `listener` for every later message, once it can be got."""
         self._services.arrivals.add(listener)
 
     def get(
@@ -86,7 +86,7 @@ class WritableStore(MessageStore, LiveStore):
         return super().get(topic, queue_id, offset, max_count, message_filter)
 
     def _index(self, opened: OpenedStore) -> IndexService:
-        """Give the index files; where none are written, the database and the log as they are now."""
+        """Return the index files; if none are written, a view of the database and the log at this moment."""
         config, log = opened.config, opened.log
         if config.writes_index_files or not config.message_index_enable:
             return opened.index
@@ -118,7 +118,7 @@ class WritableStore(MessageStore, LiveStore):
         >>> first.status.name, first.queue_offset, second.log_offset == first.size
         ('PUT_OK', 0, True)
 
-        A message that cannot be put is no exception: `status` and `reason` of the result say why.
+        A message that cannot be put raises nothing: `status` and `reason` of the result have the cause.
         """
         services = self._services
         if not self._open or services.refusal or self._log.locked_since_ms:
@@ -131,12 +131,12 @@ class WritableStore(MessageStore, LiveStore):
     def put_replayed(
         self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None, waits: bool = True
     ) -> PutResult:
-        """Append a message that another store had, with that store's time if one is given.
+        """Append a message of another store, with its former store time if one is given.
 
-        as_stored  it is not delayed again
-        waits      for disk and slaves, as settings and message say
+        as_stored  whether the message is not delayed again
+        waits      whether to wait for disk and slaves, as settings and message require
 
-        For one thread: a message that another one puts meanwhile may get the same time.
+        Call it from one thread: a concurrent put may get the same store time.
         """
         refusal = self._refusal()
         if refusal is not None:
@@ -165,9 +165,9 @@ class WritableStore(MessageStore, LiveStore):
     def put_many_replayed(
         self, messages: MessageColumns, *, as_stored: bool = True, store_timestamps_ms: Int64Array | None = None
     ) -> PutManyResult:
-        """Append columns of messages that another store had, each as put_replayed would.
+        """Append columns of messages of another store, each like put_replayed.
 
-        For one thread: a message that another one puts meanwhile may get the same time.
+        Call it from one thread: a concurrent put may get the same store time.
         """
         refusal = self._refusal()
         if refusal is not None:
@@ -184,7 +184,7 @@ class WritableStore(MessageStore, LiveStore):
         return result
 
     def _refusal(self) -> PutResult | None:
-        """Return why nothing can be put now, None if it can (DefaultMessageStore.checkStoreStatus)."""
+        """Return why puts are refused now, None if they are not (DefaultMessageStore.checkStoreStatus)."""
         services = self._services
         if not self._open:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="the store is closed")
@@ -197,14 +197,14 @@ class WritableStore(MessageStore, LiveStore):
         return None
 
     def _after_put(self, result: PutResult) -> PutResult:
-        """Wait for disk and slaves, as settings and message say (submitFlushRequest, submitReplicaRequest)."""
+        """Wait for disk and slaves, if required (submitFlushRequest, submitReplicaRequest)."""
         if not result.is_ok:
             return result
         flushed = self._after_flush(result)
         if self._ha is None or (result.message is not None and says_no_wait(result.message.properties)):
             return flushed
         status = self._ha.replicate(result.log_offset + result.size)
-        # As in the broker, a slave's failure hides that of the disk.
+        # As in the broker, a slave's failure hides a failure of the disk.
         return flushed if status is PutStatus.PUT_OK else result._replace(status=status)
 
     def _after_flush(self, result: PutResult) -> PutResult:
@@ -217,7 +217,7 @@ class WritableStore(MessageStore, LiveStore):
         return result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT)
 
     def _flush_many(self, result: PutManyResult, waiting: npt.NDArray[np.bool_] | None) -> None:
-        """Wait for the flush of those that wait; the time allowed grows with the segments they are in."""
+        """Wait for the flush of the `waiting` messages; the time limit is per segment."""
         if self._group_commit is None or waiting is None or not waiting.any():
             if self._flushed_by is not None:
                 self._flushed_by.wakeup()
@@ -233,7 +233,7 @@ class WritableStore(MessageStore, LiveStore):
         self._services.catch_up()
 
     def flush(self) -> int:
-        """Make everything put so far durable, queues and index too; give the log offset that this reached.
+        """Make everything put so far durable, with queues and index; return the log's durable end.
 
         >>> import tempfile
         >>> from store import Message, open_store
@@ -252,7 +252,7 @@ class WritableStore(MessageStore, LiveStore):
         self.catch_up()
 
     def close(self) -> None:
-        """Make everything durable and give the store back. Closing twice is fine."""
+        """Make everything durable and release the store. Closing twice is fine."""
         if self._open:
             self._open = False
             try:

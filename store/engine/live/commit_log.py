@@ -1,4 +1,4 @@
-"""CommitRealTimeService: copies buffers of the transient pool into the log (transientStorePoolEnable).
+"""CommitRealTimeService: copies buffers of the transient pool to the log (transientStorePoolEnable).
 
     every commitIntervalCommitLog, and after a put     commit if commitCommitLogLeastPages pages wait
     every commitCommitLogThoroughInterval              commit all waiting bytes

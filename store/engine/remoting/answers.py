@@ -1,10 +1,10 @@
-"""The outcome of a message by a broker's answer to it.
+"""The outcome of a sent message by the broker's answer.
 
     0                        acknowledged
     10, 11, 12               acknowledged: the master has it; its disk, or a slave, was late
-    13, 16, 17, 3, 26 …      refused, as are all codes that are not listed here
+    13, 16, 17, 3, 26 …      refused, like all codes that are not listed here
     2, 14, 215, 1500         again: the broker is busy, starts or stops, is a slave, has a full disk, limits the flow
-    1                        by its remark: again or refused where the broker says so before it writes, else in doubt
+    1                        by its remark: again or refused if the broker had not written yet, else in doubt
     no answer                in doubt
 
 Source: SendMessageProcessor.handlePutMessageResult, BrokerFastFailure, NettyRemotingAbstract (4.9.8, 5.5.0).
@@ -47,7 +47,7 @@ _BEFORE_IT_WRITES = {
 
 
 def answer_of(frame: Frame | None, no_answer: str = "no answer") -> Answer:
-    """Return the outcome of the message that the frame answers; None for no answer."""
+    """Return the outcome of a message by its answer; `frame` is None without one."""
     if frame is None:
         return Answer(Outcome.DOUBT, no_answer)
     if frame.code in _STORED:

@@ -1,9 +1,9 @@
 """Cluster: a live cluster as the target of a replay.
 
-    places, refusal   what the target would not take, before anything is sent
+    places, refusal   queues, and messages that the target would refuse, before anything is sent
     send              many messages at once; an answer each
-    find              what is in doubt, by UNIQ_KEY in the index, else by ORIGIN in the queues; certain only after the
-                      broker did all that it had got
+    find              messages in doubt, by UNIQ_KEY in the index, else by ORIGIN in the queues; certain only after the
+                      broker has stored all it received
 
 A message with a future deliver time gets it as TIMER_DELIVER_MS if the broker has timers (5.x). Else it gets the first
 delay level that ends no earlier.
@@ -43,11 +43,11 @@ MAX_MESSAGE_SIZE = 4 << 20
 """maxMessageSize of a broker that does not show its settings."""
 DAY_MS = 86_400_000
 CLOCKS_MS = 600_000
-"""A broker's clock may differ by as much from this machine's."""
+"""The assumed largest difference between a broker's clock and this machine's."""
 _LEVELS = 18
 """Queues of SCHEDULE_TOPIC_XXXX (TopicConfigManager)."""
 _ORIGIN_SIZE = len(ORIGIN) + 75
-"""Of the property with an IPv6 message id, and its separators."""
+"""The size of the property with an IPv6 message id, and its separators."""
 _MOST_FOUND = 32
 _DELIVER_MS = "TIMER_DELIVER_MS"
 
@@ -69,7 +69,7 @@ class Cluster:
             self._connections.popitem()[1].close()
 
     def places(self, topic: str) -> Sequence[Place]:
-        """Return the queues that take messages of a topic; BadRequest gives the reason for none."""
+        """Return the queues that accept messages of a topic; BadRequest with the reason if none does."""
         if fault := topic_fault(topic):
             raise BadRequest(f"the topic {topic} {fault}")
         places = self.routes.places(topic)
@@ -77,7 +77,7 @@ class Cluster:
         return places
 
     def refusal(self, sending: Sending) -> str:
-        """Return why a broker will refuse a message, empty where it takes it."""
+        """Return why a broker will refuse a message; empty if it will accept it."""
         limits = [self.settings(broker).get("maxMessageSize", "") for broker in self._brokers_of[sending.topic]]
         most = min((int(limit) for limit in limits if limit.isdigit()), default=MAX_MESSAGE_SIZE)
         if len(sending.body) > most:
@@ -87,7 +87,7 @@ class Cluster:
         return ""
 
     def settings(self, broker: str) -> Mapping[str, str]:
-        """Return all settings of a broker; empty where it does not show them."""
+        """Return all settings of a broker; empty if it does not show them."""
         if broker not in self._settings:
             answer = self._connection(self.routes.master(broker)).ask(GET_BROKER_CONFIG)
             lines = answer.body.decode("utf-8", "replace").splitlines() if answer.code == SUCCESS else ()
@@ -95,7 +95,7 @@ class Cluster:
         return self._settings[broker]
 
     def send(self, batch: Sequence[tuple[Sending, Place]], origins: Sequence[str]) -> Sequence[Answer]:
-        """Send all, and wait for the answers; `origins` are the values of the property ORIGIN."""
+        """Send all messages, and wait for the answers; `origins` are the values of the property ORIGIN."""
         by_broker: dict[str, list[int]] = {}
         for number, (_, place) in enumerate(batch):
             by_broker.setdefault(place.broker, []).append(number)
@@ -121,7 +121,7 @@ class Cluster:
         return [found[number] for number in range(len(batch))]
 
     def find(self, doubts: Sequence[Doubt], ledger_id: str) -> Sequence[Answer]:
-        """Ask for messages that may be there; an Answer each, DOUBT where the broker cannot say."""
+        """Look up messages that may be there; return an Answer each, DOUBT if the broker cannot tell."""
         found: dict[bytes, Answer] = {}
         for broker in dict.fromkeys(one.broker for one in doubts):
             asked = [one for one in doubts if one.broker == broker]
@@ -132,7 +132,7 @@ class Cluster:
         return [found[one.key] for one in doubts]
 
     def _find_in(self, broker: str, doubts: Sequence[Doubt], ledger_id: str) -> dict[bytes, Answer]:
-        """Search the index, then the queues for the messages that are not in the index."""
+        """Search the index for the messages, and the queues for those that the index lacks."""
         connection = self._connection(self.routes.master(broker))
         settled = Settling.wait(connection, max(one.sent_ms for one in doubts), self._clock)
         records = {one.key: self._look_up(one, f"{one.origin}/{ledger_id}") for one in doubts}
@@ -175,7 +175,7 @@ class Cluster:
 
     def _fields(self, one: Sending, place: Place, origin: str) -> dict[str, str]:
         properties = {**one.properties, **self._delay(one, place.broker), ORIGIN: origin}
-        # A default topic that does not exist: no broker makes the topic again where it is deleted meanwhile.
+        # The default topic does not exist, so no broker creates the topic again if it is deleted meanwhile.
         values: dict[str, object] = {
             "producerGroup": GROUP,
             "topic": one.topic,
@@ -222,7 +222,7 @@ class Cluster:
 
 
 def _queues_of(doubts: Iterable[Doubt]) -> list[tuple[str, int]]:
-    """Return the queues of these messages, and those where a message waits for a delay."""
+    """Return the queues of these messages, and the queues of delayed messages."""
     own = sorted({(one.topic, one.queue_id) for one in doubts})
     waiting = [*((SCHEDULE_TOPIC, queue_id) for queue_id in range(_LEVELS)), (TIMER_TOPIC, 0)]
     return [*own, *waiting] if own else []

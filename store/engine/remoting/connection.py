@@ -1,9 +1,9 @@
 """Connection: requests to one server, and the answers to them.
 
     ask           one request, its answer
-    write, read   many at once: the answers that came in time, by `opaque`
+    write, read   many requests at once: the answers that came in time, by `opaque`
 
-Requests that the server sends by itself are passed over.
+The server's own requests are skipped.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from store.errors import LinkLost
 from store.formats.remoting import LENGTH, Frame, decode_frame, encode_frame, frame_length
 
 TIMEOUT_S = 10.0
-"""How long an answer may take; a broker waits 5 s for its disk or its slave."""
+"""The time limit for an answer; a broker waits 5 s for its disk or its slave."""
 
 
 class Connection:
-    """A connection to the server at `address`. LinkLost ends it; a new one may do."""
+    """A connection to the server at `address`. LinkLost ends it; a new connection may succeed."""
 
     def __init__(self, address: Address, timeout_s: float = TIMEOUT_S) -> None:
         self.address = address
@@ -60,7 +60,7 @@ class Connection:
         self._socket.close()
 
     def ask(self, code: int, fields: Mapping[str, str] | None = None) -> Frame:
-        """Send a request; LinkLost where no answer comes."""
+        """Send a request, and return its answer; LinkLost if none comes."""
         request, problems = self.request(code, fields or {}), list[str]()
         self.write([request])
         answers = self.read([request], problems)
@@ -69,24 +69,24 @@ class Connection:
         return answers[request.opaque]
 
     def request(self, code: int, fields: Mapping[str, str], body: bytes = b"") -> Frame:
-        """Make a request that this connection has not sent."""
+        """Make a request with an unused number of this connection."""
         self._opaque += 1
         return Frame(code, self._opaque, fields, body)
 
     def write(self, requests: Sequence[Frame]) -> int:
-        """Send requests; return the number of requests that the server may have whole."""
+        """Send requests, and return the number that may have reached the server whole."""
         for number, request in enumerate(requests):
             try:
                 self._socket.settimeout(self._timeout_s)
                 self._socket.sendall(encode_frame(request))
             except OSError:
                 self._is_broken = True
-                # Of this one some bytes may be on their way, maybe all.
+                # Some bytes of this request, maybe all, may be on their way.
                 return number + 1
         return len(requests)
 
     def read(self, requests: Sequence[Frame], problems: list[str]) -> dict[int, Frame]:
-        """Receive the answers to requests, as far as they come; add the reason for the end to `problems`."""
+        """Receive the answers to requests; if some are missing, add the reason to `problems`."""
         waiting, found = {request.opaque for request in requests}, dict[int, Frame]()
         deadline = time.monotonic() + self._timeout_s
         try:

@@ -1,6 +1,6 @@
 """Read messages of a live broker by queue and store time.
 
-Its index need not have them: a broker that cut its log after a crash enters no message below the index's former end.
+The index may lack them: a broker that truncated its log after a crash indexes no message below the index's former end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from store.formats.remoting import (
 )
 
 _GROUP = "TOOLS_CONSUMER"
-"""A group that every broker has (SubscriptionGroupManager), so that a pull makes none."""
+"""A group that every broker has (SubscriptionGroupManager), so that a pull creates no group."""
 _WITH_SUBSCRIPTION = 0x4
 """PullSysFlag: the request has the subscription, as the group has no consumer."""
 _AT_ONCE = 32
@@ -33,9 +33,9 @@ _NO_QUEUE = "queueId["
 def messages_between(
     broker: Connection, topic: str, queue_id: int, first_ms: int, last_ms: int
 ) -> Iterator[StoredMessage]:
-    """Yield the messages of a queue that were stored in this time, or in the millisecond after it.
+    """Yield the messages of a queue that were stored from `first_ms` to `last_ms`.
 
-    Nothing of a topic or queue that is not there. LinkLost; BadRequest where the broker refuses.
+    Yield nothing for an unknown topic or queue. LinkLost; BadRequest if the broker refuses.
     """
     queue = {"topic": topic, "queueId": str(queue_id)}
     answer = broker.ask(SEARCH_OFFSET_BY_TIMESTAMP, {**queue, "timestamp": str(first_ms)})

@@ -1,6 +1,6 @@
 """Routes: the queues of each broker, from a name server or one broker.
 
-A server that does not know requests for routes is a broker: it is asked for its topics, and is all there is.
+A server without support for route requests is a broker: its topics are read, and it is the whole cluster.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Routes:
             self._note_masters(members(member(_document(answer), "brokerAddrTable")).values())
 
     def master(self, broker: str) -> Address:
-        """Return the address of a broker; BadRequest where no master of that name is up."""
+        """Return the address of a broker; BadRequest if no master of that name is up."""
         if broker not in self._masters:
             raise BadRequest(f"no master of {broker} is up, says {self.address}")
         return self._masters[broker]
 
     def places(self, topic: str) -> Sequence[Place]:
-        """Queue that take messages, by broker; BadRequest gives the reason for none."""
+        """Return the queues that accept messages, by broker; BadRequest with the reason if none does."""
         queues = self._of_broker(topic) if self.is_broker else self._of_name_server(topic)
         places = [Place(broker, number) for broker, count in sorted(queues.items()) for number in range(count)]
         if not places:
@@ -89,7 +89,7 @@ class Routes:
 
 
 def _writable(row: Json) -> int:
-    """Return the queues of a topic that take messages."""
+    """Return the number of a topic's queues that accept messages."""
     perm, count = member(row, "perm"), member(row, "writeQueueNums")
     return count if isinstance(perm, int) and perm & WRITABLE and isinstance(count, int) else 0
 

@@ -1,9 +1,9 @@
-"""Settling: wait until a broker has stored all it received; only then is a missing message missing.
+"""Settling: wait until a broker has stored all it received; only then a message is surely missing.
 
     the oldest request in its send queue is younger than the message in doubt      nothing waits to be written
-    the dispatch has passed the end that the log had then                          all that was written is in the index
+    the dispatch has passed the log's end of that moment                           all written records are in the index
 
-A connection that ended may have left requests in the broker's memory, so LEAST_S are waited for at least.
+A lost connection may have left requests in the broker's memory, so the wait takes at least LEAST_S.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _PAUSE_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """A broker that did all it had got. `earliest_ms` is the store time of its oldest message."""
+    """A broker that has stored all it received. `earliest_ms` is the store time of its oldest message."""
 
     earliest_ms: int
 
     @classmethod
     def wait(cls, broker: Connection, sent_ms: int, clock: Callable[[], int]) -> Self | str:
-        """Wait for it after the newest message in doubt; the reason where it does not come."""
+        """Wait until the broker has settled after the newest message in doubt; return the reason if not."""
         deadline = time.monotonic() + MOST_S
         end: int | None = None
         while time.monotonic() < deadline:
@@ -49,7 +49,7 @@ class Settling:
         return f"the broker has not done in {MOST_S:g} seconds what it had got"
 
     def unknown(self, sent_ms: int) -> str:
-        """Return why a message that is not found may have been there; empty where it was not."""
+        """Return why a message that is not found may have been there; empty if it was not."""
         return "the broker has deleted messages of that time" if self.earliest_ms > sent_ms else ""
 
 

@@ -1,4 +1,4 @@
-"""Reads the state of the broker's services from a store: delayed messages and transactions."""
+"""The broker's services and their state in a store: delayed messages, transactions, filters."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""ConsumerFilterManager: the SQL subscriptions of a store that is written to.
+"""ConsumerFilterManager: the SQL subscriptions of a live store.
 
-    register     takes in a group's expression; from here on dispatch sets the group's bits, where bit maps are on
-    unregister   lets the filters of a group be dead: it has no consumer left
-    persist      every 10 s, and at the end: writes config/consumerFilter.json where a filter changed
+    register     adds a group's expression; later dispatch sets the group's bits, if bit maps are on
+    unregister   marks the filters of a group without consumers as dead
+    persist      every 10 s, and at the end: writes config/consumerFilter.json if a filter changed
 
-A broker writes the file also where nothing changed, and so replaces one that it ignores by an empty one.
+A broker writes the file even if nothing changed, and so replaces a file that it ignores by an empty one.
 
 Source: ConsumerFilterManager (4.9.8, 5.3.3).
 """
@@ -23,7 +23,7 @@ PERSIST_MS = 10_000
 
 
 class ConsumerFilterManager:
-    """The filters of `opened`, those that its dispatch sets bits for."""
+    """The filters of `opened`; its dispatch sets the bits of the same filters."""
 
     def __init__(self, opened: OpenedStore, clock: Callable[[], int]) -> None:
         self._opened, self._clock = opened, clock
@@ -37,13 +37,13 @@ class ConsumerFilterManager:
         self._persist_lock = threading.Lock()
 
     def register(self, group: str, topic: str, expression: str, client_version: int | None = None) -> bool:
-        """Return whether the subscription was taken in; BadRequest for an expression that does not compile.
+        """Register a subscription, and return whether it was accepted; BadRequest if it does not compile.
 
-        `client_version` is the present time where it is not given, as clients have it.
+        `client_version` is by default the present time, as in clients.
         """
         compile_sql(expression)
         with self.table.lock:
-            # Read with the lock: no record that dispatch has seen without this filter is younger than its bornTime.
+            # Read under the lock: records dispatched without this filter are older than its bornTime.
             now_ms = self._clock()
             version = client_version if client_version is not None else now_ms
             is_taken = self.table.register(group, topic, expression, version, now_ms)
@@ -51,7 +51,7 @@ class ConsumerFilterManager:
         return is_taken
 
     def unregister(self, group: str) -> None:
-        """Let the filters of a group be dead; their bits are set as before."""
+        """Mark the filters of a group as dead; their bits are set as before."""
         with self.table.lock:
             self.table.unregister(group, self._clock())
         self._is_changed = True
@@ -61,8 +61,8 @@ class ConsumerFilterManager:
         return SubscriptionFilter(self.table, topic, group, supports_retry=self._opened.config.filter_support_retry)
 
     def persist(self) -> None:
-        """Write the file where a filter changed."""
-        # Callers of the control socket persist in their threads, and the timetable in its own: one .tmp for all.
+        """Write the file if a filter changed."""
+        # The control socket's threads and the timetable persist concurrently, with the same .tmp file.
         with self._persist_lock:
             if self._is_changed:
                 self._is_changed = False

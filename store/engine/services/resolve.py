@@ -1,9 +1,9 @@
-"""Ending a transaction of a closed store, as its producer's answer would end it in a broker.
+"""End a transaction of a closed store, as its producer's answer would end it in a broker.
 
     commit      the commit record of the newest half, and op records
     rollback    op records
 
-Op records name each half that the check pass has still to come to, else the newest one. A committed transaction without
+Op records list each half that the check pass has not reached, or else the newest half. A committed transaction without
 an op record gets the op records alone, so that it is not committed twice.
 """
 
@@ -28,7 +28,7 @@ _OPEN = (TransactionState.IN_DOUBT, TransactionState.INCONSISTENT)
 
 @dataclass(frozen=True, slots=True)
 class AppendedRecord:
-    """A record that a plan puts into the log."""
+    """A record that a plan appends to the log."""
 
     topic: str
     log_offset: int
@@ -51,7 +51,7 @@ class ResolvePlan(PlanReport):
 def plan_resolve(opened: OpenedStore, transaction_id: str, *, commit: bool) -> Change[ResolvePlan]:
     """Plan the end of the transaction with this UNIQ_KEY, or with a half of this message id.
 
-    BadRequest where there is none, or it has ended otherwise.
+    BadRequest if there is none, or it has ended otherwise.
     """
     if opened.abort.exists():
         raise UncleanStore("the last owner did not shut down", file=opened.layout.abort, code="unclean-copy")
@@ -77,7 +77,7 @@ def plan_resolve(opened: OpenedStore, transaction_id: str, *, commit: bool) -> C
 def find_open_transaction(review: TransactionReview, transaction_id: str, *, commit: bool) -> Transaction:
     """Return the transaction with this UNIQ_KEY, or with a half of this message id.
 
-    BadRequest where there is none, or it has ended otherwise.
+    BadRequest if there is none, or it has ended otherwise.
     """
     transaction = _find(review, transaction_id)
     _require_open(transaction, transaction_id, commit=commit)
@@ -115,7 +115,7 @@ def _halves_to_name(transaction: Transaction, review: TransactionReview) -> list
 def _op_messages(opened: OpenedStore, half: StoredMessage, named: list[int]) -> list[Message]:
     """Return one record for each half (4.9), or one for all (5.3).
 
-    Of a half in a database that of its room.
+    For a half in a database, its room makes the record.
     """
     for room in opened.rooms_with("halves", "op_message"):
         if room.has(half):

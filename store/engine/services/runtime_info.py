@@ -1,6 +1,6 @@
-"""The part of a broker's runtime report that comes from its store, beside the counters.
+"""The part of a broker's runtime report that comes from its store, besides the counters.
 
-Values are texts, as the broker's. What belongs to the broker's own threads and clients is left out.
+Values are texts, as the broker's. Entries on the broker's own threads and clients are left out.
 
 Source: DefaultMessageStore.getRuntimeInfo, AdminBrokerProcessor.prepareRuntimeInfo (4.9.8).
 """
@@ -16,9 +16,9 @@ from store.opened.opened_store import OpenedStore
 
 
 def read_runtime_info(opened: OpenedStore, services: StoreServices, delay_offsets: Mapping[int, int]) -> dict[str, str]:
-    """Return the report of a store that is written to.
+    """Return the report of a live store.
 
-    `delay_offsets` are those of the delivery, by level.
+    `delay_offsets` are the delivery's queue offsets, by level.
     """
     log, now_ms = opened.log, opened.clock()
     locked_since_ms = log.locked_since_ms

@@ -1,13 +1,13 @@
-"""ScheduleMessageService: delivers delayed messages of a store that is written to.
+"""ScheduleMessageService: delivers delayed messages of a live store.
 
 It keeps config/delayOffset.json, as the broker does.
 
 For each level, from the queue offset that it has reached, until a unit is not due:
 
-    deliver time      the unit's tags code; now, where that is later than now + delay (the clock went back)
-    no record         passed over
-    REAL_TOPIC half   passed over: a half message is never delivered
-    REAL_QID no int   4.9: the level waits there for ever; 5.3: passed over
+    deliver time      the unit's tags code; now, if that is later than now + delay (the clock went back)
+    no record         skipped
+    REAL_TOPIC half   skipped: a half message is never delivered
+    REAL_QID no int   4.9: the level waits there for ever; 5.3: skipped
     put refused       tried again at the next round
     put               the level's saved offset is the next one
 
@@ -45,7 +45,7 @@ VERSION_STEP = 200
 
 
 class LevelBacklog(NamedTuple):
-    """Messages of one level that wait, those whose time has come, and since when."""
+    """The numbers of waiting and of overdue messages of one level, and the time since the oldest was due."""
 
     level: int
     delay_ms: int
@@ -55,7 +55,7 @@ class LevelBacklog(NamedTuple):
 
 
 class ScheduleMessageService(ServiceThread):
-    """Deliver from the levels of `store`; `clock` gives milliseconds.
+    """The delivery from the levels of `store`; `clock` returns milliseconds.
 
     start() runs it in a thread, stop() saves the offsets.
     """
@@ -88,7 +88,7 @@ class ScheduleMessageService(ServiceThread):
         self.persist()
 
     def deliver(self) -> int:
-        """Deliver all that is due; gives the number of messages."""
+        """Deliver all messages that are due, and return their number."""
         return sum(self._deliver_level(level, delay) for level, delay in enumerate(self._delays, start=1))
 
     def persist(self) -> None:
@@ -153,7 +153,7 @@ class ScheduleMessageService(ServiceThread):
         return min(max(self._reached.get(level, 0), queue.min_offset), queue.max_offset)
 
     def _deliver_unit(self, queue: ConsumeQueue, offset: int, level: int, delay_ms: int) -> bool | None:
-        """Return whether the unit's message was delivered; None where the level has to wait."""
+        """Return whether the unit's message was delivered; None if the level has to wait."""
         unit = queue.unit(offset)
         if unit is None:
             return None
@@ -192,7 +192,7 @@ class ScheduleMessageService(ServiceThread):
 def delivered_message(record: StoredMessage, line: BrokerLine) -> Message:
     """Return the message that a delayed record delivers.
 
-    ValueError without its real place (messageTimeup).
+    ValueError without REAL_TOPIC or REAL_QID (messageTimeup).
     """
     properties = record.properties
     topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE_ID)

@@ -3,9 +3,9 @@
     schedule     delivers delayed messages                               schedule.py
     transactions writes op records, checks half messages                 transaction_service.py
     cleaning     deletes expired segments, queue and index files         store/engine/live/cleaning.py
-    statistics   counts puts and gets, for runtime_info()                store/stats
+    statistics   counts puts and gets, for runtime_info()                store/engine/stats
     always       held gets (long polling); SQL subscriptions            filter_manager.py
-                 every ten minutes a look for missing files             store/engine/live/self_check.py
+                 every ten minutes a check for missing files            store/engine/live/self_check.py
                  5.3: the checkpoint is written every second
 
 A SLAVE delivers and checks nothing, as in the broker. At the stop services end before the store does.
@@ -72,7 +72,7 @@ class Service(StrEnum):
 
 
 class ServedState(NamedTuple):
-    """Backlog and peers of a served store; None where a service does not run."""
+    """Backlog and peers of a served store; None if the service does not run."""
 
     push_to_slave_max_offset: int | None
     slaves: list[SlaveState]
@@ -107,7 +107,7 @@ class ServedStore(WritableStore):
         base.is_served = True
 
     def start_services(self) -> None:
-        """Begin the services; the store takes messages already."""
+        """Start the services; the store accepts messages already."""
         self.add_listener(self._hold)
         self._running = [self._hold, *(Timetable(tasks, self._clock) for tasks in self._tasks() if tasks)]
         if self.config.broker_role != "SLAVE":
@@ -129,7 +129,7 @@ class ServedStore(WritableStore):
 
     @property
     def transactions(self) -> TransactionalMessageService:
-        """Prepares, commits and rolls back; BadRequest where the service does not run.
+        """The service that prepares, commits and rolls back; BadRequest if it does not run.
 
         >>> import tempfile
         >>> from store import Message, open_store
@@ -232,12 +232,12 @@ class ServedStore(WritableStore):
     def wait_for_message(
         self, topic: str, queue_id: int, offset: int, timeout_ms: int, message_filter: ArrivalFilter | None = None
     ) -> bool:
-        """Wait for a message at `offset` or after it; False when the time is over or the store is closed."""
+        """Wait for a message at `offset` or after it; False if the time is over or the store is closed."""
         return self._hold.hold(topic, queue_id, offset, timeout_ms, message_filter)
 
     @property
     def ha_address(self) -> Address | None:
-        """Where slaves find the log, None where they don't."""
+        """The address where slaves get the log; None without one."""
         master = self._services.ha.master
         return master.address if master is not None else None
 
@@ -247,7 +247,7 @@ class ServedStore(WritableStore):
             listener.limits = replace(listener.limits, connections=count)
 
     def release_held(self) -> None:
-        """Let held gets return, and hold none from here on."""
+        """Wake all held gets, and hold no later ones."""
         self._hold.release()
 
     @property

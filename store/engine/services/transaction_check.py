@@ -1,15 +1,15 @@
-"""CheckPass: one pass over the half queue; asks producers about halves that are still open.
+"""CheckPass: one pass over the half queue; it asks producers about halves that are still open.
 
-    H, O    queue offsets that half queue and op queue were checked to; without one the queue's first
+    H, O    queue offsets up to which half queue and op queue were checked; by default the queue's first
 
-    i = H, and the half queue offsets that 32 op records from O on name. Of the half at i, the first that holds:
+    i = H, and the half queue offsets in 32 op records from O on. For the half at i, the first that holds:
 
     an op record names i                               done
-    no half there                                      the second time the pass ends, else on at the store's next offset
+    no half there                                      the second time the pass ends, else next the store's next offset
     checked transactionCheckMax times, or born more
         than fileReservedTime ago                      put into TRANS_CHECK_MAX_TIME_TOPIC
     stored since the pass began                        the pass ends
-    younger than its CHECK_IMMUNITY_TIME_IN_SECONDS    put back with its first place, or done where that was named
+    younger than its CHECK_IMMUNITY_TIME_IN_SECONDS    put back with its first queue offset, or done if an op has that
     younger than transactionTimeOut                    the pass ends
     no more op records, and too old; or the newest op
         record is younger than the pass; or born later
@@ -65,7 +65,7 @@ class CheckRules:
 
     @classmethod
     def of(cls, config: StoreConfig) -> Self:
-        """Return the rules that a store's settings give."""
+        """Return the rules from a store's settings."""
         return cls(config.transaction_time_out, config.transaction_check_max, config.file_reserved_time)
 
 
@@ -73,10 +73,10 @@ class CheckRules:
 class CheckReport:
     """One pass.
 
-    half_offset, op_offset   H and O behind the pass
+    half_offset, op_offset   H and O after the pass
     checked                  copies whose producers were asked
     put_back                 log offsets of copies that wait for their own time
-    discarded                log offsets of the records of halves given up
+    discarded                log offsets of the records of discarded halves
     """
 
     half_offset: int
@@ -89,8 +89,8 @@ class CheckReport:
 class CheckPass:
     """A pass from H = `half_offset` and O = `op_offset` on; `ask` is called with the copy of each half.
 
-    `get` is the store's, for the check's own group. Between two halves `is_stopped` may end the pass: H and O are
-    right there too.
+    `get` is the store's, for the check's own group. `is_stopped` may end the pass between two halves; H and O are
+    consistent there.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class CheckPass:
         self.report = CheckReport(half_offset, op_offset)
 
     def run(self) -> CheckReport:
-        """Look at halves until the pass ends."""
+        """Check halves until the pass ends."""
         self._ops.pull()
         while not self._is_stopped() and self._clock() - self._began <= PASS_LIMIT_MS and self._look():
             pass
@@ -125,7 +125,7 @@ class CheckPass:
         return self.report
 
     def _look(self) -> bool:
-        """Return whether the pass goes on behind one look at the half at the present offset."""
+        """Check the half at the present offset, and return whether the pass continues."""
         if self._ops.take(self._half_offset):
             return self._go_on()
         found = self._get(HALF_TOPIC, 0, self._half_offset, 1)
@@ -147,7 +147,7 @@ class CheckPass:
             return self._check(half, properties)
         was_empty = self._ops.is_empty
         self._ops.pull()
-        # Only a half as old as its immunity to the millisecond comes here twice: the next pass takes it.
+        # Only a half exactly as old as its immunity, to the millisecond, is left for the next pass.
         return not (was_empty and self._ops.is_empty)
 
     def _go_on(self) -> bool:
@@ -165,7 +165,7 @@ class CheckPass:
         return self._clock() - half.born_timestamp_ms
 
     def _counted(self, properties: dict[str, str]) -> dict[str, str] | None:
-        """Return the properties with one check more; None where there were enough (needDiscard)."""
+        """Return the properties with one check more; None after the last allowed check (needDiscard)."""
         times = 0
         if CHECK_TIMES in properties:
             times = _number(properties[CHECK_TIMES])
@@ -178,9 +178,9 @@ class CheckPass:
         return self._rules.timeout_ms if seconds == -1 else seconds * 1000
 
     def _wait_for_immunity(self, half: StoredMessage, properties: dict[str, str]) -> bool | None:
-        """Return whether the pass goes on.
+        """Return whether the pass continues.
 
-        None where the half is treated like another (checkPrepareQueueOffset).
+        None if the half is treated like others (checkPrepareQueueOffset).
         """
         if PREPARED_QUEUE_OFFSET in properties:
             first = _number(properties[PREPARED_QUEUE_OFFSET])
@@ -218,13 +218,13 @@ class CheckPass:
         return self._go_on()
 
     def _put(self, message: Message) -> int | None:
-        """Log offset of a record put; None where the store refuses it, and the pass must not go on."""
+        """Put a record, and return its log offset; None if the store refuses it, and the pass must end."""
         result = self._store.put_replayed(message, as_stored=False, waits=False)
         return result.log_offset if result.status is PutStatus.PUT_OK else None
 
 
 class _OpRecords:
-    """Op records from O on, as far as they were pulled (fillOpRemoveMap)."""
+    """The pulled op records from O on (fillOpRemoveMap)."""
 
     def __init__(self, get: Getter, line: BrokerLine, half_from: int, op_from: int) -> None:
         self._get = get
@@ -232,9 +232,9 @@ class _OpRecords:
         self._half_from, self._op_from = half_from, op_from
         self._next = op_from
         self._named: dict[int, int] = {}
-        """Half queue offset → the op record that names it."""
+        """Half queue offset → the op record that lists it."""
         self._open: dict[int, set[int]] = {}
-        """Op record → halves that it names and the pass has not come to."""
+        """Op record → its halves that the pass has not reached."""
         self._done: set[int] = set()
         self._moved_to = op_from
         self.is_empty = True
@@ -257,7 +257,7 @@ class _OpRecords:
             self._next = found.next_offset
 
     def take(self, half_offset: int) -> bool:
-        """Return whether an op record names the half; it is done with."""
+        """Remove a half from the op records, and return whether one of them lists it."""
         op = self._named.pop(half_offset, None)
         if op is None:
             return False
@@ -289,6 +289,6 @@ class _OpRecords:
 
 
 def _number(text: str) -> int:
-    """Parse a number like Long.parseLong; -1 where that throws (getLong)."""
+    """Parse a number like Long.parseLong; -1 if that throws (getLong)."""
     number = parse_long(text)
     return number if number is not None else -1

@@ -1,10 +1,10 @@
-"""Builds the records of a transaction as a broker writes them.
+"""Build the records of a transaction as a broker writes them.
 
     half       the producer's message in RMQ_SYS_TRANS_HALF_TOPIC: REAL_TOPIC and REAL_QID are added, the transaction
-               bits taken away, so that it has a queue unit like any other
+               bits cleared, so that it has a queue unit like any other
     put back   the half once more, at its queue's end; flag and reconsumeTimes become 0
     commit     the half in its real place: transaction bits 0x8, preparedTransactionOffset is the half's log offset
-    op         RMQ_SYS_TRANS_OP_HALF_TOPIC, tag d; the body names half queue offsets: `17` (4.9) or `17,18,` (5.3)
+    op         RMQ_SYS_TRANS_OP_HALF_TOPIC, tag d; the body lists half queue offsets: `17` (4.9) or `17,18,` (5.3)
     discard    the half in TRANS_CHECK_MAX_TIME_TOPIC
 
 Properties are written from a map, so their order is a Java HashMap's.
@@ -43,17 +43,17 @@ CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 CHECK_IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 PREPARED_QUEUE_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
 DEFAULT_CAPACITY = 16
-"""Of a Java HashMap that is made without one."""
+"""The default capacity of a Java HashMap."""
 
 
 def half_message(message: Message, producer_group: str, line: BrokerLine, unique_key: str) -> Message:
     """Return the half of `message`, as producer and broker make it (parseHalfMessageInner).
 
-    unique_key  of a message without: copies of a half are known by it, and every client gives one
+    unique_key  for a message without one: it identifies copies of a half, and every client sets it
     """
     properties = decode_properties(message.properties)
     properties.setdefault(UNIQ_KEY, unique_key)
-    # The client takes the delay away: a half that is delayed is dropped at its delivery.
+    # As in the client, remove the delay: a delayed half is dropped at its delivery.
     properties.pop(DELAY, None)
     properties |= {TRANSACTION_MARK: "true", PRODUCER_GROUP: producer_group}
     if line is not LINE_4_9:
@@ -94,7 +94,7 @@ def immune_message(half: StoredMessage, properties: Mapping[str, str], line: Bro
 
 
 def commit_message(half: StoredMessage, line: BrokerLine) -> Message:
-    """Return the message that `half` becomes; BadRequest without its real place (endMessageTransaction)."""
+    """Return the committed message of `half`; BadRequest without its real queue (endMessageTransaction)."""
     properties = half.properties
     topic, queue_id = properties.get(REAL_TOPIC), parse_int(properties.get(REAL_QUEUE_ID, ""))
     if not topic or queue_id is None or queue_id < 0:
@@ -116,7 +116,7 @@ def commit_message(half: StoredMessage, line: BrokerLine) -> Message:
 
 def op_message(body: str, host: Host, now_ms: int, line: BrokerLine) -> Message:
     """Build the op record with this body (makeOpMessageInner)."""
-    # The broker makes this map itself, and 5.3.3 makes it smaller than one that it decodes.
+    # The broker creates this map itself; in 5.3.3 it has a smaller capacity than decoded ones.
     properties = encode_java_map(
         {WAIT: "true", TAGS: OP_TAG}, capacity=DEFAULT_CAPACITY, ends_with_separator=line is not LINE_4_9
     )
@@ -124,12 +124,12 @@ def op_message(body: str, host: Host, now_ms: int, line: BrokerLine) -> Message:
 
 
 def op_body(half_offset: int, line: BrokerLine) -> str:
-    """Return how an op record names a half queue offset."""
+    """Return the text of a half queue offset in an op record."""
     return str(half_offset) if line is LINE_4_9 else f"{half_offset}{OFFSET_SEPARATOR}"
 
 
 def discard_message(half: StoredMessage, properties: Mapping[str, str], line: BrokerLine) -> Message:
-    """Return the record of a half that is given up (toMessageExtBrokerInner)."""
+    """Return the record of a discarded half (toMessageExtBrokerInner)."""
     return Message(
         DISCARD_TOPIC,
         half.body,

@@ -1,10 +1,10 @@
-"""TransactionMetrics: half messages that are open, by real topic, in config/transactionMetrics (5.x).
+"""TransactionMetrics: counts of open halves by real topic, in config/transactionMetrics (5.x).
 
     a half is put                             +1
     committed, rolled back, given up          -1
 
-The counts are kept as they are, and never counted again from the log: a broker that is killed loses up to
-transactionMetricFlushInterval of them. The file is JSON on one line.
+The counts are never computed again from the log: a killed broker loses the changes of up to
+transactionMetricFlushInterval. The file is JSON on one line.
 
 Source: TransactionMetrics, TransactionMetricsFlushService, SendMessageProcessor, EndTransactionProcessor (5.3.3).
 """
@@ -27,7 +27,7 @@ MAP_CAPACITY = 2048
 
 
 class TransactionMetrics:
-    """The counts of `opened`, read from its file; `clock` gives milliseconds."""
+    """The counts of `opened`, read from its file; `clock` returns milliseconds."""
 
     def __init__(self, opened: OpenedStore, clock: Callable[[], int]) -> None:
         self._opened, self._clock = opened, clock
@@ -53,7 +53,7 @@ class TransactionMetrics:
             self._is_changed = True
 
     def persist(self) -> None:
-        """Write the file where a count changed."""
+        """Write the file if a count changed."""
         with self._lock:
             if not self._is_changed:
                 return

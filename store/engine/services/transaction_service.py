@@ -1,4 +1,4 @@
-"""TransactionalMessageService: the transactions of a store that is written to.
+"""TransactionalMessageService: the transactions of a live store.
 
     prepare     puts the half of a message
     commit      puts the message itself, and then the op record of its half
@@ -6,13 +6,13 @@
     check       one pass (store.engine.services.transaction_check); saves H and O in config/consumerOffset.json
     metrics     5.3: open halves by topic (store.engine.services.transaction_metrics)
 
-4.9 writes one op record for each half. 5.3 gathers: a record is written when the gathered text is longer than
-transactionOpMsgMaxSize, or transactionOpBatchInterval after the one before it. What is gathered is lost when the
-process is killed; the half is then checked again, and its producer may commit it twice.
+4.9 writes one op record for each half. 5.3 gathers halves: it writes a record once the text is longer than
+transactionOpMsgMaxSize, or transactionOpBatchInterval after the last record. A kill loses the gathered text; the half
+is then checked again, and its producer may commit it twice.
 
-start() runs check passes and op records in a thread; stop() writes what is gathered.
+start() runs check passes and op records in a thread; stop() writes the gathered text.
 
-A half whose producer cannot be asked is put back with one check more, and given up after transactionCheckMax checks: a
+A half whose producer can't be asked is put back with one check more, and discarded after transactionCheckMax checks: a
 broker without a channel to the producer group only logs that.
 
 Source: TransactionalMessageServiceImpl, TransactionalMessageCheckService, EndTransactionProcessor (4.9.8, 5.3.3);
@@ -63,7 +63,7 @@ _STORED = (
 
 
 class TransactionalMessageService(ServiceThread):
-    """The transactions of `store`; `clock` gives milliseconds, `ask` gets each half that is checked."""
+    """The transactions of `store`; `clock` returns milliseconds, `ask` gets each checked half."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class TransactionalMessageService(ServiceThread):
         opened, config = store.opened, store.opened.config
         self._store, self._opened, self._clock, self._host = store, opened, clock, host
         self.ask = ask
-        """Gets the copy of each half whose producer is to be asked."""
+        """Called with the copy of each half whose producer is to be asked."""
         self.get: Getter = store.get
-        """How a pass gets halves and op records."""
+        """Returns halves and op records to a pass."""
         self._rules = rules or CheckRules.of(config)
         self._gathers_ops = opened.line is not LINE_4_9
         usual_ms = CHECK_INTERVAL_5_3_MS if self._gathers_ops else CHECK_INTERVAL_4_9_MS
@@ -98,7 +98,7 @@ class TransactionalMessageService(ServiceThread):
         self.given_up_count = 0
         """Halves given up without an answer since the start; TRANS_CHECK_MAX_TIME_TOPIC has them."""
         self._in_doubt = self._find_in_doubt()
-        """Queue offsets of halves that no op record names and no check pass has passed."""
+        """Queue offsets of halves without an op record that no check pass has passed."""
 
     def work(self) -> None:
         now_ms = self._clock()
@@ -117,7 +117,7 @@ class TransactionalMessageService(ServiceThread):
     # Transactions.
 
     def prepare(self, message: Message, producer_group: str) -> PutResult:
-        """Put the half of `message`, with a unique key; commit and rollback take its log offset.
+        """Put the half of `message`, with a unique key; pass its log offset to commit or rollback.
 
         >>> import tempfile
         >>> from store import Message, open_store
@@ -137,9 +137,9 @@ class TransactionalMessageService(ServiceThread):
         return result
 
     def commit(self, half_log_offset: int, producer_group: str, *, is_answer: bool = False) -> PutResult:
-        """Put the message of a half, and note the half as done; `is_answer`: its producer was asked.
+        """Put the message of a half, and end the half; `is_answer` after a check of its producer.
 
-        BadRequest where there is no such half, or its producer is another.
+        BadRequest if there is no such half, or it is of another producer group.
         """
         half = self._half(half_log_offset, producer_group, is_answer)
         message = commit_message(half, self._opened.line)
@@ -149,7 +149,7 @@ class TransactionalMessageService(ServiceThread):
         return result
 
     def rollback(self, half_log_offset: int, producer_group: str, *, is_answer: bool = False) -> None:
-        """Note a half as done; `is_answer`: its producer was asked. Raises like commit."""
+        """End a half; `is_answer` after a check of its producer. Raises like commit."""
         self._end(self._half(half_log_offset, producer_group, is_answer))
 
     def _end(self, half: StoredMessage) -> None:
@@ -171,7 +171,7 @@ class TransactionalMessageService(ServiceThread):
         return len(self._in_doubt)
 
     def _find_in_doubt(self) -> set[int]:
-        """Return the halves behind H that no op record behind O names."""
+        """Return the halves from H on without an op record from O on."""
         queues, (half_from, op_from) = self._opened.queues, self._offsets()
         halves, ops = queues.find(HALF_TOPIC, 0), queues.find(OP_TOPIC, 0)
         found = set(range(max(half_from, halves.min_offset), halves.max_offset)) if halves is not None else set()
@@ -193,7 +193,7 @@ class TransactionalMessageService(ServiceThread):
         return half
 
     def _refuse_late_end(self, half: StoredMessage) -> None:
-        """Return whether 5.3 refuses an end after the half's own immunity (rejectCommitOrRollback)."""
+        """Raise BadRequest if 5.3 refuses an end after the half's own immunity (rejectCommitOrRollback)."""
         text = half.properties.get(CHECK_IMMUNITY)
         if text is None:
             return
@@ -245,7 +245,7 @@ class TransactionalMessageService(ServiceThread):
     # Checks.
 
     def check(self) -> CheckReport:
-        """Make one pass, and save how far it came."""
+        """Make one pass, and save H and O."""
         self._checked_at = self._clock()
         self._store.catch_up()
         half_from, op_from = self._offsets()
@@ -268,7 +268,7 @@ class TransactionalMessageService(ServiceThread):
         self.ask(copy)
 
     def _offsets(self) -> tuple[int, int]:
-        """Return H and O; a queue's first offset where none is saved."""
+        """Return H and O; by default a queue's first offset."""
         saved = read_consumer_offsets(self._opened.layout.config, self._opened.fs)
         half, op = (
             saved.get((topic, CHECK_GROUP), {}).get(0, self._store.min_offset(topic, 0))
@@ -286,5 +286,5 @@ class TransactionalMessageService(ServiceThread):
 
 
 def _named_halves(op_text: str) -> set[int]:
-    """Return the half queue offsets that an op record's body names, in the form of either line."""
+    """Return the half queue offsets in an op record's body, in the form of either line."""
     return {half for half in map(parse_long, op_text.split(OFFSET_SEPARATOR)) if half is not None}

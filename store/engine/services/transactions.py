@@ -1,17 +1,17 @@
 """Transactions: the half messages of a store, grouped into transactions, and the verdict on each.
 
     halves       units of RMQ_SYS_TRANS_HALF_TOPIC with one UNIQ_KEY: the first, and copies that checks put back
-    op record    RMQ_SYS_TRANS_OP_HALF_TOPIC, tag d; its body names half queue offsets: `17` (4.9) or `17,18,` (5.3)
-    H, O         queue offsets of half and op queue up to which the check pass is done (config/consumerOffset.json)
+    op record    RMQ_SYS_TRANS_OP_HALF_TOPIC, tag d; its body lists half queue offsets: `17` (4.9) or `17,18,` (5.3)
+    H, O         queue offsets of half and op queue that the check pass has reached (config/consumerOffset.json)
 
     a commit record whose prepared transaction offset is the log offset of a half    committed
-    an op record names a half                                                        rolled-back
+    an op record lists a half                                                        rolled-back
     a record of the same UNIQ_KEY in TRANS_CHECK_MAX_TIME_TOPIC                      discarded
     the newest half is at H or after it                                             in-doubt
     else                                                                             inconsistent
 
-The first that holds is the verdict. A commit is written after its half and before its op record. So retention cannot
-make a committed transaction look rolled back.
+The first line that holds is the verdict. A commit is written after its half and before its op record. So retention
+cannot make a committed transaction look rolled back.
 
 Source: TransactionalMessageServiceImpl, TransactionalMessageBridge, EndTransactionProcessor (4.9.8, 5.3.3).
 """
@@ -62,7 +62,7 @@ class Half:
 
 @dataclass(slots=True)
 class Transaction:
-    """One transaction. Offsets are -1 and texts None where there are none."""
+    """One transaction. Absent offsets are -1, absent texts None."""
 
     state: TransactionState
     uniq_key: str | None
@@ -78,7 +78,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class TransactionQueues:
-    """How far the check pass is: H and O (None: never saved), and the ends of both queues."""
+    """The progress of the check pass: H and O (None: never saved), and the ends of both queues."""
 
     half_offset: int | None
     half_min_offset: int
@@ -152,7 +152,7 @@ def _queues(opened: OpenedStore, offsets: ConsumerOffsets) -> TransactionQueues:
 
 
 def _read_ops(opened: OpenedStore, queues: TransactionQueues) -> tuple[set[int], list[str]]:
-    """Read the half queue offsets that op records name, and the faults of op records."""
+    """Read the half queue offsets in op records, and the faults of op records."""
     named: set[int] = set()
     warnings: list[str] = []
     queue = opened.queues.find(OP_TOPIC, 0)
@@ -187,7 +187,7 @@ def _grouped_halves(opened: OpenedStore) -> dict[object, list[tuple[int, StoredM
 
 
 def _identity(record: StoredMessage) -> object:
-    """Return the unique key, or without one birth, place and body: a half and its copies share them."""
+    """Return the unique key, or else birth, real queue and body: a half and its copies share them."""
     names = (record.properties.get(name) for name in (REAL_TOPIC, REAL_QUEUE_ID, PRODUCER_GROUP))
     return record.uniq_key or (record.born_timestamp_ms, record.born_host, *names, record.body)
 

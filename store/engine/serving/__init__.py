@@ -1,4 +1,4 @@
-"""A store that serves other processes: its control socket, the client for it, and its metrics."""
+"""A store that serves other processes: its control socket, the socket's client, and its metrics."""
 
 from __future__ import annotations
 

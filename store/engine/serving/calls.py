@@ -1,17 +1,17 @@
-"""The calls of the control socket: a name and arguments in, a frame out.
+"""The calls of the control socket: a request with name and arguments, an answer frame.
 
     hello          root, process, settings of interest
     put            messages → a result each
     get            one broker call; hold_ms waits for a message first
     lookup, query  by log offset, by key
-    prepare, commit, rollback       a half of a producer group; the log offset of one to end
+    prepare, commit, rollback       the half of a producer group; ended by its log offset
     register, unregister            the SQL subscription of a consumer group
     topics, queues, offsets, offset_by_time
     stats          the runtime report, counters by topic and group
     flush          everything put so far is durable
     stop           the owner closes the store
 
-Records go as they are stored, so that both sides decode them with the same code.
+Records are sent as they are stored, so that both sides decode them with the same code.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Calls:
         version = None if head.get("client_version") is None else _number(head, "client_version")
         filters = self._store.filters
         is_taken = filters.register(group, topic, expression, version)
-        # A broker writes the file within ten seconds; who registered here may read it at once.
+        # A broker writes the file within ten seconds; here the caller may read it at once.
         filters.persist()
         return Frame({"is_taken": is_taken})
 

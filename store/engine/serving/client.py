@@ -1,12 +1,12 @@
-"""StoreClient: a store that another process serves, used through its control socket.
+"""StoreClient: a client of a store that another process serves, through its control socket.
 
     with StoreClient.connect("/data/store") as store:
         store.put(Message.of("Orders", "hello"))
         store.flush()
 
-The methods are those of WritableStore. Errors are those of the engine, raised here. One connection answers one call
-after the other; threads that are to put at the same time need a client each. The owner may end a connection that was
-quiet for long: the next call makes another.
+The methods are those of WritableStore. The engine's errors are raised in the client. A connection answers one call
+after the other; threads that put at the same time need a client each. The owner may end a quiet connection: the next
+call connects again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from store.structures.commitlog.put_result import PutResult
 from store.structures.get_result import GetResult, GetStatus, MessageFilter
 
 MOST_PUT_BYTES = 8 << 20
-"""Bytes of messages in one frame of put_all, one message at least."""
+"""The most bytes of messages in one frame of put_all; one message may be larger."""
 STOP_POLL_S = 0.02
 
 
@@ -54,7 +54,7 @@ class StoreClient(LiveStore):
 
     @classmethod
     def connect(cls, root: str | Path) -> Self:
-        """Connect to the owner of the store at `root`; BadRequest where no process serves it."""
+        """Connect to the owner of the store at `root`; BadRequest if no process serves it."""
         client = cls.find(root)
         if client is None:
             raise BadRequest("no process serves this store", file=Path(root), code="not-served")
@@ -62,19 +62,19 @@ class StoreClient(LiveStore):
 
     @classmethod
     def find(cls, root: str | Path) -> Self | None:
-        """Return the same; None where no process serves the store, or this user may not connect."""
+        """Connect likewise; None if no process serves the store, or this user may not connect."""
         path = socket_path(Path(root))
         connection = connect_to(path)
         return cls(path, connection) if connection is not None else None
 
     def close(self) -> None:
-        """End the connection; the store goes on being served."""
+        """End the connection; the store is served further."""
         self._connection.close()
 
     # Putting.
 
     def put(self, message: Message) -> PutResult:
-        """Append one message; it is durable as the owner's flushDiskType says."""
+        """Append one message; the owner's flushDiskType decides whether it is durable at once."""
         return self.put_all([message])[0]
 
     def put_all(self, messages: Sequence[Message]) -> list[PutResult]:
@@ -91,7 +91,7 @@ class StoreClient(LiveStore):
     def put_replayed(
         self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None
     ) -> PutResult:
-        """Append a message that another store had, as WritableStore.put_replayed does."""
+        """Append a message of another store, as WritableStore.put_replayed does."""
         options = {"is_replayed": True, "as_stored": as_stored, "store_timestamp_ms": store_timestamp_ms}
         return self._put([message], options)[0]
 
@@ -122,7 +122,7 @@ class StoreClient(LiveStore):
     def wait_for_message(
         self, topic: str, queue_id: int, offset: int, timeout_ms: int, message_filter: MessageFilter | None = None
     ) -> bool:
-        """Wait for a message at `offset` or after it; False when the time is over, 60 seconds at most."""
+        """Wait for a message at `offset` or after it; False if the time is over, at most 60 seconds."""
         check_queue(topic, queue_id)
         check_number("offset", offset, 64)
         check_number("timeout_ms", timeout_ms, 64)
@@ -130,7 +130,7 @@ class StoreClient(LiveStore):
         return bool(self._call({**head, "filter": describe_filter(message_filter)}).head["has_come"])
 
     def lookup(self, log_offset: int) -> StoredMessage | None:
-        """Return the message at a log offset, None where the log has none."""
+        """Return the message at a log offset, None if the log has none."""
         check_number("log_offset", log_offset, 64)
         answer = self._call({"call": "lookup", "log_offset": log_offset})
         return decode_record(answer.attachment) if answer.head["is_found"] else None
@@ -166,15 +166,15 @@ class StoreClient(LiveStore):
         return list(self._call({"call": "queues", "topic": topic}).head["queue_ids"])
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """Queue offset of a queue's first message; 0 for an unknown queue."""
+        """Return the queue offset of a queue's first message; 0 for an unknown queue."""
         return self._offset("min_offset", topic, queue_id)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Queue offset that a queue's next message gets; 0 for an unknown queue."""
+        """Return the queue offset of a queue's next message; 0 for an unknown queue."""
         return self._offset("max_offset", topic, queue_id)
 
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int) -> int:
-        """Queue offset for a store time; 0 for an unknown queue."""
+        """Return the queue offset for a store time; 0 for an unknown queue."""
         check_queue(topic, queue_id)
         check_number("time_ms", time_ms, 64)
         head = {"call": "offset_by_time", "topic": topic, "queue_id": queue_id, "time_ms": time_ms}
@@ -189,16 +189,16 @@ class StoreClient(LiveStore):
     def stats(self, ring: str = "minute") -> Head:
         """Return the owner's report.
 
-        `runtime`, `items`, `moments`, `flags`, `findings`, fields of ServedState.
+        It has `runtime`, `items`, `moments`, `flags`, `findings`, and the fields of ServedState.
         """
         return self._call({"call": "stats", "ring": ring}).head
 
     def flush(self) -> int:
-        """Make everything put so far durable; gives the log offset that this reached."""
+        """Make everything put so far durable, and return the log's durable end."""
         return int(self._call({"call": "flush"}).head["log_offset"])
 
     def stop(self, timeout_s: float = 60.0) -> bool:
-        """Ask the owner to close the store; False where its process holds the lock after `timeout_s` seconds."""
+        """Make the owner close the store; False if the lock is still held after `timeout_s` seconds."""
         from store.files.filesystem import Filesystem
         from store.files.lock import is_locked
 
@@ -227,7 +227,7 @@ class StoreClient(LiveStore):
         try:
             send_frame(self._connection, request)
         except OSError:
-            # The owner has ended the connection, so it did not take the request. It may have left a reason to be read.
+            # The owner has ended the connection without reading the request. It may have sent a reason before.
             if not self._connection.recv(1, socket.MSG_PEEK):
                 self._connect_again()
                 send_frame(self._connection, request)

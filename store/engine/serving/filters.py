@@ -1,4 +1,4 @@
-"""Filters of the control socket: a request names one by its text, and the owner compiles it again."""
+"""Filters of the control socket: a request holds a filter's text, and the owner compiles it again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from store.reading.filter.tags import TagExpression
 
 
 def read_filter(given: Head | None) -> TagExpression | KeyExpression | SqlFilter | None:
-    """Return the filter that a request names, as `describe_filter` wrote it."""
+    """Return the filter of a request, from the text of `describe_filter`."""
     if given is None:
         return None
     if "tags" in given:
@@ -22,7 +22,7 @@ def read_filter(given: Head | None) -> TagExpression | KeyExpression | SqlFilter
 
 
 def describe_filter(given: object) -> dict[str, str] | None:
-    """Return a filter as a request names it; BadRequest for one that is not a text."""
+    """Return a filter's text for a request; BadRequest for a filter without a text."""
     if given is None:
         return None
     if isinstance(given, TagExpression):

@@ -5,8 +5,8 @@
     head       a JSON object in ASCII
     attachment bytes that JSON would have to encode: bodies, properties, records
 
-A head of more than 16 MiB or an attachment of more than 1 GiB ends the connection. A head that is no JSON object is
-answered as a wrong request.
+A head of more than 16 MiB or an attachment of more than 1 GiB ends the connection. A head that is no JSON object gets
+an error as its answer.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def encode_frame(frame: Frame) -> bytes:
 
 
 def receive_frame(connection: socket.socket) -> Frame | None:
-    """Receive one frame; None where the other side has closed. Raises as receive_parts and parse_frame."""
+    """Receive one frame; None if the other side has closed. Raises as receive_parts and parse_frame."""
     parts = receive_parts(connection)
     return parse_frame(*parts) if parts is not None else None
 
 
 def receive_parts(connection: socket.socket) -> tuple[bytes, bytes] | None:
-    """Receive a frame's head and attachment; StoreClosed where no frame can follow."""
+    """Receive a frame's head and attachment; StoreClosed if the sizes are too large."""
     sizes = _receive(connection, SIZES.size)
     if sizes is None:
         return None
@@ -79,7 +79,7 @@ def parse_frame(head: bytes, attachment: bytes) -> Frame:
 
 
 def _receive(connection: socket.socket, size: int) -> bytes | bytearray | None:
-    """Receive exactly `size` bytes; None where the connection ends before."""
+    """Receive exactly `size` bytes; None if the connection ends before."""
     received = bytearray()
     while len(received) < size:
         piece = connection.recv(min(size - len(received), _PIECE_BYTES))
@@ -113,7 +113,7 @@ def pack_messages(messages: Sequence[Message]) -> tuple[list[Row], bytes]:
 def unpack_messages(rows: Sequence[Row], attachment: bytes) -> list[Message]:
     """Return the messages of a frame, checked.
 
-    BadRequest where head and attachment do not fit each other.
+    BadRequest if head and attachment do not match.
     """
     messages, at = [], 0
     for topic, queue_id, body_size, properties_size, flag, sys_flag, born_ms, born, stored, times, prepared in rows:

@@ -1,6 +1,6 @@
-"""MetricsServer: a served store's counters as OpenMetrics, for Prometheus and its like.
+"""MetricsServer: a served store's counters as OpenMetrics, for Prometheus and similar programs.
 
-The store is asked when the page is; prometheus_client writes the page. Beside the collector's metrics it has those of
+The values are read at each request; prometheus_client writes the page. Besides the collector's metrics it has those of
 the process.
 """
 
@@ -194,7 +194,7 @@ class MetricsServer:
     def __init__(self, collector: Collector, address: Address, limits: Limits | None = None) -> None:
         from prometheus_client import CollectorRegistry, ProcessCollector
 
-        # With the metrics' names known, name[]=… asks for some of them.
+        # With the metrics' names known, name[]=… selects some of them.
         registry = CollectorRegistry(auto_describe=True)
         registry.register(collector)
         ProcessCollector(registry=registry)
@@ -212,7 +212,7 @@ class MetricsServer:
         self.stop()
 
     def stop(self) -> None:
-        """Answer no more."""
+        """End the listener and its connections."""
         self.listener.stop()
 
     def _serve(self, peer: Peer) -> None:

@@ -1,7 +1,7 @@
-"""The control socket's place: ROOT/.rmqctl/control.sock, for its owner's user alone.
+"""The control socket: ROOT/.rmqctl/control.sock, accessible to its owner's user alone.
 
-A socket's path has at most 107 bytes (sockaddr_un), fewer than a store's may have. So the path given to the kernel
-begins at an open descriptor of the folder, /proc/self/fd/N/control.sock, where the system has /proc.
+A socket's path has at most 107 bytes (sockaddr_un), and a store's path may be longer. So on systems with /proc the
+kernel gets a path through an open descriptor of the folder, /proc/self/fd/N/control.sock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MODE = 0o600
 
 
 def socket_path(root: Path) -> Path:
-    """Return where the owner of the store at `root` listens."""
+    """Return the path where the owner of the store at `root` listens."""
     return root / OWN_FOLDER / SOCKET_NAME
 
 
@@ -45,7 +45,7 @@ def listen_at(path: Path, fs: Filesystem) -> socket.socket:
     fs.unlink(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # Linux makes the file with the mode of the socket: at no time can others connect.
+        # Linux creates the file with the socket's mode, so other users can never connect.
         os.fchmod(listener.fileno(), _MODE)
         with _short(path) as address:
             listener.bind(address)
@@ -58,8 +58,8 @@ def listen_at(path: Path, fs: Filesystem) -> socket.socket:
 
 
 def connect_to(path: Path) -> socket.socket | None:
-    """Connect to the owner; None where no process listens, or the socket is another user's."""
-    # Most stores have no owner, and every reader asks.
+    """Connect to the owner; None if no process listens, or the socket is another user's."""
+    # Imported here, as every reader checks for a socket, and most stores have none.
     import socket
 
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,1 +1,1 @@
-"""Counters of a live store: puts and gets, their times, topics and groups. They end with the process."""
+"""Counters of a live store, in memory: puts and gets, their times, topics and groups."""

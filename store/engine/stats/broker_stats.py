@@ -14,8 +14,8 @@
     BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC, BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC
                                  cluster name            messages
 
-Sets of 5.x that count what clients do (acknowledgements, changed invisible times, dead letters, channels) are left out:
-a store has no clients.
+Sets of 5.x on clients (acknowledgements, changed invisible times, dead letters, channels) are left out: a store has no
+clients.
 
     ring      a snapshot each    kept    covers
     minute    10 s               7       60 s
@@ -83,7 +83,7 @@ class StatsItem:
         kept.append(Snapshot(now_ms, self.value, self.times))
 
     def report(self, ring: str) -> StatsReport:
-        """Sum, rate and average over one ring."""
+        """Return sum, rate and average over one ring."""
         kept = self.rings[ring]
         if not kept:
             return StatsReport(0, 0.0, 0.0)
@@ -93,7 +93,7 @@ class StatsItem:
 
 
 class BrokerStatsManager:
-    """The sets of one store; `clock` gives milliseconds. All methods may be called from several threads."""
+    """The sets of one store; `clock` returns milliseconds. All methods are safe in several threads."""
 
     def __init__(self, clock: Callable[[], int], line: BrokerLine = LINE_4_9) -> None:
         self._clock = clock
@@ -118,7 +118,7 @@ class BrokerStatsManager:
     def note_get(
         self, group: str, topic: str, queue_id: int, message_count: int, size: int, *, of_broker: bool = True
     ) -> None:
-        """Count messages that a consumer group got; deliveries of delayed ones are not the broker's gets."""
+        """Count messages that a consumer group got; `of_broker` is False for delayed deliveries."""
         with self._lock:
             self._add("GROUP_GET_NUMS", f"{topic}@{group}", message_count)
             self._add("GROUP_GET_SIZE", f"{topic}@{group}", size)
@@ -133,7 +133,7 @@ class BrokerStatsManager:
             self._add("GROUP_GET_LATENCY", f"{queue_id}@{topic}@{group}", elapsed_ms)
 
     def note_fall_behind(self, group: str, topic: str, queue_id: int, *, behind_bytes: int, behind_ms: int) -> None:
-        """Keep how far a group is behind the log's end."""
+        """Store a group's lag behind the log's end."""
         key = f"{queue_id}@{topic}@{group}"
         with self._lock:
             self._moments["GROUP_GET_FALL_SIZE", key] = behind_bytes
@@ -166,12 +166,12 @@ class BrokerStatsManager:
             return [(name, key, item) for (name, key), item in sorted(self._items.items())]
 
     def moments(self) -> list[tuple[str, str, int]]:
-        """Return every set, key and value of those that keep the last value."""
+        """Return set, key and value of every counter that keeps the last value."""
         with self._lock:
             return [(name, key, value) for (name, key), value in sorted(self._moments.items())]
 
     def report(self, name: str, key: str, ring: str = "minute") -> StatsReport:
-        """Sum, rate and average of one item; zeros for an unknown one."""
+        """Return sum, rate and average of one item; zeros for an unknown one."""
         with self._lock:
             item = self._items.get((name, key))
             return item.report(ring) if item is not None else StatsReport(0, 0.0, 0.0)

@@ -1,6 +1,6 @@
 """The latency of puts as the broker counts it: 13 classes, and 76 buckets for percentiles.
 
-Classes and buckets are of one minute. A report is of the last full minute.
+Classes and buckets count one minute. A report shows the last full minute.
 
 Source: StoreStatsService.initPutMessageTimeBuckets, findPutMessageEntireTimePX (4.9.8, 5.3.3).
 """
@@ -14,7 +14,7 @@ CLASSES = (
     "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]",
 )  # fmt: skip
 CLASS_BOUNDS_MS = (0, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000)
-"""Between two classes. The first class holds its bound, the others end before theirs."""
+"""The bounds between classes. The first class includes its upper bound, the others do not."""
 _CLASS_STARTS_MS = (1, *CLASS_BOUNDS_MS[1:])
 BUCKET_BOUNDS_MS = (
     *range(1, 20), *range(20, 50, 2), *range(50, 100, 5), *range(100, 200, 10), *range(200, 500, 50),
@@ -25,7 +25,7 @@ assert len(BUCKET_BOUNDS_MS) == 76
 
 
 class Latency:
-    """The counts of the minute that runs, and those of the last full one."""
+    """The counts of the present minute, and those of the last full one."""
 
     def __init__(self) -> None:
         self.max_ms = 0
@@ -48,7 +48,7 @@ class Latency:
         self._buckets[bisect_left(BUCKET_BOUNDS_MS, elapsed_ms)] += 1
 
     def rotate(self) -> None:
-        """End the minute that runs."""
+        """End the present minute."""
         self.last_classes, self._last_buckets = self._classes, self._buckets
         self._clear()
 
@@ -63,9 +63,9 @@ class Latency:
         return "".join(f"{name}:{count} " for name, count in zip(CLASSES, self.last_classes, strict=True))
 
     def percentile(self, share: float) -> float:
-        """Return the time in ms that `share` of the last full minute's puts took at most; 0 without puts.
+        """Return the longest time in ms of `share` of the last full minute's puts; 0 without puts.
 
-        Between two bounds the puts count as evenly spread.
+        Puts between two bounds count as evenly distributed.
         """
         index = int(sum(self._last_buckets) * share)
         passed = before = 0

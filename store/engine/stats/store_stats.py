@@ -1,11 +1,11 @@
 """StoreStatsService: the counters of one store, and its rates over 10, 60 and 600 seconds.
 
     a put    messages and bytes by topic, its latency; or a failure
-    a get    found or missed, messages given, the longest time
+    a get    found or missed, returned messages, the longest time
     1 s      a snapshot of the four totals; 601 are kept
     60 s     the latency's minute ends
 
-The rate over n seconds takes the newest snapshot and the one n before it; it is left out while there are fewer.
+The rate over n seconds is from the newest snapshot and the n-th before it; with fewer snapshots it is left out.
 
 Source: StoreStatsService (4.9.8, 5.3.3).
 """
@@ -37,9 +37,9 @@ class Sample(NamedTuple):
 
 
 class StoreStatsService:
-    """Counts since the start; `clock` gives milliseconds. All methods may be called from several threads.
+    """Counts since the start; `clock` returns milliseconds. All methods are safe in several threads.
 
-    transferred_name  the name of the rate of messages given, which 5.x spells with two r
+    transferred_name  the name of the rate of returned messages; 5.x spells it with two r
     """
 
     def __init__(self, clock: Callable[[], int], *, transferred_name: str = "getTransferedTps") -> None:
@@ -104,7 +104,7 @@ class StoreStatsService:
         return sum(self.topic_bytes.copy().values())
 
     def rate(self, name: str, seconds: int) -> float | None:
-        """Count per second over the newest samples, of a field of Sample; None while there are too few."""
+        """Return the rate per second of a field of Sample over the newest samples; None with too few."""
         samples = self._samples
         if len(samples) <= seconds:
             return None
@@ -116,7 +116,7 @@ class StoreStatsService:
         """Return the report under the broker's names, as texts."""
         with self._lock:
             messages, size = self.put_messages, self.put_bytes
-            # The broker's divisor, and so its report, is 1 where nothing was put.
+            # The broker's divisor, and so its report, is 1 without any put.
             shown = messages or 1
             return {
                 "bootTimestamp": str(self.boot_ms),
