@@ -28,7 +28,8 @@ def test_a_store_as_its_writer_left_it_gives_the_same_answers(name: str) -> None
 @pytest.mark.parametrize("name", CRASHED)
 def test_a_recovered_store_gives_the_same_answers(name: str, copy_of: CopyOf) -> None:
     archive, root = copy_of(name)
-    recover(root, settings=archive.settings)
+    # The broker's answers to a query list entries of truncated messages, which a recovery takes out of the index.
+    recover(root, settings=archive.settings, as_broker=name == "corrupt-mid")
     kinds = ("minmax", "get", "query", "lookup", "queues", *(["time"] if name != "no-derived" else []))
     with open_store(root) as store:
         assert mismatches(store, [pair for kind in kinds for pair in archive.asked(kind)]) == []

@@ -62,7 +62,12 @@ EXPLAINS_QUEUES = {
     Difference.RECORD_AT_QUEUE_END,
     Difference.ZERO_QUEUE_FILE,
 }
-EXPLAINS_INDEX = {Difference.RECORD_AT_QUEUE_END, Difference.LOST_INDEX, Difference.MISPLACED_RECORD}
+EXPLAINS_INDEX = {
+    Difference.RECORD_AT_QUEUE_END,
+    Difference.LOST_INDEX,
+    Difference.MISPLACED_RECORD,
+    Difference.INDEX_PAST_END,
+}
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ class Difference(StrEnum):
     ZERO_QUEUE_FILE = "zero-queue-file"
     MISSING_SEGMENT = "missing-segment"
     KEPT_INDEX = "kept-index"
+    INDEX_PAST_END = "index-past-end"
     DOUBLE_WRITE = "double-write"
     MESSAGE_DATABASE = "message-database"
     CLOSED = "closed"
@@ -98,6 +99,10 @@ _REASONS = {
     Difference.KEPT_INDEX: (
         "a broker deletes the index files that were not full at the crash, and indexes only from the starting "
         "segment; rmqctl rebuilds kept ones from their beginning"
+    ),
+    Difference.INDEX_PAST_END: (
+        "a broker keeps index entries of truncated messages, and new messages below the last of them get none; rmqctl "
+        "rebuilds these index files"
     ),
     Difference.DOUBLE_WRITE: (
         "a broker leaves the RocksDB beside queue files as it is, with entries past the log's end and without those "

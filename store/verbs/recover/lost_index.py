@@ -1,4 +1,4 @@
-"""Rebuild an index that has lost files, for recovery and truncation.
+"""Rebuild an index that has lost files or reaches past the log's end, for recovery and truncation.
 
 A broker does not notice the loss: it indexes the records from its start of dispatch on.
 
@@ -22,7 +22,7 @@ from store.opened.verified import index_verified_until
 from store.structures.commitlog.resync import runs_between
 from store.structures.index.index_file import IndexFile
 from store.structures.index.keys import KeyHasher
-from store.verbs.recover.walk import Progress
+from store.verbs.recover.walk import Progress, dispatch_stretch
 
 
 def find_lost_index(
@@ -68,6 +68,21 @@ def build_lost_index(opened: OpenedStore, stop: int, lost: str, progress: Progre
             progress(run.end - begin, stop - begin)
     count = sum(max(0, file.header.index_count - 1) for file in index.files)
     return [f"{lost} was lost{anew}: {amount_is(count, 'key')} built from the log"] if count else []
+
+
+def cut_index(opened: OpenedStore, log_end: int) -> bool:
+    """Rebuild index files that reach past the log's end; return whether there are some.
+
+    Records that are put below the end of an index get no entry in it.
+    """
+    unread_from = opened.index.drop_unreadable(with_empty=False)
+    beyond = [file for file in opened.index.files if file.header.end_log_offset >= log_end]
+    begins = [] if unread_from is None else [max(unread_from, opened.log.min_offset, 0)]
+    begins += [file.header.begin_log_offset for file in beyond if file.header.index_count > 1]
+    opened.index.remove(beyond)
+    if begins and min(begins) < log_end:
+        dispatch_stretch(opened, min(begins), log_end, [opened.index])
+    return bool(beyond)
 
 
 def _gaps(files: list[IndexFile], log: Stretch, to_stop: bool) -> Iterator[Stretch]:

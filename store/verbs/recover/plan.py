@@ -46,6 +46,7 @@ STALE_TAIL = (
 )
 NOT_FLUSHED = "may lack keys: it was not full and flushed before the crash"
 EMPTY = "a file of 0 bytes, with which a broker of 4.9 does not start"
+INDEX_PAST_END = "has keys of records past the log's end, or is rebuilt"
 BEHIND_LOG_END = "its entries point past the log's end"
 LENGTHENED = "was shorter than its settings say; a broker maps it at its full size too"
 
@@ -143,7 +144,8 @@ def plan_by_rules(
     if found.is_rebuilt:
         change.actions += _rebuilt_actions(opened, change)
     else:
-        add_derived(opened, change)
+        is_index_cut = Difference.INDEX_PAST_END in found.differences
+        add_derived(opened, change, why_index=INDEX_PAST_END if is_index_cut else NOT_FLUSHED)
         change.actions += database
     _require_delays(opened, change, as_broker=rules.as_broker)
     _set_times(opened, found, as_broker=rules.as_broker)

@@ -38,7 +38,7 @@ from store.structures.index.index_file import IndexFile
 from store.verbs.recover.confirm import up_to_confirmed
 from store.verbs.recover.differences import Difference, applying
 from store.verbs.recover.lost import LossCounter, LossReport, indexed_before
-from store.verbs.recover.lost_index import build_lost_index, find_lost_index
+from store.verbs.recover.lost_index import build_lost_index, cut_index, find_lost_index
 from store.verbs.recover.lost_queues import build_cut_short, build_lost_queues
 from store.verbs.recover.rules import RecoveryRules
 from store.verbs.recover.unseen import InDatabase
@@ -132,6 +132,8 @@ def recover_store(
         _catch_up(opened, found, work.queues_only if abnormal and not as_broker else work.handlers)
         if opened.line.dispatches_in_recovery and not abnormal and queue_end >= 0 and found.dispatched_count:
             found.differences.append(Difference.RECORD_AT_QUEUE_END)
+    if not as_broker and cut_index(opened, found.log_end):
+        found.differences.append(Difference.INDEX_PAST_END)
     work.count_losses()
     return found
 

@@ -24,9 +24,10 @@ from store.structures.commitlog.end import END_OF_LOG, LogEnd, find_end
 from store.structures.commitlog.resync import find_record, runs_between
 from store.structures.registry import TRUNCATE
 from store.verbs.recover.lost import LossCounter, Losses
-from store.verbs.recover.lost_index import build_lost_index, find_lost_index
+from store.verbs.recover.lost_index import build_lost_index, cut_index, find_lost_index
 from store.verbs.recover.lost_queues import build_all_lost, build_cut_short
 from store.verbs.recover.plan import (
+    INDEX_PAST_END,
     add_checkpoint,
     add_cut,
     add_derived,
@@ -38,7 +39,7 @@ from store.verbs.recover.plan import (
 )
 from store.verbs.recover.recover import RecoveryReport, cut_log, drop_derived
 from store.verbs.recover.stray_units import find_stray_units
-from store.verbs.recover.walk import Progress, dispatch_stretch, walk
+from store.verbs.recover.walk import Progress, walk
 
 GUARDED_BYTES = 80
 """A record's bytes up to its store time, behind an address of IPv6; two records at one offset differ in them."""
@@ -105,8 +106,8 @@ def plan_truncation(
     add_cut(opened, change, found)
     _clear_tail(opened, change, found)
     change.damaged = find_stray_units(opened, found.log_end)
-    _cut_index(opened, found.log_end)
-    add_derived(opened, change, why_index="has keys of records past the log's end, or is rebuilt")
+    cut_index(opened, found.log_end)
+    add_derived(opened, change, why_index=INDEX_PAST_END)
     change.actions += follow_log_end(opened, found)
     if not change.is_empty or not opened.checkpoint.is_whole:
         lower_checkpoint(opened, _last_store_timestamp(opened, end), found.log_end)
@@ -211,14 +212,3 @@ def _clear_tail(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -
         Publish(segment.path, staged, "without the old records past the log's end"),
         Patch(segment.path, position, cleared, "forbids an undo once records are put here"),
     ]
-
-
-def _cut_index(opened: OpenedStore, log_end: int) -> None:
-    """Run step 3."""
-    unread_from = opened.index.drop_unreadable(with_empty=False)
-    beyond = [file for file in opened.index.files if file.header.end_log_offset >= log_end]
-    begins = [] if unread_from is None else [max(unread_from, opened.log.min_offset, 0)]
-    begins += [file.header.begin_log_offset for file in beyond if file.header.index_count > 1]
-    opened.index.remove(beyond)
-    if begins and min(begins) < log_end:
-        dispatch_stretch(opened, min(begins), log_end, [opened.index])

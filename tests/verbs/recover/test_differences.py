@@ -58,6 +58,15 @@ def crash_over_a_bad_body(root: Path) -> None:
     crash(root)
 
 
+def crash_below_the_end_of_kept_index_files(root: Path) -> None:
+    """The checkpoint has the time of the newest full index file, so that a broker keeps it."""
+    with open_store(root, read_only=False, settings=SMALL) as store:
+        for number in range(COUNT, 300):
+            store.put(text_message(number, queue_id=number % 3))
+    bad_body(root)
+    (root / "abort").touch()
+
+
 def crash_over_a_huge_size(root: Path) -> None:
     overwrite_record(root, 40, 0, b"\x7f\xff\xff\xff")
     crash(root)
@@ -153,6 +162,7 @@ APPLYING: dict[Difference, tuple[Callable[[Path], None], dict[str, Any]]] = {
     Difference.ZERO_QUEUE_FILE: (make_a_queue_file_ahead, {}),
     Difference.MISSING_SEGMENT: (lose_a_segment_and_the_queues, {}),
     Difference.KEPT_INDEX: (crash, {"keep_index": True}),
+    Difference.INDEX_PAST_END: (crash_below_the_end_of_kept_index_files, {}),
 }
 
 
@@ -173,6 +183,19 @@ def test_a_plan_names_a_difference_that_applies(difference: Difference, tmp_path
     spoil, options = APPLYING[difference]
     spoil(root)
     assert difference.value in named(root, **options)
+
+
+def test_keys_of_messages_that_are_put_after_a_recovery_are_in_the_index(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", COUNT)
+    crash_below_the_end_of_kept_index_files(root)
+    assert "index-past-end" in named(root)
+    with open_store(root, read_only=False, settings=SMALL) as store:
+        new = [store.put(Message.of("T", "new", keys=[f"new{number}"])).log_offset for number in range(3)]
+    with open_store(root) as store:
+        old = store.get("T", 0, 0).messages[0]
+        found = [store.query("T", f"new{number}").messages for number in range(3)]
+        assert [[one.log_offset for one in messages] for messages in found] == [[place] for place in new]
+        assert [one.log_offset for one in store.query("T", old.keys[0]).messages] == [old.log_offset]
 
 
 @pytest.mark.leaves_damage
