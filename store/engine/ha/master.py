@@ -53,7 +53,7 @@ class ServedLog(Protocol):
     def max_offset(self) -> int: ...
 
     def read(self, log_offset: int, most: int) -> memoryview | None:
-        """Return some bytes from `log_offset` on, none beyond their segment; None where the log has none."""
+        """Return some bytes from `log_offset` on, none beyond their segment; None if the log has none."""
 
 
 class CommitLogSource:
@@ -73,7 +73,7 @@ class CommitLogSource:
         return self._log.max_offset
 
     def read(self, log_offset: int, most: int) -> memoryview | None:
-        """Return some bytes from `log_offset` on, none beyond their segment; None where the log has none."""
+        """Return some bytes from `log_offset` on, none beyond their segment; None if the log has none."""
         file = self._log.segments.find_by_offset(log_offset)
         if file is None:
             return None

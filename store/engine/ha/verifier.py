@@ -72,7 +72,8 @@ class LogVerifier:
     def verified(self) -> Iterator[tuple[int, memoryview]]:
         """Yield verified pieces with their log offsets. A piece is valid until the next one is read.
 
-        ReplicationError where the bytes are no record."""
+        ReplicationError if the bytes are no record.
+        """
         filled = self.pending_bytes
         position = before = 0
         try:

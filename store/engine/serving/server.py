@@ -1,10 +1,10 @@
-"""ControlServer: lets other processes use a store that this one has open.
+"""ControlServer: serves an open store of this process to other processes.
 
     connection   served by a Listener's thread, so that puts that wait for the disk share a flush
-    request      answered in the order of the connection; an error goes back to the caller, with its class
+    request      answered in the order of the connection; an error is returned to the caller, with its class
     stop         no new connection; held gets return; requests under way are answered; connections end
 
-Whoever may connect may do everything: the socket's mode 0600 is the only guard.
+Every client may call everything: the socket's mode 0600 is the only guard.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ BUSY = {"class": "StoreClosed", "reason": "the process that serves the store wor
 
 
 class ControlServer:
-    """Serves `store`, and leaves it open; start() begins, stop() ends."""
+    """A server of `store` from start() to stop(); it does not close the store."""
 
     def __init__(self, store: ServedStore, limits: Limits | None = None) -> None:
         self.path = socket_path(store.layout.root)
         self.stop_asked = threading.Event()
-        """Set when a client has asked to stop."""
+        """Set by a client's call of stop."""
         self._store = store
         self._limits = limits or Limits()
         self._calls = Calls(store, self.stop_asked.set)
@@ -47,7 +47,7 @@ class ControlServer:
         return self._listener.connection_count if self._listener is not None else 0
 
     def start(self) -> None:
-        """Listen; StoreIOError where the folder takes no socket."""
+        """Listen; StoreIOError if no socket can be made in the folder."""
         refusal = encode_frame(Frame({"error": BUSY}))
         server = listen_at(self.path, self._store.opened.fs)
         self._listener = Listener("control socket", server, self._serve, self._limits, refusal)
@@ -76,12 +76,12 @@ class ControlServer:
         except StoreError as error:
             return Frame({"error": describe_error(error)})
         except Exception as error:
-            # A defect in one call must not end the connection without a word.
+            # A defect in one call must not end the connection without an answer.
             return Frame({"error": {"class": "StoreError", "reason": f"a defect in the served store: {error!r}"}})
 
 
 def describe_error(error: StoreError) -> dict[str, object]:
-    """Return an error of the engine for the other side."""
+    """Return an error of the engine as an answer's head has it."""
     return {
         "class": type(error).__name__,
         "reason": error.reason,

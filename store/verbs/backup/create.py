@@ -119,7 +119,7 @@ class _Creation:
         return (one for one in files if one.is_sealed and stored.get(one.stored) == one.stored_size)
 
     def _add_log(self, end: FoundEnd, known: Mapping[tuple[str, int, int], BackedFile]) -> list[BackedFile]:
-        """Do step 3. Segments that a broker deletes meanwhile are left out, with those before them."""
+        """Run step 3. Segments that a broker deletes meanwhile are left out, with all earlier ones."""
         segments = [one for one in self._reader.segments() if one.number < end.log_end]
         in_all, added = sum(min(one.size, end.log_end - one.number) for one in segments), list[BackedFile]()
         self._in_all = in_all * self._target.reads

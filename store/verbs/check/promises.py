@@ -75,7 +75,7 @@ def _reached(
 
 
 def _first_time(segments: Sequence[StoredFile], seams: Sequence[SegmentSummary]) -> int:
-    """Return the store time of the log's first record, 0 where it was not read."""
+    """Return the store time of the log's first record, 0 if it was not read."""
     is_first = bool(seams) and bool(segments) and seams[0].file_start == segments[0].number
     return seams[0].first_ms if is_first and seams[0].record_count else 0
 

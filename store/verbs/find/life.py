@@ -10,7 +10,7 @@
     else, with flag commit         committed
     else, with flag rollback       rolled back
     else, with flag prepared       prepared
-    else, with DELAY or TIMER_*    delivered, where a delayed record came before it
+    else, with DELAY or TIMER_*    delivered, if a delayed record came before it
     else                           sent
 
 Source: ScheduleMessageService, TransactionalMessageServiceImpl, SendMessageProcessor.consumerSendMsgBack (4.9.8),

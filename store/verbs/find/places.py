@@ -28,7 +28,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Consumption:
-    """One consumer group of the record's topic, and whether its offset is behind the record."""
+    """One consumer group of the record's topic, and whether its offset is past the record."""
 
     log_offset: int
     group: str

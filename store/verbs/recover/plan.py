@@ -103,7 +103,7 @@ def plan_recovery(
     >>> change.report.mode, change.report.record_count, change.actions[-1].path.name
     ('abnormal', 1, 'abort')
 
-    as_broker  loses what a broker loses
+    as_broker  loses the same messages as a broker
     force_empty_log  accepts an empty log beside queues that are not; else this is refused
     rebuild    walks the whole log and builds queues and index in place of this process; the other options have no
                effect then
@@ -177,7 +177,7 @@ def _rebuilt_actions(opened: OpenedStore, change: AnyChange) -> list[Action]:
 
 
 def _close(opened: OpenedStore, change: Change[R]) -> Change[R]:
-    """Do step 3."""
+    """Run step 3."""
     change.sync_paths = [file.path for file in opened.log.segments.files[-NORMAL_SEGMENTS:]]
     is_torn = not opened.checkpoint.is_whole and (opened.checkpoint.file_size or opened.log.segments.files)
     if change.actions or opened.abort.exists() or is_torn:
@@ -233,7 +233,7 @@ def add_lost(change: Change[Losses], lost: LossReport) -> None:
 
 
 def add_cut(opened: OpenedStore, change: AnyChange, found: RecoveryReport) -> None:
-    """Do step 1."""
+    """Run step 1."""
     empty = opened.log.segments.empty_last
     change.actions += [Remove(empty, EMPTY)] if empty is not None else []
     for segment in reversed(found.behind):

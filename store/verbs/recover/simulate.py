@@ -183,7 +183,7 @@ def _unseen_after(opened: OpenedStore, found: RecoveryReport) -> dict[QueueKey, 
     return unseen_messages(opened, Stretch(first, end))
 
 
-# What keeps a broker from starting.
+# Faults that prevent a broker's start.
 
 
 def _blocker(opened: OpenedStore, found: RecoveryReport) -> Trap | None:
@@ -224,7 +224,7 @@ def _waits_at(opened: OpenedStore, log_end: int) -> int:
     return at if at < log_end else -1
 
 
-# What goes wrong after a start.
+# Faults after a start.
 
 
 def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
@@ -262,7 +262,7 @@ def _lost_queues(unseen: dict[QueueKey, int]) -> Iterator[Trap]:
 
 
 def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:
-    """Return whether a record that consumers see begins where the queues end, and is not dispatched."""
+    """Return whether a record for consumers begins at the queues' end, and is not dispatched."""
     if found.has_unit_at_end or found.entered_from <= found.queue_end_before:
         return False
     at = found.queue_end_before

@@ -42,7 +42,7 @@ from store.verbs.recover.stray_units import find_stray_units
 from store.verbs.recover.walk import Progress, walk
 
 GUARDED_BYTES = 80
-"""A record's bytes up to its store time, behind an address of IPv6; two records at one offset differ in them."""
+"""A record's bytes up to its store time, with room for an IPv6 address; two records at one offset differ in them."""
 
 
 @dataclass

@@ -201,7 +201,7 @@ class Placer:
         self._turns = count()
 
     def place(self, messages: Iterable[Sending]) -> tuple[Batch, list[tuple[Sending, str]]]:
-        """Return the messages with their queues, and those that the target would refuse, with reasons."""
+        """Return the messages with their queues, and the messages to refuse, with the target's reasons."""
         batch: Batch = []
         refused: list[tuple[Sending, str]] = []
         for one in messages:
