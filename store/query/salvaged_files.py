@@ -13,15 +13,15 @@ from store.query.tables.schema import MESSAGES, arrow_schema
 from store.structures.commitlog.message_batch import MessageRows, row_limits
 from store.verbs.salvage.grade import SalvagedRun
 
-# Pages of a row group are held until it is complete, five times as many bytes in all.
+# The pages of a row group stay in memory until it is complete, in all five times as many bytes.
 _MOST_ROWS = 1 << 16
 _MOST_BYTES = 16 << 20
 _REPEATED = ["topic", "queue_id", "tags", "flag", "sys_flag", "born_host", "store_host", "grade", "reason"]
-"""Columns that are worth a dictionary; that of bodies and keys only takes memory."""
+"""Columns with few distinct values, to encode with a dictionary; for bodies and keys it would only take memory."""
 
 
 def write_parquet(runs: Iterable[SalvagedRun], path: Path) -> int:
-    """Write every record of the runs to `path`; give their number."""
+    """Write every record of the runs to `path`; return their number."""
     messages: pa.Schema = arrow_schema(MESSAGES)
     schema = messages.append(pa.field("grade", pa.string())).append(pa.field("reason", pa.string()))
     count = 0

@@ -1,7 +1,7 @@
 """timeline: messages and bytes of the log over time, pauses in it, and clock jumps.
 
-A store time earlier than that of the record before is a backward jump: the broker's clock was set back. A forward
-pause longer than the asked gap means that nothing was put, or that the broker was down.
+A store time before that of the previous record is a backward jump: the broker's clock was set back. A forward pause
+longer than `gap_ms` means that nothing was put, or that the broker was down.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Jump:
 class Timeline:
     """Sums by bucket; a bucket's key is its start in epoch ms.
 
-    last_seconds  the same by second, of the last LAST_SECONDS seconds in which something was stored
-    jump_count    all jumps; `jumps` keeps the first MAX_JUMPS
+    last_seconds  messages by second, for the last LAST_SECONDS seconds with messages
+    jump_count    the number of all jumps; `jumps` has the first MAX_JUMPS
     """
 
     unit: str
@@ -54,7 +54,7 @@ class Timeline:
     last_ms: int = -1
 
     def rows(self) -> Iterator[tuple[int, int, int]]:
-        """Return (start in ms, messages, bytes) of every bucket with a message, by time."""
+        """Yield (start in ms, messages, bytes) of every bucket with a message, by time."""
         for start in sorted(self.messages):
             yield start, self.messages[start], self.size_bytes[start]
 

@@ -1,4 +1,4 @@
-"""The tables of stores as DuckDB sees them, in this process. The only importer of duckdb."""
+"""The tables of stores for DuckDB in this process. The only package that imports duckdb."""
 
 from __future__ import annotations
 

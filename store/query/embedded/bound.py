@@ -1,7 +1,7 @@
 """Bind queries to the tables' columns, without a store.
 
-Spark converts texts to numbers where DuckDB does not: `tags + 1` would get rows from one of the two. A query that
-DuckDB refuses is refused before Spark answers.
+Spark converts texts to numbers and DuckDB does not: `tags + 1` would give rows only on Spark. So a query that DuckDB
+refuses is refused before Spark runs it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from store.query.tables.schema import TABLES, arrow_schema
 
 
 def check_binds(text: str, *, is_fleet: bool = False) -> None:
-    """Raise BadRequest for a query that DuckDB refuses by its names or types."""
+    """Raise BadRequest for a query that DuckDB refuses for its names or types."""
     with duckdb.connect(config={"python_enable_replacements": "false"}) as connection:
         restrict(connection)
         for table, columns in TABLES.items():

@@ -1,11 +1,11 @@
-"""One table of one or several stores as a dataset that DuckDB scans.
+"""One table of one or several stores as a dataset for DuckDB.
 
-DuckDB gets a scanner from a pyarrow Dataset, for a query's columns and its filter. Here the scanner reads shares of the
-stores' tables (store.query.tables.shares); only wanted rows and columns are built.
+DuckDB requests a scanner from a pyarrow Dataset, with a query's columns and filter. Here the scanner reads shares of
+the stores' tables (store.query.tables.shares), and builds only wanted rows and columns.
 
     DuckDB ──columns, filter──> TableDataset.scanner ──> shares that may hold a row ──> batches
 
-Log slices are read in a few threads and passed on in their order; of everything else one share at a time.
+Log slices are read in a few threads and returned in order; other tables are read one share at a time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from store.structures.commitlog.slices import LogSlice
 from store.verbs.check.parallel import ordered_map
 
 STORE = "store"
-"""The column that tells several stores apart."""
+"""The column with a row's store, if there are several."""
 
 OnProgress = Callable[[int, int], None]
 
@@ -40,16 +40,16 @@ REMOTE_PART_BYTES = 64 << 20
 
 
 class Watch:
-    """Watches the scans of a query: counts the bytes of log that were read, and keeps the first failure.
+    """Counts the log bytes that the scans of a query have read, and keeps their first failure.
 
-    DuckDB gives the text of an exception that a scan raised, not the exception.
+    From a scan's exception DuckDB passes on only the text.
     """
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self, on_progress: OnProgress | None = None) -> None:
-        """Begin a query; on_progress gets the bytes of log that were read and those to be read."""
+        """Begin a query; on_progress gets the number of log bytes read so far, and of all to read."""
         self.failure: BaseException | None = None
         self.is_stopped = False
         self._on_progress = on_progress
@@ -67,7 +67,7 @@ class Watch:
 
 
 class TableDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
-    """A table of stores. With several of them the first column is `store`, the address as it was given."""
+    """A table of stores. With several stores the first column is `store`, the given address."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         *,
         outer: bool = False,
     ) -> None:
-        # The base class cannot be instantiated; what DuckDB needs of a dataset are these two names.
+        # The base class cannot be instantiated; DuckDB only needs `schema` and `scanner` of a dataset.
         self._stores = stores
         self._table = table
         self._watch = watch
@@ -117,7 +117,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         part_bytes = LOCAL_PART_BYTES if files.is_local else REMOTE_PART_BYTES
         request = Request(files.address, self._table, part_bytes=part_bytes, outer=self._outer)
         built = [column for column in schema if column.name not in constants]
-        # A batch without columns has no rows either.
+        # A batch without columns would have no rows.
         built = pa.schema(built or [next(column for column in self._schema if column.name not in constants)])
         for batch in self._read(files, request, wanted, built):
             if batch.num_rows:
@@ -145,7 +145,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
 
 @dataclass(frozen=True, slots=True)
 class TableScanner:
-    """A scan that is read once."""
+    """A scan; it can be read once."""
 
     projected_schema: pa.Schema
     batches: Callable[[], Iterator[pa.RecordBatch]]
@@ -164,7 +164,7 @@ def _with_constants(batch: pa.RecordBatch, schema: pa.Schema, constants: dict[st
 
 
 def readers_of(stores: Sequence[str]) -> dict[str, StoreReader]:
-    """Open readers of stores by their addresses as given; NotAStore where there is none."""
+    """Return readers of stores, by given address; NotAStore for an address without a store."""
     readers = {store: StoreReader(store) for store in stores}
     for reader in readers.values():
         reader.check_is_store()
@@ -180,16 +180,16 @@ def export_arrow(
 ) -> pa.RecordBatchReader:
     """Read a table of one or several stores as Arrow batches.
 
-    Only the requested columns, and the files that may hold a requested row, are read.
+    Only requested columns, and files that may have a requested row, are read.
 
     table    messages, consumequeue, index, segments or anomalies
-    columns  names in the order wanted, all by default; of several stores `store` is the first
+    columns  names in the wanted order, by default all; with several stores `store` is the first
     filter   a pyarrow expression that the rows must satisfy
 
     >>> reader = export_arrow("/data/store", columns=["topic", "size"])  # doctest: +SKIP
     >>> pq.write_table(reader.read_all(), "messages.parquet")  # doctest: +SKIP
 
-    Raises BadRequest for an unknown table or column, NotAStore and StoreIOError as a store is read.
+    Raises BadRequest for an unknown table or column, NotAStore and StoreIOError from reading a store.
     """
     if table not in TABLES:
         raise BadRequest(f"no table is called {table!r}", hint=", ".join(TABLES))

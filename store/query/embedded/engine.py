@@ -4,8 +4,8 @@
         for batch in engine.ask("select topic, count(*) from messages group by topic"):
             ...
 
-A query can do nothing but ask: files, extensions and settings are out of its reach. What does not fit in the memory
-that DuckDB may have goes to a scratch folder, which is removed.
+A query can only read the tables: it has no access to files, extensions and settings. Data beyond DuckDB's memory limit
+goes to a scratch folder, which is removed.
 
 Tried with DuckDB 1.5 to 2.0.
 """
@@ -53,7 +53,7 @@ _BEFORE_QUERIES = (
 
 
 class Engine:
-    """A DuckDB connection that knows the tables of stores; `watch` has the progress of its scans."""
+    """A DuckDB connection with the tables of stores; `watch` has the progress of its scans."""
 
     def __init__(
         self,
@@ -84,15 +84,15 @@ class Engine:
         return unique_names(answer.schema.names), rows
 
     def ask(self, text: str, on_progress: OnProgress | None = None) -> pa.RecordBatchReader:
-        """Answer a query; the scans run while the answer is read.
+        """Return the answer of a query; the scans run while it is read.
 
-        BadRequest for a text that is no query, or a wrong one.
+        BadRequest for a text that is no query, or an invalid one.
         """
         check_is_query(text)
         return self.ask_duckdb(for_duckdb(text) if is_translated(text) else text, on_progress)
 
     def ask_duckdb(self, text: str, on_progress: OnProgress | None = None) -> pa.RecordBatchReader:
-        """Ask, in DuckDB's own words."""
+        """Return the answer of a query in DuckDB's own dialect."""
         self._watch.begin(on_progress)
         with self._errors():
             reader = self._wait(lambda: bound(self._connection, text).to_arrow_reader(ANSWER_BATCH_ROWS))
@@ -107,19 +107,19 @@ class Engine:
             yield batch
 
     def _wait(self, call: Callable[[], Any]) -> Any:
-        """Call DuckDB in another thread: this one could not hear of a signal before the call is over."""
+        """Call DuckDB in another thread, as this thread could handle no signal before the end of the call."""
         waiting: Future[Any] | None = None
         try:
             with interrupts_wait():
                 waiting = self._worker.submit(call)
-            # In steps: a signal that comes just before a wait begins does not end it.
+            # The wait is in steps, as a signal just before a wait does not end it.
             while not waiting.done():
                 wait([waiting], timeout=INTERRUPT_EVERY_S)
             return waiting.result()
         except KeyboardInterrupt:
             self._watch.is_stopped = True
             while waiting is not None and not waiting.done():
-                # Not once: an interrupt is lost that comes before the query has begun, or refused.
+                # Repeated, as an interrupt before the start of the query is lost, or refused.
                 with suppress(duckdb.Error):
                     self._connection.interrupt()
                 wait([waiting], timeout=INTERRUPT_EVERY_S)
@@ -127,7 +127,7 @@ class Engine:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Raise the failure of a scan, or DuckDB's own refusal as one sentence."""
+        """Raise the failure of a scan, or DuckDB's error as one sentence."""
         try:
             yield
         except Exception as error:
@@ -147,10 +147,10 @@ def open_engine(
 ) -> Iterator[Engine]:
     """Start DuckDB with the tables of these stores.
 
-    stores        their addresses, or readers of checked stores by the names that the column `store` has
-    memory_bytes  that DuckDB may have; by default a quarter of the machine's, at most MOST_MEMORY_BYTES
-    outer         a record of several messages is one row of `messages`, instead of a row a message (5.x)
-    scratch       where the folder for what does not fit in memory is made; by default in the temporary folder
+    stores        addresses, or readers of checked stores by their name in the column `store`
+    memory_bytes  DuckDB's limit; by default a quarter of the machine's memory, at most MOST_MEMORY_BYTES
+    outer         a record of several messages is one row of `messages`, instead of one row per message (5.x)
+    scratch       parent of the folder for data beyond the limit; by default the temporary folder
     """
     readers = stores if isinstance(stores, Mapping) else readers_of(stores)
     watch = Watch()
@@ -194,7 +194,7 @@ def bound(connection: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyRe
 
 
 def as_store_error(error: Exception) -> BadRequest | StoreIOError:
-    """Return DuckDB's refusal or failure as one sentence."""
+    """Return DuckDB's error as a store error of one sentence."""
     text = str(error)
     if isinstance(error, duckdb.OutOfMemoryException):
         return StoreIOError(f"the query needs more memory or scratch space: {_first_line(text)}", hint="ask for less")
@@ -204,6 +204,6 @@ def as_store_error(error: Exception) -> BadRequest | StoreIOError:
 
 
 def _first_line(text: str) -> str:
-    """Return DuckDB's sentence without the lines that show the query again."""
+    """Return DuckDB's message without the lines that repeat the query."""
     lines = [line.strip() for line in re.split(r"\n\s*LINE \d+:", text)[0].splitlines() if line.strip()]
     return " ".join(lines).removesuffix(".")[:300]

@@ -27,7 +27,7 @@ from store.structures.commitlog.arrow_columns import bytes_of
 
 MOST_OPEN = 64
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-# What Hive and Spark escape in the name of a partition's folder.
+# Characters that Hive and Spark escape in the name of a partition's folder.
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 _CSV_TIME = "%Y-%m-%dT%H:%M:%S.%gZ"
 
@@ -57,10 +57,7 @@ def write_export(engine: Engine, target: Path, export: Export, *, on_progress: O
 
 
 def export_lines(engine: Engine, export: Export, *, on_progress: OnProgress | None = None) -> Iterator[str]:
-    """Yield the lines of an export as JSON lines, in the order of the log, with their ends.
-
-    Some at a time.
-    """
+    """Yield the lines of an export as JSON lines, in log order and with newlines; many per text."""
     for batch in engine.ask_duckdb(_query(engine, export), on_progress):
         yield from _lines(export, batch)
 
@@ -73,13 +70,13 @@ def _lines(export: Export, batch: pa.RecordBatch) -> Iterator[str]:
 
 
 def read_records(engine: Engine, where: str | None, *, on_progress: OnProgress | None = None) -> Iterator[bytes]:
-    """Yield the records of messages that satisfy a condition, in log order; batches stay whole."""
+    """Yield the records of messages that satisfy a condition, in log order; inner batches stay whole."""
     for batch in engine.ask_duckdb(_query(engine, Export("jsonl", where)), on_progress):
         yield from batch.column(0).to_pylist()
 
 
 def _query(engine: Engine, export: Export) -> str:
-    """Return the columns of the files, and after them those that are partitioned by."""
+    """Return the query of the files' columns, followed by the partition columns."""
     written = [_written(export.kind, name, kind) for name, kind in _columns(engine, export).items()]
     parts = [f'"{name}" as "partition {i}"' for i, name in enumerate(export.partition_by)]
     where = f"where ({for_duckdb(export.where)})" if export.where else ""
@@ -96,7 +93,7 @@ def _columns(engine: Engine, export: Export) -> dict[str, str]:
 
 
 def _written(kind: str, name: str, column: str) -> str:
-    """Return a column as an expression: in CSV bytes are base64, lists and maps JSON."""
+    """Return a column's expression: in CSV bytes become base64, lists and maps JSON."""
     if kind == "csv" and column == "timestamp":
         return f'strftime("{name}", \'{_CSV_TIME}\') as "{name}"'
     if kind == "csv" and column in ("binary", "array<string>", "map<string,string>"):
@@ -107,7 +104,7 @@ def _written(kind: str, name: str, column: str) -> str:
 def _by_partition(
     batch: pa.RecordBatch, count: int, partition_by: Sequence[str]
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the rows of every partition, with its folder's path; the first `count` columns are written."""
+    """Yield each partition's folder path and rows; only the first `count` columns are written."""
     written = batch.select(range(count))
     if not partition_by:
         yield "", written
@@ -128,7 +125,7 @@ def _folder_name(value: Any) -> str:
 
 
 class _Files:
-    """The open files of an export, by partition; the one that was written to longest ago is closed first."""
+    """The open files of an export, by partition; the least recently written file is closed first."""
 
     def __init__(self, folder: Path, export: Export, schema: pa.Schema) -> None:
         self._folder = folder

@@ -1,7 +1,7 @@
-"""The filter that DuckDB pushes into a scan, a pyarrow expression, as a RowFilter.
+"""DuckDB's filter of a scan, a pyarrow expression, as a RowFilter.
 
-Which shares of a table may hold a wanted row is decided by Arrow: each share becomes a fragment of a dataset, and its
-partition expression holds what is known of it. Arrow returns the fragments that a filter leaves.
+Arrow selects the shares of a table that may have a wanted row. Each share becomes a fragment of a dataset, and its
+partition expression states the known ranges of its values. Arrow returns the fragments that a filter leaves.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class ExpressionFilter:
     """Keeps the rows that make the expression true.
 
     schema     all columns of the table
-    constants  columns that have one value in all rows
+    constants  columns with one value in all rows
     """
 
     def __init__(self, expression: pc.Expression | None, schema: pa.Schema, constants: Mapping[str, str]) -> None:
         self.expression = expression
         self.constants = constants
         self._table = schema
-        # Names inside a constant are taken too: a column too many costs time, and nothing else.
+        # Words inside constants count as names too: an extra column only costs time.
         words = set(re.findall(r"\w+", str(expression))) if expression is not None else set()
         self._named = pa.schema([field for field in schema if field.name in words])
 
@@ -54,7 +54,7 @@ class ExpressionFilter:
         return [shares[number] for number in sorted(int(fragment.path) for fragment in left)]
 
     def _known(self, ranges: Ranges) -> pc.Expression:
-        """Build the expression that every row of a share satisfies."""
+        """Return an expression that every row of a share satisfies."""
         known = [ds.field(name) == value for name, value in self.constants.items()]
         for name, (smallest, largest) in ranges.items():
             kind = self._table.field(name).type
@@ -86,7 +86,7 @@ class ExpressionFilter:
         return narrow if len(rows) == batch.num_rows else narrow.take(pa.array(rows))
 
     def _rows(self, batch: pa.RecordBatch, count: int) -> Any:
-        """Return the numbers of the rows that are wanted, rising."""
+        """Return the numbers of the wanted rows, rising."""
         columns: dict[str, Any] = {name: pa.repeat(value, count) for name, value in self.constants.items()}
         columns |= dict(zip(batch.schema.names, batch.columns, strict=True))
         columns[ROW] = np.arange(count)

@@ -2,7 +2,7 @@
 
     RowWhere("log_offset > 1000 and tags = 'paid'").select(rows)
 
-DuckDB gets the rows as an Arrow table; the condition can do nothing but look at them. A name that no row has is null.
+DuckDB gets the rows as an Arrow table, and the condition can only read them. A name without a value in any row is null.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROW = "row_number_in_batch"
 
 
 class RowWhere:
-    """One condition. `known` are names that rows may have; BadRequest where the condition is none."""
+    """One condition. `known` are names that rows may have; BadRequest for an invalid condition."""
 
     def __init__(self, condition: str, known: Sequence[str]) -> None:
         self._query = f"select {ROW} from rows where ({for_duckdb(condition)}\n) order by 1"
@@ -54,7 +54,7 @@ class RowWhere:
 
 
 def _column(values: Sequence[Any]) -> pa.Array:
-    """Return the values of one name; maps and lists keep their form, a mixture becomes text."""
+    """Return the column of one name; maps and lists keep their form, mixed types become text."""
     if any(isinstance(value, Mapping) for value in values):
         pairs = [list(value.items()) if isinstance(value, Mapping) else None for value in values]
         return pa.array(pairs, pa.map_(pa.string(), pa.string()))

@@ -1,6 +1,6 @@
-"""Runs check with its work on the files as Spark tasks.
+"""Runs check, with its work on files in Spark tasks.
 
-Functions and inputs are those of a local check, so the findings are the same.
+Functions and inputs are those of a local check, so the findings are equal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def audit_store(
 def findings_frame(spark: SparkSession, findings: Sequence[Finding]) -> DataFrame:
     """Return findings as a DataFrame with the columns of the table `anomalies`.
 
-    Findings between segments are among these, unlike in the table.
+    Unlike the table, it includes findings between segments.
     """
     rows = [tuple(getattr(finding, name) for name in ANOMALIES) for finding in findings]
     return spark.createDataFrame(rows, ddl(ANOMALIES))

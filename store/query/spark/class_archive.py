@@ -1,11 +1,11 @@
-"""Lets Java keep the classes that it read out of Spark's jars for the next session.
+"""Lets Java archive the classes that it loaded from Spark's jars, for the next session.
 
     first session    the JVM writes the archive when it ends       -XX:ArchiveClassesAtExit, 150 MB
     later sessions   the JVM maps the archive                      -XX:SharedArchiveFile
 
-Reading and checking the classes is nearly half of the CPU time of a start with its first query. A JVM passes over an
-archive of other jars. The archive is in the user's cache folder, one for each Java and PySpark; RMQCTL_SPARK_CACHE
-names another folder, and set to nothing there is no archive.
+Loading and checking the classes takes nearly half of the CPU time of a start with its first query. A JVM ignores an
+archive of other jars. The user's cache folder has one archive for each Java and PySpark. RMQCTL_SPARK_CACHE sets
+another folder; if it is set but empty, no archive is used.
 
 Source: java(1) of OpenJDK 17, "Application Class Data Sharing".
 """
@@ -20,15 +20,15 @@ from pathlib import Path
 FOLDER_VARIABLE = "RMQCTL_SPARK_CACHE"
 # CDS_DYNAMIC_ARCHIVE_MAGIC, in the byte order of the machines that Spark runs on; written last.
 _MAGIC = 0xF00BABA8.to_bytes(4, "little")
-# What the JVM logs would be among the command's output.
+# Otherwise the JVM's log would mix with the command's output.
 _QUIET = "-Xlog:disable"
 
 
 def archive_options(java: Path) -> list[str]:
-    """Return the options that make a JVM read the archive, or write it; none without a folder for it."""
+    """Return the JVM options to read the archive, or to write it; none without a folder for it."""
     archive = _archive(java)
     if archive is None or any(letter.isspace() or letter in "\"'\\" for letter in str(archive)):
-        # Spark would cut the option in two.
+        # Spark would split the option in two.
         return []
     if _is_whole(archive):
         return [_QUIET, f"-XX:SharedArchiveFile={archive}"]
@@ -42,7 +42,7 @@ def archive_options(java: Path) -> list[str]:
 
 
 def _archive(java: Path) -> Path | None:
-    """Return the archive's place, None where there is to be none."""
+    """Return the archive's path, None if no archive is to be used."""
     named = os.environ.get(FOLDER_VARIABLE)
     if named == "":
         return None

@@ -1,7 +1,7 @@
-"""Takes the damage that tasks pass over back to the driver, as notes in a shared folder.
+"""Reports damage that tasks skipped to the driver, as notes in a shared folder.
 
-A task writes its findings to a file of its own, so a retried task writes the same twice. Executors without the folder
-note nothing.
+Each task writes its own file, so a retried task writes the same damage twice. Executors without the folder write no
+notes.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ FOLDER = "rmqctl.damageFolder"
 
 
 def noting(batches: Iterable[pa.RecordBatch], files: StoreReader, folder: str | None) -> Iterator[pa.RecordBatch]:
-    """Pass the batches on, in a worker, and note the damage after the last one that was asked for."""
+    """Yield the batches in a worker; after the last one write a note of the damage."""
     try:
         yield from batches
     finally:
         fs = Filesystem()
         if folder and files.damage and fs.is_folder(Path(folder)):
-            # A note that can't be written is no reason to fail the query.
+            # A note that can't be written does not fail the query.
             with suppress(StoreIOError):
                 note = pickle.dumps(files.damage)
                 fs.write(fs.create_file(Path(folder, uuid.uuid4().hex), len(note)), 0, note)
@@ -41,7 +41,7 @@ def noting(batches: Iterable[pa.RecordBatch], files: StoreReader, folder: str | 
 
 @contextmanager
 def damage_noted(spark: SparkSession, reader: StoreReader) -> Iterator[None]:
-    """Take the damage that tasks meet into the reader's."""
+    """Add the damage found by tasks inside the block to the reader's damage."""
     with Scratch() as scratch:
         spark.conf.set(FOLDER, str(scratch.folder.absolute()))
         try:

@@ -3,16 +3,15 @@
 Options
     table           messages (default), consumequeue, index, segments, anomalies; columns: query/tables/schema.py
     body            binary (default), or none: bodies are null and never read
-    checkCrc        true: a record with a bad body CRC is not shown (it is in `anomalies`); default false
-    from, to        of messages only: a log offset (digits), or a time (ISO 8601, or epoch ms with the suffix ms);
-                    records from the one, and before the other
+    checkCrc        true: records with a bad body CRC are left out (they are in `anomalies`); default false
+    from, to        only for messages: a log offset (digits), or a time (ISO 8601, or epoch ms with the suffix ms);
+                    records at or after `from`, and before `to`
     partitionBytes  bytes of a segment per task, default 268435456
     partitions      parts per segment instead of partitionBytes
 
-Fewer columns: name them with `.schema(…)`; only those are built. Filters that store.query.spark.filters understands are
-decided before a row is built, and rule out whole segments.
-
-Records behind damage are shown as well, where they identify themselves; a broker would not reach them.
+`.schema(…)` selects fewer columns, and only those are built. Filters that store.query.spark.filters can translate are
+evaluated before a row is built, and exclude whole segments.
+Records after damage are included if their log offset equals their position; a broker would not reach them.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class RocketMQDataSource(DataSource):
 
 
 class TablePartition(InputPartition):
-    """One task's share of a table; `value` is the share as the table's module planned it."""
+    """One task's share of a table; `value` is the share from the plan."""
 
 
 class TableReader(DataSourceReader):

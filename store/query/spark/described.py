@@ -1,6 +1,6 @@
-"""Values of Spark as store.query.tables.json_values has them, at any depth.
+"""Values of Spark in the JSON form of store.query.tables.json_values, at any depth.
 
-A timestamp comes in this machine's time zone, without naming it.
+Spark returns timestamps in this machine's time zone, without a zone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def to_json_value(value: object, kind: DataType) -> JsonValue:
     """Return the value of a column of this Spark type."""
     if value is None:
         return None
-    # typeName() says which attributes the two have, and mypy can't follow it.
+    # The attributes of both depend on typeName(), and mypy can't follow that.
     held: Any = value
     of: Any = kind
     match kind.typeName():

@@ -1,8 +1,8 @@
-"""Filters that Spark hands to the data source, as conditions of store.query.tables.row_filter.
+"""Spark's filters for the data source, as conditions of store.query.tables.row_filter.
 
-Comparisons of `topic`, `queue_id`, `queue_offset`, `log_offset`, `size` and `store_timestamp` with a constant are taken
-over entirely: they are decided on the scan's columns, before anything of a record is built. Log offsets and store times
-also rule out whole segments. Everything else stays with Spark.
+Comparisons of `topic`, `queue_id`, `queue_offset`, `log_offset`, `size` and `store_timestamp` with a constant are
+translated: they are evaluated on the scan's columns, before a row is built. Log offsets and store times also exclude
+whole segments. Spark evaluates all other filters.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SIGNS: dict[type[Filter], str] = {
 
 
 def understand(given: Filter) -> Condition | None:
-    """Translate a filter, or give None when it is for Spark to decide."""
+    """Translate a filter; return None for one that Spark must evaluate."""
     if isinstance(given, Not):
         inner = understand(given.child)
         if inner is None or inner.sign == "exists":

@@ -39,7 +39,7 @@ def errors_as_sentences() -> Iterator[None]:
 def _is_of_interrupt(error: BaseException | None) -> bool:
     """Return whether the error was raised while an interrupt was handled.
 
-    Ctrl-C reaches the JVM too, so the JVM may not answer any more.
+    Ctrl-C also reaches the JVM, so the JVM may no longer respond.
     """
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
@@ -79,7 +79,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def watched(spark: SparkSession, progress: Progress | None) -> Iterator[None]:
-    """Call `progress` with the tasks done and in all, of every stage seen so far, four times a second."""
+    """Call `progress` four times a second with the done and all tasks of every stage seen so far."""
     context = getattr(spark, "_sc", None)
     if progress is None or context is None:
         yield

@@ -1,17 +1,15 @@
-"""Walks a part of the log into pieces: units of a queue, or keys, for the tasks that write files.
+"""Scans a part of the log into pieces: units of a queue, or keys, for the tasks that write files.
 
-    part ──walk──> runs ──> units by queue, keys ──> scratch file, one of each part
+    part ──scan──> runs ──> units by queue, keys ──> scratch file, one per part
                                                      | units of a queue | units of another | … | keys |
 
-The driver gets each piece's position in the scratch file and the numbers to plan the files, never the bytes. A part has
-one piece of each queue, or several above SPILL_BYTES of units, and a piece of keys for every KEY_CAPACITY.
-
-    unit piece   20 bytes a unit, as in the queue's file; a piece that is not dense has the int64 queue offsets behind
+The driver gets each piece's position in the scratch file and the numbers to plan the files, but no bytes. A part has
+one piece of each queue, or several above SPILL_BYTES of units, and one piece of keys for every KEY_CAPACITY keys.
+    unit piece   20 bytes per unit, as in the queue's file; a piece that is not dense ends with int64 queue offsets
     key piece    int32 hash of every key, int32 number of every key's record; int64 log offset and store time of every
                  record
-
-Integers have this machine's byte order, as only machines of one kind read and write a job's scratch. A scratch file has
-a unique name: a retried task leaves two files, and the driver knows one.
+Integers have this machine's byte order, as only machines of one kind use a job's scratch files. A scratch file has a
+unique name: a retried task leaves two files, and the driver uses one.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from store.structures.index.keys import KeyHasher, Keys
 from store.verbs.rebuild.scope import Queue, RebuildScope
 
 SPILL_BYTES = 32 << 20
-# Room for the keys of a run of records with three each, and for those of any record.
+# Room for the keys of a run with three keys per record, and for all keys of any record.
 KEY_CAPACITY = 16 * MAX_KEYS_OF_RECORD
 KEY_BYTES, RECORD_BYTES = 8, 16
 SIZE, QUEUE_OFFSET, LOG_OFFSET, STORE_TIME = (
@@ -52,7 +50,7 @@ class UnitPiece(NamedTuple):
 
     first, last          queue offsets
     first_end, last_end  log offsets after the first and the last record
-    is_dense             each unit may simply be appended behind the one before it (kernels.find_break)
+    is_dense             each unit may be appended directly after the previous one (kernels.find_break)
     """
 
     path: str
@@ -65,7 +63,7 @@ class UnitPiece(NamedTuple):
     is_dense: bool
 
     def leads_on_to(self, later: UnitPiece) -> bool:
-        """Return whether the first unit of `later` may simply be appended after this piece's last."""
+        """Return whether the first unit of `later` may be appended directly after this piece's last."""
         return later.first == self.last + 1 and later.first_end > self.last_end
 
 
@@ -82,10 +80,10 @@ class KeyPiece(NamedTuple):
 class PartPieces:
     """The pieces of one part, with log offsets.
 
-    first               None where nothing begins
-    outcome             what ended the walk, if anything did
-    is_true_to_place    every record has its own log offset as its physical offset
-    ends_with_keys      its last record has keys
+    first               start of the first record, None without one
+    outcome             the Blank, End or Damage at the end of the scan; None if it reached the part's stop
+    is_true_to_place    every record's log offset field equals its position
+    ends_with_keys      the last record has keys
     """
 
     part: LogSlice
@@ -101,7 +99,7 @@ class PartPieces:
 
 @dataclass(frozen=True, slots=True)
 class Gatherer:
-    """Gathers the pieces of a part: the work of a task. `folder` is where scratch files lie."""
+    """A task's work: gathers the pieces of a part. `folder` is the folder of scratch files."""
 
     address: str
     folder: Path
@@ -110,7 +108,7 @@ class Gatherer:
     rules: ScanRules = VERIFYING
 
     def __call__(self, part: LogSlice) -> PartPieces:
-        """Walk a part up to its stop or to the end of the log."""
+        """Scan a part up to its stop or to the end of the log."""
         found = PartPieces(part)
         scratch = _Scratch(self.folder)
         units, keys = _Units(scratch, found, self.scope), _Keys(scratch, found)
@@ -150,7 +148,7 @@ def _note_outcome(found: PartPieces, step: Outcome) -> None:
 
 
 class _Scratch:
-    """A scratch file that grows at its end; it is created by its first bytes."""
+    """A scratch file that grows at its end; the first bytes create it."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / uuid.uuid4().hex
@@ -159,7 +157,7 @@ class _Scratch:
         self._size = 0
 
     def append(self, *pieces: Any) -> int:
-        """Write these buffers one after another; give the position of the first."""
+        """Append these buffers; return the position of the first."""
         if self._descriptor is None:
             self._descriptor = self._fs.open_new(self.path)
         position = self._size
@@ -171,7 +169,7 @@ class _Scratch:
 
 
 class _QueueUnits:
-    """Units of one queue that no piece holds yet."""
+    """Units of one queue that are not in a piece yet."""
 
     def __init__(self) -> None:
         self.units = bytearray()
@@ -255,5 +253,5 @@ class _Keys:
 
 
 def _end_of(array: Int64Array, row: int) -> int:
-    """Log offset after a record."""
+    """Return the log offset after a record."""
     return int(array[LOG_OFFSET, row] + array[SIZE, row])

@@ -1,7 +1,7 @@
 """sql and export on Spark: queries the tables of one or several stores, for rows or for files.
 
-Views: messages, consumequeue, index, segments, anomalies. With several stores each has a column `store` in front.
-A view holds the columns that the query's text may mean: see store.query.tables.query_text.
+Views: messages, consumequeue, index, segments, anomalies. With several stores `store` is the first column of each.
+A view has the columns that the query's text may refer to: see store.query.tables.query_text.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SPARK_FORMAT = {"parquet": "parquet", "jsonl": "text", "csv": "csv"}
-# Quotes doubled, as RFC 4180 has them, and blanks kept; Spark's own ways are others.
+# Doubled quotes as in RFC 4180, and blanks kept; Spark's defaults differ.
 _CSV = {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 
 
 def register_views(
     spark: SparkSession, stores: Sequence[str], *, columns_of: str, tables_of: str, outer: bool = False
 ) -> None:
-    """Make the tables that one text names known to Spark, with the columns that the other may mean."""
+    """Register the tables in `tables_of` as views, with the columns that `columns_of` may refer to."""
     for table in tables_named(tables_of):
         frame = fleet_frame(spark, stores, table, columns_named(columns_of, table), outer=outer)
         frame.createOrReplaceTempView(table)
@@ -44,9 +44,9 @@ def register_views(
 def fleet_frame(
     spark: SparkSession, stores: Sequence[str], table: str, columns: dict[str, str], *, outer: bool = False
 ) -> DataFrame:
-    """Return one table of all stores; the column `store` tells them apart where there are several.
+    """Return one table of all stores; with several stores the column `store` has each row's store.
 
-    outer  a record of several messages is one row, instead of a row a message
+    outer  a record of several messages is one row, instead of one row per message
     """
     from pyspark.sql.functions import lit
 
@@ -95,9 +95,9 @@ def _ask(spark: SparkSession, stores: Sequence[str], text: str, outer: bool) -> 
     register_views(spark, stores, columns_of=text, tables_of=text, outer=outer)
     try:
         answer = spark.sql(text)
-        answer.schema  # noqa: B018 - over Connect the query is looked at now, not before
+        answer.schema  # noqa: B018 - over Connect the query is analysed here, not before
     except Exception:
-        # Asked over all columns it is refused with better advice: what Spark suggests are columns of the views.
+        # With all columns Spark's error has better advice, as Spark suggests columns of the views.
         register_views(spark, stores, columns_of="*", tables_of=text, outer=outer)
         answer = spark.sql(text)
     return answer
@@ -129,7 +129,7 @@ def write_export(
 
 
 def export_lines(spark: SparkSession, stores: Sequence[str], export: Export, *, outer: bool = False) -> Iterator[str]:
-    """Yield the lines of an export as JSON lines, of each part of the log in its order, with their ends."""
+    """Yield the lines of an export as JSON lines with newlines, in log order within each part."""
     with errors_as_sentences():
         columns = export.columns | {RECORD: "binary"}
         frame = _chosen(fleet_frame(spark, stores, "messages", columns, outer=outer), export)
@@ -138,7 +138,7 @@ def export_lines(spark: SparkSession, stores: Sequence[str], export: Export, *, 
 
 
 def _chosen(frame: DataFrame, export: Export) -> DataFrame:
-    """Return the messages asked for; `day` can be asked for, and stays where it is partitioned by."""
+    """Return the selected messages; conditions may use `day`, and it stays only as a partition column."""
     from pyspark.sql.functions import date_format
 
     frame = frame.withColumn(DAY, date_format("store_timestamp", "yyyy-MM-dd"))
@@ -147,7 +147,7 @@ def _chosen(frame: DataFrame, export: Export) -> DataFrame:
 
 
 def _flat(frame: DataFrame) -> DataFrame:
-    """Return a CSV's columns: bytes as base64, lists and maps as JSON."""
+    """Return the columns of a CSV: bytes as base64, lists and maps as JSON."""
     from pyspark.sql.functions import base64, col, regexp_replace, to_json
 
     binary = [name for name, kind in frame.dtypes if kind == "binary"]
@@ -157,7 +157,7 @@ def _flat(frame: DataFrame) -> DataFrame:
 
 
 def _lines(frame: DataFrame, export: Export) -> DataFrame:
-    """Return for JSON lines the line of each record, and the columns that are partitioned by."""
+    """Return each record's JSON line, and the partition columns."""
     frame = frame.select(RECORD, *export.partition_by)
     schema = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in frame.schema.fields[1:])
     return frame.mapInArrow(partial(_to_lines, require_to_line(export)), f"line string{', ' if schema else ''}{schema}")

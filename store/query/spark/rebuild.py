@@ -1,17 +1,16 @@
 """rebuild on Spark: consume queues and index from the log, into a staging folder.
 
-    1. gather   every part of every segment is walked once: its units and keys go to a scratch file, and the driver
-                gets their places in it, their queue offsets and the end of the walk
-    2. plan     the driver knows the log's valid end, the files there will be, and who has the bytes of each
-    3. write    a task writes a file from its pieces, or several small files; the index files, which are large, first
+    1. gather   every part of every segment is scanned once: its units and keys go to a scratch file, and the driver
+                gets their positions, their queue offsets and the end of the scan
+    2. plan     the driver finds the log's valid end, the files to write, and the pieces of each file
+    3. write    a task writes a file from its pieces, or several small files; the large index files are first
 
     part -> scratch file of the part: (queue | keys, log offset) -> plan -> one task reads the pieces of its file
 
-The pieces go through the staging folder, not through Spark's shuffle. The folder must be the same path on every
-executor anyway (local, or a shared mount): there every byte goes from Python through the JVM to disk and back.
-
-A task writes its files from their beginning, so a retried task writes the same bytes; the staging folder is not read
-before the job is over.
+The pieces go through the staging folder, as Spark's shuffle would move every byte from Python through the JVM to disk
+and back. The folder must have the same path on every executor anyway (local, or a shared mount).
+A task writes its files from their beginning, so a retried task writes the same bytes. Nothing reads the result before
+the job ends.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from store.verbs.rebuild.scope import RebuildReport, RebuildScope
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A walk goes through so much in a third of a second; a task costs some 50 ms by itself.
+# A scan of so many bytes takes a third of a second; a task alone costs some 50 ms.
 PART_BYTES = 512 << 20
 
 
@@ -54,7 +53,7 @@ def rebuild_on_spark(
 ) -> RebuildReport:
     """Build the scope's files under `staging`, laid out like a store; the store itself is only read.
 
-    The log ends at the first thing that is no record by the `rules`.
+    The log ends at the first bytes that are no record by the `rules`.
     """
     files = StoreReader(address)
     files.check_is_store()

@@ -2,9 +2,9 @@
 
     parts ──valid_parts──> parts up to the log's end ──plan_shares──> a share for every file
 
-A queue whose units follow one another has a fixed place for each, and its files are written apart; a queue with a
-repeat or a gap is one share. Keys have a place by their rank in the log: entry rank % (capacity - 1) + 1 of file
-rank // (capacity - 1). That holds while records lie where they say; else the index is one share too.
+If a queue's units are consecutive, each unit has a fixed position, and each file is a share. A queue with a repeat or a
+gap is one share. A key's position follows from its rank in the log: entry rank % (capacity - 1) + 1 of file
+rank // (capacity - 1). If a record's log offset differs from its position, the whole index is one share too.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from store.structures.commitlog.slices import LogSlice
 from store.structures.consumequeue.unit_array import LAST_ADDRESS
 from store.verbs.rebuild.scope import Queue, RebuildScope
 
-# Small files are written by one task, up to so many bytes: a task costs some 50 ms by itself.
+# One task writes small files up to so many bytes in all, as a task alone costs some 50 ms.
 TASK_BYTES = 64 << 20
 
 
 def valid_parts(
     parts: Sequence[PartPieces], walk_again: Callable[[LogSlice], PartPieces]
 ) -> tuple[list[PartPieces], LogEnd]:
-    """Return the parts up to the log's valid end, and that end: the walk of one machine, put together.
+    """Return the parts up to the log's valid end, and that end, equal to those of one continuous scan.
 
-    A part looks for its first record by what records say of themselves. If the part before it ended elsewhere (a blank,
-    a record with a wrong log offset), the part is walked again from there.
+    A part searches its first record by the records' log offset fields. If the previous part ended elsewhere (at a
+    blank, or a record with a wrong log offset), the part is scanned again from there.
     """
     live: list[PartPieces] = []
     log_end = parts[0].part.file_start if parts else 0
@@ -46,7 +46,7 @@ def valid_parts(
         log_end = in_segment[0].part.file_start
         for found in in_segment:
             if found.part.log_stop <= log_end:
-                continue  # a record reaches over the whole part
+                continue  # a record covers the whole part
             if found.first != log_end:
                 start = log_end - found.part.file_start
                 found = walk_again(replace(found.part, start=start, is_exact=True))
@@ -66,7 +66,7 @@ def valid_parts(
 
 
 def plan_tasks(shares: Sequence[Share]) -> Iterator[list[Share]]:
-    """Yield the shares of each task, the largest first, so that no task is left when the others are done."""
+    """Yield the shares of each task, the largest first, so that tasks end at about the same time."""
     task: list[Share] = []
     size = 0
     for share in sorted(shares, key=lambda share: share.weight_bytes, reverse=True):
@@ -82,7 +82,7 @@ def plan_tasks(shares: Sequence[Share]) -> Iterator[list[Share]]:
 def plan_shares(
     live: Sequence[PartPieces], layout: StoreLayout, config: StoreConfig, scope: RebuildScope, now_ms: int
 ) -> list[Share]:
-    """Return every file that there will be."""
+    """Return the shares of all files to write."""
     shares: list[Share] = list(_queue_shares(live, layout, config))
     if scope.index:
         shares += _index_shares(live, layout, config, now_ms)
@@ -90,7 +90,7 @@ def plan_shares(
 
 
 def _queue_shares(live: Sequence[PartPieces], layout: StoreLayout, config: StoreConfig) -> Iterator[Share]:
-    """Yield the files of all queues that have units."""
+    """Yield the shares of all queues with units."""
     size = config.mapped_file_size_consume_queue
     of_queue: dict[Queue, list[UnitPiece]] = {}
     for part in live:
@@ -105,9 +105,9 @@ def _queue_shares(live: Sequence[PartPieces], layout: StoreLayout, config: Store
 
 
 def _has_fixed_places(pieces: Sequence[UnitPiece], file_size: int) -> bool:
-    """Return whether each unit is at its queue offset.
+    """Return whether each unit's position follows from its queue offset.
 
-    Only a damaged record has an offset that no file can be named after.
+    Only a damaged record has a queue offset out of the range of file names.
     """
     in_range = pieces[0].first >= 0 and pieces[-1].last * UNIT_SIZE < LAST_ADDRESS - file_size
     return (
@@ -128,7 +128,7 @@ def _queue_files(folder: Path, size: int, pieces: Sequence[UnitPiece]) -> Iterat
 def _index_shares(
     live: Sequence[PartPieces], layout: StoreLayout, config: StoreConfig, now_ms: int
 ) -> Iterator[IndexKeys]:
-    """Yield the files of the index, named by counting on from a time; none without records."""
+    """Yield the shares of the index, with rising names from `now_ms` on; none without records."""
     with_records = [part for part in live if part.record_count]
     if not with_records:
         return
@@ -140,7 +140,7 @@ def _index_shares(
     ranks = list(accumulate((piece.key_count for piece in pieces), initial=0))
     for number, start in enumerate(range(0, max(key_count, 1), max(capacity, 1))):
         count = min(capacity, key_count - start)
-        # The key before the first tells where the file before this one ends.
+        # The key before the first gives the end of the previous file.
         place = _place_of(start - 1, ranks)
         yield IndexKeys(
             layout.index / f"{name + number:017d}",
@@ -154,8 +154,5 @@ def _index_shares(
 
 
 def _place_of(value: int, starts: Sequence[int]) -> int:
-    """Return the number of the piece that contains `value`.
-
-    The first piece's where `value` is before all.
-    """
+    """Return the number of the piece that contains `value`; 0 if `value` is before all pieces."""
     return max(bisect_right(starts, value) - 1, 0)

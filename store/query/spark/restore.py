@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class RestoreTasks:
-    """Spark for a restore, whose folders have the same paths on every executor."""
+    """The tasks of a restore on Spark; its folders must have the same paths on every executor."""
 
     def __init__(self, spark: SparkSession, now_ms: int) -> None:
         self._spark, self._now_ms = spark, now_ms
@@ -35,6 +35,6 @@ class RestoreTasks:
                 pass
 
     def rebuild(self, root: Path, config: StoreConfig, scope: RebuildScope) -> RebuildReport:
-        """Build queues and index; UnsupportedFormat for structures that no task builds."""
+        """Build queues and index; UnsupportedFormat for structures that Spark tasks can't build."""
         refuse_unchangeable(StoreLayout(root), Filesystem(), SPARK)
         return rebuild_on_spark(self._spark, str(root), root, config, scope, now_ms=self._now_ms)

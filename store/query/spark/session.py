@@ -1,10 +1,11 @@
-"""Starts Spark sessions: Java and addresses are looked at first, and the log is quiet.
+"""Starts Spark sessions: checks Java and addresses first, and keeps Spark's log quiet.
 
 Steps of `open_session`:
-  1. look for what would fail late and badly: no Java, an old Java, a master that does not listen
-  2. set what workers need: the running interpreter, this package on their path, the loopback address for local masters
-  3. start (Spark's log goes to a file unless verbose; its tail is quoted when the start fails)
+  1. check for causes of late failures: no Java, an old Java, a master that does not listen
+  2. set variables for workers: the running interpreter, this package's path, the loopback address for local masters
+  3. start (Spark's log goes to a file unless verbose; an error quotes its last line if the start fails)
   4. register the data source `rocketmq`
+
 
 Tried with PySpark 4.3 and Java 17. The module names of pyspark appear only below this package.
 """
@@ -43,10 +44,11 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 JAVA_HINT = "install one, for instance: apt install openjdk-17-jre-headless"
 CONNECT_TIMEOUT_S = 5.0
-# One JVM does everything then; bodies and Parquet pages are large, and the parallel collector moves none of them.
+# For local masters, where one JVM does everything. Bodies and Parquet pages are large, and the parallel collector does
+# not move them.
 LOCAL_JVM_MEMORY = "2g"
-# Other JVMs than OpenJDK's know few of the options. A method is compiled well only from ten times Java's own limits
-# on: that compiler takes cores from the tasks of a short query or rebuild.
+# JVMs other than OpenJDK ignore most of these options. Methods are fully compiled only at ten times Java's default
+# limits, as that compiler takes cores from the tasks of a short query or rebuild.
 LOCAL_JVM_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     "-XX:+UseParallelGC",
@@ -65,7 +67,7 @@ def java_program() -> str | None:
 
 
 def java_version() -> int | None:
-    """Return the major version of the Java that Spark would start, or None when there is none."""
+    """Return the major version of the Java that Spark would start, None without one."""
     java = java_program()
     if java is None:
         return None
@@ -78,7 +80,7 @@ def java_version() -> int | None:
 
 
 def check_java() -> None:
-    """Raise BadRequest in one sentence when Spark cannot start here."""
+    """Raise BadRequest if Java is missing or too old for Spark."""
     version = java_version()
     if version is None:
         raise BadRequest("Spark needs Java, and none was found on PATH or in JAVA_HOME", hint=JAVA_HINT)
@@ -87,18 +89,18 @@ def check_java() -> None:
 
 
 def is_installed() -> bool:
-    """Return whether PySpark can be imported; it is not, as that takes a while."""
+    """Return whether PySpark is installed, without the slow import."""
     return find_spec("pyspark") is not None
 
 
 def check_pyspark() -> None:
-    """Raise BadRequest with the line that installs it where PySpark is missing."""
+    """Raise BadRequest with the command to install PySpark if it is missing."""
     if not is_installed():
         raise BadRequest("PySpark is not installed", hint="install it: pip install 'rmqctl[spark]'")
 
 
 def why_not_here() -> str | None:
-    """Return why Spark cannot start on this machine, as a clause; None where it can."""
+    """Return why Spark can't start on this machine, as a clause; None if it can."""
     if not is_installed():
         return "PySpark is not installed"
     if (java_version() or 0) < OLDEST_JAVA:
@@ -116,7 +118,7 @@ class SessionOptions(TypedDict, total=False):
 
 
 Spark: TypeAlias = "SparkSession"
-"""The session's type, for those who pass it on without importing PySpark."""
+"""The session's type, for modules that do not import PySpark."""
 
 
 @contextmanager
@@ -131,8 +133,8 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """Start a Spark session with the data source; stop it on leaving. `master` defaults to local[*].
 
-    packages  folders of Python packages that tasks need besides this one
-    on_start  called when nothing is known that would keep it from starting
+    packages  folders of further Python packages that tasks need
+    on_start  called after all checks, before the start
     """
     if master and remote:
         raise BadRequest("a Spark master and a Spark Connect address contradict each other", code="two-sparks")
@@ -183,10 +185,10 @@ def _builder(master: str | None, remote: str | None, verbose: bool, settings: di
     from pyspark.sql import SparkSession
 
     if not verbose:
-        # They print every failed query a second time, with the stack traces of both languages.
+        # These loggers print every failed query again, with the stack traces of both languages.
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
-        # And py4j every interrupt, by its own loggers and by the root's.
+        # py4j logs every interrupt, by its own loggers and by the root logger.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         logging.getLogger().addFilter(_is_not_of_py4j)
     builder = SparkSession.builder.appName("rmqctl")
@@ -223,7 +225,7 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 def _set_environment(master: str | None) -> None:
     """Set the variables that workers inherit.
 
-    Without them executors start the python3 of PATH, not the running interpreter.
+    Without them, executors would start the python3 on PATH instead of the running interpreter.
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     package_parent = str(Path(store.errors.__file__).parents[1])
@@ -239,7 +241,7 @@ def _is_on_this_machine(master: str) -> bool:
 
 
 def _check_address(master: str | None, remote: str | None) -> None:
-    """Refuse a master that is not there: a standalone client would try for a minute to reach it."""
+    """Raise for an invalid or unreachable address, as a standalone client would retry for a minute."""
     address = remote or master or ""
     if remote and not remote.startswith("sc://"):
         raise BadRequest(f"{remote!r} is no Spark Connect address", hint="one is sc://HOST:15002")
@@ -282,9 +284,9 @@ def _ship_packages(spark: SparkSession, master: str | None, folder: Path, others
 
 @contextmanager
 def _quiet_stderr(verbose: bool) -> Iterator[Path | None]:
-    """Point descriptor 2 at a file while the JVM starts; give the file, None when verbose.
+    """Redirect descriptor 2 to a file while the JVM starts; yield the file, None if verbose.
 
-    The JVM keeps the descriptor, so it goes on writing to the file.
+    The JVM keeps the descriptor, so it continues to write to the file.
     """
     if verbose:
         yield None
@@ -305,7 +307,7 @@ def _quiet_stderr(verbose: bool) -> Iterator[Path | None]:
 
 
 def _tail(log: Path | None) -> str:
-    """Return the last thing that Spark wrote before it gave up, but for its greetings and warnings."""
+    """Return the last line of Spark's log, without greetings and warnings."""
     lines = log.read_text(errors="replace").strip().splitlines() if log else []
     lines = [
         line

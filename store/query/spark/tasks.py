@@ -1,6 +1,6 @@
-"""Maps a function over a list, one Spark task for each element; elements and results are pickled.
+"""Maps a function over a list with one Spark task per element; elements and results are pickled.
 
-The map goes through mapInArrow and not through an RDD, so that it works over Spark Connect as well.
+The map uses mapInArrow instead of an RDD, so that it also works over Spark Connect.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def map_tasks(spark: SparkSession, work: Callable[[Item], Answer], items: Iterab
 
 @contextmanager
 def _partitions(spark: SparkSession, count: int) -> Iterator[None]:
-    """Make Spark cut a local table into so many partitions, and not into one for each core.
+    """Make Spark divide a local table into so many partitions, instead of one per core.
 
-    Repartitioning the table instead takes a job to sample it and a shuffle.
+    Repartitioning the table would need a job for samples and a shuffle.
     """
     before = spark.conf.get(LOCAL_PARTITIONS, None)
     spark.conf.set(LOCAL_PARTITIONS, count)
@@ -58,9 +58,9 @@ def _partitions(spark: SparkSession, count: int) -> Iterator[None]:
 
 
 def _share_frame(spark: SparkSession, shares: Sequence[object]) -> DataFrame:
-    """Return the shares as a DataFrame, in their order.
+    """Return the shares as a DataFrame, in order.
 
-    Spark keeps a large table as its batches and makes a partition of each, so a batch is a partition's share.
+    Spark makes a partition of each batch of a large table, so each batch has one partition's shares.
     """
     columns = {"number": range(len(shares)), "share": [pickle.dumps(share) for share in shares]}
     batches = pa.table(columns, SHARE_ARROW).to_batches(max_chunksize=-(-len(shares) // MOST_TASKS))
@@ -75,12 +75,12 @@ def _shares_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
 
 
 def run_task(work: Callable[[Item], Answer], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Answer every share, in a worker."""
+    """Yield the results of every share, in a worker."""
     return whole(_answer(number, pickle.dumps(work(share))) for number, share in _shares_of(batches))
 
 
 def _answer(number: int, share: bytes) -> pa.RecordBatch:
-    """Return a batch of one row, of buffers: to make an array of a list, Arrow imports Pandas."""
+    """Return a batch of one row, made of buffers, as Arrow imports Pandas to convert a list."""
     numbers = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(np.array([number]))])
     ends = pa.py_buffer(np.array([0, len(share)], np.int32))
     shares = pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(share)])
@@ -88,7 +88,7 @@ def _answer(number: int, share: bytes) -> pa.RecordBatch:
 
 
 def whole(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pass the batches on, in a worker; StoreIOError for a lost page that no finding names."""
+    """Yield the batches, in a worker; StoreIOError for an unreported lost page."""
     _catch_lost_pages()
     for batch in batches:
         _require_pages()

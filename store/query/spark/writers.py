@@ -1,10 +1,10 @@
 """Writes the files of queues and index from the pieces of the log, as tasks of a rebuild on Spark.
 
-    QueueFile    one file of a queue whose units follow one another: every unit has its place
-    WholeQueue   a queue with a repeat or a gap: the broker's rules one by one (ConsumeQueue.put)
+    QueueFile    one file of a queue with consecutive units: every unit has a fixed position
+    WholeQueue   a queue with a repeat or a gap: units are put one by one by the broker's rules (ConsumeQueue.put)
     IndexKeys    the keys of one index file; or all keys, for as many files as they fill
 
-Each is the share of one task. The files are made again, so a task that is tried twice writes the same bytes twice.
+Each is one share. Files are created again, so a retried task writes the same bytes.
 """
 
 from __future__ import annotations
@@ -49,10 +49,7 @@ class QueueFile:
         return self.size
 
     def write(self) -> int:
-        """Write fillers up to the queue's first unit, then this file's units; give the number of files.
-
-        The units come from the pieces.
-        """
+        """Write fillers up to the queue's first unit, then this file's units from the pieces; return 1."""
         fs = Filesystem()
         fs.unlink(self.path)
         descriptor = fs.create_file(self.path, self.size)
@@ -83,7 +80,7 @@ class WholeQueue:
         return sum(piece.unit_count for piece in self.pieces) * UNIT_SIZE
 
     def write(self) -> int:
-        """Put unit after unit; give the number of files."""
+        """Put all units one by one; return the number of files."""
         fs = Filesystem()
         fs.remove_tree(self.path)
         files = MappedFileQueue(self.path, self.file_size, fs, writable=True)
@@ -100,12 +97,10 @@ class WholeQueue:
 
 @dataclass(frozen=True, slots=True)
 class IndexKeys:
-    """Keys by rank: `count` keys of the pieces, after the first `skip`.
+    """Keys by rank: `count` keys of the pieces; the first `skip` keys belong to the previous file.
 
-    The skipped keys belong to the file before.
-
-    path               of the file; of the first one, if the keys fill several, which are named by counting on
-    has_record_behind  a record without keys comes after them: a full file is followed by an empty one
+    path               of the first file; further files have rising names
+    has_record_behind  a record without keys follows: after a full file the broker creates an empty one
     """
 
     path: Path
@@ -121,7 +116,7 @@ class IndexKeys:
         return index_file_size(self.slot_count, self.count)
 
     def write(self) -> int:
-        """Put key after key, as the broker does; give the number of files."""
+        """Put all keys one by one, as the broker does; return the number of files."""
         files: list[IndexFile] = []
         before: IndexHeader | None = None
         rank = -self.skip
@@ -140,7 +135,7 @@ class IndexKeys:
         return len(files)
 
     def _file_to_write(self, files: list[IndexFile], before: IndexHeader | None) -> IndexFile:
-        """Return the last of the files, or a new one after it when it is full."""
+        """Return the last file, or a new one if it is full."""
         if files and not files[-1].is_full:
             return files[-1]
         fs, path = Filesystem(), self.path.with_name(f"{int(self.path.name) + len(files):017d}")
@@ -159,14 +154,14 @@ Share = QueueFile | WholeQueue | IndexKeys
 
 
 class _Keys(NamedTuple):
-    """Keys as the kernels want them."""
+    """Keys in the form of the kernels' arguments."""
 
     hashes: Int64Array
     records: Int64Array
     columns: Int64Array
 
     def header_at(self, number: int) -> IndexHeader:
-        """Return the end of the header that a file has whose last key this is."""
+        """Return a header with the end time and offset of a file that ends with this key."""
         row = self.records[number]
         time_ms, log_offset = int(self.columns[STORE_TIME, row]), int(self.columns[LOG_OFFSET, row])
         return IndexHeader(end_timestamp_ms=time_ms, end_log_offset=log_offset)
@@ -183,7 +178,7 @@ def _keys_of(piece: KeyPiece) -> _Keys:
 
 
 def _units_of(piece: UnitPiece) -> Iterator[tuple[int, int, int, int]]:
-    """Yield units with their queue offsets, some at a time: as objects they take ten times their bytes."""
+    """Yield units with their queue offsets, read in chunks, as objects take ten times their bytes."""
     fs, offsets_at = Filesystem(), piece.unit_count * UNIT_SIZE
     for start in range(0, piece.unit_count, _CHUNK_UNITS):
         count = min(_CHUNK_UNITS, piece.unit_count - start)

@@ -1,8 +1,7 @@
-"""Reads the table `anomalies`: the findings of store.checking as rows.
+"""Reads the table `anomalies`: the findings of a check as rows.
 
-Findings in files and in single segments; those between segments are left to `audit`.
-
-A share is a list of findings of the planning, or a segment with the files that may point into it.
+It has findings in files and in single segments; `audit` adds those between segments.
+A share is a list of findings from planning, or a segment with the files that may point into it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from store.verbs.check.listing import Listing
 from store.verbs.check.segment import Derived, SegmentRules, Surveys, check_segment
 
 AnomalyShare: TypeAlias = list[Finding] | tuple[StoredFile, Derived]
-"""Findings of the planning, or a segment with the files that may point into it."""
+"""Findings from planning, or a segment with the files that may point into it."""
 
 
 def plan_anomalies(files: StoreReader) -> list[AnomalyShare]:

@@ -1,9 +1,9 @@
-"""Translates a query for each engine, and refuses words that the two read differently.
+"""Translates a query for each engine, and refuses words with different meanings in the two.
 
     text ──> tokens ──> names for columns ──> refused words, functions and signs ──> for_spark | for_duckdb
 
-A column without a name gets its expression as written. DuckDB gets its own functions for those of another name, and
-MACROS and JAVA_TEXTS for those of another meaning. Tried with Spark 4.3 and DuckDB 2.0.
+A column without a name gets its expression as its name. For DuckDB, functions are renamed if its name differs, and
+replaced by MACROS and JAVA_TEXTS if their meaning differs. Tried with Spark 4.3 and DuckDB 2.0.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ MACROS = (
     "trunc_of(unit, x) as date_trunc(unit, cast(x as timestamptz))",
     '"/"(x, y) as case when y = 0 then error(\'division by zero\') else system.main."/"(x, y) end',
 )
-"""What DuckDB needs to read a word as Spark does."""
+"""DuckDB macros with the meaning of Spark's functions."""
 
 
 def double_text(value: float) -> str:
-    """Write a double as Java does (Double.toString)."""
+    """Return a double's text as in Java (Double.toString)."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
@@ -55,12 +55,12 @@ def double_text(value: float) -> str:
 
 
 JAVA_TEXTS = (
-    # DuckDB maps a letter to a letter, Java by all of Unicode's rules: ß to SS.
+    # DuckDB maps letter to letter, Java follows all of Unicode's rules: ß becomes SS.
     ("upper_text", str.upper, "VARCHAR"),
     ("lower_text", str.lower, "VARCHAR"),
     ("double_text", double_text, "DOUBLE"),
 )
-"""Functions of one argument for DuckDB: name, Python's, and the argument's type; they return text."""
+"""Functions of one argument for DuckDB: name, Python function and argument type; they return text."""
 
 _SAME = """
     count sum avg min max bool_and bool_or row_number rank dense_rank lag lead unix_millis year
@@ -73,7 +73,7 @@ FUNCTIONS = {name: name for name in _SAME.split()} | {
     "substring": "part_of", "get": "item_of", "startswith": "starts_with", "endswith": "ends_with",
     "upper": "upper_of", "lower": "lower_of", "date_trunc": "trunc_of",
 }  # fmt: skip
-"""The functions that queries may call, with DuckDB's name of each."""
+"""The functions that queries may call, each with its name in DuckDB."""
 
 _CASTS = {
     "string": "to_string", "int": "to_int", "bigint": "to_bigint",
@@ -121,7 +121,7 @@ _TOKEN = re.compile(
 
 
 class _Token(NamedTuple):
-    """A token as it was written; `kind` is a group of _TOKEN."""
+    """A token of the text; `kind` is a group of _TOKEN."""
 
     kind: str
     text: str
@@ -129,19 +129,19 @@ class _Token(NamedTuple):
 
     @property
     def word(self) -> str:
-        """The token in small letters, empty for text and names in quotes."""
+        """The token in lower case, empty for quoted texts and names."""
         return "" if self.kind in ("text", "name") else self.text.lower()
 
 
 def for_spark(text: str) -> str:
-    """Write a query or condition in Spark's words; BadRequest for one that DuckDB reads differently."""
+    """Translate a query or condition for Spark; BadRequest for one with another meaning in DuckDB."""
     tokens = _checked(text)
     is_short = ["." in token.text and "e" not in token.word and token.kind == "number" for token in tokens]
     return " ".join(f"{token.text}e0" if short else token.text for token, short in zip(tokens, is_short, strict=True))
 
 
 def for_duckdb(text: str) -> str:
-    """Write a query or condition in DuckDB's words; BadRequest for one that Spark reads differently."""
+    """Translate a query or condition for DuckDB; BadRequest for one with another meaning in Spark."""
     return " ".join(_in_duckdb(_checked(text)))
 
 
@@ -168,7 +168,7 @@ def _checked(text: str) -> list[_Token]:
 
 
 def _is_ordered(tokens: Sequence[_Token], place: int) -> bool:
-    """Return whether the words beside `place` compare, order or make distinct its value."""
+    """Return whether the words around `place` compare, order or deduplicate its value."""
     first = place - 2 if _word(tokens, place - 1) == "." else place
     before, after = _word(tokens, first - 1), _word(tokens, place + 1)
     if before == "(":
@@ -203,7 +203,7 @@ def _word(tokens: Sequence[_Token], place: int) -> str:
 
 
 def _named(text: str, tokens: list[_Token]) -> list[_Token]:
-    """Return the tokens, with a quoted name after every column of a select that is more than a name."""
+    """Return the tokens, with a quoted name after each selected column that is an expression."""
     names: dict[int, list[_Token]] = {}
     for first, stop in _columns(tokens):
         item = tokens[first:stop]
@@ -224,7 +224,7 @@ def _name(text: str) -> list[_Token]:
 
 
 def _ends_with_name(item: Sequence[_Token]) -> bool:
-    """Return whether the last word names the expression before it."""
+    """Return whether the last word is a name for the expression before it."""
     before, last = item[-2:]
     if last.kind not in ("word", "name") or last.word in _NO_NAME or _word(item, len(item) - 3) == "interval":
         return False
@@ -251,7 +251,7 @@ def _columns(tokens: Sequence[_Token]) -> Iterator[tuple[int, int]]:
 
 
 def _casts(tokens: Sequence[_Token]) -> Iterator[tuple[int, int]]:
-    """Yield place and closing bracket of every cast that has one."""
+    """Yield place and closing bracket of every complete cast."""
     for place, token in enumerate(tokens):
         if token.word == "cast" and _word(tokens, place + 1) == "(":
             depth = 0

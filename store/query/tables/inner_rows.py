@@ -2,8 +2,8 @@
 
     record | record of 3 messages | record        becomes        record | message | message | message | record
 
-Each message is encoded as a record of its own, in a buffer made for the run; all else of the table is built from it as
-from a segment. A record whose messages can't be read stays a row.
+Each message is encoded as a separate record, in a buffer for the run. The table's columns are built from this buffer as
+from a segment. A record with unreadable messages stays one row.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _PLACES = ("position", "body_position", "topic_position", "properties_position")
 
 @dataclass(frozen=True)
 class InnerRows(MessageRows):
-    """Messages in a buffer of their own.
+    """Messages in a separate buffer.
 
-    outer  queue offset of the record that each message is inside of, -1 for a record's own message
+    outer  queue offset of the record around each inner message, -1 for a record's own message
     """
 
     log_offsets: Int64Array
@@ -72,7 +72,7 @@ def rows_of_messages(run: Run) -> InnerRows:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Bytes of some rows, and their columns with positions inside of these bytes."""
+    """Bytes of some rows, and their columns with positions inside these bytes."""
 
     data: bytes | memoryview
     columns: Columns
@@ -103,7 +103,7 @@ def _messages_of(run: Run, row: int) -> Iterator[StoredMessage]:
 
 
 def _encoded(message: StoredMessage) -> _Piece:
-    """Return the message as a record of its own, without the outer record's trailing parts."""
+    """Return the message encoded as a separate record."""
     topic = message.topic.encode("utf-8", "surrogatepass")
     data = encode_record(
         message.as_put(),

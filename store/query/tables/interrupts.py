@@ -12,13 +12,11 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Hold Ctrl-C, SIGTERM and SIGHUP back until the block is over.
+    """Delay Ctrl-C, SIGTERM and SIGHUP until the end of the block; then restore their handlers.
 
-    Afterwards they are handled as before.
-
-    An interrupted start would leave Spark's JVM running, or a query of DuckDB running.
-    Spark takes Ctrl-C over, which would cut a change in two; Spark may keep Ctrl-C only where the interpreter's own
-    handler was set, as in a notebook.
+    An interrupted start would leave Spark's JVM, or a query of DuckDB, running.
+    Spark installs its own handler for Ctrl-C, and that could interrupt a change halfway. Spark's handler stays only if
+    the interpreter's default handler was set before, as in a notebook.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -28,7 +26,7 @@ def interrupts_wait() -> Iterator[None]:
     def keep(number: int, frame: object) -> None:
         kept.append(number)
 
-    # What is ignored stays so, as the loss of the terminal under nohup.
+    # Ignored signals stay ignored, such as SIGHUP under nohup.
     ending = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, keep) for number in ending}
     try:

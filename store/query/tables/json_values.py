@@ -1,11 +1,11 @@
-"""Values of an answer's columns as JSON has them, at any depth of lists and maps.
+"""Values of an answer's columns in JSON form, at any depth of lists and maps.
 
 timestamp with a zone   2026-11-21T03:09:00.123Z
 timestamp without       the same without Z
 binary                  base64
-struct, map             objects; keys of a map become text, those of a struct that come twice get a number
-NaN, Infinity           null: JSON has no words for them
-decimal                 a number where it is whole, else text
+struct, map             objects; keys of a map become text, repeated names of a struct get a number
+NaN, Infinity           null, as JSON can't express them
+decimal                 a number if it is whole, else text
 date, interval, ...     text
 """
 
@@ -27,11 +27,11 @@ EPOCH = datetime(1970, 1, 1)
 JsonScalar: TypeAlias = str | int | float | bool | None
 JsonValue: TypeAlias = JsonScalar | list["JsonValue"] | dict[str, "JsonValue"]
 Row: TypeAlias = dict[str, Any]
-"""A row of a query's answer: each value is a JsonValue, of a type that only the query knows."""
+"""A row of a query's answer: each value is a JsonValue; its type depends on the query."""
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, JsonValue]]:
-    """Yield the rows of a batch, with values as JSON has them."""
+    """Yield the rows of a batch, with values in JSON form."""
     names = unique_names(batch.schema.names)
     columns = [_column(batch.column(i)) for i in range(batch.num_columns)]
     for values in zip(*columns, strict=True):
@@ -39,7 +39,7 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, JsonValue]]:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Return the names of columns; of several with one name, as joins give, the later ones get a number."""
+    """Return column names without repeats: later columns of the same name, as from joins, get a number."""
     seen: list[str] = []
     for name in names:
         count = sum(name == other for other in names[: len(seen)])
@@ -48,7 +48,7 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 def plain(value: object) -> JsonScalar:
-    """Return a value that is no list, map or struct, as JSON has it."""
+    """Return the JSON form of a value that is no list, map or struct."""
     if isinstance(value, bytes | bytearray):
         return b64encode(value).decode()
     if isinstance(value, datetime):
@@ -69,7 +69,7 @@ def _column(array: pa.Array) -> list[JsonValue]:
     """Return the values of one column."""
     convert = _converter(array.type)
     if kinds.is_timestamp(array.type):
-        # Numbers: a damaged time may lie beyond the years that datetime has.
+        # Numbers, as a damaged time may be beyond the years of datetime.
         array = array.cast(pa.int64())
     return [None if value is None else convert(value) for value in array.to_pylist()]
 
@@ -97,10 +97,7 @@ def _nested(value: Any, kind: pa.DataType) -> JsonValue:
 
 
 def _moment(count: int, kind: pa.TimestampType) -> str:
-    """Return a count of the type's units since the epoch as text.
-
-    The number itself where no calendar has it.
-    """
+    """Return a count of the type's units since the epoch as text; the number itself if out of range."""
     per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[kind.unit]
     try:
         moment = EPOCH + timedelta(microseconds=count * 1_000_000 // per_second)

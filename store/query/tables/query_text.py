@@ -1,9 +1,9 @@
-"""Inspects a text of SQL before an engine runs it: whether it only asks, and the columns it may name.
+"""Inspects a text of SQL before an engine runs it: whether it only reads, and the columns it may use.
 
-Spark does not pass a query's columns to a Python source. So a view holds only the columns named in the text. That is
-right for a plain select, where a column that is not named cannot be asked for. All columns are taken where some are
-meant without their names: by `*` (but for count(*)), a natural join, a pivot, and `from t` or `table t` without select.
-So does any statement that is no select, as `describe t`. What is taken too much is slow and not wrong.
+Spark does not pass a query's columns to a Python source, so a view has only the columns whose names are in the text.
+That is enough for a plain select, which can only use columns by name. A view has all columns if some may be used
+without their names: by `*` (except count(*)), a natural join, a pivot, or `from t` or `table t` without select. So it
+has for any statement that is no select, such as `describe t`. Extra columns cost time, and change no answer.
 
 Tried with the grammar of Spark 4.3.
 """
@@ -17,7 +17,7 @@ from store.query.tables.schema import TABLES
 
 QUERIES = ("select", "with", "describe", "desc", "show", "explain")
 
-# Strings, raw strings, quoted names, comments: what is in them is no SQL. Bracketed comments may hold others.
+# Strings, raw strings, quoted names and comments; their contents are no SQL. Bracketed comments may be nested.
 _QUOTED = re.compile(
     r"""
       (?P<text> \br(?:'[^']*'|"[^"]*") | '(?:\\.|[^'\\])*' | "(?:\\.|[^"\\])*" | `[^`]*` )
@@ -38,9 +38,9 @@ _MEANS_UNNAMED = re.compile(
 
 
 def check_is_query(text: str) -> None:
-    """Raise BadRequest unless the text only asks.
+    """Raise BadRequest unless the text only reads.
 
-    A statement that changes something would do so with the user's rights.
+    Other statements could change something with the user's rights.
     """
     require_shallow(text)
     code = _code(text)
@@ -52,11 +52,11 @@ def check_is_query(text: str) -> None:
 
 
 MAX_NESTING = 500
-"""Brackets inside brackets: DuckDB takes gigabytes to refuse some thousand of them."""
+"""The most nested brackets: DuckDB needs gigabytes to refuse some thousand levels."""
 
 
 def require_shallow(text: str) -> None:
-    """Raise BadRequest for an expression with more brackets inside brackets than a query needs."""
+    """Raise BadRequest for an expression with more than MAX_NESTING nested brackets."""
     depth = 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")
@@ -65,13 +65,13 @@ def require_shallow(text: str) -> None:
 
 
 def tables_named(text: str) -> list[str]:
-    """Return the tables that the text may mean; `show` means all of them."""
+    """Return the tables that the text may use; all of them for `show`."""
     words = _words(text)
     return [table for table in TABLES if table in words or _first_word(_code(text)) == "show"]
 
 
 def columns_named(text: str, table: str) -> dict[str, str]:
-    """Return the table's columns that the text may mean; at least one, so that rows can be counted."""
+    """Return the table's columns that the text may use; at least one, so that rows can be counted."""
     columns = TABLES[table]
     code = _COUNT_OF_ROWS.sub("", _code(text))
     if _first_word(code) not in ("select", "with") or _MEANS_UNNAMED.search(code):
@@ -83,9 +83,9 @@ def columns_named(text: str, table: str) -> dict[str, str]:
 
 
 def is_translated(text: str) -> bool:
-    """Return whether the text is one whose words both engines share.
+    """Return whether the text is a select, and so is translated for both engines.
 
-    Of the others each engine has its own.
+    Other statements differ between the engines, and are not translated.
     """
     return _first_word(_code(text)) in ("select", "with")
 
@@ -100,7 +100,7 @@ def _first_word(code: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Return the text in small letters, with a blank for each comment, and quotes emptied."""
+    """Return the text in lower case, with a blank for each comment, and with emptied quotes."""
     code, at = [], 0
     while found := _QUOTED.search(text, at):
         code.append(text[at : found.start()])

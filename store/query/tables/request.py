@@ -14,7 +14,7 @@ from store.query.tables.schema import TABLES
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The table that a reader was asked for, and how it is divided and checked."""
+    """The requested table, and how it is divided and checked."""
 
     address: str
     table: str
@@ -24,9 +24,9 @@ class Request:
     parts_per_segment: int | None = None
     conditions: tuple[Condition, ...] = ()
     outer: bool = False
-    """Whether a record of several messages is one row (5.x), instead of a row a message."""
+    """Whether a record of several messages is one row (5.x), instead of one row per message."""
     damage_folder: str | None = None
-    """A folder, the same path for every task, for notes of the damage that they pass over."""
+    """A folder with the same path for every task, for notes of skipped damage."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Request:
@@ -57,7 +57,7 @@ class Request:
 
 
 def _limits(text: str | None, sign: str) -> tuple[Condition, ...]:
-    """Return `from` or `to` as a condition; log offset and time differ by their form."""
+    """Return `from` or `to` as a condition on log offset or time, by its form."""
     if text is None:
         return ()
     if (offset := parse_whole_number(text)) is not None:

@@ -1,7 +1,7 @@
-"""Filters the rows of a table: rules out whole files, and selects rows of a run.
+"""Filters the rows of a table: excludes whole files, and selects rows of a run.
 
-RowFilter     the interface: the reader of a table is handed one
-Conditions    comparisons of columns with constants, all of which must hold; without any, every row is wanted
+RowFilter     the interface for readers of a table
+Conditions    comparisons of columns with constants; all must hold, and without conditions every row is wanted
 ranges        limits of a share's values, known before the share is read: {column: (smallest, largest)}
 """
 
@@ -23,13 +23,13 @@ NUMBERS = ("queue_id", "queue_offset", "log_offset", "size")
 TIME = "store_timestamp"
 
 Ranges = Mapping[str, tuple[Any, Any]]
-"""Smallest and largest value of a column, None where there is no limit; times in µs since the epoch."""
+"""Smallest and largest value of a column, None without a limit; times in µs since the epoch."""
 
 Share = TypeVar("Share")
 
 
 class Limit(Protocol):
-    """A value that has an order: a number, a time in µs or a text."""
+    """A value with an order: a number, a time in µs or a text."""
 
     def __lt__(self, other: Any, /) -> bool: ...
     def __gt__(self, other: Any, /) -> bool: ...
@@ -48,19 +48,19 @@ class RowFilter(Protocol):
     """Selects the wanted rows of a table."""
 
     def mentions(self, column: str) -> bool:
-        """Return whether a range of this column may rule something out."""
+        """Return whether a range of this column may exclude a share."""
 
     def choose(self, shares: Sequence[Share], ranges_of: Callable[[Share], Ranges]) -> Sequence[Share]:
-        """Return the shares that may hold a wanted row, by the ranges of each."""
+        """Return the shares that may have a wanted row, by the ranges of each."""
 
     def select_messages(self, found: MessageRows) -> MessageRows:
-        """Return the messages that are wanted."""
+        """Return the wanted messages."""
 
     def columns_for(self, schema: pa.Schema) -> pa.Schema:
-        """Return the columns that other tables must build, so that `select` can narrow them to `schema`."""
+        """Return the columns that other tables must build, so that `select` can filter by them."""
 
     def select(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-        """Return the rows of another table's batch that are wanted, with the columns of `schema`."""
+        """Return the wanted rows of another table's batch, with the columns of `schema`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Selects the messages that meet all conditions. Other tables are not narrowed."""
+    """Selects the messages that meet all conditions. Rows of other tables are not filtered."""
 
     conditions: Sequence[Condition] = ()
 
@@ -134,7 +134,7 @@ def _topic_mask(found: MessageRows, condition: Condition) -> np.ndarray:
 
 
 def bounds(conditions: Iterable[Condition], column: str) -> tuple[Limit | None, Limit | None]:
-    """Return the smallest and the largest value of `column` that can pass, None where there is no limit."""
+    """Return the smallest and the largest value of `column` that can pass, None without a limit."""
     low: Limit | None = None
     high: Limit | None = None
     for condition in conditions:

@@ -1,19 +1,19 @@
-"""Chooses the segments that a filter on store times leaves out unread.
+"""Chooses the segments that a filter on store times can skip.
 
-Store times rise along the log, except where a clock was set back or a time is damaged. Only a walk shows all of them.
-So a segment is left out only where two times that need no walk agree: that of each segment's first record, and that of
-each file's last change:
+Store times rise along the log, except after a clock was set back, or if a time is damaged. Only a scan shows all times.
+So a segment is skipped only if two times that need no scan agree: the store time of each segment's first record, and
+the time of each file's last change:
 
-    all of them     the first times rise from segment to segment, none is later than its own file's last change, and
+    all segments    the first times rise from segment to segment, none is later than its own file's last change, and
                     only empty files at the log's end have none; otherwise every segment is read
-    too old         the next segment's first time and this file's last change are before the wanted times: a copy that
-                    lost its files' times is read, not left out
-    too new         this first time is behind the wanted times, and with it every later one
+    too old         the next segment's first time and this file's last change are before the wanted times: so a copy
+                    that lost its files' times is read
+    too new         this first time and every later one are after the wanted times
 
-"Before" and "behind" mean by more than BOUND_SLACK_US, so a clock set back by up to that never loses a row. One record
-stays unseen: in the middle of a segment, with a time further than that from the first times of this and the next
-segment: a clock that was wrong and right again within one segment, or a damaged time. `check` and `audit` report such a
-record as time-backwards; limits on log_offset find it whatever its time.
+"Before" and "after" mean by more than BOUND_SLACK_US, so a clock set back by up to that never loses a row. Only one
+kind of record is missed: one in the middle of a segment, whose time differs by more than that from the first times of
+this and the next segment. Its clock was wrong for a part of the segment, or its time is damaged. `check` and `audit`
+report it as time-backwards; limits on log_offset find it with any time.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from store.formats.message import (
 )
 from store.formats.segment_head import SEGMENT_HEAD_SIZE, first_record_at
 
-# A daylight saving blunder is an hour; so much more is read at either end of the wanted times.
+# An error of daylight saving is one hour; the wanted times are extended by it at both ends.
 BOUND_SLACK_US = 3600 * 1_000_000
 
-# A file's last change may be noted a little before its last record, and clocks are corrected by seconds.
+# A file's time may be a little before its last record, and clocks are corrected by seconds.
 CLOCK_SLACK_US = 60 * 1_000_000
 
 
 def segment_times(files: StoreReader, segments: Sequence[StoredFile]) -> list[tuple[int | None, int | None]]:
-    """Return the smallest and largest store time that each segment may hold, in µs; None for no limit.
+    """Return the smallest and largest store time that each segment may have, in µs; None for no limit.
 
-    `segments` is the whole log.
+    segments  the whole log
     """
     firsts = [first_store_time_us(files, file) for file in segments]
     filled = len(firsts) - len(list(itertools.takewhile(lambda first: first is None, reversed(firsts))))

@@ -1,10 +1,10 @@
-"""The rows of the tables: how each table is divided into shares, and how a share is read.
+"""The rows of the tables: dividing each table into shares, and reading a share.
 
 messages      a share is a LogSlice of a segment
 segments      a share is a segment
 consumequeue  a share is a queue
 index         a share is an index file
-anomalies     a share is whatever store.checking divides its work into
+anomalies     a share of the check (store.query.tables.anomalies)
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from store.structures.index.geometry import geometry_of
 BATCH_BYTES = 16 << 20
 
 TableShare: TypeAlias = LogSlice | StoredFile | tuple[str, int] | AnomalyShare
-"""A share of any table; a queue is its topic and queue id."""
+"""A share of any table; a queue is given by topic and queue id."""
 
 
 def plan(files: StoreReader, request: Request, wanted: RowFilter) -> Sequence[TableShare]:
-    """Return the shares of the requested table that may hold a row that is wanted."""
+    """Return the shares of the requested table that may have a wanted row."""
     return _PLANS[request.table](files, request, wanted)
 
 
@@ -70,7 +70,7 @@ def _plan_messages(files: StoreReader, request: Request, wanted: RowFilter) -> S
         parts = split_into(chosen, request.parts_per_segment)
     else:
         parts = split(chosen, request.part_bytes)
-    # A record that starts inside the bounds may lie in any part that overlaps them, and in no other.
+    # Every record that starts inside the bounds is in a part that overlaps them.
     return wanted.choose(parts, lambda part: {"log_offset": (part.log_start, part.log_stop - 1)})
 
 
@@ -87,7 +87,7 @@ def _read_messages(
 
 
 def _rows_of(run: Run, *, outer: bool) -> MessageRows:
-    """Return a row for each record of a run, or for each message where records hold several."""
+    """Return a row for each record of a run, or for each message of records with several."""
     if outer or not (run.columns.sys_flag & INNER_BATCH).any():
         return MessageRows(run.buffer, run.file_start, run.columns)
     from store.query.tables.inner_rows import rows_of_messages

@@ -1,4 +1,4 @@
-"""usage: who fills the commit log, by topic, queue, tag or day, as a query that every engine answers."""
+"""usage: the bytes of the commit log by topic, queue, tag or day, as a query for both engines."""
 
 from __future__ import annotations
 
