@@ -212,7 +212,7 @@ class Listener:
                     self._end(peer, "idle", f"no whole request for {self.limits.idle_s:g} seconds")
 
     def _end_quietest(self, rule: str, allowed: int) -> bool:
-        """Make room for one more than `allowed` connections; False if all of them are worked on."""
+        """Make room for a connection if `allowed` are open; return False if all of them are worked on."""
         waiting = self._waiting()
         with self._lock:
             is_full = sum(not peer.end_reason for peer in self._peers) >= allowed

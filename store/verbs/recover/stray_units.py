@@ -95,7 +95,7 @@ def _stray(
 
 
 def _falling(units: Int64Array, has_record: Callable[[int, int, int], bool]) -> list[int]:
-    """Find the queue offsets of the few units that break the rise of the log offsets."""
+    """Find the queue offsets of the stray units where the log offsets do not rise, as few as possible."""
     stray, rising = list[int](), list[tuple[int, int, int]]()
     for number, log_offset, size in units.T.tolist():
         while rising and log_offset < sum(rising[-1][1:]):
