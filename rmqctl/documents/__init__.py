@@ -1,6 +1,6 @@
 """The types of the JSON documents: the value of a command has their names, and no other.
 
-Only the making of schemas imports them; a command annotates its facts and rows with them for the type checker.
+Schemas are made from them. The tests hold each command's document against its schema.
 """
 
 from __future__ import annotations
