@@ -1,1 +1,1 @@
-"""Dispatch: the log's records, for everything that is built from them."""
+"""Dispatch: pass the log's records to the queues and the index."""

@@ -1,13 +1,12 @@
-"""Dispatch follows the log and calls the handlers (queues, then the index) with every run of records.
+"""Dispatcher: scan the log and pass every run of records to the handlers (queues, then the index).
 
     log ----scan----> Run ----> ConsumeQueueStore.dispatch
                           \\---> IndexService.dispatch          (side by side when there is much to do)
 
-Dispatcher is the walk itself: `catch_up` goes on from where it stopped to the readable end of the log.
-In a store that is written to, live.reput calls it from a thread.
+`catch_up` scans from `log_offset` to the readable end of the log. In a writable store, live.reput calls it in a thread.
 
-At damage the walk does what the broker of a master does: a record whose sum alone is wrong is skipped, anything worse
-skips the rest of the segment. This is rare: the log was verified when the store was opened.
+At damage the scan does as a master broker: it skips a record with a wrong checksum; other damage skips the rest of the
+segment. This is rare: the log was verified when the store was opened.
 
 Source: DefaultMessageStore.ReputMessageService (4.9.8).
 """
@@ -23,15 +22,15 @@ from store.structures.commitlog.commit_log import CommitLog
 from store.structures.commitlog.resync import find_record
 from store.structures.commitlog.scan import Blank, Damage, End, ScanRules, Segment, Step, scan_segment
 
-# With less to do, starting threads takes longer than they save.
+# For fewer bytes, starting threads takes longer than they save.
 THREADS_WORTH_BYTES = 4 << 20
 
 
 class Dispatcher:
-    """Hands the records from `log_offset` on to the handlers, in log order.
+    """Pass the records from `log_offset` on to the handlers, in log order.
 
-    as_broker  skips what 4.9.8 skips at a record whose sum alone is wrong: it does not count that one as read, and
-               goes on as far behind the segment's end as the record is long; and stays at a missing segment
+    as_broker  does as 4.9.8: at a record with a wrong checksum, continues past the segment's end by the record's size;
+               stops at a missing segment
     """
 
     def __init__(
@@ -46,9 +45,9 @@ class Dispatcher:
         self.log_offset = log_offset
         """The log offset up to which everything was dispatched."""
         self.damages: list[Damage | End] = []
-        """What was skipped, the newest 100; an End is one with records after it in its segment."""
+        """The newest 100 skipped parts; an End has records after it in its segment."""
         self.holes: list[tuple[int, int]] = []
-        """Log offsets of the beginning of each missing part that was passed over, and of its end."""
+        """Start and end log offset of each missing part of the log that was skipped."""
         self._log = log
         self._handlers = handlers
         self._rules = rules
@@ -61,11 +60,11 @@ class Dispatcher:
 
     @property
     def behind_bytes(self) -> int:
-        """How much of the log has not been dispatched yet."""
+        """The bytes of the log that are not dispatched yet."""
         return self._log.max_offset - self.log_offset
 
     def catch_up(self, on_progress: Callable[[int], None] | None = None) -> int:
-        """Hand over everything up to the present readable end; give the number of records."""
+        """Dispatch everything up to the present readable end; return the number of records."""
         self.log_offset = max(self.log_offset, self._log.min_offset, 0)
         end = self._log.max_offset
         count = 0
@@ -80,7 +79,7 @@ class Dispatcher:
         return count
 
     def _pass_hole(self) -> Segment | None:
-        """Go on at the next segment where one is missing."""
+        """Continue at the next segment if one is missing; return it, None without one."""
         behind = (file for file in self._log.segments.files if file.file_start > self.log_offset)
         found = None if self._as_broker else next(behind, None)
         if found is not None:
@@ -99,12 +98,12 @@ class Dispatcher:
                     count += step.count
                     if on_progress is not None:
                         on_progress(reached)
-        # Not before the builders are done: whoever waits for this place looks into queues and index next.
+        # Set after the handlers are done: a thread that waits for this log offset reads queues and index next.
         self.log_offset = reached
         return count
 
     def _end_of(self, step: Step, segment: Segment, readable: int) -> int:
-        """Return the log offset to go on from behind a step."""
+        """Return the log offset after a step."""
         if isinstance(step, Run):
             return step.end
         if isinstance(step, Blank):
@@ -118,7 +117,7 @@ class Dispatcher:
                 found = find_record(segment, step.unreadable[1], accept_v2=self._rules.accept_v2)
                 end = found if found >= 0 else readable
             return segment.file_start + min(end, readable)
-        # Zeros before the readable end are no record either.
+        # Zeros before the readable end may be damage, with records after them.
         if step.position < readable:
             behind = find_record(segment, step.position, accept_v2=self._rules.accept_v2)
             if 0 <= behind < readable:
@@ -130,7 +129,7 @@ class Dispatcher:
 
 
 def _what_follows(skipped: Damage | End) -> str:
-    """Say, as a clause for people, whether the records behind are skipped too."""
+    """Return the clause of a message for skipped records after the damage, "" if there are none."""
     if isinstance(skipped, Damage) and (skipped.size > 0 or skipped.reason == DamageReason.UNREADABLE):
         return ""
     return ", with the rest of the segment"

@@ -1,12 +1,12 @@
-"""FanOut: every handler in its own thread, so that walk, queues and index proceed side by side.
+"""FanOut: every handler runs in its own thread, so that scan, queues and index proceed in parallel.
 
     walk ──Run──▶ [runs] ──▶ read_requests ──┬─▶ [runs, tags codes] ──▶ ConsumeQueueStore.put_units
                                              └─▶ [runs, keys] ──▶ IndexService.put_keys
 
-Queues and index need properties of the same records, which are read once for both. A handler that needs none gets the
-runs. Each handler gets all runs in log order, so the result does not depend on threads. At most RUNS_IN_FLIGHT runs
-wait for a thread, which bounds the memory. The kernels release the GIL; where they are not compiled, threads gain
-nothing and the handlers are called directly.
+Queues and index need properties of the same records; FanOut reads them once for both. Other handlers get the runs.
+Each handler gets all runs in log order, so the result does not depend on threads. At most RUNS_IN_FLIGHT runs wait for
+a thread, which bounds the memory. Compiled kernels release the GIL; without them threads gain nothing and FanOut calls
+the handlers directly.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ FINISH_POLL_S = 0.5
 
 
 class Handler(Protocol):
-    """Builds files from the log."""
+    """A builder of files from the log."""
 
     def dispatch(self, run: Run) -> None: ...
 
 
 @runtime_checkable
 class UnitHandler(Handler, Protocol):
-    """A handler whose dispatch(run) can be given the tags codes."""
+    """A handler that takes a run with its tags codes, in place of dispatch(run)."""
 
     @property
     def delay_levels_ms(self) -> Int64Array: ...
@@ -46,7 +46,7 @@ class UnitHandler(Handler, Protocol):
 
 @runtime_checkable
 class KeyHandler(Handler, Protocol):
-    """A handler whose dispatch(run) can be given the keys, some thousands at a time."""
+    """A handler that takes a run with its keys, some thousands at a time, in place of dispatch(run)."""
 
     @property
     def with_tags(self) -> bool: ...
@@ -55,14 +55,14 @@ class KeyHandler(Handler, Protocol):
 
 
 class FanOut:
-    """Passes runs on to `handlers`; leaving its context waits for them and raises their errors."""
+    """Pass runs on to `handlers`; leaving the context waits for the threads and raises their errors."""
 
     def __init__(self, handlers: Sequence[Handler], *, in_threads: bool = True) -> None:
         self._handlers = handlers
         self._in_threads = in_threads and len(handlers) > 1
         self._workers: list[_Worker] = []
         self._first: list[_Worker] = []
-        """The workers that get the runs; the others get what these have read."""
+        """The workers that get the runs; the other workers get tags codes and keys from the reading worker."""
 
     def dispatch(self, run: Run) -> None:
         if not self._workers:
@@ -86,7 +86,7 @@ class FanOut:
             readers = _readers(units, keys)
             self._workers += readers
             self._first.append(readers[0])
-        # An interrupt from here on finds every thread in the list.
+        # The list is complete before the first start, so that an interrupt can end every thread.
         for worker in self._workers:
             worker.start()
 
@@ -99,7 +99,7 @@ class FanOut:
         try:
             self._finish(drop=error is not None)
         except BaseException:
-            # Interrupted while waiting: no thread may be left that waits for more.
+            # After an interrupt no thread may keep waiting for items.
             self._finish(drop=True)
             raise
         failures = [worker.failure for worker in self._workers if worker.failure is not None]
@@ -108,7 +108,7 @@ class FanOut:
             raise failures[0]
 
     def _finish(self, *, drop: bool) -> None:
-        """Wait for the threads to do, or to drop, their items; may be called again after an interrupt."""
+        """Wait until the threads have processed or dropped their items; callable again after an interrupt."""
         for worker in self._workers if drop else ():
             worker.drop()
         for worker in self._workers:
@@ -116,7 +116,7 @@ class FanOut:
 
 
 def _readers(units: UnitHandler | None, keys: KeyHandler) -> list[_Worker]:
-    """Return the thread that reads properties, and those that it gives to; they are ended in this order."""
+    """Return the worker that reads properties, then the workers that it feeds: the order to end them."""
     hasher = KeyHasher(with_tags=keys.with_tags)
     key_putter = _Worker(f"{type(keys).__name__}.put_keys", lambda item: keys.put_keys(*item))
 
@@ -138,14 +138,14 @@ def _readers(units: UnitHandler | None, keys: KeyHandler) -> list[_Worker]:
 
 
 class _Worker:
-    """A thread that does `work` with one item after the other."""
+    """A thread that calls `work` with one item after the other."""
 
     def __init__(self, name: str, work: Callable[[Any], None]) -> None:
         self.failure: BaseException | None = None
         self._work = work
         self._items: queue.Queue[Any] = queue.Queue(RUNS_IN_FLIGHT)
         self._dropped = False
-        # A second interrupt must not wait for it.
+        # A daemon, so that a second interrupt does not wait for it.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -157,7 +157,7 @@ class _Worker:
             raise self.failure
 
     def drop(self) -> None:
-        """Discard items from here on, so that no thread is left waiting to give one."""
+        """Discard all further items, so that no thread waits to add one."""
         self._dropped = True
 
     def finish(self) -> None:

@@ -1,10 +1,10 @@
-"""The 46-byte unit of a batch queue, as an array over a file's bytes and as made from records.
+"""The 46-byte unit of a batch queue: arrays over a file's bytes, and units built from records.
 
     0        8    12        20        28        36 38    42    46
     |phyOff  |size|tagsCode |storeTime|baseOff  |n |comp |resv |
 
-A record that holds several messages says how many in the property INNER_NUM, and the first one's queue offset in
-INNER_BASE. Every other record is one message at its own queue offset.
+A record of several messages has their number in the property INNER_NUM and the first queue offset in INNER_BASE.
+Every other record is one message at its own queue offset.
 
 Source: putBatchMessagePositionInfo of its queue, CommitLog.setBatchSizeIfNeeded (5.3.3).
 """
@@ -46,14 +46,14 @@ def batch_units_of(data: bytes | memoryview) -> BatchUnitArray:
 
 
 def is_written(units: BatchUnitArray) -> npt.NDArray[np.bool_]:
-    """Tell the units that a broker treats as written."""
+    """Mark the units that a broker treats as written."""
     return np.asarray(
         (units["log_offset"] >= 0) & (units["size"] > 0) & (units["queue_offset"] >= 0) & (units["message_count"] > 0)
     )
 
 
 def written_count(units: BatchUnitArray) -> int:
-    """Return how many units are written before the first that is not."""
+    """Count the written units before the first unwritten one."""
     missing = np.flatnonzero(~is_written(units))
     return int(missing[0]) if len(missing) else len(units)
 

@@ -1,11 +1,11 @@
-"""Queue units against the records that they point to.
+"""Compare queue units with the records that they point to.
 
-A unit belongs to the record it points to. Of several, the one at the record's queue offset is right, else the first:
-the others are duplicates.
+A unit belongs to the record it points to. If several units point to one record, the unit at the record's queue offset
+is right. Without such a unit the first is right. The others are duplicates.
 
-    1. UnitsOfSegment   the units of all queues that point into one segment, by log offset
-    2. differing_queues one comparison of a stretch of log, for all queues at once
-    3. queue_differences  what differs, for each queue that step 2 names
+    1. UnitsOfSegment     the units of all queues that point into one segment, by log offset
+    2. differing_queues   one comparison of a stretch of log, for all queues at once
+    3. queue_differences  the findings for each queue that step 2 returns
 
 Steps 1 and 2 do no work for single queues: a stretch of log may hold the records of a hundred thousand.
 """
@@ -46,7 +46,7 @@ COPIED_UNITS = 1 << 14
 class Piece(NamedTuple):
     """Hold the units of one queue file that point into a stretch of log, in the file's order.
 
-    numbers  their queue offsets
+    numbers  the units' queue offsets
     """
 
     name: str
@@ -72,7 +72,9 @@ class ExpectedUnits(NamedTuple):
 class FoundUnits(NamedTuple):
     """Hold the units of all queues that point into a stretch of log.
 
-    queue, file  numbers; number is the queue offset
+    queue   the number of each unit's queue
+    file    the number of each unit's file
+    number  the queue offset of each unit
     """
 
     queue: Int64Array
@@ -91,9 +93,9 @@ class FoundUnits(NamedTuple):
 
 
 class UnitsOfSegment:
-    """Give the units of all files that point to low … high - 1, from the lowest log offset on.
+    """The units of all files that point to low … high - 1, from the lowest log offset on.
 
-    queue_numbers  the number of each queue; of a queue that is met first, the next number
+    queue_numbers  the number of each queue; a new queue gets the next number
     """
 
     def __init__(
@@ -116,11 +118,11 @@ class UnitsOfSegment:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether every unit was given."""
+        """Whether `below` has returned every unit."""
         return not (self._next < np.iinfo(np.int64).max).any()
 
     def below(self, high: int) -> FoundUnits:
-        """Return the units that point below `high` and were not given yet."""
+        """Return the next units: all that point below `high` and were not returned before."""
         files = np.flatnonzero(self._next < high)
         taken = [self._take(int(file), high) for file in files]
         counts = np.array([len(units) for _, units in taken], np.int64)
@@ -146,7 +148,7 @@ class UnitsOfSegment:
 
 
 def _read_units(files: StoreReader, file: QueueFile, low: int, high: int) -> tuple[Int64Array, np.ndarray]:
-    """Queue offsets and units of a file that point to low … high - 1, by log offset."""
+    """Return queue offsets and units of a file that point to low … high - 1, by log offset."""
     count = file.last_unit + 1
     if count <= COPIED_UNITS:
         units = units_of(files.salvage_written(file.path, count * UNIT_SIZE, UNIT_SIZE).buffer)
@@ -170,15 +172,15 @@ def _read_units(files: StoreReader, file: QueueFile, low: int, high: int) -> tup
 def differing_queues(
     found: FoundUnits, expected: Units, expected_queue: Int64Array, starts: Int64Array, is_shared: np.ndarray
 ) -> Int64Array:
-    """Return the numbers of the queues whose units are not those that their records should have.
+    """Return the numbers of the queues whose units differ from the expected units.
 
     expected_queue  the number of each expected unit's queue
-    starts          where the records of all queues begin
-    is_shared          by queue number: a queue without records of its own, whose units may point to any record
+    starts          the log offsets of all queues' records
+    is_shared       by queue number: whether the queue has no records of its own; its units may point to any record
     """
     offsets = found.units["log_offset"].astype(np.int64)
     keep = ~(is_shared[found.queue] & is_in(offsets, starts)) if is_shared.any() else np.ones(len(offsets), bool)
-    # Both are in log order within a queue where all is well; sorting by queue alone keeps that.
+    # In an undamaged queue both are in log order; a stable sort by queue keeps that order.
     kept = np.flatnonzero(keep)
     kept = kept[rows_by_queue(found.queue[kept])]
     wanted = rows_by_queue(expected_queue)
@@ -198,7 +200,8 @@ def differing_queues(
 
 
 def rows_by_queue(queues: Int64Array) -> Int64Array:
-    """Return the rows by queue, otherwise in their order. NumPy sorts 16-bit numbers by radix."""
+    """Return the rows in a stable sort by queue number."""
+    # NumPy sorts 16-bit numbers by radix.
     small = queues.max(initial=0) < 1 << 16
     return np.argsort(queues.astype(np.uint16) if small else queues, kind="stable")
 
@@ -218,9 +221,9 @@ def continuity_findings(
 def queue_differences(
     segment: str, pieces: Sequence[Piece], expected: ExpectedUnits, starts: Int64Array
 ) -> Iterator[Finding]:
-    """Compare one queue's units with those that its records should have.
+    """Compare one queue's units with the expected units.
 
-    starts  where the records of all queues begin, in this stretch of log
+    starts  the log offsets of all queues' records in this stretch of log
     """
     is_met = np.zeros(len(expected.log_offset), bool)
     for piece in sorted(pieces, key=lambda p: int(p.numbers[0])):
@@ -240,7 +243,7 @@ def queue_differences(
 
 
 def _records_of(targets: Int64Array, offsets: Int64Array) -> tuple[Int64Array, np.ndarray]:
-    """Return for each target the row of `offsets` that it may be, and whether it is."""
+    """Return for each target the nearest row of `offsets`, and whether that offset equals the target."""
     if not len(offsets):
         return np.zeros(len(targets), np.int64), np.zeros(len(targets), bool)
     at = np.minimum(np.searchsorted(offsets, targets), len(offsets) - 1)
@@ -250,7 +253,7 @@ def _records_of(targets: Int64Array, offsets: Int64Array) -> tuple[Int64Array, n
 def split_by_start(
     targets: Int64Array, rows: Int64Array, starts: Int64Array, otherwise: str
 ) -> Iterator[tuple[Int64Array, str]]:
-    """Yield the rows that point at no record's start (NO_RECORD), and the others (`otherwise`)."""
+    """Yield the rows that point at no record's start with NO_RECORD, and the other rows with `otherwise`."""
     at_start = is_in(targets[rows], starts)
     for picked, why in ((rows[~at_start], NO_RECORD), (rows[at_start], otherwise)):
         if len(picked):
@@ -262,7 +265,7 @@ def wrong_target(
 ) -> Iterator[Finding]:
     """Find units that point to no record of their queue.
 
-    Those of a queue that shares records point to other queues' ones.
+    The units of a queue that shares records may point to records of other queues.
     """
     if shares_records(queue[0]):
         rows = rows[~is_in(targets[rows], starts)]
@@ -289,9 +292,9 @@ class _Match:
 
 
 def wrong_place(match: _Match, is_met: np.ndarray) -> Iterator[Finding]:
-    """Find units of the right record at another place.
+    """Find units at another place than their record's queue offset.
 
-    They are duplicates where the record has a better one, else shifted.
+    Such a unit is a duplicate if its record has a better unit; otherwise it is shifted.
     """
     record, exact = match.record, match.exact
     off = np.flatnonzero(~exact)
@@ -312,7 +315,7 @@ def wrong_place(match: _Match, is_met: np.ndarray) -> Iterator[Finding]:
 
 
 def wrong_content(match: _Match) -> Iterator[Finding]:
-    """Yield units at the right place whose size or tags code is not their record's."""
+    """Find units at the right place with another size or tags code than their record."""
     good, records = match.mine[match.exact], match.record[match.exact]
     units, expected = match.piece.units[good], match.expected
     sizes, codes = expected.size[records], expected.tags_code[records]
@@ -326,10 +329,11 @@ def wrong_content(match: _Match) -> Iterator[Finding]:
 
 
 def other_codes(topic: str, found: np.ndarray, expected: Int64Array) -> np.ndarray:
-    """Tell where tags codes differ. Addresses in the extension file say nothing of the hash.
+    """Mark the tags codes that differ from the expected ones.
 
-    A broker that redispatches while it recovers knows no delay levels yet, and gives delayed messages the plain hash.
-    One that was set to other delays wrote other times: whole seconds away.
+    A tags code that is an address in the extension file is not compared: it holds no hash.
+    A broker that dispatches during recovery has no delay levels yet: delayed messages get the plain hash.
+    A broker with other delay settings wrote deliver times that differ by whole seconds.
     """
     values = found.astype(np.int64)
     differs = (values != expected) & (values >= EXT_ADDRESS_LIMIT)

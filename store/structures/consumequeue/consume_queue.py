@@ -3,13 +3,13 @@
     queue_offset x 20 = byte address in the queue = file_start + position
 
 `max_physic_offset` is the log offset after the last record that has a unit; a record that ends at or before it is
-treated as a repeat. After a restart `recover` finds it, and it is cut back by `truncate_dirty_logic_files` where the
-log ends earlier. Both only move positions: stale units after them stay on disk, as the broker leaves them.
+treated as a repeat. After a restart `recover` finds it. If the log ends earlier, `truncate_dirty_logic_files` moves it
+back. Both only move positions: stale units after them stay on disk, as in a broker.
 
-A queue that begins in the middle (its first messages expired) is filled with pre-blank units up to its first one.
+A queue whose first messages have expired begins with pre-blank units up to its first live unit.
 
-One difference from a broker: in a last file whose first unit was never written, its truncation treats that zero unit
-and all after it as live; the queue's next message may land one place too far.
+One difference from a broker concerns a last file whose first unit was never written. A broker's truncation treats
+that zero unit and all units after it as live; the queue's next message may get a queue offset one too high.
 
 Source: ConsumeQueue (4.9.8); search by time also of 5.3.3.
 """
@@ -58,7 +58,7 @@ from store.structures.consumequeue.unit_array import (
 )
 
 SIZE, LOG_OFFSET, QUEUE_OFFSET = (COLUMN_NAMES.index(name) for name in ("size", "log_offset", "queue_offset"))
-# How many of the newest files recovery looks at, and how many units of them at a time.
+# The number of newest files that recovery reads.
 RECOVER_FILES = 3
 
 
@@ -69,7 +69,7 @@ class ConsumeQueue:
     """
 
     holds_batches = False
-    """Whether a unit stands for several messages, and a queue offset names no place."""
+    """Whether a unit may hold several messages; then a queue offset is no position."""
 
     def __init__(
         self,
@@ -86,33 +86,33 @@ class ConsumeQueue:
         self._line = line
         self.max_physic_offset = -1
         self.failure: StoreError | None = None
-        """Why the queue can't be read, when it can't."""
+        """The error that makes the queue unreadable, if any."""
         self.is_cut_short = False
-        """Whether units stood behind a damaged one at which the queue was ended."""
+        """Whether a truncation at a damaged unit removed valid units after it."""
         self._min_address = 0
         self.had_units = False
-        """Whether `recover` found files: their units may be damaged, and point anywhere."""
+        """Whether `recover` found files: their units may be damaged and point anywhere."""
 
     def __repr__(self) -> str:
         return f"ConsumeQueue({self.topic}, {self.queue_id}, {self.min_offset}..{self.max_offset})"
 
     def empty_files(self) -> list[Path]:
-        """Name the last files of 0 bytes, left out."""
+        """Return the paths of empty last files; the queue leaves them out."""
         return [files.empty_last for files in self._file_sets if files.empty_last is not None]
 
     @property
     def min_offset(self) -> int:
-        """Queue offset of the first message that is still there."""
+        """Queue offset of the first live message."""
         return self._min_address // UNIT_SIZE
 
     @property
     def max_offset(self) -> int:
-        """Queue offset that the next message gets."""
+        """Queue offset of the next message."""
         return self.files.max_offset // UNIT_SIZE
 
     @property
     def next_offset(self) -> int:
-        """Queue offset of the place behind the appended units."""
+        """Queue offset after the last appended unit."""
         return self.files.max_wrote_offset // UNIT_SIZE
 
     @property
@@ -123,7 +123,7 @@ class ConsumeQueue:
     # After a restart.
 
     def recover(self) -> int:
-        """Find the end by reading on over written units, from the third last file; give max_physic_offset."""
+        """Find the end: scan written units from the third last file on. Return max_physic_offset."""
         files = self.files.files
         if not files:
             return self.max_physic_offset
@@ -146,9 +146,9 @@ class ConsumeQueue:
         return self.max_physic_offset
 
     def truncate_dirty_logic_files(self, log_offset: int, *, as_broker: bool = False) -> None:
-        """Cut off the units of records at or after `log_offset`, from the newest file backwards.
+        """Truncate the units of records at or after `log_offset`, from the newest file backwards.
 
-        as_broker  takes the first unit of the file that stays for written, whatever it holds
+        as_broker  treats the first unit of the last kept file as written, even if it is not
         """
         self.max_physic_offset = log_offset
         while (file := self.files.last) is not None:
@@ -170,21 +170,21 @@ class ConsumeQueue:
             self.max_physic_offset = -1
 
     def has_lost_extension(self, min_log_offset: int) -> bool:
-        """Return whether a unit of a record from `min_log_offset` on has a place in no extension file."""
+        """Return whether a unit at or after `min_log_offset` refers to a missing extension unit."""
         return lacks_extension(self.ext, (extension_positions(file, min_log_offset) for file in self.files.files))
 
     def has_cut_units(self) -> bool:
-        """Return whether a written unit follows the end."""
+        """Return whether a written unit follows the queue's end."""
         last = self.files.last
         return last is not None and last.wrote < last.size and is_written(unit_array(last)[last.wrote // UNIT_SIZE])
 
     def begins_last_file_unwritten(self) -> bool:
-        """Return whether the last file has units and the first of them was never written."""
+        """Return whether the last file has units but its first unit was never written."""
         last = self.files.last
         return not self.holds_batches and last is not None and last.wrote > 0 and not is_written(unit_array(last)[0])
 
     def clear_cut_units(self) -> bool:
-        """Zero the units past the end, lest a recovery count them again; True when there were any."""
+        """Zero the units past the end, so that no recovery counts them; return True if there were any."""
         if not self.has_cut_units():
             return False
         file = self.files.last_file()
@@ -197,12 +197,12 @@ class ConsumeQueue:
     def correct_min_offset(self, min_log_offset: int) -> None:
         """Move the queue's start to its first file's first unit at or after `min_log_offset`.
 
-        A queue whose newest unit is before it keeps its start (4.9), or has it moved to its end (5.3).
+        If the newest unit is before that offset, 4.9 keeps the start and 5.3 moves it to the queue's end.
         """
         first, last = self.files.first, self.files.last
         if first is None or last is None:
             return
-        # Reading the newest unit maps its file: only for the line that asks, and where something has expired.
+        # Reading the newest unit maps its file: done only if the version needs it and the log has expired records.
         if self._line.begins_expired_queue_at_end and min_log_offset and last.readable_position:
             newest = unit_array(last)["log_offset"][last.readable_position // UNIT_SIZE - 1]
             if self._line.begins_at_end(int(newest), min_log_offset):
@@ -227,14 +227,14 @@ class ConsumeQueue:
     # Building.
 
     def put(self, log_offset: int, size: int, tags_code: int, queue_offset: int) -> OutOfOrder | None:
-        """Append the unit of one record (ConsumeQueue.putMessagePositionInfo); a repeat is passed over."""
+        """Append the unit of one record (ConsumeQueue.putMessagePositionInfo); a repeat is skipped."""
         end = log_offset + size
-        # A sum that is no long is negative for a broker, which then takes the record for a repeat.
+        # A sum past Long.MAX_VALUE is negative in a broker, and the record counts as a repeat.
         if end <= self.max_physic_offset or end > LAST_ADDRESS:
             return None
         expected = queue_offset * UNIT_SIZE
         if not 0 <= expected < LAST_ADDRESS - self.files.file_size:
-            # Only a damaged record says so; no file could be named after such a place.
+            # Only a damaged record has such a queue offset; no file name can hold its address.
             return OutOfOrder(self.topic, self.queue_id, queue_offset, self.max_offset)
         file = self.files.last_file(expected)
         finding = None
@@ -253,19 +253,19 @@ class ConsumeQueue:
         return finding
 
     def append_encoded(self, units: memoryview) -> None:
-        """Append these units, 20 bytes each, a continuation of the queue by kernels.find_break."""
+        """Append 20-byte units that continue the queue, as kernels.find_break has checked."""
         done = 0
         while done < len(units):
             file = self.files.last_file()
             stop = min(len(units), done + (file.size - file.wrote) // UNIT_SIZE * UNIT_SIZE)
             file.append(units[done:stop])
             done = stop
-            # Moved on per file, so that a run tried again after a failure passes over what is there.
+            # Updated per file, so that a retry after a failure skips the units already appended.
             last = decode_unit(units[done - UNIT_SIZE : done])
             self.max_physic_offset = last.log_offset + last.size
 
     def rewrite(self, queue_offset: int, unit: QueueUnit) -> None:
-        """Write a unit over the one at `queue_offset`."""
+        """Overwrite the unit at `queue_offset`."""
         address = queue_offset * UNIT_SIZE
         held = self.files.find_by_offset(address)
         if held is None:
@@ -277,7 +277,7 @@ class ConsumeQueue:
             self.max_physic_offset = unit.log_offset + unit.size
 
     def append_records(self, run: Run, rows: Int64Array, codes: Int64Array) -> list[OutOfOrder]:
-        """Append units at once where they follow on, else singly; give the shifted ones."""
+        """Append consecutive units in one call, others one by one; return the shifted messages."""
         shifted: list[OutOfOrder] = []
         units = memoryview(bytearray(len(rows) * UNIT_SIZE))
         at, stop = 0, len(rows)
@@ -306,7 +306,7 @@ class ConsumeQueue:
     # Asking.
 
     def read_range(self, queue_offset: int) -> memoryview | None:
-        """Return the written units from `queue_offset` to its file's end; None when there are none."""
+        """Return the written units from `queue_offset` to the end of its file; None if there are none."""
         address = queue_offset * UNIT_SIZE
         file = self.files.find_by_offset(address) if address >= self._min_address else None
         if file is None:
@@ -316,7 +316,7 @@ class ConsumeQueue:
         return units if units is not None and len(units) else None
 
     def ends_before(self, log_offset: int) -> bool:
-        """Tell that no unit points at or after `log_offset`: all were appended here, in the log's order."""
+        """Return whether no unit points at or after `log_offset`; False if the units came from files."""
         return not self.had_units and self.max_physic_offset <= log_offset
 
     def units_between(self, file: MappedFile, low: int, high: int) -> FileUnits:
@@ -324,7 +324,7 @@ class ConsumeQueue:
         return units_between(file, low, high)
 
     def first_log_offset(self, file: MappedFile) -> int:
-        """Give the log offset in a file's first unit for a record, -1 without one."""
+        """Return the log offset in a file's first unit of a record, -1 if it has none."""
         return first_log_offset(file)
 
     def last_log_offset(self, file: MappedFile) -> int:
@@ -332,7 +332,7 @@ class ConsumeQueue:
         return int(unit_array(file)["log_offset"][-1])
 
     def units_from(self, queue_offset: int) -> Iterator[BatchUnit] | None:
-        """Return the batches' units from `queue_offset` to its file's end; None without, as here."""
+        """Return the batch units from `queue_offset` to the end of its file; None in a plain queue."""
         return None
 
     def unit(self, queue_offset: int) -> QueueUnit | None:
@@ -340,21 +340,21 @@ class ConsumeQueue:
         return decode_unit(units) if units is not None else None
 
     def roll_next_file(self, queue_offset: int) -> int:
-        """Queue offset at the start of the next file."""
+        """Return the queue offset at the start of the next file."""
         per_file = self.files.file_size // UNIT_SIZE
         return queue_offset + per_file - queue_offset % per_file
 
     def pass_hole(self, queue_offset: int) -> int:
-        """Give the queue offset behind a hole, for reading on."""
+        """Return the queue offset after a hole, to continue reading."""
         return self.roll_next_file(queue_offset)
 
     def real_tags_code(self, tags_code: int) -> int:
-        """Return the tags code itself where the unit only holds an address in the extension file."""
+        """Return the tags code; if it is an address, read it from the extension unit."""
         unit = self.ext_unit(tags_code)
         return unit.tags_code if unit is not None else tags_code
 
     def ext_unit(self, tags_code: int) -> ExtUnit | None:
-        """Return the extension unit that the tags code is the address of; None without one."""
+        """Return the extension unit at the address in the tags code; None without one."""
         if self.ext is None or not is_ext_address(tags_code):
             return None
         return self.ext.read(decode_ext_address(tags_code))
@@ -362,7 +362,7 @@ class ConsumeQueue:
     def offset_by_time(
         self, time_ms: int, store_time: StoreTime, min_log_offset: int, line: BrokerLine = LINE_4_9
     ) -> int:
-        """Queue offset of the message stored at `time_ms`, or near it.
+        """Return the queue offset of the message stored at `time_ms`, or near it.
 
         store_time  store time of the record at (log offset, size), negative when there is none
         line        4.9: the nearest in the first file modified at or after that time; 5.3: the first at or after it
@@ -377,7 +377,7 @@ class ConsumeQueue:
         return any(files.waits_for_flush(least_pages) for files in self._file_sets)
 
     def flush(self, least_pages: int) -> bool:
-        """Make units durable; True when nothing moved."""
+        """Flush the units; return True if nothing was flushed."""
         unmoved = [files.flush(least_pages) for files in self._file_sets]
         return all(unmoved)
 

@@ -1,10 +1,10 @@
-"""ConsumeQueueExt: a filter's bit map and the store time; units have no room for them.
+"""ConsumeQueueExt: a filter's bit map and the store time; queue units have no room for them.
 
     | size | tags code | store time | bit map size | bit map |      the unit; size = 20 + bit map
     | -1   | …                                                      end of a file: the next unit and 4 bytes don't fit
 
-The queue unit's tags code then is this unit's address plus Long.MIN_VALUE. Only stores with enableConsumeQueueExt
-have these files.
+In such a queue the tags code of a queue unit is the extension unit's address plus Long.MIN_VALUE. Only stores with
+enableConsumeQueueExt have these files.
 
 Source: ConsumeQueueExt (4.9.8).
 """
@@ -43,7 +43,7 @@ class ConsumeQueueExt:
         self.files = files
 
     def put(self, unit: ExtUnit) -> int | None:
-        """Append a unit, give its address as a queue unit's tags code; None for too large a bit map."""
+        """Append a unit; return its address as a tags code, None if the bit map is too large."""
         if unit.size > min(0x7FFF, self.files.file_size - EXT_END_SIZE):
             return None
         while True:
@@ -55,7 +55,7 @@ class ConsumeQueueExt:
     def put_with_bit_maps(
         self, tags_codes: Int64Array, store_timestamps_ms: Int64Array, bit_maps: Sequence[bytes]
     ) -> Int64Array:
-        """Append a unit for each tags code with its bit map; gives their addresses as tags codes."""
+        """Append a unit with bit map for each tags code; return the addresses as tags codes."""
         addresses = tags_codes.copy()
         for row, bit_map in enumerate(bit_maps):
             address = self.put(ExtUnit(int(tags_codes[row]), int(store_timestamps_ms[row]), bit_map))
@@ -63,7 +63,7 @@ class ConsumeQueueExt:
         return addresses
 
     def put_run(self, tags_codes: Int64Array, store_timestamps_ms: Int64Array) -> Int64Array:
-        """Append a unit without bit map for each tags code; give their addresses as tags codes."""
+        """Append a unit without bit map for each tags code; return the addresses as tags codes."""
         units = np.zeros(len(tags_codes), EXT_DTYPE)
         units["size"] = EXT_UNIT_MIN_SIZE
         units["tags_code"], units["store_timestamp_ms"] = tags_codes, store_timestamps_ms
@@ -81,7 +81,7 @@ class ConsumeQueueExt:
         return addresses
 
     def read(self, position: int) -> ExtUnit | None:
-        """Return the unit at a position in the extension files, None where none is."""
+        """Return the unit at a position in the extension files, None if there is none."""
         file = self.files.find_by_offset(position)
         if file is None:
             return None
@@ -109,12 +109,12 @@ class ConsumeQueueExt:
         self.files.truncate_dirty_files(end)
 
     def begin_anew(self) -> None:
-        """Take over a lost queue's extension files and overwrite their units, for nothing names them."""
+        """Reuse a lost queue's extension files and overwrite their units: no queue unit refers to them."""
         self.files.load()
         self.files.truncate_dirty_files(0)
 
     def truncate_by_max_address(self, tags_code: int) -> None:
-        """Cut off the bytes after the unit at this address; a tags code that is no address cuts nothing."""
+        """Truncate after the unit at this address; do nothing for a tags code that is no address."""
         if not is_ext_address(tags_code):
             return
         position = decode_ext_address(tags_code)
@@ -130,7 +130,7 @@ class ConsumeQueueExt:
 
 
 def _end_file(file: MappedFile) -> None:
-    """Mark the end, so that the next unit goes into the next file."""
+    """Write the end mark, so that the next unit goes into the next file."""
     if file.size - file.wrote >= EXT_END.size:
         file.reserve(file.wrote + EXT_END.size)
         file.write_buffer[file.wrote : file.wrote + EXT_END.size] = EXT_END.pack(EXT_END_MARK)
@@ -138,14 +138,14 @@ def _end_file(file: MappedFile) -> None:
 
 
 def _is_ended(buffer: memoryview, position: int) -> bool:
-    """Tell whether the end mark is here, so that the next file goes on."""
+    """Return whether the file ends here, by its end mark or for lack of room; the next file continues."""
     if len(buffer) - position < EXT_END.size:
         return True
     return bool(EXT_END.unpack_from(buffer, position)[0] == EXT_END_MARK)
 
 
 def lacks_extension(ext: ConsumeQueueExt | None, named_by_files: Iterable[Int64Array]) -> bool:
-    """Return whether units name a place that no extension file holds."""
+    """Return whether a position in `named_by_files` has no unit in the extension files."""
     held = {file.file_start for file in ext.files.files} if ext is not None else set[int]()
     for named in named_by_files:
         if ext is None or not len(named):

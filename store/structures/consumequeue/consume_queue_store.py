@@ -1,7 +1,7 @@
-"""ConsumeQueueStore: the consume queues of a store, and their building from the log.
+"""ConsumeQueueStore: the consume queues of a store, built from the log.
 
-A queue is created by its first message. `dispatch` takes the runs of the walk in log order. It skips a record with a
-unit, so dispatching the same stretch twice changes nothing.
+The first message of a queue creates it. `dispatch` takes the runs of the scan in log order. It skips a record that has
+a unit, so dispatching the same stretch twice changes nothing.
 
 Source: CommitLogDispatcherBuildConsumeQueue (4.9.8).
 """
@@ -32,11 +32,11 @@ from store.structures.consumequeue.torn_units import rewrite_torn_units
 from store.structures.consumequeue.unit_array import LAST_ADDRESS
 
 BitMapMaker = Callable[[Run, Sequence[int], str], Sequence[bytes] | None]
-"""The bit map of each row of a run, whose records are of one topic; None where none of them has one."""
+"""Returns the bit map of each of these rows, all of one topic; None if none has a bit map."""
 
 
 class _Stretch(NamedTuple):
-    """A queue's new records of a run: the places first … stop - 1 in the run's order by queue."""
+    """A queue's new records in a run: indexes first … stop - 1 of the run's order by queue."""
 
     queue: ConsumeQueue
     first: int
@@ -60,32 +60,32 @@ class ConsumeQueueStore(QueueSet):
         self.findings: list[OutOfOrder] = []
         """Messages found out of order while building; the newest 100."""
         self.light_faults: list[int] = []
-        """Log offsets of records whose queue offsets for light queues are no numbers; the newest 100."""
+        """Log offsets of records with light queue offsets that are no numbers; the newest 100."""
         self.last_store_timestamp_ms = 0
         """Store time of the last message put into a queue."""
         self.on_stored: Callable[[int], None] = lambda store_timestamp_ms: None
-        """Called with that time after each run: the checkpoint of a live store follows it."""
+        """Called with `last_store_timestamp_ms` after each run; a live store updates its checkpoint with it."""
         self.bit_maps: BitMapMaker | None = None
-        """Gives the bit maps of extension units; without it they have none."""
+        """Computes the bit maps of extension units; without it the units have no bit map."""
         self.unusable_topics: list[str] = []
-        """Topics of damaged records, which no folder can be named after; their records get no units."""
+        """Topics of damaged records that are no folder names; their records get no units."""
         self.wants: Callable[[QueueKey], bool] = lambda key: True
-        """Tells the queues that `dispatch` appends to, light ones too; a rebuild of one queue leaves the others out."""
+        """Selects the queues that `dispatch` appends to, light queues too; a rebuild of one queue skips the others."""
         self.rewrites_torn_units = False
-        """Whether `dispatch` rewrites units that contradict their records; a broker does not."""
+        """Whether `dispatch` rewrites units that contradict their records; a broker keeps such units."""
         self.rewritten_units = 0
         self._table = QueueTable()
         self._numbered: list[QueueKey | None] = []
         self._met: set[QueueKey] = set()
         self._second_numbers: set[int] = set()
-        """Numbers of queues that have another one: several damaged topics may have one name."""
+        """Second numbers of a queue: topics of damaged records may differ in bytes and decode to one name."""
         self._delay_levels_ms = np.array(config.delay_levels_ms, np.int64)
 
     @contextlib.contextmanager
     def without_delay_levels(self) -> Iterator[None]:
-        """Give delayed messages inside the block the hash of their tags, not their deliver time.
+        """Inside the block, write the hash of the tags for delayed messages instead of the deliver time.
 
-        4.9.8 recovers before it knows its delay levels, so that is what it writes then.
+        4.9.8 does so during recovery: it loads its delay levels afterwards.
         """
         levels, self._delay_levels_ms = self._delay_levels_ms, np.array([], np.int64)
         try:
@@ -103,7 +103,7 @@ class ConsumeQueueStore(QueueSet):
         self.put_units(run, self.tags_codes(run))
 
     def put_units(self, run: Run, codes: Int64Array) -> None:
-        """Append the units of a run's records, whose tags codes are given."""
+        """Append the units of a run's records with these tags codes."""
         count = run.count
         numbers = self._table.assign(run.buffer, run.array, count)
         self._meet_queues()
@@ -132,7 +132,7 @@ class ConsumeQueueStore(QueueSet):
         return rewrite_torn_units(queues, run, order, starts, codes)
 
     def _append_new(self, run: Run, order: Int64Array, starts: Int64Array, codes: Int64Array) -> None:
-        """Append the units of every queue in the run after those that are there."""
+        """Append the units of the run's records that have none yet, for every queue."""
         present = np.flatnonzero(starts[1:] > starts[:-1])
         keys = [self._numbered[number] for number in present]
         if self._config.enable_consume_queue_ext:
@@ -140,7 +140,7 @@ class ConsumeQueueStore(QueueSet):
                 queue = self._queues[key] if key is not None else None
                 if queue is not None and queue.ext is not None:
                     rows = order[starts[number] : starts[number + 1]]
-                    # As the broker does, for repeats too.
+                    # The broker appends extension units for repeats too.
                     codes[rows] = self.put_extensions(queue, queue.ext, run, rows, codes)
         ends = np.array([self._end_of(key) for key in keys], np.int64)
         firsts = np.empty(len(present), np.int64)
@@ -158,7 +158,7 @@ class ConsumeQueueStore(QueueSet):
             self.append(queue, run, order[first:stop], codes)
 
     def _append_following(self, stretches: list[_Stretch], run: Run, order: Int64Array, codes: Int64Array) -> None:
-        """Append units of many queues: those that follow on are written by one call, the others one by one."""
+        """Append units of many queues: consecutive ones in one call, the others one by one."""
         firsts, stops, next_offsets, ends, breaks = (np.empty(len(stretches), np.int64) for _ in range(5))
         firsts[:] = [stretch.first for stretch in stretches]
         stops[:] = [stretch.stop for stretch in stretches]
@@ -176,9 +176,9 @@ class ConsumeQueueStore(QueueSet):
     def put_extensions(
         self, queue: ConsumeQueue, ext: ConsumeQueueExt, run: Run, rows: Int64Array, codes: Int64Array
     ) -> Int64Array:
-        """Append extension units for the rows, with bit maps where they are calculated.
+        """Append extension units for the rows, with bit maps if `bit_maps` is set.
 
-        Gives their addresses as tags codes.
+        Return the addresses as tags codes.
         """
         times = run.columns.store_timestamp_ms[rows]
         bit_maps = self.bit_maps(run, rows.tolist(), queue.topic) if self.bit_maps is not None else None
@@ -187,7 +187,7 @@ class ConsumeQueueStore(QueueSet):
         return ext.put_with_bit_maps(codes[rows], times, bit_maps)
 
     def _end_of(self, key: QueueKey | None) -> int:
-        """Return the log offset after the last record that has a unit in the queue; no queue takes any."""
+        """Return the log offset after the queue's last record with a unit; without a queue LAST_ADDRESS."""
         if key is None:
             return LAST_ADDRESS
         resting = self._resting.get(key)
@@ -200,12 +200,12 @@ class ConsumeQueueStore(QueueSet):
         return codes
 
     def append(self, queue: ConsumeQueue, run: Run, rows: Int64Array, codes: Int64Array) -> None:
-        """Append units of one queue, and notes those that are shifted."""
+        """Append units of one queue, and note the shifted messages in `findings`."""
         for finding in queue.append_records(run, rows, codes):
             self._add_finding(finding)
 
     def _add_finding(self, finding: OutOfOrder) -> None:
-        """Note the finding, or lengthens the one that it goes on from."""
+        """Note the finding, or extend the earlier finding that it continues."""
         for index in range(len(self.findings) - 1, -1, -1):
             joined = self.findings[index].joined(finding)
             if joined is not None:
@@ -214,7 +214,7 @@ class ConsumeQueueStore(QueueSet):
         self.findings = [*self.findings[-99:], finding]
 
     def _meet_queues(self) -> None:
-        """Note the keys of newly numbered queues; None where no folder can have the topic's name."""
+        """Note the keys of newly numbered queues; None for a queue that gets no units."""
         for topic_bytes, queue_id in self._table.queues[len(self._numbered) :]:
             topic = decode_utf8(topic_bytes)
             key = topic, queue_id
@@ -231,17 +231,15 @@ class ConsumeQueueStore(QueueSet):
                 self.unusable_topics.append(topic)
 
     def _dispatch_to_named(self, run: Run, rows: Int64Array, codes: Int64Array) -> None:
-        """Append units to the queues that messages name beside their own."""
+        """Append units to the light queues of messages."""
         for key, part, named in self.light_parts(run, rows):
             queue = self.find_or_create(*key)
             self.append(queue, part, _new_rows(part, queue.max_physic_offset), codes[named])
 
     def light_parts(self, run: Run, rows: Int64Array, *, always: bool = False) -> list[LightPart]:
-        """Return the parts of these records in light queues.
+        """Return the parts of these records in light queues; an empty list if enableMultiDispatch is off.
 
-        None where the store is set to have no light queues.
-
-        always  whatever the settings are: a record tells which light queues its broker wrote to
+        always  ignores the settings: the record's properties list the light queues that its broker wrote to
         """
         if not self._config.enable_multi_dispatch and not always:
             return []
@@ -261,7 +259,7 @@ class ConsumeQueueStore(QueueSet):
 
 
 def _new_rows(run: Run, max_physic_offset: int) -> Int64Array:
-    """Return the rows of a run for one queue, without those at the front that have their unit."""
+    """Return the rows of one queue's run, without the leading records that have a unit."""
     order, first = np.arange(run.count), np.zeros(1, np.int64)
     ends, starts = np.array([max_physic_offset], np.int64), np.array([0, run.count], np.int64)
     kept = kernels.pass_repeats(order, starts, np.zeros(1, np.int64), 1, run.array, ends, first)

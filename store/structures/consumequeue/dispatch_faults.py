@@ -21,9 +21,9 @@ _NO_START = "no broker starts; start once with enableMultiDispatch=false and sto
 def dispatch_faults(
     light: LightParts, kind_of_poison: str = LIGHT_POISON, consequence: str = _NO_START
 ) -> Iterator[tuple[str, int, str]]:
-    """Yield kind, log offset and fault of each record.
+    """Yield kind, log offset and description of each faulty record.
 
-    The consequence is that of an offset that is no number.
+    consequence  of a queue offset that is no number, for its description
     """
     for log_offset in light.unmatched:
         detail = "more names than queue offsets, or fewer: it is in none of the light queues it names; put it again"

@@ -1,7 +1,7 @@
-"""The units that a run of records demands of the consume queues.
+"""The expected queue units of a run of records.
 
-The values are those that dispatch writes (CommitLog.checkMessageAndReturnSize, ConsumeQueue.putMessagePositionInfo,
-4.9.8): no unit for prepared and rolled-back transactions.
+They equal the units that dispatch writes (CommitLog.checkMessageAndReturnSize, ConsumeQueue.putMessagePositionInfo,
+4.9.8). Prepared and rolled-back transactions have none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from store.structures.consumequeue.numbering import QueueTable
 
 
 class Units(NamedTuple):
-    """Queue units in log order; `queue` numbers the pairs in `queues`."""
+    """Queue units in log order; `queue` holds indexes of `queues`, the pairs of topic and queue id."""
 
     queues: list[tuple[str, int]]
     queue: Int64Array
@@ -34,7 +34,7 @@ class Units(NamedTuple):
 def expected_units(run: Run, delay_levels_ms: tuple[int, ...], table: QueueTable | None = None) -> Units:
     """Return the units of a run's records.
 
-    A `table` that goes from run to run keeps the numbers of the queues.
+    table  keeps the numbers of the queues from run to run
     """
     array = run.array
     table = QueueTable() if table is None else table
@@ -56,9 +56,9 @@ def expected_units(run: Run, delay_levels_ms: tuple[int, ...], table: QueueTable
 def with_light_units(
     run: Run, units: Units, table: QueueTable, numbers: dict[tuple[str, int], int]
 ) -> tuple[Units, LightParts]:
-    """Add the units in light queues to those of a run's records; give their parts too.
+    """Add light queue units to the units of a run's records; return the light parts too.
 
-    numbers  the numbers in `table` of light queues; new ones are added
+    numbers  the light queues' numbers in `table`; new queues are added
     """
     places, found = run.log_offsets, [units[1:]]
     rows_of_units = np.searchsorted(places, units.log_offset)
@@ -68,7 +68,7 @@ def with_light_units(
     for (topic, queue_id), part, named in light.parts:
         if (topic, queue_id) not in numbers:
             numbers[topic, queue_id] = table.add(topic.encode(), queue_id)
-        # A record that names a queue twice gets one unit there.
+        # A record that lists a light queue twice gets one unit in it.
         first = np.flatnonzero(np.diff(named, prepend=-1))
         rows = named[first]
         queue = np.full(len(rows), numbers[topic, queue_id], np.int64)

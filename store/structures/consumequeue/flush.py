@@ -1,4 +1,4 @@
-"""Flush the queues that have unflushed units, from several threads when they are many."""
+"""Flush the queues that have unflushed units, in several threads if there are many."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from store.structures.consumequeue.consume_queue import ConsumeQueue
 
 
 def flush_queues(queues: Iterable[ConsumeQueue], least_pages: int = 0, tries: int | None = None) -> None:
-    """Make the units of queues durable where at least `least_pages` pages wait (0: any byte).
+    """Flush the queues with at least `least_pages` unflushed pages (0: any byte).
 
-    tries  flushes of a queue at most, each of one file; without it all files are durable afterwards
+    tries  the most flushes of one queue, each of one file; without it all files are durable afterwards
     """
 
     def flush(queue: ConsumeQueue) -> None:

@@ -1,7 +1,7 @@
-"""Light queues: the queues that a message names beside its own, with the queue offset it has in each.
+"""Light message queues (LMQ): further queues of a message, with its queue offset in each.
 
     INNER_MULTI_DISPATCH        %LMQ%a,%LMQ%b     names
-    INNER_MULTI_QUEUE_OFFSET    17,4              queue offsets, as many
+    INNER_MULTI_QUEUE_OFFSET    17,4              one queue offset for each name
 
 A broker writes the second property only where enableMultiDispatch is set.
 
@@ -31,7 +31,7 @@ _LAST_OFFSET = (1 << 63) - 1
 
 
 class LightPart(NamedTuple):
-    """Hold the records of one light queue as a run, and their rows in the run they come from."""
+    """Hold the records of one light queue as a run, and their rows in the source run."""
 
     key: QueueKey
     run: Run
@@ -41,8 +41,8 @@ class LightPart(NamedTuple):
 class LightParts(NamedTuple):
     """Hold the parts of a run in light queues.
 
-    faults     log offsets of records with a queue offset that is no number: no dispatch of 5.3 gets past one
-    unmatched  log offsets of records with more names than queue offsets, or fewer: they are in no light queue
+    faults     log offsets of records with a queue offset that is no number: each stops the dispatch of 5.3
+    unmatched  log offsets of records with more or fewer names than queue offsets: they are in no light queue
     """
 
     parts: list[LightPart]
@@ -53,7 +53,7 @@ class LightParts(NamedTuple):
 def find_light_parts(run: Run, rows: Int64Array, config: StoreConfig | None = None) -> LightParts:
     """Find the light queues of these records, in the log's order.
 
-    config  without enableLmq light queues have the record's queue id, else 0; None for a store that has them
+    config  with enableLmq light queues have queue id 0, otherwise the record's queue id; None counts as enabled
     """
     enable_lmq = config is None or config.enable_lmq
     columns, named = run.columns, np.empty(run.count, np.int64)
@@ -86,18 +86,16 @@ def _part(run: Run, key: QueueKey, units: list[tuple[int, int]]) -> LightPart:
 
 
 def _is_retried(run: Run, row: int) -> bool:
-    """Return whether a record's topic is one of messages that a consumer gave back."""
+    """Return whether a record's topic is a retry topic: a consumer returned the message."""
     at = int(run.columns.topic_position[row])
     size = int(run.columns.topic_size[row])
     return bytes(run.buffer[at : at + size]).startswith(_RETRY_TOPIC_PREFIX)
 
 
 def _light_queues(properties: dict[str, str]) -> list[tuple[str, int]] | None:
-    """Return names and queue offsets of the queues a message names.
+    """Return names and queue offsets of a message's light queues; None if the lists differ in length.
 
-    None where the two lists do not match.
-
-    ValueError for an offset that is no long, at which a broker's dispatch ends.
+    ValueError for an offset that is no long; it stops a broker's dispatch.
     """
     names = _split(properties.get(INNER_MULTI_DISPATCH, ""))
     offsets = _split(properties.get(INNER_MULTI_QUEUE_OFFSET, ""))
@@ -110,8 +108,8 @@ def _light_queues(properties: dict[str, str]) -> list[tuple[str, int]] | None:
 
 
 def _long(text: str) -> int:
-    """Return the number of a text that Java's Long.parseLong takes, else ValueError."""
-    # Python passes over blanks and low lines.
+    """Return the number that Java's Long.parseLong reads, else raise ValueError."""
+    # Python's int() also accepts blanks and underscores.
     value = int(text) if not set(text) - set("+-0123456789") else _LAST_OFFSET + 1
     if not -_LAST_OFFSET <= value <= _LAST_OFFSET:
         raise ValueError("a queue offset is no long")

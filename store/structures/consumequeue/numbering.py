@@ -1,7 +1,7 @@
-"""The queues seen so far, numbered in the order of their first records.
+"""QueueTable: the queues met so far, numbered in the order of their first records.
 
-The arrays are the hash table that assign_queues reads; this class adds the queues that are new to the kernel, and
-doubles the arrays when they are half full.
+The arrays are the hash table that the kernel assign_queues reads. This class adds the queues that the kernel does not
+find, and doubles the arrays when the hash table is half full.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class QueueTable:
     """(topic bytes, queue id) <-> 0, 1, 2 …
 
     queues  the pairs by number
-    names   the same with the topic as text
+    names   the same pairs with the topic as text
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class QueueTable:
         queued_only: bool = True,
         slots: Int64Array | None = None,
     ) -> Int64Array:
-        """Return the queue number of each of the `count` records; -1 for those that no consumer may see."""
+        """Return the queue number of each of the `count` records; -1 for a record that no consumer may see."""
         slots = np.empty(count, np.int64) if slots is None else slots
         done = 0
         while True:
@@ -66,7 +66,7 @@ class QueueTable:
             self.add(bytes(buffer[at : at + size]), int(columns[Column.QUEUE_ID, done]))
 
     def add(self, topic: bytes, queue_id: int) -> int:
-        """Return number a queue that is not in the table yet."""
+        """Add a queue that is not in the table yet; return its number."""
         number = len(self.queues)
         if number == self._rows.shape[1]:
             self._grow()
@@ -80,7 +80,7 @@ class QueueTable:
         return number
 
     def _append_topic(self, topic: bytes) -> int:
-        """Append the topic's bytes to those that the kernel compares with, and give their place."""
+        """Append the topic's bytes to the kernel's topic buffer; return their position."""
         at, end = self._topics_size, self._topics_size + len(topic)
         while end > len(self._topics):
             self._topics = np.concatenate([self._topics, np.zeros_like(self._topics)])

@@ -1,4 +1,4 @@
-"""Messages of a queue whose queue offsets are not the places of their units."""
+"""Messages of a queue with mismatched queue offsets."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class OutOfOrder:
-    """Messages one after the other whose queue offsets are not their units' places.
+    """Consecutive messages whose queue offsets differ from their units' positions.
 
-    queue_offset, place  of the first of them
-    has_unit             whether they have units: of two messages with one queue offset, the second has none
+    queue_offset, place  the first message's queue offset, and its unit's position
+    has_unit             whether the messages have units: of two messages with one queue offset, the second has none
 
-    A broker puts the units there too ("logic queue order maybe wrong"), but none at a queue offset in use.
+    A broker writes the units at the same positions ("logic queue order maybe wrong"), but none at a queue offset in
+    use.
     """
 
     topic: str
@@ -23,7 +24,7 @@ class OutOfOrder:
     has_unit: bool = True
 
     def joined(self, other: OutOfOrder) -> OutOfOrder | None:
-        """Return these messages and `other`, where that is of the same queue and goes on where they end."""
+        """Return these messages with `other`, if `other` continues them in the same queue; else None."""
         place = self.place + self.count if self.has_unit else self.place
         behind = replace(self, queue_offset=self.queue_offset + self.count, place=place, count=other.count)
         return replace(self, count=self.count + other.count) if behind == other else None

@@ -2,8 +2,8 @@
 
     consumequeue/<topic>/<queue id>/<20 digits>
 
-Small queues stay idle (resting.py) until they are read or written. No step for all queues after a restart changes an
-idle one: it has no unit past the cut, and its beginning is found at its first use.
+Small queues stay idle (resting.py) until they are read or written. Recovery and truncation leave idle queues
+unchanged: an idle queue has no unit past the truncation, and its start is found at its first use.
 
 Source: DefaultMessageStore.loadConsumeQueue (4.9.8).
 """
@@ -35,8 +35,9 @@ Refuse = Callable[[StoreError], None]
 class OtherQueues(NamedTuple):
     """The topics whose queues are of another type (5.x).
 
-    folder, file_size  of their files, below the store's root
-    make               makes one from its files
+    folder     the folder of their files, below the store's root
+    file_size  the length of their files
+    make       makes a queue from its files
     """
 
     topics: frozenset[str] = frozenset()
@@ -49,7 +50,7 @@ NO_OTHERS = OtherQueues()
 
 
 class QueueState(NamedTuple):
-    """One consume queue: its first and next queue offset, and the log offset of its building."""
+    """One consume queue: its first and next queue offset, and `max_physic_offset`."""
 
     topic: str
     queue_id: int
@@ -101,10 +102,10 @@ class QueueSet:
         refuse: Refuse | None = None,
         known: Mapping[QueueKey, RestingQueue] | None = None,
     ) -> None:
-        """Open every queue on disk; raise as a broker would refuse to start.
+        """Open every queue on disk; raise an error where a broker would refuse to start.
 
-        refuse  is called with the error of a file or folder, which is then left out
-        known   resting queues that were read before, and have not changed since
+        refuse  takes the error of a file or folder instead of raising it; the file or folder is left out
+        known   idle queues that were read before and have not changed since
         """
         self._line, self._refuse = line, refuse
         known = known or {}
@@ -126,7 +127,7 @@ class QueueSet:
                     self._load_folder(key, folder / name)
 
     def refused_by(self, line: BrokerLine) -> list[StoreError]:
-        """Find files and folders among the loaded queues that keep a broker of the line from starting."""
+        """Find files and folders of the loaded queues that keep a broker of this version from starting."""
         found: list[StoreError] = []
         for folder, entries in self._queue_folders():
             for queue_id, name, _ in entries:
@@ -147,7 +148,7 @@ class QueueSet:
             yield folder, entries
 
     def _may_rest(self, topic_folder: Path) -> bool:
-        """Return whether the queues of a topic may rest: plain ones without extension files."""
+        """Return whether the queues of a topic may stay idle: plain queues without extension files."""
         is_plain = topic_folder.name not in self._others.topics and topic_folder.parent == self._layout.consumequeue
         return is_plain and not self._config.enable_consume_queue_ext
 
@@ -157,7 +158,7 @@ class QueueSet:
     def _load_folder(self, key: QueueKey, folder: Path) -> None:
         found = self._fs.look_at(folder)
         if found is not None and not found.is_folder:
-            # A broker starts beside it, and fails at the queue's first message.
+            # A broker starts, and fails at the queue's first message.
             if self._writable:
                 self._leave_out(
                     ForeignFile(f"{found.kind}, where a queue's folder is expected", file=folder, hint=MOVE_IT_OUT)
@@ -182,7 +183,7 @@ class QueueSet:
         return queue
 
     def _wake(self, key: QueueKey) -> ConsumeQueue | None:
-        """Return the queue, opened if it was resting; None without one."""
+        """Return the queue, and open it if it is idle; None without one."""
         queue = self._queues.get(key)
         if queue is not None or key not in self._resting:
             return queue
@@ -200,7 +201,7 @@ class QueueSet:
     # Looking.
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
-        """Return the queues that can be read, by topic and queue id; wakes all of them."""
+        """Return the readable queues by topic and queue id; opens all idle queues."""
         for key in list(self._resting):
             self._wake(key)
         return iter(sorted(self.awake(), key=lambda queue: (queue.topic, queue.queue_id)))
@@ -216,30 +217,30 @@ class QueueSet:
         return [*self._queues, *self._resting]
 
     def awake(self) -> list[ConsumeQueue]:
-        """Return the queues that can be read and do not rest."""
+        """Return the readable queues that are not idle."""
         return [queue for queue in list(self._queues.values()) if queue.failure is None]
 
     def resting(self) -> dict[QueueKey, RestingQueue]:
-        """Return the queues that rest, as they are on disk."""
+        """Return the idle queues, as they are on disk."""
         return dict(self._resting)
 
     def is_resting(self, key: QueueKey) -> bool:
         return key in self._resting
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
-        """Return the queues of a topic that can be read."""
+        """Return the readable queues of a topic."""
         for key in [key for key in self._resting if key[0] == topic]:
             self._wake(key)
         return [queue for queue in self.awake() if queue.topic == topic]
 
     def reaching(self, log_offset: int) -> list[ConsumeQueue]:
-        """Return the queues that can be read and may have a unit that points at or after `log_offset`."""
+        """Return the readable queues, after opening each idle one with a unit at or after `log_offset`."""
         for key in [key for key, resting in self._resting.items() if resting.max_log_offset >= log_offset]:
             self._wake(key)
         return self.awake()
 
     def states(self) -> Iterator[QueueState]:
-        """Yield the state of every recovered queue that can be read; wakes none."""
+        """Yield the state of every readable queue after recovery; opens no idle queue."""
         for (topic, queue_id), resting in self._resting.items():
             first = resting.first_from(self._log_start or 0, self._line)
             yield QueueState(topic, queue_id, first, resting.unit_count, resting.end)
@@ -247,7 +248,7 @@ class QueueSet:
             yield QueueState(queue.topic, queue.queue_id, queue.min_offset, queue.max_offset, queue.max_physic_offset)
 
     def newest_unit(self) -> tuple[int, int] | None:
-        """Log offset and size of the newest record that has a unit; wakes no queue."""
+        """Return log offset and size of the newest record that has a unit; opens no idle queue."""
         last = [resting.last_unit() for resting in self._resting.values()]
         for queue in self.awake():
             unit = queue.unit(queue.max_offset - 1) if queue.max_offset > queue.min_offset else None
@@ -256,12 +257,12 @@ class QueueSet:
         return max(last, default=None)
 
     def next_offsets(self) -> Iterator[tuple[QueueKey, int]]:
-        """Return for each readable recovered queue the queue offset of its next message."""
+        """Yield for each readable queue after recovery the queue offset of its next message."""
         yield from ((key, resting.unit_count) for key, resting in self._resting.items())
         yield from (((queue.topic, queue.queue_id), queue.max_offset) for queue in self.awake())
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Return the queue, None without one; StoreIOError where its files can't be read."""
+        """Return the queue, None without one; StoreIOError if its files can't be read."""
         queue = self._wake((topic, queue_id))
         if queue is not None and queue.failure is not None:
             raise queue.failure
@@ -269,7 +270,7 @@ class QueueSet:
 
     @property
     def failures(self) -> list[StoreError]:
-        """Why queues can't be read."""
+        """The errors of unreadable queues."""
         return [queue.failure for queue in self._queues.values() if queue.failure is not None]
 
     def topics(self) -> list[str]:
@@ -290,7 +291,7 @@ class QueueSet:
 
     @property
     def max_physic_offset(self) -> int:
-        """The log offset that the building of the queues has reached: the greatest of all, -1 without any."""
+        """The greatest `max_physic_offset` of all queues, -1 without queues."""
         ends = [queue.max_physic_offset for queue in self._queues.values()]
         if self._is_recovered:
             ends += [resting.end for resting in self._resting.values()]
@@ -300,17 +301,17 @@ class QueueSet:
     def built_to(self) -> int:
         """Log offset after the newest record that has a unit, -1 without any.
 
-        The queues have been recovered. It is `max_physic_offset` but for batch queues, which a broker counts by the
-        start of their newest record.
+        Call it after recovery. It equals `max_physic_offset` except for batch queues: there a broker's
+        `max_physic_offset` is the start of the newest record.
         """
         return max(self.max_physic_offset, *(queue.built_to for queue in self._queues.values()), -1)
 
     # After a restart.
 
     def recover(self) -> int:
-        """Find every queue's end; give max_physic_offset.
+        """Find every queue's end; return max_physic_offset.
 
-        A queue that can't be read is left out from here on.
+        A queue that can't be read is left out afterwards.
         """
         for queue in self.awake():
             self._recover(queue)
@@ -325,12 +326,12 @@ class QueueSet:
             queue.failure = error
 
     def truncate_dirty(self, log_offset: int, *, as_broker: bool = False) -> None:
-        """Cut every queue back to records before `log_offset`."""
+        """Truncate every queue to the units of records before `log_offset`."""
         for queue in self.reaching(log_offset):
             queue.truncate_dirty_logic_files(log_offset, as_broker=as_broker)
 
     def clear_cut_units(self) -> int:
-        """Zero the units that a truncation left behind; give the number of queues that had any."""
+        """Zero the stale units after a truncation; return the number of queues that had any."""
         return sum(queue.clear_cut_units() for queue in self.awake())
 
     def correct_min_offsets(self, min_log_offset: int) -> None:
@@ -368,7 +369,7 @@ class QueueSet:
         return self._parents()[-1 if topic in self._others.topics else 0] / topic / str(queue_id)
 
     def _parents(self) -> list[Path]:
-        """Return the folders of the topics with plain queues, and with others where there are some."""
+        """Return the parent folders of the topics: of plain queues, and of other queues if there are any."""
         layout = self._layout
         return [layout.consumequeue, *([layout.root / self._others.folder] if self._others.topics else [])]
 
@@ -393,6 +394,6 @@ class QueueSet:
             return MappedFileQueue(
                 folder, file_size, self._fs, writable=self._writable, unsynced=self._unsynced_folders
             )
-        # In one folder: making and removing one for each queue takes longer than the files.
+        # All staged files share one folder: creating and removing a folder for each queue takes longer than the files.
         staged, prefix = self._overlay.folder / "consumequeue", f"{next(self._staged_numbers)}-"
         return OverlayFileQueue(folder, file_size, self._fs, self._overlay, staged, prefix=prefix)

@@ -1,7 +1,7 @@
 """Idle queues: queues of one file that begins at 0, with all units in its first page.
 
-A store for devices has a hundred thousand of them. One read of 4 KiB gives a recovery all it needs of each, and is kept
-with the units. The ConsumeQueue with its file and map is made when the queue is read or written.
+A store for devices may have a hundred thousand idle queues. Recovery reads 4 KiB of each and keeps the units. The
+ConsumeQueue with its mapped file is created when the queue is read or written.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ PAGE_SIZE = 4096
 class RestingQueue(NamedTuple):
     """The ends of a recovered queue.
 
-    unit_count      its units, so the queue offset that its next message gets
+    unit_count      the number of units, also the queue offset of the next message
     max_log_offset  the greatest log offset of a unit
     end             the log offset after the last record that has a unit
-    units           as they are in the file
+    units           the bytes of the units in the file
     """
 
     unit_count: int
@@ -38,13 +38,13 @@ class RestingQueue(NamedTuple):
     units: bytes
 
     def first_from(self, log_offset: int, line: BrokerLine) -> int:
-        """Find the queue's start as ConsumeQueue.correct_min_offset does, for a log from `log_offset` on."""
+        """Return the queue's start for a log that begins at `log_offset`, as ConsumeQueue.correct_min_offset."""
         if line.begins_at_end(self.last_unit()[0], log_offset):
             return self.unit_count
         return int(np.argmax(units_of(self.units)["log_offset"] >= log_offset)) if log_offset > 0 else 0
 
     def last_unit(self) -> tuple[int, int]:
-        """Log offset and size of the last unit's record."""
+        """Return log offset and size of the last unit's record."""
         log_offset, size, _ = UNIT.unpack_from(self.units, len(self.units) - UNIT_SIZE)
         return log_offset, size
 
@@ -64,18 +64,18 @@ class RestingQueue(NamedTuple):
 
 
 def read_resting(folder: str, file_size: int, fs: Filesystem) -> RestingQueue | None:
-    """Read the ends of the queue in `folder`; None for one that may not rest or has an unreadable page."""
+    """Read the ends of the queue in `folder`; None if it can't be idle or its page is unreadable."""
     if fs.only_file(folder, FIRST_FILE) != file_size:
         return None
     try:
         return ends_of_page(fs.read_start(f"{folder}/{FIRST_FILE}", min(PAGE_SIZE, file_size)))
     except StoreError:
-        # Whoever opens the queue says what is wrong with it.
+        # Opening the queue raises the error.
         return None
 
 
 def ends_of_page(page: bytes) -> RestingQueue | None:
-    """Return the ends of a queue whose file begins with this page; None where they are not in it."""
+    """Return the ends of a queue whose file begins with this page; None if they are not in the page."""
     ends = np.empty(2, np.int64)
     count = kernels.count_leading_units(page, ends)
     if not count:

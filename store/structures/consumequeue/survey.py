@@ -1,11 +1,11 @@
-"""Survey each queue file: its numbers for the walk, and damage inside it.
+"""Survey each queue file: its numbers for the scan of the log, and damage inside it.
 
-A file is surveyed by itself; the walk compares it with the log. The numbers let the walk of one segment find the units
-that point into it, without reading every file again: first and last log offset of the units, and whether they rise
-(then a search can halve its way).
+A file is surveyed by itself; the scan compares it with the log. The numbers are the least and greatest log offset of
+the units, and whether the log offsets rise. With them the scan of a segment finds the units that point into it without
+reading every file again; in a file with rising log offsets it uses a binary search.
 
-Queues are surveyed many at a time: their units are joined, and each number is found for all queues at once: a store may
-have a hundred thousand queues of a few units each.
+A store may have a hundred thousand queues of a few units each. Therefore the units of many queues are joined, and each
+number is computed for all of them at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from store.structures.findings import (
 )
 
 FAR = np.iinfo(np.int64).max
-# A tags code in this range is a position in the extension file plus Long.MIN_VALUE; no such file is as long.
+# A tags code below the limit is a position in the extension files plus Long.MIN_VALUE; the files stay below 2^48 bytes.
 EXT_ADDRESS_START = -(1 << 63)
 EXT_ADDRESS_LIMIT = EXT_ADDRESS_START + (1 << 48)
 BYTES_AT_ONCE = 32 << 20
@@ -40,7 +40,7 @@ Owner = tuple["QueueListing", StoredFile]
 
 
 class QueueListing(NamedTuple):
-    """One queue's files by name, and the addresses that its extension files hold."""
+    """One queue's files by name, and the range of addresses in its extension files."""
 
     topic: str
     queue_id: int
@@ -53,7 +53,9 @@ class QueueListing(NamedTuple):
 class QueueFile:
     """Hold the numbers of one file of a queue.
 
-    first_unit, last_unit  places in the file: the units from one to the other are written; -1 when none is live
+    first_unit, last_unit  positions of the first and last live unit in the file; -1 when none is live
+    low, high              least and greatest log offset of the live units
+    rises                  whether the log offsets rise from the first live unit to the last, without a gap
     """
 
     topic: str
@@ -71,10 +73,10 @@ class QueueFile:
 def survey_queues(
     files: StoreReader, listings: Sequence[QueueListing], usual_size: int, log_start: int
 ) -> Iterator[QueueFile | Finding]:
-    """Survey the queues' files in order, and give the findings about each file alone.
+    """Survey the queues' files in order; yield each file's numbers, and findings within the file.
 
     usual_size  the length of the store's queue files
-    log_start   units before it point to expired records
+    log_start   the log's first offset: units before it point to expired records
     """
     for listing in listings:
         yield from _listing_findings(files, listing, usual_size)
@@ -124,7 +126,7 @@ def _survey_files(
 
 
 def _listing_findings(files: StoreReader, listing: QueueListing, usual_size: int) -> Iterator[Finding]:
-    """Yield files of another length than the store's queue files have, and gaps between files."""
+    """Find files of another length than `usual_size`, and gaps between files."""
     topic, queue_id, stored = listing.topic, listing.queue_id, listing.files
     for i, file in enumerate(stored):
         if file.size != usual_size or file.size % UNIT_SIZE:
@@ -141,7 +143,7 @@ def _listing_findings(files: StoreReader, listing: QueueListing, usual_size: int
 def _extension_findings(
     files: StoreReader, listing: QueueListing, file: StoredFile, first: int, last: int
 ) -> Iterator[Finding]:
-    """Find units that name an address outside the extension files."""
+    """Find units with an address outside the extension files."""
     if first >= listing.extension_start and last < listing.extension_end:
         return
     if listing.extension_end:
@@ -156,10 +158,10 @@ def _extension_findings(
 class _Numbers(NamedTuple):
     """Hold the numbers of each file, one array element a file.
 
-    Places count from the file's first unit.
+    Positions count from the file's first unit.
 
-    holes                            units never written before the last one that is
-    first_extension, last_extension  least and greatest address in the extension files; FAR and -1 without
+    holes                            number of unwritten units before the last written one
+    first_extension, last_extension  least and greatest address in the extension files; FAR and -1 without addresses
     """
 
     first: Int64Array
@@ -180,8 +182,8 @@ class _Numbers(NamedTuple):
 
     @classmethod
     def of(cls, files: Sequence[memoryview], log_start: int) -> _Numbers:
-        """Return all numbers of all files, each by one pass over the units put behind one another."""
-        # One unit more for each file, never written: reduceat needs a file to have a unit.
+        """Compute the numbers of all files, each in one pass over the joined units."""
+        # Each file gets one more unwritten unit: reduceat needs at least one unit a file.
         sizes_in_units = [len(file) // UNIT_SIZE for file in files]
         pieces = (file[: count * UNIT_SIZE] for file, count in zip(files, sizes_in_units, strict=True))
         units = units_of(b"".join(piece for file in pieces for piece in (file, bytes(UNIT_SIZE))))

@@ -1,4 +1,4 @@
-"""Search of a queue by store time, each broker line its own way.
+"""Search of a queue by store time, as 4.9 and as 5.3 do it.
 
 Source: ConsumeQueue.getOffsetInQueueByTime (4.9.8, 5.3.3).
 """
@@ -18,7 +18,7 @@ StoreTime = Callable[[int, int], int]
 
 
 def nearest_by_time(queue: ConsumeQueue, time_ms: int, store_time: StoreTime, min_log_offset: int) -> int:
-    """Find the nearest message in the first file modified at or after a time (4.9): its queue offset."""
+    """Return the queue offset of the nearest message in the first file modified at or after a time (4.9)."""
     file = queue.files.find_by_time(time_ms)
     units = file.read(0, file.readable_position) if file is not None else None
     if file is None or not units:

@@ -1,11 +1,11 @@
-"""Finds and rewrites queue units that contradict their records, as a power cut leaves them.
+"""Find and rewrite queue units that a power cut tore: they contradict their records.
 
-    names its record with another size or tags code         torn behind the log offset, or damaged
-    else, each word of 4 bytes is the record's or zero      torn inside the log offset
+    the record's log offset, another size or tags code      torn after the log offset, or damaged
+    else, each 4-byte word is the record's or zero          torn inside the log offset
 
-A sector ends at a multiple of four bytes of a unit, and its bytes were zero before the first write. A broker keeps such
-a unit, because its size is positive, and serves a truncated message for it or none. Units of other records stay: they
-belong to the check of the queue's order.
+A sector ends at a multiple of four bytes of a unit, and the unit's bytes were zero before the first write. A broker
+keeps a torn unit with a positive size, and serves a truncated message or none for it. Units of other records stay: the
+check of the queue's order covers them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from store.formats.run import Int64Array, Run
 from store.formats.topics import SCHEDULE_TOPIC
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 
-# A broker that dispatches while it recovers gives delayed messages the hash of their tags instead of a time.
+# A broker that dispatches during recovery writes the hash of the tags for delayed messages, not the deliver time.
 _LEAST_DELIVER_TIME = 1 << 31
 WORDS = UNIT_SIZE // 4
 
 
 class _Piece(NamedTuple):
-    """Records of one queue that follow on from each other, and the units at their queue offsets."""
+    """Consecutive records of one queue, and the units at their queue offsets."""
 
     queue: ConsumeQueue
     rows: Int64Array
@@ -38,7 +38,7 @@ class _Piece(NamedTuple):
 def rewrite_torn_units(
     queues: Sequence[ConsumeQueue | None], run: Run, order: Int64Array, starts: Int64Array, codes: Int64Array
 ) -> int:
-    """Rewrite the units of a run's records that contradict them; give their number.
+    """Rewrite the units that contradict a run's records; return the number of rewritten units.
 
     order, starts  the run's records by queue (kernels.order_by_queue)
     """
@@ -77,7 +77,7 @@ def _is_torn(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def _pieces(queue: ConsumeQueue, run: Run, rows: Int64Array) -> Iterator[_Piece]:
-    """Group the records of `rows` with units by file; none unless their queue offsets count up by one."""
+    """Group the records that have units by file; yield nothing if queue offsets do not count up by one."""
     offsets = run.array[Column.QUEUE_OFFSET]
     first, last = int(offsets[rows[0]]), int(offsets[rows[-1]])
     if queue.holds_batches or last - first + 1 != len(rows):
@@ -96,11 +96,11 @@ def _pieces(queue: ConsumeQueue, run: Run, rows: Int64Array) -> Iterator[_Piece]
 
 
 def _rewrite(queue: ConsumeQueue, queue_offset: int, found: QueueUnit, unit: QueueUnit) -> bool:
-    """Rewrite a unit; one whose tags code alone differs, as a broker writes it, stays."""
+    """Rewrite a unit, but keep a tags code that a broker may write; return whether the unit changed."""
     if queue.ext is not None and is_ext_address(found.tags_code):
         unit = unit._replace(tags_code=found.tags_code)
     if queue.topic == SCHEDULE_TOPIC:
-        # Another delay, of a broker that was set otherwise, is whole seconds away.
+        # The deliver time of a broker with other delay settings differs by whole seconds.
         is_other_delay = (found.tags_code - unit.tags_code) % 1000 == 0
         if found.tags_code < _LEAST_DELIVER_TIME or is_other_delay:
             unit = unit._replace(tags_code=found.tags_code)

@@ -19,11 +19,11 @@ UnitArray = npt.NDArray[np.void]
 LAST_ADDRESS = (1 << 63) - 1
 _CHUNK_UNITS = 8192
 FIRST_UNITS = 204
-"""The first look at a file is at the units of its first page."""
+"""The units of a file's first page, read first."""
 
 
 class FileUnits(NamedTuple):
-    """The units of one queue file that name records, by column."""
+    """The units of one queue file that point to records, by column."""
 
     queue_offsets: Int64Array
     log_offsets: Int64Array
@@ -33,21 +33,20 @@ class FileUnits(NamedTuple):
 def unit_array(file: MappedFile) -> UnitArray:
     """Return all units of a file as an array with the fields log_offset, size and tags_code.
 
-    A view, not a copy.
-
-    StoreIOError when the disk can't give what was written."""
+    The array is a view of the file. StoreIOError if written bytes can't be read.
+    """
     file.require_written(_CHUNK_UNITS * UNIT_SIZE)
     return units_of(file.buffer)
 
 
 def first_between(file: MappedFile, low: int, high: int) -> int:
-    """Find the first unit that points into log offsets low … high - 1; the number of units without one."""
+    """Return the first unit's position with a log offset in low … high - 1; the unit count without one."""
     file.require_written(_CHUNK_UNITS * UNIT_SIZE)
     return int(kernels.first_unit_between(file.buffer, file.readable_position // UNIT_SIZE, low, high))
 
 
 def first_log_offset(file: MappedFile) -> int:
-    """Return the log offset in a file's first unit for a record, -1 without one."""
+    """Return the log offset in a file's first unit of a record, -1 if it has none."""
     first = first_between(file, -LAST_ADDRESS, LAST_ADDRESS)
     count = file.readable_position // UNIT_SIZE
     return int(unit_array(file)["log_offset"][first]) if first < count else -1
@@ -64,19 +63,19 @@ def units_between(file: MappedFile, low: int, high: int) -> FileUnits:
 
 
 def extension_positions(file: MappedFile, min_log_offset: int = 0) -> Int64Array:
-    """Return the positions in the extension files that units of records from `min_log_offset` on name."""
+    """Return the extension file positions in the units at or after `min_log_offset`."""
     units = unit_array(file)[: file.readable_position // UNIT_SIZE]
     codes = units["tags_code"][units["log_offset"] >= min_log_offset].astype(np.int64)
     return codes[codes <= MAX_EXT_ADDRESS] & LAST_ADDRESS
 
 
 def is_written(unit: np.void) -> bool:
-    """Return whether a broker takes the unit for written."""
+    """Return whether a broker treats the unit as written."""
     return bool(unit["log_offset"] >= 0 and unit["size"] > 0)
 
 
 def written_count(units: UnitArray) -> int:
-    """Return how many units are written before the first that is not."""
+    """Count the written units before the first unwritten one."""
     for start, stop in _chunks(len(units)):
         chunk = units[start:stop]
         bad = (chunk["log_offset"] < 0) | (chunk["size"] <= 0)
@@ -87,7 +86,7 @@ def written_count(units: UnitArray) -> int:
 
 
 def _chunks(count: int) -> Iterator[tuple[int, int]]:
-    """Divide `count` units, each part as long as all before, so that little of a sparse file is read."""
+    """Divide `count` units into growing parts, so that little of a sparse file is read."""
     start, size = 0, FIRST_UNITS
     while start < count:
         yield start, min(start + size, count)
@@ -95,7 +94,7 @@ def _chunks(count: int) -> Iterator[tuple[int, int]]:
 
 
 def count_before(units: UnitArray, log_offset: int) -> int:
-    """Return how many written units stand before the first that points at or after `log_offset`."""
+    """Count the written units before the first unwritten one and before any at or after `log_offset`."""
     for start, stop in _chunks(len(units)):
         chunk = units[start:stop]
         bad = (chunk["log_offset"] < 0) | (chunk["size"] <= 0) | (chunk["log_offset"] >= log_offset)
