@@ -1,7 +1,4 @@
-"""The lines of broker releases.
-
-Two lines differ in the rules that are fields here.
-"""
+"""The compatible versions of the broker, and the rules that differ between them."""
 
 from __future__ import annotations
 
@@ -12,13 +9,13 @@ from store.errors import BadRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLine:
-    """One line of broker releases: each field is a rule that differs between the lines, as 4.9 has it."""
+    """One version of the broker: each field is a rule that versions differ in, by default as in 4.9."""
 
     name: str
     accepts_v2: bool = False
     """Records of version 2, whose topic has a 2-byte length, are records."""
     skips_folders: bool = False
-    """A folder among segments is passed over, not refused."""
+    """A folder among segments is skipped, not refused."""
     drops_empty_last_file: bool = False
     """A last file of length zero is deleted at start, not refused."""
     loads_every_index_file: bool = False
@@ -32,25 +29,25 @@ class BrokerLine:
     searches_lower_bound: bool = False
     """A search by time gives the first message at or after the time, not the nearest in one file."""
     begins_expired_queue_at_end: bool = False
-    """A queue whose messages have all expired begins at its end, not at 0 or where it began before."""
+    """A queue whose messages have all expired begins at its end; otherwise at 0 or at its earlier start."""
     renames_config: bool = True
     """A table under config/ is written to .tmp and renamed; otherwise the file is overwritten."""
     cleans_when_forced: bool = False
     """A partition above diskSpaceCleanForciblyRatio starts cleaning, even below diskMaxUsedSpaceRatio."""
     skips_delay_poison: bool = False
-    """A delayed message that cannot be delivered is passed over; otherwise its level stands still."""
+    """A delayed message that cannot be delivered is skipped; otherwise it blocks its level."""
     ends_with_separator: bool = False
-    """A property string that is put ends with a separator; a broker writes its map again."""
+    """A put's property string ends with a separator, because the broker encodes the properties again."""
     marks_process: bool = False
-    """The abort marker holds the broker's process id, abort.bak what it held before."""
+    """The abort marker holds the broker's process id, abort.bak the marker's previous content."""
     indexes_tags: bool = False
     """A message's tags get an entry in the index files, after those of its keys."""
     matches_first_record: bool = False
-    """A recovery starts in the newest of some segments whose first record is whole and which all files reach into."""
+    """A recovery starts in the newest of some segments: its first record is whole, and all files reach into it."""
     deletes_by_unique_key: bool = False
-    """A timer's delete names the unique key of the message; otherwise its topic, a + and the key."""
+    """A timer's delete has the unique key of the message; otherwise its topic, a + and the key."""
     guards_unwritten_file: bool = False
-    """A last queue file without a unit is none for a recovery's cut; otherwise 5.3 does not start with it."""
+    """A truncation in recovery ignores a last queue file without a unit; otherwise 5.3 does not start with it."""
 
     def __str__(self) -> str:
         return self.name
@@ -90,7 +87,7 @@ BROKER_LINES = {line.name: line for line in (LINE_4_9, LINE_5_3, LINE_5_5)}
 
 
 def broker_line(name: str) -> BrokerLine:
-    """Find the line by its name; BadRequest for another name."""
+    """Return the version of this name; BadRequest for another name."""
     line = BROKER_LINES.get(name)
     if line is None:
         raise BadRequest(f"the broker line is {' or '.join(BROKER_LINES)}, not {name}")

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 def _setting(default: T, effect: str, *, least: int = 0, most: int = MAX_INT, choices: tuple[str, ...] = ()) -> T:
-    """Return a field of StoreConfig; numbers lie in least..most, texts with `choices` are one of them."""
+    """Return a field of StoreConfig; a number is in least..most, a text with `choices` is one of them."""
     rules = {"effect": effect, "least": least, "most": most, "choices": choices}
     return dataclasses.field(default=default, metadata=rules)
 
@@ -239,12 +239,12 @@ class StoreConfig:
 
     @property
     def puts_wait_for_disk(self) -> bool:
-        """Whether a put is answered when its message is durable."""
+        """Whether a put waits until its message is durable."""
         return self.flush_disk_type == "SYNC_FLUSH"
 
     @property
     def uses_transient_pool(self) -> bool:
-        """The broker lends write buffers only to an asynchronously flushing master."""
+        """Whether puts use the transient pool; only an asynchronously flushing master does."""
         return self.transient_store_pool_enable and not self.puts_wait_for_disk and self.broker_role != "SLAVE"
 
     def changed_settings(self) -> dict[str, object]:
@@ -257,9 +257,9 @@ class StoreConfig:
         }
 
     def with_settings(self, settings: Mapping[str, object]) -> StoreConfig:
-        """Copy with settings given by RocketMQ name (`mappedFileSizeCommitLog`).
+        """Return a copy with settings by RocketMQ name (`mappedFileSizeCommitLog`).
 
-        Text becomes the field's type.
+        Text is converted to the field's type.
         """
         if not settings:
             return self
@@ -280,11 +280,11 @@ class Setting:
     """bool, int, float or str."""
     default: str | int | float | bool | None
     effect: str
-    """What it changes here; empty for a setting without effect."""
+    """The effect on this store; empty for a setting without effect."""
     owner: str
-    """The class of the broker that has it."""
+    """The broker's class with this setting."""
     instead: str = ""
-    """What happens whatever a setting without effect says, where that is not plain."""
+    """The fixed behaviour in place of a setting without effect, if it is not obvious."""
 
 
 @functools.cache
@@ -302,7 +302,7 @@ def all_settings() -> dict[str, Setting]:
 
 
 def _owner(field_name: str) -> str:
-    """Return the class of the broker that has the setting."""
+    """Return the broker's class with the setting."""
     if field_name == "listen_port":
         return "NettyServerConfig"
     is_brokers = field_name.startswith("transaction_") or field_name in _OF_BROKER_CONFIG
@@ -330,7 +330,7 @@ _WITHOUT_EFFECT = Path(__file__).with_name("settings_without_effect.csv")
 
 
 def check_settings(settings: Mapping[str, object], source: str | Path | None = None) -> dict[str, SettingValue]:
-    """Convert the values; BadRequest, naming `source`, for an unknown name or a value of a wrong type."""
+    """Convert the values; BadRequest with `source` for an unknown name or a value of a wrong type."""
     types = {_camel(f.name): _type_name(f) for f in dataclasses.fields(StoreConfig)}
     if not settings.keys() <= types.keys():
         types = {name: setting.type for name, setting in all_settings().items()}
@@ -350,7 +350,7 @@ def _unknown(name: str, source: str | Path | None) -> BadRequest:
 
 
 def read_broker_conf(path: str | Path) -> dict[str, str]:
-    """Read a broker.conf, a Java properties file; BadRequest for names and values that no broker takes."""
+    """Read a broker.conf, a Java properties file; BadRequest for unknown names and invalid values."""
     import javaproperties
 
     try:

@@ -1,6 +1,6 @@
-"""Every error of the engine, grouped by the user's occasion to meet it.
+"""Every error of the engine, grouped by operation.
 
-An error names the file, the place in it, the reason, and what the user can do:
+An error has the file, the offset in it, the reason and a hint for the user:
 
     commitlog/00000000000000000000, offset 245: bad body CRC
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 
 def quoted(text: str, most: int = 60) -> str:
-    """Return text that a user gave, as a message repeats it: in quotes, and not whole where it is long."""
+    """Return a user's text in quotes for a message; cut after `most` characters."""
     return repr(text) if len(text) <= most else f"{text[:most]!r}…"
 
 
@@ -28,11 +28,11 @@ class StoreError(Exception):
     """The root of the tree.
 
     reason  what is wrong, one clause without a full stop
-    file    the file or folder it was found in
-    offset  the byte place inside that file (or the log offset, where the file is the whole log)
-    hint    what the user can do about it
-    code    what the user can do about it, where that takes a command: rmqctl says which
-    subject what the code is about, such as the id of a change
+    file    the file or folder with the fault
+    offset  the byte position in that file, or the log offset if the file is the whole log
+    hint    advice for the user
+    code    the key of advice that needs a command; rmqctl adds the command
+    subject the object of that advice, such as the id of a change
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class StoreError(Exception):
         super().__init__(reason)
         self.reason = reason
         self.file = Path(file) if file is not None else None
-        # A path would make s3:/ of s3://.
+        # Path would turn s3:// into s3:/.
         self._name = os.fspath(file) if file is not None else ""
         self.offset = offset
         self.hint = hint
@@ -112,7 +112,7 @@ class ForeignFile(DamagedFile):
 
 
 class DamagedRecord(DamagedFile):
-    """A commit-log record whose bytes contradict each other; `record_count` is of how many the error is."""
+    """A commit-log record whose bytes contradict each other; `record_count` is the number of records."""
 
     record_count = 1
 
@@ -147,12 +147,12 @@ class StoreIOError(StoreError):
 
 
 def is_passing(error: BaseException) -> bool:
-    """Return whether too many open files alone refused a call: nothing is half done, and it may pass."""
+    """Return whether too many open files refused a call: nothing is half done, a retry may succeed."""
     return isinstance(error, StoreIOError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def is_no_space(error: BaseException) -> bool:
-    """Tell whether a full disk or a used-up quota refused a call; deleted files end that."""
+    """Return whether a call failed for a full disk or quota; deleting files helps."""
     return isinstance(error, StoreIOError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -177,7 +177,7 @@ class StoreClosed(StoreError):
 
 
 class BadRequest(StoreError):
-    """The question itself is wrong: a filter that does not parse, a negative offset, a contradiction."""
+    """An invalid request: a filter that does not parse, a negative offset, a contradiction."""
 
 
 class WrongKind(BadRequest, TypeError):
@@ -188,7 +188,7 @@ class WrongKind(BadRequest, TypeError):
 
 
 class LinkLost(StoreIOError):
-    """The connection to the other machine cannot be made, ended or stalled; a new one may do."""
+    """The connection to the other machine failed, ended or stalled; a new connection may work."""
 
 
 class ReplicationError(StoreError):

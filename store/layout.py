@@ -65,21 +65,18 @@ _MAX_FOLDER_NAME_SIZE = 255
 _MOST_DIGITS = 255
 _KNOWN_NAMES = 1024
 BACKUP = "backup:"
-"""In front of a folder of backups: one of them as a store."""
+"""Prefix of the address of a backup that is read as a store."""
 BUNDLE = ".tar.zst"
-"""At the end of a bundle's name."""
+"""Suffix of a bundle's name."""
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text names a place by another way than a folder's path.
-
-    A URI, a backup, or a bundle.
-    """
+    """Return whether a text is a URI, a backup's address or a bundle's name, not a folder's path."""
     return "://" in text or text.startswith(BACKUP) or is_bundle(text)
 
 
 def is_bundle(text: str) -> bool:
-    """Return whether a text names a bundle, by a path or a URI."""
+    """Return whether a text is the path or URI of a bundle."""
     return text.endswith(BUNDLE) and not text.startswith(BACKUP)
 
 
@@ -91,28 +88,28 @@ def is_store_name(name: str) -> bool:
 
 
 def segment_name(offset: int) -> str:
-    """Return file name of the segment that starts at `offset`."""
+    """Return the file name of the segment that starts at `offset`."""
     return f"{offset:020d}"
 
 
 # 100,000 queues share few names of files and folders.
 @lru_cache(_KNOWN_NAMES)
 def parse_segment_name(name: str) -> int | None:
-    """Return start offset of a segment, or None for a name that is not one (Long.parseLong would throw)."""
+    """Return a segment's start offset, None for a foreign name (Long.parseLong would throw)."""
     return parse_whole_number(name)
 
 
 def parse_whole_number(text: str) -> int | None:
-    """Read ASCII digits as a number of 63 bits; None for another text.
+    """Parse ASCII digits as a number of 63 bits; None for another text.
 
-    isdigit alone takes "²", which int refuses, and int refuses more than 4300 digits.
+    isdigit accepts "²", but int() refuses it. int() also refuses more than 4300 digits.
     """
     is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) < 1 << 63
     return int(text) if is_number else None
 
 
 def index_file_name(time_ms: int) -> str:
-    """Name of an index file created at `time_ms`, in local time."""
+    """Return the name of an index file created at `time_ms`, in local time."""
     local = time.localtime(time_ms // 1000)
     return time.strftime("%Y%m%d%H%M%S", local) + f"{time_ms % 1000:03d}"
 
@@ -124,7 +121,7 @@ def parse_index_file_name(name: str) -> int | None:
 
 @lru_cache(_KNOWN_NAMES)
 def parse_queue_id(name: str) -> int | None:
-    """Queue id of a queue's folder, or None for a foreign name; negative ones come from damaged records."""
+    """Return a queue folder's queue id, None for a foreign name; damaged records have negative ids."""
     digits = name.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
         return None
@@ -132,7 +129,7 @@ def parse_queue_id(name: str) -> int | None:
 
 
 def is_topic_folder_name(topic: str) -> bool:
-    """Return whether a folder of that name can stand in consumequeue/, and nowhere else."""
+    """Return whether the topic is a valid name of a folder directly in consumequeue/."""
     if topic in ("", ".", "..") or "/" in topic or "\0" in topic:
         return False
     return len(topic.encode("utf-8", "surrogatepass")) <= _MAX_FOLDER_NAME_SIZE
@@ -154,7 +151,7 @@ class StoreLayout:
 
     @property
     def has_plain_log(self) -> bool:
-        """Whether records follow each other in the log, in no entries of a group's member."""
+        """Whether the log has plain records, not the entries of a group's member."""
         return self.dledger is None
 
     @property
@@ -174,7 +171,7 @@ class StoreLayout:
 
     @property
     def commitlogs_elsewhere(self) -> tuple[Path, ...]:
-        """The same where they were given, none where the log is in the store's own folder."""
+        """The configured folders of the log; empty if the log is in the store's own folder."""
         return self.commitlogs if self.commitlog_paths else ()
 
     @property
@@ -225,7 +222,7 @@ class StoreLayout:
 
     @property
     def own(self) -> Path:
-        """The folder of rmqctl's own files, such as those taken away."""
+        """The folder of rmqctl's own files, such as removed files."""
         return self.root / OWN_FOLDER
 
     def queue_folder(self, topic: str, queue_id: int) -> Path:

@@ -1,11 +1,11 @@
-"""Imports the public names of a package at their first use: importing the package costs nothing.
+"""Import the public names of a package at first use, so that importing the package costs nothing.
 
     from store.public_names import public_names
     __getattr__, __dir__, __all__ = public_names(__name__, __spec__)
 
 The names are the imports of the `__init__.pyi` beside the package's `__init__.py`, one a line. A type checker reads
-the same lines, so a name is listed once. The stub is read by the package's own loader, because Spark's executors have
-the packages in a zip.
+the same lines, so a name is listed once. The package's own loader reads the stub, because Spark's executors have the
+packages in a zip.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class _Loader(Protocol):
 
 
 def public_names(package: str, spec: ModuleSpec) -> tuple[_GetAttribute, _ListNames, list[str]]:
-    """Give the `__getattr__`, `__dir__` and `__all__` of a package from its stub."""
-    # Not by pathlib: of an archive at "./store.zip" the loader gives nothing that does not begin with "./".
+    """Return `__getattr__`, `__dir__` and `__all__` of a package from its stub."""
+    # Without pathlib: the loader of an archive at "./store.zip" needs paths that begin with "./".
     stub = cast(_Loader, spec.loader).get_data((spec.origin or "").removesuffix(".py") + ".pyi")
     modules = {name: module for module, name in _LINE.findall(stub.decode())}
 

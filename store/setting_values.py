@@ -1,4 +1,4 @@
-"""Values of settings: a broker.conf's texts as numbers, times and truths, and the limits they lie in."""
+"""Values of settings: parse the texts of a broker.conf, and check their limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number"
 def parse_delay_levels(text: str) -> tuple[int, ...]:
     """Return `1s 5s 2h` as milliseconds: units s, m, h, d, one space between, as a broker requires.
 
-    Empty text gives no levels, which is how 4.9.8 recovers.
+    Empty text means no levels, as 4.9.8 has during recovery.
     """
     levels = []
     for word in text.split(" ") if text else ():
@@ -78,7 +78,7 @@ def convert_value(name: str, type_name: str, value: object) -> SettingValue:
     except (KeyError, ValueError):
         raise BadRequest(f"setting {name} needs {_WANTED[type_name]}, not {value[:40]!r}") from None
     if "\0" in text:
-        # No path can hold it.
+        # No path can contain a zero byte.
         raise BadRequest(f"setting {name} holds a zero byte: {value[:40]!r}")
     try:
         os.fsencode(text)

@@ -1,6 +1,6 @@
 """Verify the chains of an index file.
 
-Every entry names the next older one of its slot, and every slot its newest entry.
+Every entry holds the number of the next older entry of its slot, and every slot that of its newest entry.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WINDOW_ENTRIES = WINDOW_BYTES // ENTRY_SIZE
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """Count the broken links of a file's chains, and the range of its log offsets.
+    """The number of broken links in a file's chains, and the range of its log offsets.
 
     low, high   the least and the greatest log offset; 0 and -1 without entries
     rises       whether no entry's log offset is less than that of the entry before it
@@ -45,7 +45,7 @@ class Chains:
 
     @classmethod
     def of(cls, file: Salvaged, slot_count: int, count: int) -> Chains:
-        """Walk the chains of the entries 1 … count - 1."""
+        """Follow the chains of the entries 1 … count - 1."""
         data, entries_at = file.buffer, HEADER_SIZE + SLOT_SIZE * slot_count
         slots, found = bytearray(SLOT_SIZE * slot_count), np.zeros(FOUND_COUNT, np.int64)
         for first in range(1, count, _WINDOW_ENTRIES):
@@ -73,7 +73,7 @@ class Chains:
 
 
 def _count_wrong(stored: Int64Array, newest: Int64Array, count: int) -> int:
-    """Count slots that do not name their newest entry; one that names no entry is as good as empty."""
+    """Count slots with another number than their newest entry's; a number of no entry counts as empty."""
     differing = np.flatnonzero(stored != newest)
     named = stored[differing]
     return int(np.count_nonzero(np.where((named < 0) | (named > count), 0, named) != newest[differing]))

@@ -1,4 +1,4 @@
-"""Index entries against the keys of the records that they point to."""
+"""Compare index entries with the keys of the records that they point to."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NO_KEY = "whose record has no such key"
 
 
 class EntryFile:
-    """An index file whose entries are asked for by where they point."""
+    """An index file that returns its entries by log offset."""
 
     def __init__(self, files: StoreReader, file: IndexFile) -> None:
         self.file = file
         self.name = files.name_of(file.path)
         self._at = HEADER_SIZE + SLOT_SIZE * file.slot_count + ENTRY_SIZE
-        # Of a file in which log offsets rise only the entries are read that are asked for.
+        # In a file with rising log offsets, only the requested entries are read.
         self._stretch = files.map(file.path)
         found = Salvaged(self._stretch.buffer) if file.rises else self._stretch.salvage()
         self.entries = entries_of(found.buffer, file.slot_count, file.count)[1:]
@@ -56,9 +56,9 @@ class EntryFile:
 def index_differences(
     segment: str, indexes: Sequence[EntryFile], low: int, high: int, expected: Entries, run: Run | None
 ) -> Iterator[Finding]:
-    """Compare the entries that point to low … high with those that the records there should have.
+    """Compare the entries that point to low … high - 1 with the expected entries.
 
-    run  the records there; None where there are none
+    run  the records of that stretch; None if it has none
     """
     starts = run.log_offsets if run is not None else np.empty(0, np.int64)
     expected_codes = _codes(expected.log_offset, expected.key_hash, low)
@@ -85,7 +85,7 @@ def index_differences(
 
 
 def _are_of_tags(run: Run, starts: Int64Array, entries: np.ndarray) -> npt.NDArray[np.bool_]:
-    """Return whether each of these entries is of the tags of the record that it points to."""
+    """Mark the entries whose hash is that of their record's tags."""
     targets = entries["log_offset"].astype(np.int64)
     known = np.flatnonzero(is_in(targets, starts))
     found = np.zeros(len(entries), bool)
@@ -95,9 +95,9 @@ def _are_of_tags(run: Run, starts: Int64Array, entries: np.ndarray) -> npt.NDArr
 
 
 def _wrong_times(file: EntryFile, numbers: Int64Array, entries: np.ndarray, expected: Entries) -> Iterator[Finding]:
-    """Find entries and header fields whose times are not their records'.
+    """Find entries and header fields with another time than their record.
 
-    The first entry counts from the begin time that the file had before it: that of the file before.
+    The first entry is left out: its time difference counts from the previous file's time.
     """
     if not len(expected.log_offset) or not len(entries):
         return
@@ -122,5 +122,5 @@ def _wrong_times(file: EntryFile, numbers: Int64Array, entries: np.ndarray, expe
 
 
 def _codes(log_offsets: Int64Array, hashes: np.ndarray, low: int) -> Int64Array:
-    """Log offset, counted from `low`, and hash of each entry as one number."""
+    """Return log offset, counted from `low`, and hash of each entry as one number."""
     return np.asarray(((log_offsets - low) << 32) | (hashes.astype(np.int64) & 0xFFFFFFFF))

@@ -1,7 +1,7 @@
-"""The entries that a run of records demands of the index.
+"""The expected index entries of a run of records.
 
-The values are those that dispatch writes (IndexService.buildIndex, 4.9.8): no entry for rolled-back transactions, the
-unique key's entry before those of KEYS.
+They equal the entries that dispatch writes (IndexService.buildIndex, 4.9.8). Rolled-back transactions have none; the
+unique key's entry comes before the entries of KEYS.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from store.formats.run import Int64Array, Run
 from store.structures.index.keys import CAPACITY, KeyHasher, Keys
 
 _USUAL_KEYS = 4
-"""Of a record, with its unique one."""
+"""Keys of a usual record, with its unique key."""
 
 
 class Entries(NamedTuple):
@@ -35,7 +35,7 @@ class Entries(NamedTuple):
 
 def expected_entries(run: Run) -> Entries:
     """Return the index entries of a run's records."""
-    # Mostly there is room for all keys at once, and nothing is copied.
+    # The capacity usually holds all keys, so that nothing is copied.
     pieces = KeyHasher(CAPACITY + _USUAL_KEYS * run.count).keys_of(run)
     found = [keys if keys.is_all_of(run) else keys.copy() for keys in pieces]
     hashes, records = found[0][:2] if len(found) == 1 else _joined(found)
@@ -43,7 +43,7 @@ def expected_entries(run: Run) -> Entries:
 
 
 def are_of_tags(run: Run, rows: Int64Array, hashes: np.ndarray) -> npt.NDArray[np.bool_]:
-    """Return whether each hash is that of the tags of the record in this row.
+    """Mark the hashes that are those of their record's tags.
 
     5.4 and later add an entry of `topic#T#tags` for a message with TAGS; one index may have records with and without.
 

@@ -1,7 +1,7 @@
 """The number of hash slots and entries of an index file: from settings, or from the file's contents.
 
-The size allows many pairs (size = 40 + 4 x slots + 20 x entries). Two neighbouring pairs differ by 5 slots, the bytes
-of one entry. So under a wrong pair every entry has another number. The contents decide:
+The size allows many pairs (size = 40 + 4 x slots + 20 x entries). Adjacent pairs differ by 5 slots, the bytes of one
+entry. So under a wrong pair every entry has another number. The contents decide:
 
     1. newest   the newest entry's number is in the slot of its hash, and its log offset is the header's last
     2. first    entry 1 has the header's first log offset
@@ -52,11 +52,9 @@ DEFAULT_GEOMETRY = Geometry(5_000_000, 20_000_000)
 
 
 def infer_geometry(path: Path, fs: Filesystem) -> Geometry | None:
-    """Return the geometry that the file at `path` tells.
+    """Infer the geometry of the file at `path`; None if it is empty, no index or has unreadable pages.
 
-    None for one that is empty, no index, or has bad pages.
-
-    StoreIOError where the file's own data is refused: keys would be added by a guessed geometry.
+    StoreIOError if the file can't be read for another reason: a guessed geometry would misplace new keys.
     """
     size = fs.stat(path).st_size
     if not size:
@@ -74,10 +72,7 @@ def infer_geometry(path: Path, fs: Filesystem) -> Geometry | None:
 
 
 def _has_default_geometry(path: Path, fs: Filesystem) -> bool:
-    """Return whether steps 1 and 2 fully agree with the broker's own numbers.
-
-    Four small reads of a large file.
-    """
+    """Return whether steps 1 and 2 fully agree with the default geometry; needs a few small reads only."""
     try:
         return _agrees_with_default(path, fs)
     except StoreIOError:
@@ -105,9 +100,9 @@ def _agrees_with_default(path: Path, fs: Filesystem) -> bool:
 
 
 def geometry_of(buffer: bytes | memoryview, known: Geometry | None = None) -> Geometry | None:
-    """Return the geometry of a file's bytes; None where they do not tell.
+    """Return the geometry of a file's bytes; None if they do not determine it.
 
-    known  a likely geometry, of settings or of another file. A file of its size without a better one has it.
+    known  a likely geometry, from settings or another file; used for a file of its size without a better one
     """
     if len(buffer) < HEADER_SIZE:
         return None
@@ -122,11 +117,9 @@ def geometry_of(buffer: bytes | memoryview, known: Geometry | None = None) -> Ge
 
 
 def given_geometry(settings: Mapping[str, object], size: int) -> Geometry | None:
-    """Find the geometry that maxHashSlotNum and maxIndexNum give a file of `size` bytes.
+    """Return the geometry of a file of `size` bytes by maxHashSlotNum and maxIndexNum.
 
-    None where they do not make that size.
-
-    One of the two is enough, as the size tells the other.
+    One of the settings is enough: the other follows from the size. None if they do not result in that size.
     """
     slots, entries = settings.get("maxHashSlotNum"), settings.get("maxIndexNum")
     if slots is None and entries is None:
@@ -140,9 +133,9 @@ def given_geometry(settings: Mapping[str, object], size: int) -> Geometry | None
 
 
 def geometry_of_size(size: int) -> Geometry:
-    """Make a geometry for a file of this size, with about four entries a slot as by default.
+    """Return a geometry for a file of this size, with about four entries a slot as by default.
 
-    For files that do not tell theirs: new ones will at least be as large as the old.
+    Used if the old files do not determine theirs: new files get the same size.
     """
     words = (size - HEADER_SIZE) // SLOT_SIZE
     slot_count = max(1, words // (1 + 4 * WORDS_PER_ENTRY))
@@ -151,7 +144,7 @@ def geometry_of_size(size: int) -> Geometry:
 
 
 class _Contents:
-    """A file's bytes as big-endian words behind the header: slots, then entries of five words."""
+    """A file's bytes after the header as big-endian words: slots, then entries of five words."""
 
     def __init__(self, buffer: memoryview) -> None:
         self.size = len(buffer)
@@ -167,7 +160,7 @@ class _Contents:
         return self._points(slots).item() == FULL_SCORE or self._share_reachable(geometry.slot_count) >= 0.9
 
     def best(self) -> Geometry | None:
-        """Return the pair with the most points; None for a tie, or where too few entries are reachable."""
+        """Return the pair with the most points; None for a tie, or if too few entries are reachable."""
         scores: dict[int, tuple[float, ...]] = {}
         for slots in self._likely():
             share = self._share_reachable(slots)

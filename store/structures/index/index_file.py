@@ -3,9 +3,9 @@
     put_hashes  entry number `count` takes the slot's chain as its successor and becomes the slot's newest
     select      follow the slot's chain; an entry counts if its hash and its time agree
 
-The chain keeps whole seconds since the file's first message, so times are compared a second too early at most. The key
-is not stored: a caller must read the record. A chain is followed for at most as many steps as there are entries: a
-damaged one cannot hold a query for ever.
+An entry holds whole seconds since the file's first message, so its time is at most a second too early. The key is not
+stored: a caller must read the record. A chain is followed for at most as many steps as the file has entries, so that a
+damaged chain ends too.
 
 Source: IndexFile (4.9.8).
 """
@@ -73,22 +73,22 @@ class IndexFile:
 
     @property
     def header(self) -> IndexHeader:
-        """The header, as it is or was held; StoreIOError when the disk can't give it."""
+        """The held header, otherwise the present one; StoreIOError if it can't be read."""
         if self._held is not None:
             return self._held
         if not self._is_new:
-            # A new file's pages come from no device.
+            # A new file's pages are not read from the disk.
             self.require(0, HEADER_SIZE)
         return decode_header(self.buffer)
 
     def hold(self) -> None:
-        """Hold the header as it is, so that later entries of a writer are not read.
+        """Hold the present header, so that later entries of a writer are not read.
 
         StoreIOError as for `header`.
         """
         header = self.header
         while (again := self.header) != header:
-            # A writer has changed some of the fields, and not yet the others.
+            # A writer is changing the fields; read again until two reads agree.
             header = again
         self._held = header
 
@@ -103,26 +103,26 @@ class IndexFile:
 
     @property
     def lacks_newest(self) -> bool:
-        """Whether the newest counted entry was past the file's end, or its slot does not lead to it.
+        """Whether the newest counted entry is past the file's end or unreachable from its slot.
 
-        It does not where the file has another number of slots than its size tells.
+        It is unreachable if the file has another number of slots than `slot_count`.
         """
         newest = min(self.header.index_count, self.entry_count) - 1
         if newest > 0 and self.stored_size >= entry_position(self.slot_count, newest + 1):
             slot = self._entry(newest).key_hash % self.slot_count
             self.require(HEADER_SIZE + SLOT_SIZE * slot, SLOT_SIZE)
-            # Slots run ahead of the count while the file is written.
+            # While the file is written, a slot may hold a later entry than the count includes.
             return decode_slot(self.buffer, slot) < newest
         return newest > 0
 
     def start_after(self, previous: IndexHeader) -> None:
-        """Take over the end of a full predecessor, as a broker constructs its next file."""
+        """Begin the header with the end of the full previous file, as a broker does."""
         offset, time_ms = max(0, previous.end_log_offset), max(0, previous.end_timestamp_ms)
         # The count stays 0 in the file until the first entry, and is read as 1.
         self.write_header(IndexHeader(time_ms, time_ms, offset, offset, 0, 0))
 
     def put_hashes(self, hashes: Int64Array, records: Int64Array, start: int, stop: int, columns: Int64Array) -> int:
-        """Put the keys start … stop - 1 (kernels.put_index_entries); return its end: `stop`, or full."""
+        """Put the keys start … stop - 1; return the next key, before `stop` if the file is full."""
         self._reserve(stop - start)
         header = np.array(self.header, np.int64)
         return kernels.put_index_entries(
@@ -161,15 +161,15 @@ class IndexFile:
         return [number for number, one in chain if (one.key_hash, one.log_offset) == (hash_code, log_offset)]
 
     def position_of(self, number: int) -> int:
-        """Return the place in the file of entry `number`."""
+        """Return the position in the file of entry `number`."""
         return entry_position(self.slot_count, number)
 
     def _chain(self, hash_code: int) -> Iterator[tuple[int, IndexEntry]]:
-        """Yield number and entry along the chain of the hash's slot, newest first, up to the first wrong one."""
+        """Yield number and entry along the hash's chain, newest first, up to the first invalid one."""
         header = self.header
         if header.index_count <= 1:
             return
-        # A damaged count must not lead out of the file. A broker goes as far as the entry that is put next.
+        # A damaged count must not lead out of the file. A broker includes the number of the next entry.
         count = min(header.index_count - (self._held is not None), self.entry_count - 1)
         number = self._newest_counted(hash_code % self.slot_count, count)
         if number <= 0:
@@ -184,10 +184,10 @@ class IndexFile:
             number = entry.previous
 
     def _newest_counted(self, slot: int, count: int) -> int:
-        """Return the number of the slot's newest entry; 0 for none, or for one beyond the count.
+        """Return the number of the slot's newest counted entry; 0 if there is none.
 
-        While the file is written, slots are ahead of the count by a run of messages, and of a held header by more. Then
-        the chain leads back to what is counted.
+        While the file is written, slots are ahead of the count by a run of messages, and further ahead of a held
+        header. Then the chain leads back to the counted entries.
         """
         self.require(HEADER_SIZE + SLOT_SIZE * slot, SLOT_SIZE)
         number = decode_slot(self.buffer, slot)
@@ -202,7 +202,7 @@ class IndexFile:
         return decode_entry(self.buffer, self.slot_count, number)
 
     def is_readable(self) -> bool:
-        """Return whether the disk can give header, slots and entries."""
+        """Return whether header, slots and entries can be read."""
         try:
             require_written_readable(self._fs, self._read_path, self.buffer)
         except StoreIOError:
@@ -210,7 +210,7 @@ class IndexFile:
         return True
 
     def require(self, position: int, size: int) -> None:
-        """Raise StoreIOError when the disk can't give these bytes."""
+        """Raise StoreIOError if these bytes can't be read."""
         require_readable(self._fs, self._read_path, self.buffer, position, position + size)
 
     def flush(self) -> None:
@@ -225,7 +225,7 @@ class IndexFile:
             self._name_is_new = False
 
     def _reserve(self, entry_count: int) -> None:
-        """Give blocks to header, slots and so many more entries; StoreIOError when the disk is full."""
+        """Allocate blocks for header, slots and `entry_count` more entries; StoreIOError on a full disk."""
         newest = self.header.index_count
         end = entry_position(self.slot_count, min(self.entry_count, newest + entry_count))
         if end > self._reserved and self._descriptor is not None:
@@ -247,7 +247,7 @@ class IndexFile:
 
 
 def _map(descriptor: Descriptor, size: int, fs: Filesystem, *, writable: bool) -> memoryview:
-    """Return the file's bytes. A short file reads as if zeros followed; a broker would lengthen it."""
+    """Return the file's bytes; a short file is padded with zeros, as a broker would lengthen it."""
     actual = fs.stat(descriptor.path).st_size
     if actual >= size:
         return memoryview(fs.map(descriptor, size, writable=writable))

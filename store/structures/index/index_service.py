@@ -1,12 +1,12 @@
-"""IndexService: all index files of a store, their building from the log, and the look-up by key.
+"""IndexService: all index files of a store; builds them from the log and looks up keys.
 
-    index/<yyyyMMddHHmmssSSS>     the newest one is written to until it is full
+    index/<yyyyMMddHHmmssSSS>     entries are put into the newest file until it is full
 
-For every message but rolled-back ones: one entry for its unique key, then one for each of its keys. A message before
-the newest file's end is in it already, and is skipped. Only that file's last message is entered once more, as by the
+Every message except rolled-back ones gets an entry for its unique key, then one for each of its keys. A message before
+the newest file's end has its entries and is skipped. Only the last message of that file gets them again, as in a
 broker.
 
-After an abnormal exit the broker deletes every file that was not full and flushed by then: `unsafe_files` says which.
+After an abnormal exit the broker deletes every file with messages newer than the checkpoint (`unsafe_files`).
 
 Source: IndexService (4.9.8).
 """
@@ -39,7 +39,7 @@ FLUSH_PAUSES_S = (0.1, 0.4, 1.5, 5.0, 0.0)
 
 
 class QueryOffsets(NamedTuple):
-    """Log offsets by key, newest first, and how far the index reaches."""
+    """Log offsets by key, newest first, and time and log offset of the index's last entry."""
 
     log_offsets: list[int]
     last_update_timestamp_ms: int
@@ -80,7 +80,7 @@ class IndexService:
 
     clock      milliseconds, for the names of new files
     on_full    called with the end time of a file that is full and flushed
-    with_tags  whether a message's tags get an entry behind its keys, as from a broker of 5.4 and later
+    with_tags  whether a message's tags get an entry after its keys, as in 5.4 and later
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class IndexService:
     ) -> None:
         self.files: list[IndexFile] = []
         self.failures: list[StoreError] = []
-        """Why files can't be read."""
+        """The errors of unreadable files."""
         self._folder = layout.index
         self._root = layout.root
         self._slot_count = config.max_hash_slot_num
@@ -119,9 +119,10 @@ class IndexService:
         self._removed: list[Path] = []
 
     def load(self) -> None:
-        """Open every file, oldest first; short ones end in zeros, foreign names are passed over.
+        """Open every file, oldest first; pad short files with zeros and skip foreign names.
 
-        A file whose header can't be read is left out from here on."""
+        A file with an unreadable header is left out and its error added to `failures`.
+        """
         for entry in self._fs.list_folder(self._folder):
             if entry.is_file and parse_index_file_name(entry.path.name) is not None:
                 file = self._open(entry.path)
@@ -134,15 +135,15 @@ class IndexService:
                     self.files.append(file)
 
     def unsafe_files(self, index_timestamp_ms: int) -> list[IndexFile]:
-        """Return files that a broker deletes after an abnormal exit.
+        """Return the files with messages newer than the checkpoint.
 
-        Those with messages newer than the checkpoint.
+        A broker deletes them after an abnormal exit.
         """
         return [file for file in self.files if file.header.end_timestamp_ms > index_timestamp_ms]
 
     @property
     def flushed_until_ms(self) -> int:
-        """End time of the newest full file, 0 without one; a damaged header may say less."""
+        """The latest end time of all full files, 0 without one; a damaged header may hold an earlier time."""
         return max([0, *(file.header.end_timestamp_ms for file in self.files if file.is_full)])
 
     def expired_files(self, min_log_offset: int) -> list[IndexFile]:
@@ -155,7 +156,7 @@ class IndexService:
         return expired
 
     def remove(self, files: list[IndexFile]) -> None:
-        """Delete these files (in an overlay: notes them)."""
+        """Delete these files; with an overlay, note them as removed."""
         for file in files:
             if self._overlay is None:
                 self._fs.unlink(file.path)
@@ -169,12 +170,12 @@ class IndexService:
             self.files = [file for file in self.files if file not in files]
 
     def drop_unreadable(self, *, with_empty: bool) -> int | None:
-        """Remove files that can't be read, and those after them; give where their keys begin in the log.
+        """Remove unreadable files and all later ones; return the log offset to index again from.
 
-        The newest file and small ones are read whole, of the others the header: reading all of a large index takes
-        long. None where all can be read.
+        The newest file and small files are read whole, of other files the header: reading all of a large index takes
+        long. Return None if all are readable.
 
-        with_empty  also files that end before their header does
+        with_empty  also removes files shorter than a header
         """
         asked = [file for file in self.files if file is self.files[-1] or len(file.buffer) <= READ_WHOLE_BYTES]
         bad = [error.file for error in self.failures if error.file is not None]
@@ -197,8 +198,8 @@ class IndexService:
             self.put_keys(run, keys)
 
     def put_keys(self, run: Run, keys: Keys) -> None:
-        """Put hashed keys of a run, into as many files as they take."""
-        # A file is wanted for each message that comes, also for one that has no keys or is passed over.
+        """Put hashed keys of a run; create new files as needed."""
+        # A broker gets or creates the file for every message, even one without keys or one that is skipped.
         self._file_to_write()
         log_offsets = run.array[LOG_OFFSET]
         at, count = 0, len(keys.hashes)
@@ -225,9 +226,9 @@ class IndexService:
         return file
 
     def _flush_full(self, file: IndexFile) -> None:
-        """Flush a full file, in a thread, as it may be large.
+        """Flush a full file in a thread, because it may be large.
 
-        A staged file is flushed by its plan.
+        The plan of the change flushes a staged file.
         """
         if self._overlay is not None:
             self._on_full(file.header.end_timestamp_ms)
@@ -263,7 +264,7 @@ class IndexService:
         return self._create()
 
     def _create(self) -> IndexFile:
-        # Two files within one millisecond, or a clock that went back: the name counts on from the newest one.
+        # For two files within a millisecond, or after the clock went back, the name is the newest name plus one.
         name = max([int(index_file_name(self._clock())), *(int(file.path.name) + 1 for file in self.files)])
         while self._fs.exists(self._folder / f"{name:017d}"):
             name += 1
@@ -275,13 +276,13 @@ class IndexService:
         else:
             descriptor = stage_new_file(self._stage(path), size, self._fs)
         file = self._new_file(path, descriptor)
-        # A cleaning removes old files meanwhile.
+        # A cleaning pass may remove old files at the same time.
         with self._files_lock:
             self.files = [*self.files, file]
         return file
 
     def lengthen_short(self) -> list[Path]:
-        """Stage short files at their full size, as a broker maps them; give their paths."""
+        """Stage short files at full size, as a broker maps them; return their paths."""
         size = index_file_size(self._slot_count, self._entry_count)
         short = [file for file in self.files if not file.writable and file.stored_size < size]
         for file in short:
@@ -309,7 +310,7 @@ class IndexService:
     # Asking.
 
     def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryOffsets:
-        """Log offsets for a key, newest first. Other keys with the same hash are among them."""
+        """Return log offsets for a key, newest first; other keys with the same hash are included."""
         if self.failures:
             raise self.failures[0]
         name = index_key(topic, key)
@@ -342,7 +343,7 @@ class IndexService:
                 file.flush()
 
     def close(self) -> None:
-        """Wait for full files that are being flushed, and drop all."""
+        """Wait for the flush of full files, and release all files."""
         if self._flushing is not None:
             self._flushing.join()
         self.files = []
@@ -362,7 +363,7 @@ class IndexService:
 
 
 def _passed_over(log_offsets: Int64Array, records: Int64Array, end_log_offset: int) -> int:
-    """Return how many keys at the front belong to messages that the file holds already."""
+    """Count the leading keys of messages that are in the file already."""
     if log_offsets[records[0]] >= end_log_offset:
         return 0
     new = log_offsets[records] >= end_log_offset

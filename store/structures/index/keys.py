@@ -32,7 +32,7 @@ class Keys(NamedTuple):
 
 
 class KeyHasher:
-    """Hashes the keys of runs; `capacity` is how many at a time, `with_tags` adds each record's tags."""
+    """Hash the keys of runs, up to `capacity` at a time; `with_tags` adds each record's tags."""
 
     def __init__(self, capacity: int = CAPACITY, *, with_tags: bool = False) -> None:
         self._with_tags = int(with_tags)
@@ -52,7 +52,7 @@ class KeyHasher:
         )
 
     def keys_and_codes(self, run: Run, delay_levels_ms: Int64Array, codes: Int64Array) -> Iterator[Keys]:
-        """Yield all keys as keys_of does; of the records that a piece has seen, `codes` has the tags codes."""
+        """Yield all keys like keys_of; fill `codes` with the tags codes up to the yielded piece's records."""
         return self._pieces(
             run,
             lambda first, state: kernels.dispatch_requests(

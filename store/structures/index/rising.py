@@ -1,4 +1,4 @@
-"""Search log offsets that rise, as those of index entries and of a queue file's units mostly do."""
+"""Search rising log offsets, as most index files and queue files have them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from collections.abc import Callable
 import numpy as np
 
 _ROWS_AT_ONCE = 1 << 16
-"""Rows that are read in at once, more than most stretches of log have."""
+"""Rows read at once: more than most stretches of log have."""
 
 
 class RisingOffsets:
     """Find rows by log offset in a mapped column that rises.
 
-    require  reads rows in before they are looked at
-    found    a row, and the log offset that it was found for: where a walk asks for one stretch of log after the other,
-             the next search begins where the last one ended
+    require  reads rows before they are used
+    found    the last search's row and log offset; the next search starts there unless its log offset is lower
     """
 
     def __init__(
@@ -26,7 +25,7 @@ class RisingOffsets:
         self._offsets, self._require = offsets, require
 
     def row_of(self, log_offset: int) -> int:
-        """Return row of the first item with this log offset or a higher one."""
+        """Return the row of the first item with this log offset or a higher one."""
         row, found_for = self.found
         row, count = row if log_offset >= found_for else 0, len(self._offsets)
         behind = min(row + _ROWS_AT_ONCE, count)

@@ -1,4 +1,4 @@
-"""Survey an index file: the numbers of its entries, and damage of its header and its chains."""
+"""Survey an index file: the range of its entries, and damage to its header and chains."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class IndexFile:
 def survey_index(
     files: StoreReader, file: StoredFile, known: Mapping[int, Geometry], *, is_written_to: bool = False
 ) -> Iterator[IndexFile | Finding]:
-    """Survey an index file, and give the damage of its header and its chains.
+    """Survey an index file; yield damage to its header and chains, then the survey.
 
     known          likely geometries by file size
-    is_written_to  a writer is putting entries: header and chains are not compared
+    is_written_to  whether a writer adds entries meanwhile; then header and chains are not compared
     """
     found = files.salvage(file.path)
     data, name = found.buffer, files.name_of(file.path)
