@@ -1,19 +1,19 @@
-"""The three actions of a change: how each is recorded beforehand, done and taken back.
+"""The three actions of a change: how each is recorded beforehand, performed and undone.
 
-    Remove   a file goes into quarantine
-    Publish  a staged file takes a place; the file before it goes into quarantine
+    Remove   a file is moved into quarantine
+    Publish  a staged file is moved to its path; the previous file is moved into quarantine
     Patch    a few bytes are overwritten in place; the old bytes go into the manifest
 
-An entry is what the manifest says of one action:
+The manifest has an entry for each action:
 
     kind, path, reason   path is relative to the store for a file inside of it
-    original             size, mtime_ns and (of smaller files) sha256 of what stood there; None when nothing did
-    kept_as              where in the change's quarantine folder the file goes        (Remove, Publish)
-    published            size and mtime_ns of the file that takes the place           (Publish)
-    position             where the bytes are; `before` and `after` are theirs in hex  (Patch)
+    original             size, mtime_ns and (of smaller files) sha256 of the previous file; None without one
+    kept_as              the previous file's path in the change's quarantine folder   (Remove, Publish)
+    published            size and mtime_ns of the staged file                         (Publish)
+    position             of the bytes; `before` and `after` are the bytes in hex      (Patch)
 
-Taking back never destroys what others wrote since. A file that is neither the published nor the original one goes to
-the quarantine's later/ before its place is filled again; bytes that are neither `before` nor `after` stay.
+Undoing never destroys later writes of other programs. A file that is neither the published nor the original one is
+moved to later/ in quarantine before the original returns; bytes that are neither `before` nor `after` stay.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ManifestEntry = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """`path` goes into quarantine because of `reason`."""
+    """Move `path` into quarantine because of `reason`."""
 
     path: Path
     reason: str
@@ -75,7 +75,7 @@ Action = Remove | Publish | Patch
 
 
 def replace_files(old: Iterable[Path], staged: Mapping[Path, Path]) -> list[Action]:
-    """Remove old files without a replacement, and publish staged ones, by the place that each takes."""
+    """Plan to remove old files without a replacement, and to publish `staged` files by target path."""
     actions: list[Action] = [Remove(path, "replaced by what the log holds") for path in old if path not in staged]
     return actions + [Publish(place, path, "rebuilt from the log") for place, path in sorted(staged.items())]
 
@@ -89,7 +89,7 @@ class Workplace:
     fs: Filesystem
 
     def describe(self, number: int, action: Action) -> ManifestEntry:
-        """Return everything that is needed to take the action back."""
+        """Return the manifest's entry of the action, with everything needed to undo it."""
         entry: ManifestEntry = {
             "kind": action.verb,
             "path": stored_name(self.root, action.path),
@@ -116,7 +116,7 @@ class Workplace:
         return entry
 
     def perform(self, action: Action, entry: ManifestEntry) -> None:
-        """Do the action; a staged file is durable before."""
+        """Perform the action; a staged file must be durable before."""
         if isinstance(action, Patch):
             descriptor = self.fs.open_write(action.path)
             self.fs.write(descriptor, action.position, action.after)
@@ -129,19 +129,19 @@ class Workplace:
             self._move(action.staged, action.path, entry["published"]["mtime_ns"])
 
     def is_overwritten(self, entry: ManifestEntry, *, is_cut_short: bool) -> bool:
-        """Return whether others wrote since where the entry's action had patched a file, or was about to."""
+        """Return whether another program has overwritten the bytes of the entry's patch."""
         if entry["kind"] != Patch.verb:
             return False
         found, before, after = (bytes.fromhex(text) for text in (self._patched(entry), entry["before"], entry["after"]))
         if found in (before, after) or not is_cut_short:
             return found not in (before, after)
-        # A power cut leaves any part of a patch as it was.
+        # After a power cut any byte of a patch may be the old one.
         return len(found) != len(after) or any(
             byte not in both for byte, *both in zip(found, before, after, strict=False)
         )
 
     def take_back(self, entry: ManifestEntry) -> int:
-        """Put back the file or bytes that the entry's action changed; give the number of files restored."""
+        """Restore the file or bytes that the entry's action changed; return the number of restored files."""
         self._require_own_places(entry)
         if entry["kind"] == Patch.verb:
             return self._take_back_patch(entry)
@@ -159,7 +159,7 @@ class Workplace:
         return 1
 
     def require_kept_sound(self, entry: ManifestEntry) -> None:
-        """Raise DamagedFile when a kept file is not the one that was taken away."""
+        """Raise DamagedFile if the kept file differs from the removed file."""
         original = entry["original"]
         if entry["kind"] == Patch.verb or original is None:
             return
@@ -193,10 +193,7 @@ class Workplace:
         return 1
 
     def _patched(self, entry: ManifestEntry) -> str:
-        """Read, in hex, the bytes at the place that a Patch wrote.
-
-        A missing file counts as if they were back.
-        """
+        """Return in hex the bytes at a patch's position; for a missing file the bytes before the patch."""
         path = self.root / entry["path"]
         if not self.fs.exists(path):
             return str(entry["before"])
@@ -204,7 +201,7 @@ class Workplace:
         return self.fs.read(descriptor, entry["position"], len(entry["after"]) // 2).hex()
 
     def _set_aside(self, path: Path, entry: ManifestEntry) -> None:
-        """Move files that others wrote in the action's place since into the quarantine."""
+        """Move a file that another program wrote at `path` since the action into quarantine."""
         if not self.fs.exists(path):
             return
         now, original = self._look(path), entry["original"]
@@ -221,10 +218,7 @@ class Workplace:
         return {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
 
     def _parents(self, path: Path) -> list[Path]:
-        """Return the folders between a file and the store's root, the innermost first.
-
-        None of a file elsewhere.
-        """
+        """Return the folders between a file and the store's root, innermost first; none for a file elsewhere."""
         folders: list[Path] = []
         for folder in path.parents:
             if folder == self.root:
@@ -250,8 +244,9 @@ class Workplace:
     def _copy(self, source: Path, target: Path, mtime_ns: int) -> None:
         """Copy a file into a quarantine on another file system.
 
-        The copy is whole and durable before it gets its name, and that before the
-        original goes. So a name in the quarantine always means all of a file."""
+        The copy is whole and durable before it gets its name. The original is deleted after that. So a name in
+        quarantine always has a complete file.
+        """
         size = self.fs.stat(source).st_size
         part = target.with_name(target.name + PART_SUFFIX)
         self.fs.unlink(part)

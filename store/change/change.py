@@ -1,4 +1,4 @@
-"""A Change is a mutation that was planned, can be shown, applied in a crash-safe order, and undone.
+"""Change: a planned mutation that can be shown, applied in a crash-safe order, and undone.
 
     1. the manifest is written and made durable with state "applying", before anything is touched   (journal.py)
     2. the actions run in order; each is one rename or one small write                              (actions.py)
@@ -45,15 +45,15 @@ class PlannedAction(TypedDict):
 class Change(Generic[R_co]):
     """A plan for one store.
 
-    report        what the plan found out (offsets, modes, counts), as each verb's plan has it
+    report        the plan's results (offsets, modes, counts); each verb has its own type
     lost          messages per topic that the store would no longer show
     notes         damage and disorder met while planning, as sentences for people
-    damaged       damage that the plan leaves, and another one mends
+    damaged       damage that this plan leaves for another plan to repair
     foreign       names that keep a broker from starting, as sentences for people
-    remarks       what else people should know, as sentences
+    remarks       further sentences for people
     staging       folder of staged files, removed when the change is applied or closed
-    sync_paths    files that must be durable before the first action, because the plan rests on what they say
-    until_closed  what was opened for the plan alone: the store, where the plan was given its path
+    sync_paths    files that must be durable before the first action, because the plan depends on their content
+    until_closed  closes the store that was opened for the plan, if the plan was made from a path
     """
 
     command: str
@@ -80,11 +80,11 @@ class Change(Generic[R_co]):
 
     @property
     def published(self) -> dict[Path, Path]:
-        """The files that the plan puts in place, with the file that each is now."""
+        """The target paths of the plan's files, each with its staged file."""
         return {action.path: action.staged for action in self.actions if isinstance(action, Publish)}
 
     def publish_bytes(self, path: Path, data: bytes, reason: str) -> None:
-        """Plan a small file: stages it, and publishes it at `path`."""
+        """Stage a small file and plan to publish it at `path`."""
         assert self.staging is not None, "a plan that writes files has a folder to stage them in"
         self.fs.make_folder(self.staging)
         staged = self.staging / path.name
@@ -92,7 +92,7 @@ class Change(Generic[R_co]):
         self.actions.append(Publish(path, staged, reason))
 
     def bytes_affected(self, action: Action) -> int:
-        """Return the size of the bytes that the action takes away or writes."""
+        """Return the number of bytes that the action removes or writes."""
         if isinstance(action, Patch):
             return len(action.after)
         path = action.staged if isinstance(action, Publish) else action.path
@@ -117,11 +117,11 @@ class Change(Generic[R_co]):
         keep: bool = True,
         on_action: Callable[[Action], None] | None = None,
     ) -> str | None:
-        """Carry the plan out and give the id to undo it by; None when there was nothing to do.
+        """Carry out the plan and return the id for its undo; None if there was nothing to do.
 
-        quarantine  the folder that takes what is removed (default ROOT/.rmqctl/quarantine)
-        keep        False deletes what was taken away once the change is complete
-        Raises StoreIOError; everything done so far has then been put back, as after an interrupt.
+        quarantine  the folder for removed files (default ROOT/.rmqctl/quarantine)
+        keep        False deletes the removed files after the change is complete
+        Raises StoreIOError after all finished actions have been rolled back, as after an interrupt.
         """
         folder = quarantine or quarantine_folder(self.root)
         with self.until_closed:
@@ -144,7 +144,7 @@ class Change(Generic[R_co]):
 
     def _carry_out(self, folder: Path, on_action: Callable[[Action], None] | None) -> str | None:
         """Do the module's steps and give the id of the change, or None when there was nothing to do."""
-        # The plan may be made of the zeros that stand in for a lost page.
+        # The plan may depend on zeros in place of a lost page.
         lost_pages.require_none()
         sync_files([path for path in self.sync_paths if self.fs.exists(path)], self.fs)
         if self.is_empty:
@@ -171,10 +171,7 @@ class Change(Generic[R_co]):
             self.staging = None
 
     def _roll_back(self, journal: Journal, error: BaseException) -> None:
-        """Put back the actions done so far, also after an interrupt.
-
-        The error's hint says how that went.
-        """
+        """Undo the finished actions, also after an interrupt; add the result to the error."""
         try:
             journal.take_back()
         except StoreError:

@@ -1,9 +1,9 @@
-"""The journal of one change: its manifest, written before anything is touched, for undo.
+"""The journal of one change: its manifest, written before the first action, for undo.
 
-    <quarantine>/<id>/manifest.json    what is done: names, sizes, mtimes, hashes, old bytes; how far it came
-    <quarantine>/<id>/files/…          what was taken away, under its old name
-    <quarantine>/<id>/later/…          what others wrote in its place since, and an undoing set aside
-    ROOT/.rmqctl/change-elsewhere      while the change is under way: the folder above, when it is not in the store
+    <quarantine>/<id>/manifest.json    the actions with names, sizes, mtimes, hashes, old bytes; the change's state
+    <quarantine>/<id>/files/…          the removed files, under their old names
+    <quarantine>/<id>/later/…          later files of other programs, which an undo moved out of the way
+    ROOT/.rmqctl/change-elsewhere      during a change: the path of <quarantine>/<id>, if it is outside of the store
 
 The states: applying -> applied -> undoing -> undone.
 """
@@ -30,7 +30,7 @@ from store.files.filesystem import Entry, Filesystem
 from store.layout import OWN_FOLDER, STORE_NAMES
 
 HALF_DONE = ("applying", "undoing")
-# In rmqctl's own folder, names the change under way while its quarantine is not in the store.
+# The file in rmqctl's own folder that holds the path of a change with its quarantine outside of the store.
 ELSEWHERE = "change-elsewhere"
 
 
@@ -137,7 +137,7 @@ class Journal:
         self.retract()
 
     def take_back(self) -> int:
-        """Restore every action's place; give the number of files restored."""
+        """Undo every action; return the number of restored files."""
         entries = self.entries
         for entry in entries:
             self._touch(entry)
@@ -146,7 +146,7 @@ class Journal:
         return count
 
     def require_unchanged(self) -> None:
-        """Raise BadRequest when the store is not as the change left it."""
+        """Raise BadRequest if the store has changed since the change."""
         before, now = self._document.get("after"), store_look(self.root, self.fs, self.folder.parent)
         if before is not None and before != now:
             names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
@@ -156,7 +156,7 @@ class Journal:
             )
 
     def require_kept_sound(self) -> None:
-        """Raise DamagedFile when a file that was kept is not the one that the change took away."""
+        """Raise DamagedFile if a kept file differs from the file that the change removed."""
         for entry in self.entries:
             self._workplace.require_kept_sound(entry)
 
@@ -174,11 +174,11 @@ class Journal:
             )
 
     def kept_files(self) -> list[Entry]:
-        """Return files that were taken away."""
+        """Return the removed files."""
         return self.fs.list_folder(self.folder / "files")
 
     def later_files(self) -> list[Entry]:
-        """Return files that others wrote in its place since, and that were set aside."""
+        """Return later files of other programs that an undo moved into quarantine."""
         return self.fs.list_folder(self.folder / LATER)
 
     def announce(self) -> None:
@@ -219,7 +219,7 @@ class Journal:
     def _flush_folders(self, *, takes_back: bool = False) -> None:
         """Make the names durable that changed since the last time."""
         touched, kept, later = sorted(self._touched, reverse=True), self.folder / "files", self.folder / LATER
-        # What moves has its new name durably before the old one goes: a cut in between must not take both.
+        # A moved file's new name is durable before its old name is removed: a power cut must not lose both.
         groups = ([self.folder, later], touched, [kept]) if takes_back else ([self.folder, kept], touched)
         for folders in groups:
             sync_folders([folder for folder in folders if self.fs.exists(folder)], self.fs)
@@ -251,7 +251,7 @@ def _change_id(command: str, now_ms: int) -> str:
 
 
 def _require_outside_of_data(root: Path, quarantine: Path) -> None:
-    """Raise BadRequest for a quarantine among the files that a change is about."""
+    """Raise BadRequest for a quarantine among the store's own files."""
     place = quarantine.resolve()
     for name in STORE_NAMES:
         if place.is_relative_to((root / name).resolve()):

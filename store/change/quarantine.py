@@ -1,8 +1,8 @@
-"""Changes that were made: listed, undone, purged; and the one that a crash left half done.
+"""List, undo and purge applied changes; find a change that a crash left half done.
 
-`undo` examines each action's place, so it works however far a change had come when it was cut short. Undoing is refused
-if the store has changed since (names, sizes or mtimes differ). With force it sets aside the files that it would
-replace. It is still refused where it would tear a later record.
+`undo` examines the file of each action, so it works at any point where a change was interrupted. It is refused if the
+store has changed since (names, sizes or mtimes differ). With force it moves the files that it would replace into
+quarantine. It is still refused where it would tear a later record.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def undo(
     if journal.state == "applied" and not force:
         journal.require_unchanged()
     journal.require_patches_untouched()
-    # So that an undoing that is cut short can be taken up again, and no other command works on the half of it.
+    # An interrupted undo can be continued, and no other command works on a half-undone store.
     journal.announce()
     journal.mark("undoing")
     count = journal.take_back()
@@ -147,7 +147,7 @@ def purge(
     folder = quarantine or quarantine_folder(root)
     lost = _quarantined_elsewhere(root, fs)
     if lost is not None and list(change_ids or ()) == [lost.name] and not fs.exists(lost / "manifest.json"):
-        # Else its lost disk would keep the store closed for good.
+        # Otherwise a lost disk with the quarantine would block the store for good.
         fs.unlink(root / OWN_FOLDER / ELSEWHERE)
         return 0
     entries = list_quarantine(root, quarantine=folder, fs=fs)
@@ -165,7 +165,7 @@ def purge(
     freed = 0
     for entry in chosen:
         freed += entry.size
-        # A cut must not leave a change that can be undone to a part.
+        # A power cut must not leave a change that can be undone only in part.
         fs.unlink(folder / entry.id / "manifest.json")
         fs.fsync_folder(folder / entry.id)
         fs.remove_tree(folder / entry.id)
