@@ -25,6 +25,10 @@ MOST_BYTES = 1 << 20
 _LOCK_LINE = re.compile(rb"^\d+: (?:POSIX|OFDLCK)\s+ADVISORY\s+WRITE\s+(-?\d+)\s+([0-9a-f]+):([0-9a-f]+):(\d+)\s", re.M)
 
 
+MOST_SHOWN, SHOWN_BEGIN = 200, 120
+"""Characters of a command in a sentence; a broker's has thousands, and its class is at the end."""
+
+
 @dataclass(frozen=True, slots=True)
 class LockHolder:
     """A process that holds the lock.
@@ -39,7 +43,10 @@ class LockHolder:
         """Return the holder as a clause for people."""
         if not self.process_id:
             return "another process"
-        return f"process {self.process_id}" + (f" ({self.command})" if self.command else "")
+        command = self.command
+        if len(command) > MOST_SHOWN:
+            command = f"{command[:SHOWN_BEGIN]} … {command[SHOWN_BEGIN + 3 - MOST_SHOWN :]}"
+        return f"process {self.process_id}" + (f" ({command})" if command else "")
 
 
 def find_lock_holder(path: Path, fs: Filesystem, proc: Path = PROC) -> LockHolder | None:

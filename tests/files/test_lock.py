@@ -150,3 +150,12 @@ def test_a_marker_has_the_process_id_and_its_copy_what_it_had_before(before: str
     (tmp_path / "abort.bak").write_text("something longer")
     AbortMarker(tmp_path / "abort", Filesystem()).create(4711)
     assert [(tmp_path / name).read_text() for name in ("abort", "abort.bak")] == ["4711", before]
+
+
+@pytest.mark.parametrize("size", [199, 200, 201, 5000])
+def test_a_long_command_is_shown_with_its_beginning_and_its_end(size: int) -> None:
+    command = "java " + "x" * (size - 11) + "Broker"
+    shown = LockHolder(7, command).describe().removeprefix("process 7 (").removesuffix(")")
+    whole = command[:120] + " … " + command[-77:]
+    assert shown == (command if size <= 200 else whole)
+    assert len(shown) == min(size, 200)
