@@ -108,6 +108,12 @@ def backup_id(time_ms: int) -> str:
     return f"{moment:%Y%m%dT%H%M%S}.{time_ms % 1000:03d}"
 
 
+def time_of_id(text: str) -> int:
+    """Return the time in an id, in ms."""
+    moment = datetime.strptime(text, "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC)
+    return int(moment.timestamp()) * 1000 + moment.microsecond // 1000
+
+
 def is_backup_id(text: str) -> bool:
     """Return whether a text has the form of a backup's id."""
     return _ID.fullmatch(text) is not None

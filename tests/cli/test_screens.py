@@ -98,7 +98,7 @@ def test_find_leaves_a_life_of_one_record_and_what_it_searched_to_wide() -> None
     assert [line.strip() for line in wide.out.splitlines() if line.strip() in titles] == titles
 
 
-LONG_PLAN = "would change the store in 35 steps (remove 24 files, 157.3 KiB; patch 1 file, 8"
+LONG_PLAN = "would change the store in 36 steps (remove 25 files, 178.9 KiB; patch 1 file, 8"
 
 
 class Screen(io.StringIO):
@@ -123,7 +123,7 @@ def shown(*words: str) -> str:
         ("check", "1 finding in 256.0 KiB of the log", "broker would; undo takes it back)"),
         (
             "recover --dry-run",
-            "would change the store in 35 steps (remove 24 files, 157.3 KiB; patch 1 file, 8",
+            "would change the store in 36 steps (remove 25 files, 178.9 KiB; patch 1 file, 8",
             "starts",
         ),
     ],

@@ -18,7 +18,7 @@ from store.errors import StoreError, StoreIOError
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
 from store.files.store_reader import StoredFile, StoreReader
-from store.formats.backup_manifest import BackedFile, Manifest, backup_id
+from store.formats.backup_manifest import BackedFile, Manifest, backup_id, time_of_id
 from store.opened.detect import FoundStore, find_store, make_layout, require_store
 from store.structures.registry import BACK_UP, names_of, refusing
 from store.verbs.backup.log import FoundEnd, find_log_end, segment_bytes
@@ -80,8 +80,9 @@ class _Creation:
     def run(self, clock: Callable[[], int]) -> Manifest:
         before = self._target.newest()
         began_ms = clock()
-        while before is not None and before.id >= backup_id(began_ms):
-            began_ms += 1
+        if before is not None:
+            # The clock of a former run may have been ahead.
+            began_ms = max(began_ms, time_of_id(before.id) + 1)
         known = {(one.path, one.mtime_ms, one.size): one for one in self._known(before)}
         tables = back_up_tables(self._found, self._reader, self._target, self._scratch, self._fs)
         self._notes += tables.notes

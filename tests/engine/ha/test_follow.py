@@ -171,8 +171,8 @@ def _takes(lock: StoreLock) -> bool:
 
 
 def test_a_backup_in_an_object_store_follows_too(tmp_path: Path) -> None:
-    root, to, port = make_store(tmp_path / "store", 50), "s3://copies/a", free_port()
-    with s3_bucket("copies"):
+    root, to, port = make_store(tmp_path / "store", 50), "s3://followed/a", free_port()
+    with s3_bucket("followed"):
         for number in range(2):
             with master(root, port) as put, following(root, to, port) as follower:
                 for step in range(3):

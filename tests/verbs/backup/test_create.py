@@ -19,7 +19,7 @@ from store import open_store
 from store.errors import BadRequest, StoreIOError, StoreLocked
 from store.files.filesystem import Descriptor, Filesystem
 from store.files.lock import StoreLock
-from store.formats.backup_manifest import Manifest
+from store.formats.backup_manifest import Manifest, backup_id, time_of_id
 from store.formats.zstd_frames import FRAME_BYTES
 from tests.support.bad_sectors import BadSectors
 from tests.support.faulty_filesystem import FaultyFilesystem
@@ -342,3 +342,14 @@ def test_a_torn_line_in_the_list_of_finished_files_costs_that_file_alone(tmp_pat
     fs = CountsReads()
     back_up(root, folder, fs=fs)
     assert fs.read_segments == {"", "32768", "49152"}
+
+
+def test_a_backup_after_one_of_a_later_clock_is_the_newest_all_the_same(tmp_path: Path) -> None:
+    root, to = make_store(tmp_path / "store", 5), tmp_path / "backups"
+    clocks = (1_800_000_000_000, 1_500_000_000_000, 1_800_000_000_000, 1_800_000_000_003)
+    made = [back_up(root, to, clock=lambda now=now: now) for now in clocks]
+    # Each is a millisecond newer at least.
+    wanted = [1_800_000_000_000, 1_800_000_000_001, 1_800_000_000_002, 1_800_000_000_003]
+    assert [one.began_ms for one in made] == wanted
+    assert [time_of_id(one.id) for one in made] == wanted
+    assert [one.id for one in made] == [backup_id(one) for one in wanted]
