@@ -76,7 +76,7 @@ Ordered = Annotated[
 ]
 Rate = Annotated[float | None, typer.Option(min=0.01, metavar="N", help="Messages a second at most.")]
 Verify = Annotated[
-    bool, typer.Option("--verify", help="Ask the broker for what is in doubt, by unique key, before and after.")
+    bool, typer.Option("--verify", help="Look for what is in doubt in the broker's index and queues, before and after.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent and refused; send nothing.")]
 

@@ -102,6 +102,8 @@ class FakeBroker:
     earliest_ms: int = -1
     indexed_from: int = 0
     """The first of `taken` that the index has."""
+    index_answer: bytes = b""
+    """What a query answers in place of records."""
     pulled_at_once: int = 32
     tries: Counter[str] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -205,6 +207,7 @@ class FakeBroker:
         found = b"".join(
             one.record(host) for one in self.taken[self.indexed_from :] if (one.topic, one.uniq_key) == (topic, key)
         )
+        found = self.index_answer or found
         fields = {"indexLastUpdatePhyoffset": "0", "indexLastUpdateTimestamp": "0"}
         if found:
             return {"extFields": fields}, found

@@ -12,6 +12,7 @@ delay level that ends no earlier.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from store.engine.ha.link import Address
 from store.engine.remoting.answers import answer_of
@@ -19,7 +20,7 @@ from store.engine.remoting.connection import TIMEOUT_S, Connection
 from store.engine.remoting.queue_reading import messages_between, records_in
 from store.engine.remoting.routes import Routes
 from store.engine.remoting.settling import Settling
-from store.errors import BadRequest, LinkLost
+from store.errors import BadRequest, DamagedRecord, LinkLost, StoreError
 from store.formats.message import StoredMessage
 from store.formats.properties import DELAY, MAX_PROPERTIES_SIZE, encode_properties
 from store.formats.remoting import (
@@ -127,8 +128,8 @@ class Cluster:
             asked = [one for one in doubts if one.broker == broker]
             try:
                 found |= self._find_in(broker, asked, ledger_id)
-            except (LinkLost, BadRequest) as error:
-                found |= {one.key: Answer(Outcome.DOUBT, error.reason) for one in asked if one.key not in found}
+            except StoreError as error:
+                found |= {one.key: Answer(Outcome.DOUBT, error.reason) for one in asked}
         return [found[one.key] for one in doubts]
 
     def _find_in(self, broker: str, doubts: Sequence[Doubt], ledger_id: str) -> dict[bytes, Answer]:
@@ -137,8 +138,8 @@ class Cluster:
         settled = Settling.wait(connection, max(one.sent_ms for one in doubts), self._clock)
         records = {one.key: self._look_up(one, f"{one.origin}/{ledger_id}") for one in doubts}
         missing = {f"{one.origin}/{ledger_id}": one for one in doubts if records[one.key] is None}
+        times = [one.sent_ms for one in missing.values()]
         for topic, queue_id in _queues_of(missing.values()):
-            times = [one.sent_ms for one in missing.values()]
             span = min(times) - CLOCKS_MS, max(times) + CLOCKS_MS
             for message in messages_between(connection, topic, queue_id, *span):
                 if one := missing.get(message.properties.get(ORIGIN, "")):
@@ -168,9 +169,11 @@ class Cluster:
             answer = connection.ask(QUERY_MESSAGE, fields)
             if answer.code not in (SUCCESS, QUERY_NOT_FOUND):
                 raise BadRequest(f"the broker does not search: code {answer.code}: {answer.remark[:200]}")
-            for record in records_in(answer.body):
-                if record.properties.get(ORIGIN) == origin:
-                    return record
+            # A stale entry of the index may lead to bytes that are no record; the queues decide then.
+            with suppress(DamagedRecord):
+                for record in records_in(answer.body):
+                    if record.properties.get(ORIGIN) == origin:
+                        return record
         return None
 
     def _fields(self, one: Sending, place: Place, origin: str) -> dict[str, str]:

@@ -162,6 +162,17 @@ def test_what_is_in_doubt_is_found_by_its_key_and_origin() -> None:
     ]
 
 
+@pytest.mark.parametrize("answer", [b"x" * 40, (40).to_bytes(4, "big") + bytes(36)])
+def test_bytes_that_are_no_record_leave_the_answer_to_the_queues(answer: bytes) -> None:
+    """A stale entry of the index leads anywhere."""
+    broker = FakeBroker({"Orders": 4}, index_answer=answer)
+    with broker, closing(Cluster(broker.address, lambda: int(time.time() * 1000) + 60_000)) as target:
+        target.send([(message("1"), PLACE)], ["origin-1/L"])
+        now_ms = int(time.time() * 1000)
+        found = target.find([doubt("1", now_ms), doubt("2", now_ms)], "L")
+    assert [(one.outcome.value, one.queue_offset) for one in found] == [("acknowledged", 0), ("again", -1)]
+
+
 @pytest.mark.parametrize("pulled_at_once", [1, 2, 32])
 @pytest.mark.parametrize("indexed_from", [0, 1, 3])
 def test_what_the_index_lacks_is_found_in_its_queue(indexed_from: int, pulled_at_once: int) -> None:
