@@ -1,13 +1,14 @@
-"""StoreCheckpoint: the moments up to where log, queues and index can be trusted after a crash.
+"""StoreCheckpoint: the store times of log, queues and index that can be trusted after a crash.
 
-    physic  the commit log is flushed up to messages of this store time; moves on a sync or a thorough flush
-    logics  the last message put into a consume queue (in memory, not flushed)
-    index   the end of the last full index file that was flushed
+    physic  of the last message in the flushed log; set by a sync and by a thorough flush
+    logics  of the last message put into a consume queue (in memory, not flushed)
+    index   of the last key in the last full index file, once that is flushed
 
 A full index file, a thorough queue flush and a shutdown write the page. So on disk it is up to a minute old. An
-abnormal recovery starts at the newest segment whose first message is older than all that, less 3 s.
+abnormal recovery starts at the newest segment whose first message is at least 3 s older than physic and logics. With
+messageIndexSafe it must not be newer than index either.
 
-Source: StoreCheckpoint (4.9.8).
+Source: StoreCheckpoint, CommitLog.isMappedFileMatchedRecover (4.9.8).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decod
 
 
 def read_checkpoint_file(path: Path, fs: Filesystem) -> bytes:
-    """Return the file's bytes, none where the device can't give them."""
+    """Return the file's bytes; empty after a read error of the device (EIO)."""
     try:
         return fs.read_file(path)
     except StoreIOError as error:
@@ -32,7 +33,7 @@ def read_checkpoint_file(path: Path, fs: Filesystem) -> bytes:
 
 
 class StoreCheckpoint:
-    """The checkpoint of one store. The three times are plain attributes; flush() makes them durable."""
+    """The checkpoint of one store: times and offsets as plain attributes, durable after flush()."""
 
     def __init__(self, path: Path, fs: Filesystem, page: CheckpointPage, file_size: int | None) -> None:
         self.path = path
@@ -40,11 +41,11 @@ class StoreCheckpoint:
         self.logics_ms = page.logics_ms
         self.index_ms = page.index_ms
         self.logics_log_offset = page.logics_log_offset
-        """5.5: where the record of the newest flushed unit begins."""
+        """5.5: the log offset of the newest flushed queue entry's record."""
         self.confirm_log_offset = page.confirm_log_offset
-        """5.x: where the newest record begins that a recovery met; with a controller the end that all replicas have."""
+        """5.x: the log offset of the last recovery's last record; with a controller, the end that all replicas have."""
         self.file_size = file_size
-        """Bytes of the file when it was read, None when there was none."""
+        """Bytes of the file when it was read, None without a file."""
         self._fs = fs
         self._page = page
         self._flushing = threading.Lock()
@@ -56,12 +57,12 @@ class StoreCheckpoint:
             return cls(path, fs, CheckpointPage(), None)
         data = read_checkpoint_file(path, fs)
         page = decode_checkpoint(data[:CHECKPOINT_SIZE])
-        # Behind fields that no broker writes nothing is worth keeping.
+        # After fields that no broker writes, the rest is damage as well.
         return cls(path, fs, page if page.is_possible else page._replace(logics_log_offset=0, rest=b""), len(data))
 
     @property
     def page(self) -> CheckpointPage:
-        """The page as flush() would write it; 5.x fields and unknown bytes are kept."""
+        """The page for flush() to write; it keeps 5.x fields and unknown bytes."""
         return self._page._replace(
             physic_ms=self.physic_ms,
             logics_ms=self.logics_ms,
@@ -76,7 +77,7 @@ class StoreCheckpoint:
 
     @property
     def is_whole(self) -> bool:
-        """Whether a file was there, and held a page."""
+        """Whether the file was there and held a whole page."""
         return self.file_size is not None and self.file_size >= CHECKPOINT_SIZE
 
     @property
@@ -84,22 +85,22 @@ class StoreCheckpoint:
         return self.page.min_timestamp_index_ms
 
     def note_stored(self, store_timestamp_ms: int) -> None:
-        """Take over the store time of the last message that was put into a queue."""
+        """Set the store time of the last message that was put into a queue."""
         self.logics_ms = store_timestamp_ms
 
     def set_index_ms(self, end_timestamp_ms: int) -> None:
-        """Take over the end time of an index file that is full."""
+        """Set the end time of the last full index file."""
         self.index_ms = end_timestamp_ms
 
     def note_full_index(self, end_timestamp_ms: int) -> None:
-        """Take over the end time of an index file that is full and flushed, and make it durable."""
+        """Set the end time of the last full and flushed index file, and flush the page."""
         self.set_index_ms(end_timestamp_ms)
         self.flush()
 
     def flush(self) -> None:
-        """Write the page and make it durable; services flush it from threads of their own.
+        """Write the page and sync it, from any thread.
 
-        StoreIOError where the device refuses.
+        Raises StoreIOError if the device fails.
         """
         with self._flushing:
             descriptor = self._fs.open_write(self.path) if self._fs.exists(self.path) else self._create()

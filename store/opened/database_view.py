@@ -1,9 +1,9 @@
-"""DatabaseQueueView: the consume queues in a store's database, each read when it is asked for.
+"""DatabaseQueueView: the consume queues in a store's database, each read at its first use.
 
-CombinedQueueView has those of queue files, and of the database those that have none.
+CombinedQueueView has the queues of files, and from the database those without files.
 
-A queue gets the units of the database up to the log's end, and the rest from the log after the database's checkpoint.
-Where the database can't be read, every queue is built from the log.
+A queue has the database's units up to the log's end; units after the database's checkpoint are built from the log.
+If the database can't be read, every queue is built from the log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from store.structures.registry import names_of, rooms_with
 
 
 class DatabaseQueueView(QueueView):
-    """The queues of a database, and of the log after it."""
+    """The queues of a database, completed from the log after its checkpoint."""
 
     _database: Any = None
     _is_opened = False
@@ -35,7 +35,7 @@ class DatabaseQueueView(QueueView):
 
     @property
     def _opened(self) -> Any:
-        """The database, opened at the first use; None where it can't be read, with a note."""
+        """The database, opened at its first use; None and a note if it can't be read."""
         if not self._is_opened:
             self._is_opened = True
             assert self._overlay is not None
@@ -50,7 +50,7 @@ class DatabaseQueueView(QueueView):
         self._note(f"{error}; the queues are read from the log")
 
     def topics(self) -> list[str]:
-        """Return the topics of the database, and those of queues that were opened or met in the log."""
+        """Return the topics of the database, and of queues that were opened or met in the log."""
         return sorted({topic for topic, _ in self._known_keys()})
 
     def queue_ids(self, topic: str) -> list[int]:
@@ -59,12 +59,12 @@ class DatabaseQueueView(QueueView):
 
     def _known_keys(self) -> set[QueueKey]:
         if self._opened is None:
-            # What queues there are, the log alone tells.
+            # Without the database only the log lists the queues.
             return {(queue.topic, queue.queue_id) for queue in self}
         return {*self._opened.newest, *self._queues, *self._builder.met}
 
     def end_on_disk(self, topic: str, queue_id: int) -> int:
-        """Return the log offset after the newest record that the database has units of, -1 without it."""
+        """Return the database's checkpoint: every record before it has its units; -1 without a database."""
         return self._opened.checkpoint if self._opened is not None else -1
 
     def _keys_on_disk(self) -> Iterator[QueueKey]:
@@ -97,7 +97,7 @@ class DatabaseQueueView(QueueView):
 
 
 class CombinedQueueView(DatabaseQueueView):
-    """The queues of files, and those that are in the database alone."""
+    """The queues of files, and the database's queues without files."""
 
     @cached_property
     def _alone(self) -> set[QueueKey]:
@@ -114,7 +114,7 @@ class CombinedQueueView(DatabaseQueueView):
         return self._view_of((topic, queue_id)).end_on_disk(self, topic, queue_id)
 
     def _view_of(self, key: QueueKey) -> type[QueueView]:
-        # The name of another queue opens no database.
+        # The order matters: `_alone` opens the database, and other names do not need it.
         return DatabaseQueueView if shares_records(key[0]) and key in self._alone else QueueView
 
     def _keys_on_disk(self) -> Iterator[QueueKey]:

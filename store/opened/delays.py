@@ -1,9 +1,9 @@
-"""Infer messageDelayLevel from the entries of delayed messages, as no file of the store holds it.
+"""Infers messageDelayLevel from the entries of delayed messages, as no file of the store holds it.
 
     the entry's tags code - the record's store time = the level's delay
 
-At most MOST_ENTRIES entries are read, spread over each level. Codes that are no times are left out: a 4.9 broker that
-dispatches while it recovers writes the hash of the tags.
+At most MOST_ENTRIES entries are read, spread over each level. Tags codes that are no times are skipped: a 4.9 broker
+writes the hash of the tags when it dispatches during a recovery.
 
 Source: ConsumeQueue, CommitLogDispatcherBuildConsumeQueue, ScheduleMessageService.computeDeliverTimestamp (4.9.8).
 """
@@ -31,17 +31,17 @@ from store.structures.registry import STRUCTURES, names_of, rooms_with
 
 DELAY_LEVELS = "messageDelayLevel"
 MOST_ENTRIES = 1 << 13
-"""Entries whose records are read, of all levels together: each may be a page of the disk."""
+"""Limit of entries whose records are read, for all levels together: each may cost a page of the disk."""
 _SECOND_MS = 1000
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", _SECOND_MS))
 Delays = dict[int, set[int]]
 
 
 def infer_delay_levels(layout: StoreLayout, fs: Filesystem) -> str | None:
-    """Return messageDelayLevel where the entries tell another than the default, else None.
+    """Return messageDelayLevel if the entries show another than the default, else None.
 
-    Those of one level that disagree tell nothing. A level without entries has the default's delay, and behind the
-    default's last level that one's.
+    The result is None too if entries of one level disagree. A level without entries gets the default's delay; beyond
+    the default's last level, the delay of that last level.
     """
     found = read_delays(layout, fs)
     default = parse_delay_levels(DEFAULT_DELAY_LEVELS)
@@ -55,25 +55,28 @@ def infer_delay_levels(layout: StoreLayout, fs: Filesystem) -> str | None:
 
 
 def describe_inferred_delays(config: StoreConfig, settings: Mapping[str, object]) -> list[str]:
-    """Describe the delays where they are not given, and not the default."""
+    """Describe inferred delays: those that are neither given as a setting nor the default."""
     levels = config.message_delay_level
     if DELAY_LEVELS in settings or levels == DEFAULT_DELAY_LEVELS:
         return []
-    return [f"delayed messages tell {DELAY_LEVELS}={levels}; give it as a setting if the broker has another"]
+    return [f"delayed messages show {DELAY_LEVELS}={levels}; give it as a setting if the broker has another"]
 
 
 def describe_assumed_delays(layout: StoreLayout, config: StoreConfig, fs: Filesystem, built: Set[int]) -> list[str]:
-    """Describe the delays of the levels `built` whose entries none of the store tells."""
+    """Describe the default's delays of the levels `built` that no entry of the store shows."""
     levels = sorted(built - refuse_mixed_delays(layout, fs).keys())
     if not levels:
         return []
     assumed = ", ".join(f"{level} ({_word(config.delay_levels_ms[level - 1])})" for level in levels)
-    told = f"no entry shows the delays of these levels, and {DELAY_LEVELS}'s default is assumed: {assumed}"
-    return [f"{told}; give the broker's own as a setting, or these messages are delivered at other times"]
+    text = f"no entry shows the delays of these levels, and {DELAY_LEVELS}'s default is assumed: {assumed}"
+    return [f"{text}; give the broker's own as a setting, or these messages are delivered at other times"]
 
 
 def built_levels(published: Mapping[Path, Path], layout: StoreLayout, fs: Filesystem) -> set[int]:
-    """Return the levels whose queues get entries by files, each staged, that a plan publishes."""
+    """Return the delay levels whose queues get entries from a plan's files.
+
+    published  the staged file of each path that the plan replaces
+    """
     found, schedule = set[int](), layout.consumequeue / SCHEDULE_TOPIC
     databases = [one for one in STRUCTURES if one.has_furniture("delays")]
     for path, staged in published.items():
@@ -87,19 +90,19 @@ def built_levels(published: Mapping[Path, Path], layout: StoreLayout, fs: Filesy
 
 
 def stored_levels(layout: StoreLayout, fs: Filesystem) -> set[int]:
-    """Return the levels whose queues have entries."""
+    """Return the delay levels whose queues have entries."""
     queues = [*_units_in_databases(layout, fs), *_units_in_files(layout, fs)]
     return {level for level, units in queues if len(units)}
 
 
 def refuse_mixed_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
-    """Return the delays that the entries tell; raise BadRequest where those of a level tell several."""
+    """Return the delays that the entries show; raise BadRequest if entries of one level show several."""
     found = read_delays(layout, fs)
     for level, delays in sorted(found.items()):
         if len(delays) > 1:
-            told = " and ".join(map(_word, sorted(delays)))
+            shown = " and ".join(map(_word, sorted(delays)))
             raise BadRequest(
-                f"the entries of delay level {level} tell delays of {told}, and not which of them the broker has",
+                f"the entries of delay level {level} show delays of {shown}, and not which of them the broker has",
                 file=layout.queue_folder(SCHEDULE_TOPIC, level - 1),
                 code="mixed-delays",
             )
@@ -107,7 +110,7 @@ def refuse_mixed_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
 
 
 def read_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
-    """Return the delays in ms that the entries of each level have, by level."""
+    """Return the delays (ms) that each level's entries show, by level."""
     queues = dict([*_units_in_databases(layout, fs), *_units_in_files(layout, fs)])
     segments = {parse_segment_name(file.path.name): file for file in segments_of(layout, fs)}
     found: Delays = {}
@@ -122,7 +125,7 @@ def read_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
 
 
 def _units_in_files(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield the written units of each level's queue files, in order; none of an unreadable file."""
+    """Yield each level with the written units of its queue files, in order; unreadable files are skipped."""
     folder = layout.consumequeue / SCHEDULE_TOPIC
     for name in fs.list_names(folder) if fs.is_folder(folder) else ():
         queue_id = parse_queue_id(name)
@@ -137,7 +140,7 @@ def _units_in_files(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[int, 
 
 
 def _units_in_databases(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield the units of each level that are in no files (5.x)."""
+    """Yield each level with its units in a database (5.x)."""
     for room in rooms_with(names_of(layout, fs), "delays", "units_of"):
         yield from room.units_of(layout, fs)
 
@@ -148,7 +151,7 @@ def _written_units(data: bytes) -> np.ndarray:
 
 
 def _delay_of(unit: np.void, level: int, segments: Mapping[int | None, Entry], fs: Filesystem) -> int | None:
-    """Return the delay of the unit's record; None where the unit or its record does not tell it."""
+    """Return the delay (ms) of the unit's record; None if the record is no delayed message of this level."""
     log_offset, size = int(unit["log_offset"]), int(unit["size"])
     start = max((at for at in segments if at is not None and at <= log_offset), default=None)
     if start is None or log_offset + size > start + segments[start].size:
@@ -165,6 +168,6 @@ def _delay_of(unit: np.void, level: int, segments: Mapping[int | None, Entry], f
 
 
 def _word(delay_ms: int) -> str:
-    """Return a delay as messageDelayLevel has it."""
+    """Return a delay in the form of messageDelayLevel, such as 5m."""
     unit, unit_ms = next((unit, ms) for unit, ms in _UNITS_MS if delay_ms % ms == 0)
     return f"{delay_ms // unit_ms}{unit}"

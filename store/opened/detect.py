@@ -1,7 +1,7 @@
-"""Recognises a folder before anything is opened: store or not, broker line, file sizes.
+"""Recognises a folder before anything is opened: store or not, broker line, settings.
 
-A store of a broker newer than the known ones is read, and never changed. Sizes are inferred from the files (sizes.py);
-the user's settings come first.
+A store of a broker newer than the known ones is read, and never changed. Sizes are inferred from the files (sizes.py),
+delays from delayed messages (delays.py). A setting that the user gives comes first.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FoundStore(NamedTuple):
     config: StoreConfig
     line: BrokerLine
     assumed: tuple[str, ...] = ()
-    """Sizes that neither files nor settings tell, as sentences for people."""
+    """Settings that were assumed or inferred and may be wrong, as sentences for people."""
     others: OtherQueues = NO_OTHERS
     """Topics whose queues are of another type (5.x)."""
     gives_delays: bool = False
@@ -53,7 +53,7 @@ class FoundStore(NamedTuple):
 def find_store(
     layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem, *, compat: str | None = None
 ) -> FoundStore:
-    """Read settings and broker line off the files; given settings come first."""
+    """Return the store at `layout`; settings and line that are not given are read off its files."""
     line = broker_line(compat) if compat is not None else detect_line(layout, fs)
     config = infer_config(layout, settings, fs)
     assumed = (*assumed_sizes(layout, config, settings, fs), *describe_inferred_delays(config, settings))
@@ -62,7 +62,7 @@ def find_store(
 
 
 def find_other_queues(layout: StoreLayout, config: StoreConfig, fs: Filesystem) -> OtherQueues:
-    """Find the topics with queues of another type than plain ones; none where queues are in a database."""
+    """Return the topics with queues of another type than plain; none if queues are in a database."""
     if not config.queues_in_database:
         for room in rooms_with(names_of(layout, fs), "queue_types", "other_queues"):
             found: OtherQueues = room.other_queues(layout, config, fs)
@@ -71,25 +71,22 @@ def find_other_queues(layout: StoreLayout, config: StoreConfig, fs: Filesystem) 
 
 
 def queue_type_faults(layout: StoreLayout, fs: Filesystem) -> list[str]:
-    """Describe folders with queues of another type than topics.json says.
-
-    A 5.3 broker does not start with them.
-    """
+    """Describe folders with queues of another type than in topics.json: a 5.3 broker does not start."""
     rooms = rooms_with(names_of(layout, fs), "queue_types", "mismatched_topics")
     return [fault for room in rooms for fault in room.mismatched_topics(layout, fs)]
 
 
 def refuse_wrong_queue_types(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raise UnsupportedFormat where a broker would not start because of a queue's type, with the remedy."""
+    """Raise UnsupportedFormat if a queue's type would keep a broker from starting."""
     for fault in queue_type_faults(layout, fs):
         reason = f"a broker does not start with this store: {fault}"
         raise UnsupportedFormat(reason, file=layout.config / "topics.json", code="queue-type")
 
 
 def require_store(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raise NotAStore unless a broker wrote this folder.
+    """Raise NotAStore unless the folder has a part of a broker's store.
 
-    ForeignFile where a folder or a FIFO is in the place of one of the broker's files, or a file for one of its folders.
+    Raise ForeignFile if a folder or a FIFO is at the path of a broker's file, or a file at the path of a folder.
     """
     root = layout.root
     found = fs.look_at(root)
@@ -110,7 +107,7 @@ def require_store(layout: StoreLayout, fs: Filesystem) -> None:
 
 
 def require_log(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raise NotAStore where the commit log is empty and queues are not: its disk may not be mounted."""
+    """Raise NotAStore if the commit log is empty and queues are not: the log's disk may not be mounted."""
     if segments_of(layout, fs):
         return
     queues = [
@@ -139,7 +136,7 @@ def is_absent_or_empty(layout: StoreLayout, fs: Filesystem) -> bool:
 
 
 def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, verb: str) -> None:
-    """Raise UnsupportedFormat for a structure that the verb would leave wrong.
+    """Raise UnsupportedFormat if the store has a structure that the verb would leave inconsistent.
 
     verb  its word in store.structures.registry
     """
@@ -156,9 +153,10 @@ def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, verb: str) -> None:
 
 
 def refuse_links(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raise ForeignFile for a folder of the store that is a link, and for a segment that is no file.
+    """Raise ForeignFile if a folder of the store is a link, or a segment is no file.
 
-    A change would leave the store."""
+    A change through a link would write outside of the store.
+    """
     own = (layout.consumequeue, layout.consumequeue_ext, *layout.queue_parents, layout.index)
     for folder in own if layout.commitlogs_elsewhere else (layout.commitlog, *own):
         if fs.is_link(folder):
@@ -172,9 +170,7 @@ def refuse_links(layout: StoreLayout, fs: Filesystem) -> None:
 
 
 def _require_segment_files(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raise ForeignFile where a segment's name leads to no file.
-
-    What it stood for may be on a lost disk."""
+    """Raise ForeignFile if a segment is neither file nor folder: its link may lead to a lost disk."""
     for folder in layout.commitlogs:
         for entry in fs.list_folder(folder):
             is_special = not (entry.is_file or entry.is_folder)
@@ -187,7 +183,7 @@ def _require_segment_files(layout: StoreLayout, fs: Filesystem) -> None:
 
 
 def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path, str]]:
-    """Yield file and description of each structure that no broker known here writes (5.3.4 and later)."""
+    """Yield path and description of each structure that is newer than the known brokers."""
     names = names_of(layout, fs)
     for one in (one for one in present(names) if one.newer):
         for name in names.matching(one.traces[0]):
@@ -195,10 +191,10 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
     for name in unknown_names(names, databases=True):
         yield layout.root / name, UNKNOWN_DATABASE
     found = fs.look_at(layout.checkpoint)
-    # Of a 4.9 store the rest of the checkpoint is damage, which no broker reads.
+    # In a 4.9 store the rest of the checkpoint is damage, which no broker reads.
     if found is not None and not found.is_folder and next(traces_of_5(layout, fs), None) is not None:
         page = decode_checkpoint(read_checkpoint_file(layout.checkpoint, fs)[:CHECKPOINT_SIZE])
-        # Fields that no broker writes are damage, and so is what follows them.
+        # After fields that no broker writes, the rest is damage as well.
         if page.rest and page.is_possible:
             yield layout.checkpoint, "fields in the checkpoint that 5.5 does not know"
     for room in rooms_with(names, "newer", "newer"):
@@ -206,14 +202,14 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
 
 
 def detect_line(layout: StoreLayout, fs: Filesystem) -> BrokerLine:
-    """Find the newest line that left a trace in the store, else 4.9."""
+    """Return the newest line that left a trace in the store, else 4.9."""
     if next(traces_of_5_5(layout, fs), None):
         return LINE_5_5
     return LINE_5_3 if next(traces_of_5(layout, fs), None) else LINE_4_9
 
 
 def traces_of_5_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
-    """Yield each trace that only a broker of 5.4 or later leaves, as a clause for people."""
+    """Yield each trace of a broker of 5.4 or later, as a clause for people."""
     names = names_of(layout, fs)
     for one in STRUCTURES:
         if one.lines == NEWEST:
@@ -228,7 +224,7 @@ def traces_of_5_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
 
 
 def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
-    """Yield each trace that only a 5.x broker leaves, as a clause for people."""
+    """Yield each trace of a 5.x broker, as a clause for people."""
     if fs.exists(layout.checkpoint):
         page = decode_checkpoint(read_checkpoint_file(layout.checkpoint, fs)[:CHECKPOINT_SIZE])
         if page.master_flushed_offset or page.confirm_log_offset:
@@ -241,9 +237,9 @@ def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
 
 
 def make_layout(root: Path, settings: Mapping[str, object], fs: Filesystem | None = None) -> StoreLayout:
-    """Tell where the parts lie: under the root, by storePathCommitLog, or in a member's folder.
+    """Return the parts' paths: under the root, by storePathCommitLog, or in a group member's folder.
 
-    All paths are absolute, so that those of a plan have one root.
+    All paths are absolute, so that the paths of a plan have one root.
     """
     fs, root = fs or Filesystem(), _absolute(root)
     member = find_member(root, settings, fs)
@@ -263,7 +259,7 @@ def make_layout(root: Path, settings: Mapping[str, object], fs: Filesystem | Non
 
 
 def _split_paths(text: str) -> tuple[Path, ...]:
-    """Split paths as the broker does (MultiPathMappedFileQueue).
+    """Split paths as MultiPathMappedFileQueue does; raise BadRequest for an empty name between others.
 
     Blanks belong to a name, empty names at the end are dropped.
     """
@@ -276,26 +272,23 @@ def _split_paths(text: str) -> tuple[Path, ...]:
 
 
 def _absolute(path: Path) -> Path:
-    """Return the path from the root of all files.
-
-    With `..` in it, another's file would look like one below it.
-    """
+    """Return the absolute path, without `..`: with them a file elsewhere would look as if below it."""
     path = path.absolute()
     return path.resolve() if ".." in path.parts else path
 
 
 def infer_config(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> StoreConfig:
-    """Fill the given settings up from the files' lengths and the broker's defaults."""
+    """Return the given settings, completed from the store's files and the broker's defaults."""
     return StoreConfig().with_settings({**infer_settings(layout, settings, fs), **settings})
 
 
 def has_database(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Return whether the store's consume queues are in a database, and in no files."""
+    """Return whether the store's consume queues are in a database alone."""
     return StoreConfig().with_settings(settings_told(layout, fs)).queues_in_database
 
 
 def infer_settings(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> dict[str, object]:
-    """Infer settings that are not given from the files' lengths, and delays from delayed messages."""
+    """Infer the settings that are not given: sizes from the files, delays from delayed messages."""
     found = infer_sizes(layout, settings, fs) | settings_told(layout, fs)
     if DELAY_LEVELS not in settings and (levels := infer_delay_levels(layout, fs)) is not None:
         found[DELAY_LEVELS] = levels

@@ -1,11 +1,11 @@
-"""IndexView: a read-only store's index; keys that its files lack come from a database or the log.
+"""IndexView: a read-only store's index; keys missing from its files come from a database or the log.
 
     log     |----------- file 1 -----------|   lost   |------ file 3 ------|  not indexed yet  |
             begin_log_offset ... end_log_offset
 
-A database with an index answers for the log that no file covers. The rest, and a key without a hit, is read from the
-log: it is walked in pieces as long as index files, so that a query goes on by the same rules. After a crash a file is
-used only if its header, slots and entries agree. A file that a writer adds to is read as of the view's opening: later
+A database with an index covers log that no file covers. Keys of other log, and a key without a hit, are read from the
+log. It is read in pieces as long as index files, so that a query follows the same rules. After a crash a file is used
+only if its header, slots and entries agree. While a writer adds to a file, it is read as of the view's opening: later
 entries are past the view's end of the log.
 """
 
@@ -64,7 +64,7 @@ class IndexView(IndexService):
         self._piece_lock = threading.Lock()
 
     def load(self) -> None:
-        """Open the files of the right size; entries of others are read from the log."""
+        """Open the files of the right size; keys of other files are read from the log."""
         size = index_file_size(self._slot_count, self._entry_count)
         for entry in self._fs.list_folder(self._folder):
             if not entry.is_file or parse_index_file_name(entry.path.name) is None or entry.size < HEADER_SIZE:
@@ -84,10 +84,10 @@ class IndexView(IndexService):
             self.files.append(file)
 
     def show(self, segments: Sequence[Segment], log: Stretch, rules: ScanRules, *, verify: bool, indexed: bool) -> None:
-        """Set the log that the index belongs to.
+        """Set the log of the index.
 
-        verify   look whether files are whole, as after a crash
-        indexed  False where the store is set to have no index
+        verify   leave out files that a crash left incomplete
+        indexed  False if the broker's settings turn the index off: the log is not read for keys
         """
         self._segments, self._log, self._rules = segments, log, rules
         if verify:
@@ -96,7 +96,7 @@ class IndexView(IndexService):
         self._order, self._parts = list(self._covering()) if indexed else [*self.files], None
 
     def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryOffsets:
-        """Query as IndexService does; keys of a file that can't be read are read from the log."""
+        """Query as IndexService does; keys of an unreadable file are read from the log."""
         while True:
             try:
                 found = super().query(topic, key, max_count, begin_ms, end_ms)
@@ -126,7 +126,7 @@ class IndexView(IndexService):
 
     @cached_property
     def _indexed_log(self) -> IndexedLog | None:
-        """Look for an index in a database of the store."""
+        """The index in a database of the store; None without one, and if files cover the whole log."""
         if not any(isinstance(part, _Uncovered) for part in self._order):
             return None
         try:
@@ -137,7 +137,7 @@ class IndexView(IndexService):
             return None
 
     def _divided(self, part: IndexFile | _Uncovered) -> Iterator[IndexSource | _Uncovered]:
-        """Divide a stretch without a file into the part that the database covers, and the rest."""
+        """Divide a stretch without a file into the database's part and the rest."""
         indexed = self._indexed_log
         if indexed is None or not isinstance(part, _Uncovered):
             yield part
@@ -155,13 +155,13 @@ class IndexView(IndexService):
             yield _Uncovered(Stretch(last, stop), _ALL, part.later)
 
     def _covering(self) -> Iterator[IndexFile | _Uncovered]:
-        """Yield the files, oldest first, and between them the stretches of the log that they do not cover."""
+        """Yield the files, oldest first, with the uncovered stretches of log between them."""
         at, known = self._log.start, 0
         for file in self.files:
             header = file.header
             if header.index_count > 1:
                 if header.begin_log_offset > at:
-                    # The file may begin within a record, whose first keys are in the one before.
+                    # The file may begin within a record: the record's first keys are in the file before.
                     yield _Uncovered(Stretch(at, header.begin_log_offset + 1), known, _entries_of_first_record(file))
                 if header.end_log_offset >= at:
                     at, known = header.end_log_offset, _entries_of_last_record(file)
@@ -224,8 +224,8 @@ class IndexView(IndexService):
 class _Uncovered:
     """A stretch of log without an index file.
 
-    known  as many keys of the record at its start are in the file before
-    later  as many keys of the record at its last offset are in the file behind
+    known  keys of the stretch's first record that are in the file before
+    later  keys of the stretch's last record that are in the file after
     """
 
     stretch: Stretch
@@ -235,7 +235,7 @@ class _Uncovered:
 
 @dataclass(slots=True)
 class LogKeys:
-    """Keys of one hash in a stretch of log, as an index file would give them."""
+    """The keys of one hash in a stretch of log, with the header that an index file of them would have."""
 
     path: Path
     header: IndexHeader
@@ -248,7 +248,7 @@ class LogKeys:
         return cls(folder / f"(log from {at})", IndexHeader(time_ms, time_ms, at, at, 0, 1), [], [])
 
     def take(self, run: Run, hashes: Int64Array, records: Int64Array, wanted: int) -> None:
-        """Add the keys that have the wanted hash."""
+        """Add a run's keys to the header's count, and those of the wanted hash to the lists."""
         columns, last = run.columns, records[-1]
         self.header = self.header._replace(
             end_timestamp_ms=int(columns.store_timestamp_ms[last]),
@@ -268,7 +268,7 @@ class LogKeys:
         for log_offset, stored_ms in zip(reversed(self.log_offsets), reversed(self.times_ms), strict=True):
             if len(found) >= max_count:
                 return
-            # An index file keeps whole seconds since its first message.
+            # An index file holds whole seconds since its first message.
             time_ms = first_ms + (stored_ms - first_ms) // _SECOND_MS * _SECOND_MS
             if begin_ms <= time_ms <= end_ms:
                 found.append(log_offset)
@@ -295,7 +295,7 @@ def is_whole(file: IndexFile) -> bool:
 
 
 def _entries_of_first_record(file: IndexFile) -> int:
-    """Return how many of the oldest entries belong to the file's first record."""
+    """Return the number of the file's oldest entries that belong to its first record."""
     count = min(max(1, file.header.index_count), file.entry_count, _KEPT_PIECES)
     file.require(file.position_of(1), file.position_of(count) - file.position_of(1))
     entries = entries_of(file.buffer, file.slot_count, count)[1:]
@@ -304,7 +304,7 @@ def _entries_of_first_record(file: IndexFile) -> int:
 
 
 def _entries_of_last_record(file: IndexFile) -> int:
-    """Return how many of the newest entries belong to the file's last record."""
+    """Return the number of the file's newest entries that belong to its last record."""
     header = file.header
     last, first = (min(max(1, count), file.entry_count) for count in (header.index_count, header.index_count - 256))
     file.require(file.position_of(first), file.position_of(last) - file.position_of(first))
@@ -314,6 +314,6 @@ def _entries_of_last_record(file: IndexFile) -> int:
 
 
 def _cuts(count: int, added: int, capacity: int) -> range | list[int]:
-    """Cut `added` keys behind `count` others into pieces of `capacity` keys; 0 is one of the places."""
+    """Return the starts, 0 first, of the pieces of `capacity` keys in `added` keys after `count` others."""
     first_full = (capacity - count % capacity) % capacity
     return [0, *range(first_full or capacity, added, capacity)] if added else []

@@ -1,8 +1,8 @@
-"""Where the log ends, for readers, and how far dispatch has come.
+"""Finds the log's end for readers, and the newest queued record before it.
 
-    crashed            the walk with CRC from where an abnormal recovery starts, as recovery will end the log
-    closed or in use   the walk of a normal recovery where it is short; else of the newest written segment alone, with
-                       CRC of the newest records only
+    crashed            scan with CRC from the abnormal recovery's start: the end that the recovery will set
+    closed or in use   scan as a normal recovery, if that is short; else only the newest written segment, with CRC of
+                       the newest records
 
 Dispatch follows the log's order. So the queues of a closed store are complete if the newest record has its unit.
 """
@@ -21,15 +21,15 @@ from store.structures.commitlog.end import NORMAL_SEGMENTS, LogEnd, find_end
 from store.structures.commitlog.scan import VERIFYING, ScanRules, Segment
 
 WALKED_ANYWAY_BYTES = 64 * 1024 * 1024
-"""Up to here the broker's own walk costs less than is worth saving."""
+"""Up to this size the scan of a normal recovery is fast enough."""
 FETCHED_ANYWAY_BYTES = 1 << 20
-"""The same for bytes that are fetched: as many as the walk's first window."""
+"""The same limit for a remote log: the size of the scan's first window."""
 _VERIFIED_RECORDS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class NewestRecord:
-    """The newest record that has a place in a queue."""
+    """The newest record that belongs in a queue; `end` is the log offset after it."""
 
     topic: str
     queue_id: int
@@ -38,7 +38,7 @@ class NewestRecord:
 
 @dataclass(frozen=True, slots=True)
 class ViewedEnd:
-    """The log's end, and the newest queued record before it, if the walk passed one."""
+    """The log's end, and the newest queued record before it; None if the scan met none."""
 
     end: LogEnd
     newest: NewestRecord | None
@@ -47,7 +47,7 @@ class ViewedEnd:
 def find_crashed_end(
     segments: list[Segment], start: int, rules: ScanRules, progress: Callable[[int, int], None] | None
 ) -> ViewedEnd:
-    """Walk from `start`, where recovery of the crashed store would."""
+    """Scan from `start`, the log offset where an abnormal recovery starts."""
     total = segments[-1].file_start + segments[-1].size - start if segments else 0
     newest = _Newest()
 
@@ -62,9 +62,9 @@ def find_crashed_end(
 def find_closed_end(
     segments: list[Segment], line: BrokerLine, rules: ScanRules, walked_anyway: int | None = None
 ) -> ViewedEnd:
-    """Walk the newest segments of a log that was closed, or is in use.
+    """Scan the newest segments of a log that was closed, or is in use.
 
-    walked_anyway  so many bytes are walked as a broker does; WALKED_ANYWAY_BYTES by default
+    walked_anyway  up to this many bytes are scanned as a normal recovery does; WALKED_ANYWAY_BYTES by default
     """
     walked_anyway = WALKED_ANYWAY_BYTES if walked_anyway is None else walked_anyway
     if not segments:
@@ -84,7 +84,7 @@ def find_closed_end(
 
 
 class _Newest:
-    """The newest runs of a walk."""
+    """The newest run of a scan."""
 
     def __init__(self) -> None:
         self._run: Run | None = None
@@ -94,7 +94,7 @@ class _Newest:
 
     @property
     def tail(self) -> int | None:
-        """Log offset of one of the newest records."""
+        """The log offset of the record _VERIFIED_RECORDS before the run's end; None without a run."""
         run = self._run
         if run is None:
             return None

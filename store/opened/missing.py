@@ -1,12 +1,12 @@
 """Finds queue units that are missing although the log has their records, and rebuilds them.
 
-    no unit at all           the folder or its only file is lost          records of the whole log
-    first file not at 0      the file before it may be lost               records before the first unit's
-    a file between others    is lost                                      records between the units on both sides
-    last file full or empty  the file after it may be lost               records after the last unit's
+    files of the queue        may be lost               stretch of log to read
+    no unit                   the folder, or its file   the whole log
+    first file not at 0       the file before it        before the first unit's record
+    a gap between two files   the file between them     between the units on both sides
+    last file full or empty   the file after it         after the last unit's record
 
-Units may be missing for these stretches of log; the records there show which. Expired messages look the same, so a
-stretch may be complete after all.
+Expired messages leave the same picture, so a stretch may turn out to lack nothing.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Stretch(NamedTuple):
 
 
 def lost_stretches(queue: ConsumeQueue, log: Stretch) -> list[Stretch]:
-    """Find where a recovered queue may lack units, in log order; the last place may be the log's end."""
+    """Return the stretches of log whose units a recovered queue may lack, in log order."""
     if queue.holds_batches:
-        # Queue offsets name no place, so units can be seen to be missing only at the end of a batch queue.
+        # A batch unit's queue offset gives no position in the files, so only units after a full last file are found.
         is_full = queue.files.max_offset % queue.files.file_size == 0
         return [Stretch(max(queue.max_physic_offset, log.start), log.stop)] if is_full else []
     ends = [end for file in queue.files.files if (end := _ends_of(file)) is not None]
@@ -65,7 +65,7 @@ def lost_stretches(queue: ConsumeQueue, log: Stretch) -> list[Stretch]:
 
 
 class _FileEnds(NamedTuple):
-    """Log offsets of a file's first unit, and behind its last."""
+    """The log offset of the record of a file's first unit, and the end of the record of its last."""
 
     file: MappedFile
     first: int
@@ -83,10 +83,12 @@ def _ends_of(file: MappedFile) -> _FileEnds | None:
 
 @dataclass(slots=True)
 class Repair:
-    """The repair of one queue: units of `stretches` are placed, those from `tail` on are appended.
+    """The repair of one queue: place units of `stretches`, append units from log offset `tail` on.
 
-    placed  the units that were built
-    names   of a queue with extension files: names the extension units of built units
+    placed         number of units built
+    created        the missing files that were created, by file start
+    first_address  the smallest byte address that a unit was placed at, None without any
+    addresses      extension addresses for the built units of a queue with extension files
     """
 
     queue: ConsumeQueue
@@ -95,11 +97,11 @@ class Repair:
     placed: int = 0
     created: dict[int, MappedFile] = field(default_factory=dict)
     first_address: int | None = None
-    names: ExtensionNames | None = None
+    addresses: ExtensionAddresses | None = None
 
     @classmethod
     def of(cls, queue: ConsumeQueue, log: Stretch, trusted: int) -> Repair:
-        """Plan a recovered queue's repair; dispatch has reached all queues up to log offset `trusted`."""
+        """Plan a recovered queue's repair; dispatch has filled all queues up to log offset `trusted`."""
         repair = cls(queue, lost_stretches(queue, log))
         at_end = repair.stretches and repair.stretches[-1].stop == log.stop
         tail = repair.stretches.pop().start if at_end else max(trusted, queue.max_physic_offset)
@@ -108,12 +110,12 @@ class Repair:
 
     @property
     def first_queue_offset(self) -> int:
-        """The smallest queue offset that was placed, 0 without any."""
+        """The smallest queue offset of a placed unit, 0 without any."""
         return (self.first_address or 0) // UNIT_SIZE
 
     @property
     def start(self) -> int | None:
-        """The log offset of the first record needed, None where none is."""
+        """The log offset of the first record needed, None if none is."""
         starts = [stretch.start for stretch in self.stretches] + ([self.tail] if self.tail is not None else [])
         return min(starts, default=None)
 
@@ -121,7 +123,7 @@ class Repair:
 class QueueBuilder:
     """Builds missing units of queues from the log; the queues' files are in an overlay.
 
-    extends  whether built units of a queue with extension files name units there; else they hold their tags codes
+    extends  give built units of a queue with extension files an extension address; else they hold their tags code
     """
 
     def __init__(
@@ -139,9 +141,9 @@ class QueueBuilder:
         self._log = log
         self._rules = rules
         self.met: set[QueueKey] = set()
-        """The queues that have records in the part of the log that was read."""
+        """The queues with records in the part of the log that was read."""
         self.damages: dict[int, Damage] = {}
-        """What was passed over there, by log offset: messages may have been in it."""
+        """Damage that was skipped there, by log offset: messages may have been in it."""
 
     def repair(
         self,
@@ -152,11 +154,11 @@ class QueueBuilder:
         has_light: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> int:
-        """Read the log once and do the repairs; give the number of units built.
+        """Read the log once, do the repairs, and return the number of units built.
 
-        meet       is asked once for each queue of the log that has no repair
-        start      a log offset from which to read in any case
-        has_light  whether light queues are looked for, also where none has a repair and no setting says so
+        meet       returns a repair, or None, for a queue of the log that has none in `repairs`; called once a queue
+        start      log offset to read from even if no repair needs it
+        has_light  build queues that share records even if `repairs` has none and enableMultiDispatch is off
         """
         starts = [at for repair in repairs.values() if (at := repair.start) is not None]
         begin = min([*starts, *([start] if start is not None else [])], default=self._log.stop)
@@ -185,7 +187,7 @@ class QueueBuilder:
         return sum(repair.placed for repair in done.values())
 
     def newest_records(self, start: int) -> dict[QueueKey, int]:
-        """Return the log offset of each queue's newest record, of those that have any at or after `start`."""
+        """Return the log offset of the newest record of each queue with records at or after `start`."""
         table, found = QueueTable(), np.full(0, -1, np.int64)
         newest: dict[QueueKey, int] = {}
         for step in readable_behind(self._segments, start, rules=self._rules) if start < self._log.stop else ():
@@ -194,12 +196,12 @@ class QueueBuilder:
             numbers, at = table.assign(step.buffer, step.array, step.count), step.columns.position + step.file_start
             inside = np.flatnonzero((numbers >= 0) & (at < self._log.stop))
             found = np.concatenate([found, np.full(len(table) - len(found), -1, np.int64)])
-            # The last of several for one queue stays.
+            # Rows are in log order, and the last assignment of a queue remains.
             found[numbers[inside]] = at[inside]
             for key, run, _ in self._queues.light_parts(step, inside, always=True):
                 newest[key] = int(run.columns.position[run.count - 1]) + run.file_start
         for key, log_offset in zip(table.names, found.tolist(), strict=True):
-            # Several damaged topics may have one name.
+            # Two damaged topics may decode to one name.
             newest[key] = max(newest.get(key, -1), log_offset)
         return newest
 
@@ -209,23 +211,23 @@ class QueueBuilder:
             self.damages[log_offset] = step
 
     def _take(self, repair: Repair | None, run: Run, rows: Int64Array) -> None:
-        """Place and append the units of these records of one queue."""
+        """Place or append the units of the records `rows`, all of one queue."""
         if repair is None:
             return
-        if repair.names is None and self._extends and repair.queue.ext is not None:
-            repair.names = ExtensionNames(self._queues, repair.queue)
+        if repair.addresses is None and self._extends and repair.queue.ext is not None:
+            repair.addresses = ExtensionAddresses(self._queues, repair.queue)
         at = run.columns.position[rows] + run.file_start
         for stretch in repair.stretches:
             part = self._part(run, rows[(at >= stretch.start) & (at < stretch.stop)])
-            if repair.names is not None:
-                repair.names.find(part)
+            if repair.addresses is not None:
+                repair.addresses.find(part)
             _place(repair, part)
         if repair.tail is not None:
             part = self._part(run, rows[at >= repair.tail])
             if part.run.count:
-                if repair.names is not None:
-                    repair.names.append(part)
-                # A new queue begins at its first record's offset: those before have expired.
+                if repair.addresses is not None:
+                    repair.addresses.append(part)
+                # A new queue begins at its first record's queue offset: earlier records have expired.
                 before = repair.queue.max_offset or int(part.run.columns.queue_offset[0])
                 self._queues.append(repair.queue, part.run, np.arange(part.run.count), part.codes)
                 repair.placed += repair.queue.max_offset - before
@@ -237,11 +239,12 @@ class QueueBuilder:
         return _Part(part, self._queues.tags_codes(part))
 
 
-class ExtensionNames:
-    """Names extension units in the tags codes of built units, as a broker's dispatch does.
+class ExtensionAddresses:
+    """Puts extension addresses into the tags codes of built units, as a broker's dispatch does.
 
-    The extension units of a lost file between others are still there, and no unit names them. A queue's last units get
-    new ones. Those have bit maps where the filters of today are known; the log does not hold the ones that were.
+    Units of a lost file between others find their old extension units: no other unit references these. Units at a
+    queue's end get new extension units. These have bit maps of today's filters if those are known; the log does not
+    hold the old bit maps.
     """
 
     def __init__(self, queues: ConsumeQueueStore, queue: ConsumeQueue) -> None:
@@ -262,7 +265,7 @@ class ExtensionNames:
                 part.codes[row] = encode_ext_address(positions.popleft())
 
     def _find_unnamed(self) -> dict[tuple[int, int], deque[int]]:
-        """Return positions of extension units that no unit names, by tags code and store time."""
+        """Return the positions of unreferenced extension units, by tags code and store time."""
         named = {position for file in self._queue.files.files for position in extension_positions(file).tolist()}
         found: dict[tuple[int, int], deque[int]] = {}
         for position, unit in self._ext.units():
@@ -272,7 +275,7 @@ class ExtensionNames:
 
 
 class _Plan:
-    """Hold the repairs by queue; asks `meet` for those that the caller did not name."""
+    """The repairs by queue; `meet` makes those of other queues when the log shows them."""
 
     def __init__(
         self, repairs: dict[QueueKey, Repair], meet: Callable[[QueueKey], Repair | None], seen: set[QueueKey]
@@ -298,7 +301,7 @@ class _Part(NamedTuple):
 
 
 def _by_queue(numbers: Int64Array, rows: Int64Array, queue_count: int) -> Iterator[tuple[int, Int64Array]]:
-    """Yield each queue's number, and those of `rows` that are in it, in the log's order."""
+    """Yield each queue's number with its part of `rows`, in log order."""
     order, starts = np.empty(len(rows), np.int64), np.empty(queue_count + 1, np.int64)
     kernels.order_by_queue(numbers[rows], len(rows), queue_count, order, starts)
     for number in np.flatnonzero(starts[1:] > starts[:-1]).tolist():
@@ -306,7 +309,7 @@ def _by_queue(numbers: Int64Array, rows: Int64Array, queue_count: int) -> Iterat
 
 
 def _place(repair: Repair, part: _Part) -> None:
-    """Write units to the places that their queue offsets name, in files that were missing."""
+    """Write units at their queue offsets, in files that were missing."""
     files, columns = repair.queue.files, part.run.columns
     assert isinstance(files, OverlayFileQueue)
     addresses = columns.queue_offset * UNIT_SIZE
@@ -330,7 +333,7 @@ def _place(repair: Repair, part: _Part) -> None:
 
 
 def _finish(repair: Repair) -> None:
-    """Fill the space before a first file's first unit with pre-blank units, as dispatch does."""
+    """Fill a created first file up to its first unit with pre-blank units, as dispatch does."""
     files = repair.queue.files
     first = files.first
     if first is None or first.file_start not in repair.created or repair.first_address is None:

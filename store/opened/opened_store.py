@@ -1,8 +1,8 @@
-"""OpenedStore: every file set of one store, opened in the order of the broker, before recovery.
+"""OpenedStore: every file set of one store, opened in the broker's order, before recovery.
 
     commit log → consume queues → checkpoint → index
 
-With an `overlay` folder the store itself is opened read-only, and what is built or cut lands in that folder.
+With an `overlay` folder the store itself is opened read-only, and files that are built or truncated go to that folder.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class OpenedStore:
     abort: AbortMarker
     overlay: Overlay | None
     assumed: tuple[str, ...] = ()
-    """Sizes that neither files nor settings tell, as sentences for people."""
+    """Settings that were assumed or inferred and may be wrong, as sentences for people."""
     gives_delays: bool = False
     """Whether the user gave messageDelayLevel."""
     scratch: Scratch | None = None
-    """A folder that goes when the store is closed."""
+    """A folder that is removed when the store is closed."""
     as_broker: bool = False
-    """Whether records have the log offset that they name, as for a broker, though damage may have changed it."""
+    """Whether a record counts as at the log offset in its fields, as for a broker, even if damage changed that."""
 
     @classmethod
     def load(
@@ -74,8 +74,8 @@ class OpenedStore:
     ) -> OpenedStore:
         """Load all file sets; raise errors that would keep a broker from starting.
 
-        refuse   is called with the error of a queue's file, or of a foreign name, which is then left out
-        resting  queues that were read before, and have not changed since
+        refuse   is called with the error of a queue's file or of a foreign name; the file is left out
+        resting  idle queues that were read before and have not changed since
         """
         layout, config, line, assumed, others, gives_delays = found
         loads = replace(line, drops_empty_last_file=line.drops_empty_last_file or layout.has_plain_log)
@@ -107,14 +107,17 @@ class OpenedStore:
     def for_view(
         cls, found: FoundStore, fs: Filesystem, clock: Callable[[], int], overlay: Overlay, note: Callable[[str], None]
     ) -> OpenedStore:
-        """Open log and checkpoint for readers; queues and index are opened when they are asked."""
+        """Open log, index and checkpoint for readers; each queue is opened at its first use.
+
+        note  is called with a sentence on each file that is left out
+        """
         layout, config, line, assumed, others, _ = found
         files = _overlaid_log(found, fs, overlay)
         left_out: list[StoreError] = []
         files.load(line, left_out.append)
         for error in left_out:
             if not files.files and not isinstance(error, ForeignFile):
-                # With another segment size than the store's every file would be left out.
+                # With a wrong mappedFileSizeCommitLog every file would be left out.
                 raise error
             note(f"left out: {error}")
         queues = QueueView(layout, config, fs, overlay, others)
@@ -133,21 +136,21 @@ class OpenedStore:
         return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed)
 
     def rooms_with(self, kind: str, function: str) -> Iterator[ModuleType]:
-        """Return the modules of this kind of the store's structures, where they have the function."""
+        """Yield the module `kind` of each structure in the store that has `function`."""
         names = names_of(self.layout, self.fs)
         return rooms_with(names, kind, function, in_database=self.config.queues_in_database)
 
     def scan_rules(self, *, check_crc: bool, cuts_torn: bool = False) -> ScanRules:
-        """Return the rules of the broker line for the walk of the log.
+        """Return the broker line's rules for the scan of the log.
 
-        Of a group's log nothing is cut for its properties: the group decides which entries count.
+        cuts_torn  truncate at torn properties; not in a group's log, as the group decides which entries count
         """
         ours = not self.as_broker
         cuts_torn = cuts_torn and ours and self.layout.has_plain_log
         return ScanRules(check_crc, accept_v2=self.line.accepts_v2, by_place=ours, cuts_torn=cuts_torn)
 
     def require_no_empty_file(self) -> None:
-        """Raise WrongFileSize for a last file of 0 bytes where the line's broker does not start with it."""
+        """Raise WrongFileSize if a last file has 0 bytes and the line's broker does not start with it."""
         if self.line.drops_empty_last_file:
             return
         segments = self.log.segments
@@ -160,7 +163,7 @@ class OpenedStore:
                 raise error
 
     def close(self) -> None:
-        """Drop maps and descriptors, and the scratch folder."""
+        """Close maps and descriptors, and remove the scratch folder."""
         self.log.close()
         self.queues.close()
         self.index.close()
@@ -202,7 +205,7 @@ def _overlaid_log(found: FoundStore, fs: Filesystem, overlay: Overlay) -> Overla
 
 
 def foreign_only(refuse: Callable[[StoreError], None]) -> Callable[[StoreError], None]:
-    """Make a `refuse` that takes foreign names alone; a file of a wrong size is refused all the same."""
+    """Return a `refuse` that accepts ForeignFile alone, and raises every other error."""
 
     def take(error: StoreError) -> None:
         if not isinstance(error, ForeignFile):

@@ -1,8 +1,8 @@
-"""QueueView: the consume queues of a store that is only read, each opened when it is asked for.
+"""QueueView: the consume queues of a store that is only read, each opened at its first use.
 
-A queue is read to its end, cut where the log ends, and completed from the log where units are missing: those that
-dispatch had not written yet, and those of lost files (store.opened.missing). What is built goes into a scratch folder.
-So the cost grows with the queues that are read, not with their number. If all are read, small complete ones stay idle
+A queue is truncated at the log's end, and completed from the log where units are missing: those that dispatch had not
+written yet, and those of lost files (store.opened.missing). Built units go to a scratch folder. So the cost grows with
+the queues that are read, not with all queues. If all are read, small complete ones stay idle
 (store.structures.consumequeue.resting).
 """
 
@@ -27,9 +27,9 @@ from store.structures.consumequeue.queue_set import NO_OTHERS, OtherQueues, Queu
 from store.structures.consumequeue.resting import RestingQueue
 
 NOTED_QUEUES = 8
-"""With more queues to complete, one note counts them."""
+"""Up to this many completed queues have a note each; more are counted in one note."""
 WORTH_A_WALK = 500
-"""So many queues take as long to open as a walk of the log that tells which of them may rest."""
+"""From this many queues on, a scan for the queues that may stay idle costs less than opening all of them."""
 
 
 class QueueView(ConsumeQueueStore):
@@ -59,10 +59,10 @@ class QueueView(ConsumeQueueStore):
         note: Callable[[str], None],
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Set the log that the queues belong to.
+        """Set the log of the queues.
 
-        trusted  the log offset up to which dispatch has reached all queues
-        note     is called with what was missing
+        trusted  the log offset up to which dispatch has filled all queues
+        note     is called with a sentence on missing units and left-out files
         """
         self._builder, self._log, self._line, self._trusted = builder, log, line, trusted
         self._note, self._progress = note, progress
@@ -93,18 +93,18 @@ class QueueView(ConsumeQueueStore):
         return super().of_topic(topic)
 
     def topics(self) -> list[str]:
-        """Return the topics that have a folder, and those of queues that were opened or met in the log."""
+        """Return the topics with a folder, and those of queues that were opened or met in the log."""
         names = [entry.path.name for entry in self._fs.list_folder(self._layout.consumequeue) if entry.is_folder]
         return sorted({*names, *self._others.topics, *(topic for topic, _ in [*self._queues, *self._builder.met])})
 
     def queue_ids(self, topic: str) -> list[int]:
-        """Return the ids of a topic's queues that have a folder, were opened, or were met in the log."""
+        """Return the ids of a topic's queues that have a folder, were opened or were met in the log."""
         names = [entry.path.name for entry in self._fs.list_folder(self.queue_folder(topic, 0).parent)]
         found = {queue_id for name in names if (queue_id := parse_queue_id(name)) is not None}
         return sorted(found | {key[1] for key in [*self._queues, *self._builder.met] if key[0] == topic})
 
     def end_on_disk(self, topic: str, queue_id: int) -> int:
-        """Return the log offset that a queue's files reach, -1 without units."""
+        """Return the log offset after the last record with a unit in the queue's files, -1 without units."""
         queue = self._new_queue(topic, queue_id)
         queue.files.load(self._line, refuse=lambda error: None)
         try:
@@ -133,7 +133,7 @@ class QueueView(ConsumeQueueStore):
                     yield topic.path.name, queue_id
 
     def _look_at_all(self) -> None:
-        """Take in every queue, also those that only the log knows; a small one that lacks nothing rests."""
+        """Open every queue on disk or in the log; small ones that lack nothing stay idle."""
         with self._view_lock:
             if self._is_whole:
                 return
@@ -143,19 +143,19 @@ class QueueView(ConsumeQueueStore):
             self._complete(opened, all_queues=True)
             self._is_whole, self._is_recovered, self._log_start = True, True, self._log.start
             if self._has_cut:
-                # As a broker's truncation, which goes over every queue once one reaches the log's end.
+                # A broker's recovery truncates every queue once one reaches the log's end.
                 for queue in self._queues.values():
                     queue.max_physic_offset = queue.max_physic_offset if queue.max_offset else self._log.stop
 
     def _find_resting(self, keys: Sequence[QueueKey]) -> dict[QueueKey, RestingQueue]:
-        """Return those of the queues on disk that lack no unit, and have none past the log's end."""
+        """Return the idle queues among `keys`: they lack no unit, and have none past the log's end."""
         file_size, found = self._config.mapped_file_size_consume_queue, {}
         for key in keys:
             folder = self.queue_folder(*key)
             resting = self._read_resting(str(folder)) if self._may_rest(folder.parent) else None
-            # The file behind a full one may be lost.
+            # The file after a full one may be lost.
             is_full = resting is not None and resting.unit_count * UNIT_SIZE == file_size
-            # One that reaches the log's end is cut there, though it loses nothing: see _has_cut.
+            # A queue that reaches the log's end is truncated there, even if it loses nothing: see _has_cut.
             if resting and not is_full and resting.end < self._log.stop:
                 found[key] = resting
         if self._trusted >= self._log.stop:
@@ -180,20 +180,20 @@ class QueueView(ConsumeQueueStore):
         try:
             queue.recover()
         except StoreIOError as error:
-            # The log has it all.
+            # All of it can be built from the log.
             self._leave_out(error)
             queue = self._new_queue(*key)
         if queue.max_physic_offset >= self._log.stop:
             queue.truncate_dirty_logic_files(self._log.stop)
             self._has_cut = True
-        # Units that are built hold their tags code; extension files are only read.
+        # Built units hold their tags code, as extension files are only read.
         return Repair.of(queue, self._log, self._trusted)
 
     def _leave_out(self, error: StoreError) -> None:
         self._note(f"left out: {error}")
 
     def _complete(self, repairs: dict[QueueKey, Repair], *, all_queues: bool = False) -> None:
-        """Build the missing units of the queues, and take in every queue that has units."""
+        """Build the missing units of the queues, and add every queue that has units or a folder."""
         met = dict(repairs)
 
         def meet(key: QueueKey) -> Repair | None:
@@ -218,7 +218,7 @@ class QueueView(ConsumeQueueStore):
     def _note_built(self, built: list[Repair], count: int) -> None:
         for repair in built if len(built) <= NOTED_QUEUES else ():
             queue = repair.queue
-            lost = f"{queue.topic}, queue {queue.queue_id}: {amount_is(repair.placed, 'entry')} missing"
-            self._note(f"{lost}, and built from the log")
+            missing = f"{queue.topic}, queue {queue.queue_id}: {amount_is(repair.placed, 'entry')} missing"
+            self._note(f"{missing}, and built from the log")
         if len(built) > NOTED_QUEUES:
             self._note(f"{amount_is(count, 'entry')} missing of {amount(len(built), 'queue')}, and built from the log")

@@ -13,9 +13,10 @@ from store.layout import is_address, is_bundle
 def reach_store(
     root: str | Path, fs: Filesystem | None = None, scratch: Path | None = None, *, to_change: bool = False
 ) -> tuple[Path, Filesystem]:
-    """Find folder and file system of the store at `root`, a path or a URI.
+    """Return folder and file system of the store at `root`, a path or a URI.
 
-    The mirror of a remote store is a folder in `scratch`, which goes with its file system. A bundle is unpacked.
+    A remote store has a mirror in `scratch`, removed with its file system. A bundle is unpacked. Raise BadRequest for
+    both if the store is `to_change`.
     """
     address = str(root)
     if not is_address(address):

@@ -1,4 +1,4 @@
-"""OpenRequest: the options that opening a store for reading and for writing have in common."""
+"""OpenRequest: the options of open_store for reading and for writing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from store.opened.detect import FoundStore, find_store
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """The options of open_store that both ways of opening have."""
+    """The options of open_store that do not depend on reading or writing."""
 
     layout: StoreLayout
     settings: Mapping[str, object]
@@ -22,5 +22,5 @@ class OpenRequest:
     progress: Callable[[int, int], None] | None
 
     def find(self) -> FoundStore:
-        """Return the store before it is opened: its parts, its settings, the broker line whose rules apply."""
+        """Return the store before it is opened: its layout, settings and broker line."""
         return find_store(self.layout, self.settings, self.fs, compat=self.compat)

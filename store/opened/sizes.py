@@ -1,4 +1,4 @@
-"""Infers file sizes from a store's files: a broker preallocates all of them."""
+"""Infers file sizes from a store's files, as a broker preallocates each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SOME_FILES = 16
 
 
 def infer_sizes(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> dict[str, object]:
-    """Read file sizes, and the use of extension files, off the files: as settings that are not given."""
+    """Return settings for file sizes and the use of extension files, inferred from the files."""
     found: dict[str, object] = {}
     segment_size = usual_size(segments_of(layout, fs))
     if segment_size:
@@ -41,7 +41,7 @@ def infer_sizes(layout: StoreLayout, settings: Mapping[str, object], fs: Filesys
 def assumed_sizes(
     layout: StoreLayout, config: StoreConfig, settings: Mapping[str, object], fs: Filesystem
 ) -> Iterator[str]:
-    """Assume sizes for a store with a log and without any derived file."""
+    """Yield a sentence on each size that is assumed: a store with a log and no file of that kind."""
     if not segments_of(layout, fs):
         return
     hint = "give it as a setting if the broker uses another"
@@ -61,7 +61,7 @@ def assumed_sizes(
 
 
 def _names_extension(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Return whether a file of the first few queues begins with a unit that names an extension unit."""
+    """Return whether one of the first few queue files begins with a unit that holds an extension address."""
     return any(
         _begins_with_address(file, fs) for file in islice(some_queue_files(layout.consumequeue, fs), _SOME_FILES)
     )
@@ -71,13 +71,13 @@ def _begins_with_address(file: Entry, fs: Filesystem) -> bool:
     try:
         unit = fs.read(fs.open_read(file.path), 0, UNIT_SIZE)
     except StoreIOError:
-        # A file that can't be read tells nothing; whoever reads the queue says so.
+        # An unreadable file shows nothing; opening the queue reports it.
         return False
     return len(unit) == UNIT_SIZE and is_ext_address(decode_unit(unit).tags_code)
 
 
 def _index_geometry(folder: Path, fs: Filesystem) -> dict[str, int]:
-    """Return the geometry that an index file's contents tell, else one that fits their size."""
+    """Return the settings of the index files' geometry, by the contents of one, else by their size."""
     found = None
     for entry in fs.list_folder(folder):
         if not entry.is_file or parse_index_file_name(entry.path.name) is None:

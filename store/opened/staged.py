@@ -1,9 +1,9 @@
-"""Opens a store for a plan: its files are only read, new files go into a staging folder.
+"""Opens a store for a plan: its files are only read, new files go to a staging folder.
 
 dry run   takes no lock and stages in a scratch folder outside of the store, so it works on a read-only mount and
           beside a live broker
-change    takes the lock before it looks at anything, and stages inside of the store, so that publishing is a rename
-by path   a plan that `takes_path` opens a store like a change, and leaves it open until its Change is closed
+change    takes the lock before it opens the store, and stages inside of it, so that publishing is a rename
+by path   a plan that `takes_path` opens a store like a change, and keeps it open until its Change is closed
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def staged_store(
     verb: str | None = DERIVE,
     refuse: Callable[[StoreError], None] | None = None,
 ) -> Iterator[OpenedStore]:
-    """Open the store at `root` for a plan; options as open_store takes them.
+    """Open the store at `root` for a plan; options as for open_store.
 
-    verb    the word of the change, which some structures refuse (store.structures.registry); None for a look
-    refuse  is called with the error of a queue's file, which is then left out: for plans that are only shown
+    verb    the change's word in store.structures.registry, refused by some structures; None for reading
+    refuse  is called with the error of a queue's file, and the file is left out: for plans that are only shown
 
     Raises NotAStore, UnsupportedFormat, StoreLocked, DamagedFile, StoreIOError.
     """
@@ -71,10 +71,10 @@ def staged_store(
 
 
 def takes_path(verb: str, *, passes_foreign: bool = False) -> Callable[[_Plan[P, R]], _PlanByPath[P, R]]:
-    """Let a plan take a store's path too: the store is opened and locked until the Change is closed.
+    """Let a plan take a store's path too: the store stays open and locked until the Change is closed.
 
-    verb            the word of the change, which some structures refuse
-    passes_foreign  foreign names are left out, and the plan says which brokers they keep from starting
+    verb            the change's word in store.structures.registry, refused by some structures
+    passes_foreign  leave out foreign names; the plan reports the brokers that do not start with them
     """
     refuse = foreign_only(lambda error: None) if passes_foreign else None
 
@@ -89,7 +89,7 @@ def takes_path(verb: str, *, passes_foreign: bool = False) -> Callable[[_Plan[P,
                 change.until_closed.push(until_planned.pop_all())
             return change
 
-        # What signature() and the page of the library show of the first parameter.
+        # signature() and the library's page show this type for the first parameter.
         plan_at.__annotations__["opened"] = OpenedStore | str | Path
         return plan_at
 
@@ -105,9 +105,8 @@ def locked_store(
     take: bool = True,
     verb: str | None = DERIVE,
 ) -> Iterator[tuple[StoreLayout, Filesystem]]:
-    """Hold the lock of the store at `root` inside of the block if it is to `take` it; give its layout.
-
-    verb  the word of the change, which some structures refuse; None for a look
+    """Yield the store's layout and file system, with its lock held in the block if `take` is set.
+    verb  the change's word in store.structures.registry, refused by some structures; None for reading
     """
     fs = fs or Filesystem()
     layout = make_layout(root, settings or {}, fs)
@@ -124,9 +123,10 @@ def locked_store(
 def staging(
     layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool, scratch: Path | None = None
 ) -> Iterator[Path]:
-    """Give a folder for files that a command builds; remove it when the block ends.
+    """Yield a folder for files that a command builds; remove it when the block ends.
 
-    Unless it is a dry run, the folder is in the store. The caller holds its lock, and no change is half done there.
+    Unless it is a dry run, the folder is in the store and the caller holds the store's lock. Raise StoreIOError then
+    if a change was interrupted there.
     """
     if dry_run:
         with Scratch(scratch) as outside:
@@ -134,12 +134,12 @@ def staging(
         return
     require_no_interrupted_change(layout, fs)
     folder = staging_folder(layout.root, f"{name}-{os.getpid()}")
-    # The caller holds the lock, so the process that staged there before has ended.
+    # The caller holds the lock, so any process that staged here before has ended.
     fs.remove_tree(folder.parent)
     try:
         yield folder
     finally:
-        # What cannot be removed now is removed by the next command.
+        # The next command removes what is left.
         with contextlib.suppress(StoreIOError):
             fs.remove_tree(folder)
             for parent in (folder.parent, folder.parent.parent):
@@ -147,8 +147,8 @@ def staging(
 
 
 def require_no_interrupted_change(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raise StoreIOError when a crash left a change half done."""
-    # A dry run asks for none, and this takes long to import.
+    """Raise StoreIOError if a crash interrupted a change."""
+    # Imported here as it takes long, and a dry run never calls this.
     from store.change.quarantine import interrupted_change
 
     change = interrupted_change(layout.root, fs)

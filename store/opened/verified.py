@@ -1,9 +1,9 @@
-"""A writer's verdict on a store, in ROOT/.rmqctl/verified.json: it spares the next writer a scan.
+"""A writer's note on queues and index, ROOT/.rmqctl/verified.json: it spares the next writer a scan.
 
-    log_end   every queue that has records before this log offset had its folder
+    log_end   every queue with records before this log offset had its folder
     segments  name, size and modification time of the segments that end before it
-    queues    the queues by topic
-    index     the log offset of the newest key of each index file; every key before `log_end` is in one of them
+    queues    the queue ids by topic
+    index     the log offset of each index file's newest key; every key before `log_end` is in one of the files
 
 It holds while these segments have the same name, size and time, and these queues and index files exist. Readers never
 write it.
@@ -19,11 +19,11 @@ from store.opened.opened_store import OpenedStore
 
 FILE_NAME = "verified.json"
 WORTH_REMEMBERING_BYTES = 64 << 20
-"""A shorter log is scanned sooner than the file is read."""
+"""The scan of a shorter log takes less time than reading the file."""
 
 
 def verified_until(opened: OpenedStore) -> int:
-    """Return the log offset up to where all queues are known to be whole; 0 when unknown or outdated."""
+    """Return a log offset: all queues are whole before it; 0 if unknown or outdated."""
     known = _read(opened)
     try:
         queues = known["queues"]
@@ -34,10 +34,7 @@ def verified_until(opened: OpenedStore) -> int:
 
 
 def index_verified_until(opened: OpenedStore) -> int:
-    """Return the log offset up to where every key is known to be in an index file.
-
-    0 when unknown or outdated.
-    """
+    """Return a log offset: every key before it is in an index file; 0 if unknown or outdated."""
     known, held = _read(opened), _newest_keys(opened)
     try:
         wanted = {name: int(end) for name, end in known["index"].items() if int(end) >= opened.log.min_offset}
@@ -48,7 +45,7 @@ def index_verified_until(opened: OpenedStore) -> int:
 
 
 def remember_verified(opened: OpenedStore) -> None:
-    """Remember the queues of a store that was recovered and is about to be written to."""
+    """Write the note for a store that was recovered and is about to be written to; none for a short log."""
     log_end = opened.log.max_offset
     if log_end - opened.log.min_offset < WORTH_REMEMBERING_BYTES:
         return
@@ -74,7 +71,7 @@ def _read(opened: OpenedStore) -> Any:
 
 
 def _known_end(opened: OpenedStore, known: Any) -> int:
-    """Return the end of the log that the verdict is on; 0 where its segments look different."""
+    """Return the note's log end; 0 if the segments before it have changed."""
     log_end = int(known["log_end"])
     return log_end if known["segments"] == _segments(opened, log_end) else 0
 

@@ -1,6 +1,6 @@
-"""CurrentView: the opened store that readers work on, and its replacement by a fresh one.
+"""CurrentView: the opened store of a reading store, and its replacement by a fresh one.
 
-A reader keeps the opened store that it began with. A replaced store is closed when its last reader ends. So a refresh
+A reader keeps the opened store it began with. A replaced store is closed when its last reader ends. So a refresh
 waits for no reader, and closes no file in use.
 """
 
@@ -15,18 +15,18 @@ from store.opened.opened_store import OpenedStore
 
 
 class CurrentView:
-    """The opened store for readers that come now."""
+    """The opened store for new readers, and the number of readers of each store that is still open."""
 
     def __init__(self, opened: OpenedStore) -> None:
         self.opened = opened
-        """The store as it is now, for callers who know that nobody replaces it."""
+        """The current store, for callers during whose work no refresh replaces it."""
         self._reader_counts: Counter[int] = Counter()
         self._lock = threading.Lock()
         self._is_closed = False
 
     @contextmanager
     def reading(self) -> Iterator[OpenedStore]:
-        """Give the store as it is, open to the end of the block even if a refresh replaces it."""
+        """Yield the current store; it stays open to the end of the block even if a refresh replaces it."""
         with self._lock:
             opened = self.opened
             self._reader_counts[id(opened)] += 1
@@ -41,7 +41,7 @@ class CurrentView:
                 opened.close()
 
     def replace(self, fresh: OpenedStore) -> None:
-        """Show `fresh` to readers that come from now on."""
+        """Make `fresh` the store of new readers; close the old one, or `fresh` if the view is closed."""
         with self._lock:
             old = fresh
             if not self._is_closed:

@@ -1,4 +1,4 @@
-"""messageDelayLevel is not in the store: delayed messages tell it."""
+"""messageDelayLevel is not in the store: delayed messages show it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_delayed_messages_keep_their_times(words: list[str], is_last_lost: bool,
         (root / QUEUES / "SCHEDULE_TOPIC_XXXX/3" / f"{400:020d}").unlink()
     run = rmqctl(*words, "--yes", store=root)
     assert run.code == 0, run.err
-    assert f"delayed messages tell messageDelayLevel={INFERRED}" in run.out + run.err
+    assert f"delayed messages show messageDelayLevel={INFERRED}" in run.out + run.err
     assert contents(root / QUEUES) == before
 
 
@@ -139,14 +139,14 @@ def test_delayed_queues_are_not_built_where_entries_of_a_level_tell_several_dela
     words = [word.format(new=tmp_path / "new") for word in words]
     run = rmqctl(*words, *(["--yes"] if words[0] != "salvage" else []), store=root)
     assert run.code == code, run.err
-    assert ("the entries of delay level 4 tell delays of 5m and 10m" in run.err) is (code == 2)
+    assert ("the entries of delay level 4 show delays of 5m and 10m" in run.err) is (code == 2)
 
 
 @pytest.mark.parametrize("before", [1, 19, 57])
 def test_one_entry_of_another_delay_among_many_files_is_seen(before: int, tmp_path: Path) -> None:
     root = delayed(tmp_path / "store", OWN, *[4] * before)
     delayed(delayed(root, "1s 5s 10s 10m", 4), OWN, *[4] * (60 - before))
-    with pytest.raises(BadRequest, match="the entries of delay level 4 tell delays of 5m and 10m"):
+    with pytest.raises(BadRequest, match="the entries of delay level 4 show delays of 5m and 10m"):
         refuse_mixed_delays(make_layout(root, {}), Filesystem())
 
 
