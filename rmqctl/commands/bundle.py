@@ -18,7 +18,7 @@ from rmqctl.show import count, show_bytes
 
 if TYPE_CHECKING:
     from store.files import StoreReader
-    from store.verbs import BundlePlan, Examination
+    from store.verbs import BundlePlan, Examination, WrittenBundle
 
 EXAMPLES = (
     "rmqctl --store /data/store bundle /tmp/case.tar.zst --dry-run",
@@ -62,7 +62,8 @@ def run(
     and what is in each file. `tar --zstd -x` unpacks a bundle.
 
     The files are listed before anything is written, and --dry-run only lists them. `doctor` then examines the store and
-    the bundle. The store is only read. A bundle is unpacked into the scratch folder by each command that reads it.
+    the bundle. The store is only read. Bytes that the device cannot read are named, and are unreadable in the bundle
+    too. A bundle is unpacked into the scratch folder by each command that reads it.
     """
     session: Session = ctx.obj
     _check_target(session, to)
@@ -84,17 +85,21 @@ def run(
             result.verdict, result.exit_code = "nothing was written", DECLINED
             return result
     found = examine_store(session, None)
-    size, unreadable = _write(session, to, (plan, reader, found), salt, hides_properties=hide_properties)
+    written = _write(session, to, (plan, reader, found), salt, hides_properties=hide_properties)
     same = _findings(found, session.store.reached[0]) == _findings_in(session, to)
-    notes = [f"{file}: {number} bytes could not be read, and are zeros" for file, number in unreadable]
+    notes = [
+        f"{file}: can't read bytes {start} to {stop}"
+        for file, ranges in sorted(written.unreadable.items())
+        for start, stop in ranges
+    ]
     notes += [] if same else ["doctor has other findings in the bundle than in the store: did it change meanwhile?"]
     for note in (*plan.left_out, *notes):
         session.warn(note)
     finding_count = len(found.diagnoses)
-    result.facts = {**facts, "applied": True, "stored_bytes": size, "finding_count": finding_count}
+    result.facts = {**facts, "applied": True, "stored_bytes": written.size, "finding_count": finding_count}
     result.facts["same_findings"] = same
     result.exit_code = FINDINGS if notes else OK
-    result.verdict = f"bundled {what} into {show_bytes(size)}, with {count(finding_count, 'finding')}"
+    result.verdict = f"bundled {what} into {show_bytes(written.size)}, with {count(finding_count, 'finding')}"
     return result
 
 
@@ -127,8 +132,7 @@ def _write(
     salt: str | None,
     *,
     hides_properties: bool,
-) -> tuple[int, list[tuple[str, int]]]:
-    """Write the bundle; gives its size, and the bytes that could not be read, by file."""
+) -> WrittenBundle:
     from store import __version__
     from store.files import Filesystem
     from store.verbs import BundleOptions, write_bundle
@@ -142,8 +146,7 @@ def _write(
             hides_properties=hides_properties,
             progress=bar.update,
         )
-        written = write_bundle(*bundled, to.expanduser().absolute(), options, Filesystem())
-    return written.size, sorted(written.unreadable.items())
+        return write_bundle(*bundled, to.expanduser().absolute(), options, Filesystem())
 
 
 def _findings_in(session: Session, bundle: Path) -> list[tuple[object, ...]]:

@@ -2,27 +2,55 @@
 
 Archive         the unpacked bytes of a local or remote bundle, frame by frame
 unpack_bundle   its store, in a scratch folder until the process ends; blocks of zeros become holes
+UnpackedFiles   the files of that folder; bytes that were unreadable in the store are so again
 """
 
 from __future__ import annotations
 
 import atexit
+import errno
 import io
+import os
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
-from store.errors import DamagedFile, NotAStore
-from store.files.filesystem import Filesystem
+from store.errors import DamagedFile, NotAStore, StoreIOError
+from store.files.filesystem import Descriptor, Filesystem
 from store.files.places import connect_folder
 from store.files.scratch import Scratch
-from store.formats.bundle import DOCUMENT, FOLDER, decode_settings
+from store.formats.bundle import DOCUMENT, FOLDER, UNREADABLE, Ranges, decode_settings, decode_unreadable
 from store.formats.zstd_frames import FRAME_BYTES, check_digest, read_frames, read_table
 
 _BLOCK_BYTES = 4096
-_unpacked: dict[tuple[str, int, int], Path] = {}
+_unpacked: dict[tuple[str, int, int], tuple[Path, UnpackedFiles]] = {}
+
+
+class UnpackedFiles(Filesystem):
+    """The files of an unpacked bundle. `unreadable` are the unreadable ranges of bytes, by file."""
+
+    def __init__(self, unreadable: Mapping[Path, Ranges]) -> None:
+        self._unreadable = unreadable
+
+    def populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
+        return not self._is_unreadable(path, start, stop) and super().populate(path, view, start, stop)
+
+    def read(self, descriptor: Descriptor, position: int, size: int) -> bytes:
+        self._require_readable(descriptor.path, position + size, position)
+        return super().read(descriptor, position, size)
+
+    def read_start(self, path: str, size: int) -> bytes:
+        self._require_readable(Path(path), size)
+        return super().read_start(path, size)
+
+    def _is_unreadable(self, path: Path, start: int, stop: int) -> bool:
+        return any(start < behind and first < stop for first, behind in self._unreadable.get(path, ()))
+
+    def _require_readable(self, path: Path, stop: int, start: int = 0) -> None:
+        if self._is_unreadable(path, start, stop):
+            raise StoreIOError.from_os(OSError(errno.EIO, os.strerror(errno.EIO)), path, "read the file")
 
 
 class Archive(io.RawIOBase):
@@ -101,22 +129,42 @@ def bundle_settings(address: str) -> dict[str, str]:
         raise archive.damaged(f"no bundle: {error}") from None
 
 
-def unpack_bundle(address: str) -> Path:
-    """Unpack the store of a bundle, once per process, and return its folder; NotAStore, DamagedFile."""
+def unpack_bundle(address: str, scratch: Path | None = None) -> tuple[Path, Filesystem]:
+    """Unpack a bundle once per process, and return its folder and files; NotAStore, DamagedFile."""
     archive, fs = Archive(address), Filesystem()
-    if archive.version not in _unpacked or not fs.exists(_unpacked[archive.version]):
-        scratch = Scratch()
-        atexit.register(scratch.close)
+    if archive.version not in _unpacked or not fs.exists(_unpacked[archive.version][0]):
+        folder = Scratch(scratch)
+        atexit.register(folder.close)
         try:
-            root = scratch.folder / FOLDER
+            root = folder.folder / FOLDER
             fs.make_folder(root)
+            unreadable = dict[Path, Ranges]()
             for head in _heads(archive):
                 _unpack(archive, head, root, fs)
+                if head.name == UNREADABLE:
+                    unreadable = dict(_unreadable(archive, head, root, fs))
         except BaseException:
-            scratch.close()
+            folder.close()
             raise
-        _unpacked[archive.version] = root
+        _unpacked[archive.version] = root, UnpackedFiles(unreadable)
     return _unpacked[archive.version]
+
+
+def _unreadable(archive: Archive, head: tarfile.TarInfo, root: Path, fs: Filesystem) -> Iterator[tuple[Path, Ranges]]:
+    """Yield the unreadable ranges of each file, and fill them: readers look at no page of a hole."""
+    try:
+        found = decode_unreadable(b"".join(archive.pieces(head.offset_data, head.size)))
+    except (TypeError, ValueError) as error:
+        raise archive.damaged(f"no bundle: {error}") from None
+    for name, ranges in found.items():
+        path = root / name
+        if ".." in path.parts or not fs.exists(path) or ranges[-1][1] > fs.stat(path).st_size:
+            raise archive.damaged(f"no bundle: it has no such unreadable bytes: {name}")
+        mtime_ns, file = fs.mtime_ns(path), fs.open_write(path)
+        for start, stop in ranges:
+            fs.write(file, start, bytes(stop - start))
+        fs.utime(path, mtime_ns)
+        yield path, ranges
 
 
 def _heads(archive: Archive) -> Iterator[tarfile.TarInfo]:

@@ -68,7 +68,8 @@ class StoreReader:
             # Most commands read no bundle.
             from store.files.bundle_files import unpack_bundle
 
-            address = str(unpack_bundle(address))
+            root, fs = unpack_bundle(address)
+            address = str(root)
         self.address = address if is_address(address) else str(Path(address).expanduser().absolute())
         self._fs = fs = fs or Filesystem()
         self.holds_log_alone = segment_start is not None or fs.holds_log_alone or self.address.startswith(BACKUP)

@@ -17,11 +17,11 @@ class StoredSegment:
         self.file_start = file.number
         self.size = self.readable_position = file.size
         self._files = files
-        self._name = file.path
+        self.name = file.path
 
     @cached_property
     def _bytes(self) -> Stretch:
-        return self._files.map(self._name)
+        return self._files.map(self.name)
 
     @property
     def buffer(self) -> memoryview:

@@ -1,7 +1,8 @@
 """A bundle: a store without the bodies of its messages, as one archive for an expert.
 
-    bundle.json    the store's settings, findings and digests, and the treatment of each file
-    store/…        the store's folders and files, under their own names, with their lengths and times
+    bundle.json      the store's settings, findings and digests, and the treatment of each file
+    store/…          the store's folders and files, under their own names, with their lengths and times
+    unreadable.json  the ranges of bytes that were unreadable, by file; missing if there were none
 
 The archive is a tar file (POSIX.1-2001), compressed by zstd in frames with a table at the end
 (store.formats.zstd_frames): `tar --zstd -x` unpacks it, and a reader of one file unpacks the frames of that file.
@@ -11,17 +12,20 @@ from __future__ import annotations
 
 import json
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 FORMAT = "rmqctl.bundle/1"
-DOCUMENT = "bundle.json"
+DOCUMENT, UNREADABLE = "bundle.json", "unreadable.json"
 FOLDER = "store"
 END = bytes(2 * tarfile.BLOCKSIZE)
 """The end of a tar file."""
 WHOLE, BODILESS, EMPTIED = "whole", "bodies replaced", "zeros"
 """Content of a file in the archive: its bytes; its records with other bodies; only its length."""
+
+Ranges = Sequence[tuple[int, int]]
+"""Ranges of a file's bytes, each with its first byte and the one after its last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,22 @@ def decode_settings(data: bytes) -> dict[str, str]:
         found = document.get("format") if isinstance(document, dict) else None
         raise ValueError(f"its format is {found!r}, and {FORMAT!r} is known")
     return {str(name): str(value) for name, value in dict(document.get("settings") or {}).items()}
+
+
+def encode_unreadable(unreadable: Mapping[str, Ranges]) -> bytes:
+    """Return the bytes of unreadable.json."""
+    return json.dumps(unreadable, indent=1).encode("utf-8", "surrogateescape") + b"\n"
+
+
+def decode_unreadable(data: bytes) -> Mapping[str, Ranges]:
+    """Read an unreadable.json; ValueError or TypeError for anything but ascending ranges."""
+    document = dict(json.loads(data.decode("utf-8", "surrogateescape")))
+    found = {str(name): [(int(start), int(stop)) for start, stop in ranges] for name, ranges in document.items()}
+    for name, ranges in found.items():
+        ends = [end for one in ranges for end in one]
+        if not ends or ends[0] < 0 or ends != sorted(ends):
+            raise ValueError(f"{UNREADABLE} has no ascending ranges of {name}")
+    return found
 
 
 def encode_head(path: str, size: int, mtime_ms: int, *, is_folder: bool = False) -> bytes:

@@ -29,7 +29,7 @@ def reach_store(
     if is_bundle(address):
         from store.files.bundle_files import unpack_bundle
 
-        return unpack_bundle(address), fs or Filesystem()
+        return unpack_bundle(address, scratch)
     from store.files.mirror import mirror_of
 
     return mirror_of(address, scratch)

@@ -25,6 +25,7 @@ from store.verbs.backup.verify import verify_files as verify_files
 from store.verbs.bundle.plan import BundlePlan as BundlePlan
 from store.verbs.bundle.plan import plan_bundle as plan_bundle
 from store.verbs.bundle.write import BundleOptions as BundleOptions
+from store.verbs.bundle.write import WrittenBundle as WrittenBundle
 from store.verbs.bundle.write import write_bundle as write_bundle
 from store.verbs.clean.plan import CleaningPlan as CleaningPlan
 from store.verbs.diff import StoreDiff as StoreDiff

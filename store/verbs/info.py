@@ -145,25 +145,25 @@ def look_at_store(layout: StoreLayout, settings: Mapping[str, object], fs: Files
         raise NotAStore("there is no such folder", file=layout.root, code="no-store")
     if not root.is_folder:
         raise NotAStore.for_file(layout.root)
-    structures = find_structures(layout, fs)
+    look = _Look(layout, settings, fs)
     names = [*layout.commitlogs, layout.consumequeue, layout.checkpoint, layout.index, layout.config]
-    if not any(fs.exists(name) for name in names) and all(one.name == UNKNOWN for one in structures):
+    if not any(fs.exists(name) for name in names) and all(one.name == UNKNOWN for one in look.info.structures):
         raise NotAStore(
             "no store: none of a broker's files is in it", file=layout.root, hint="name a broker's storePathRootDir"
         )
-    return _Look(layout, settings, fs, structures).look()
+    return look.look()
 
 
 class _Look:
     """One examination of a store; a step that fails leaves its part empty, and adds a problem."""
 
-    def __init__(
-        self, layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem, structures: list[Present]
-    ) -> None:
+    def __init__(self, layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> None:
         self.layout, self.fs, self.settings = layout, fs, settings
         self.reader = StoreReader(str(layout.root), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
         self.failures: list[Problem] = []
-        self.info = StoreInfo(layout, LINE_4_9, [], structures, {})
+        self.info = StoreInfo(layout, LINE_4_9, [], [], {})
+        with self._noting():
+            self.info.structures = find_structures(layout, fs)
         with self._noting():
             self.info.inferred = infer_settings(layout, settings, fs)
         with self._noting():

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from rmqctl.exit_codes import DECLINED, FINDINGS, NOT_READABLE, OK, USAGE
-from store.formats.bundle import DOCUMENT, END, encode_head, padding
+from store.formats.bundle import DOCUMENT, END, UNREADABLE, encode_head, padding
 from store.formats.zstd_frames import compress
 from tests.cli.running import rmqctl
 from tests.support.processes import command_line, run
@@ -140,6 +140,11 @@ def test_a_bundle_in_an_object_store_is_read_there(bundle: Path) -> None:
         assert (run.code, "there is no such file" in run.err) == (NOT_READABLE, True)
 
 
+def test_a_bundle_is_unpacked_into_the_scratch_folder_that_is_given(bundle: Path, tmp_path: Path) -> None:
+    found = run(command_line(bundle, "--scratch", tmp_path / "none", "info"))
+    assert (found.code, str(tmp_path / "none") in found.err) == (NOT_READABLE, True), found.err
+
+
 def test_what_a_reader_unpacked_is_removed_when_the_process_ends(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
     assert run(command_line(bundle, "--scratch", tmp_path / "scratch", "info")).code == OK
@@ -169,6 +174,26 @@ BROKEN = {
         "is no file of a store",
     ),
     "a link": (link("store/checkpoint"), "its format is None"),
+    **{
+        f"unreadable bytes {ranges}": (
+            archive(
+                (DOCUMENT, b'{"format": "rmqctl.bundle/1"}'),
+                ("store/checkpoint", bytes(4096)),
+                (UNREADABLE, ranges.encode()),
+            ),
+            reason,
+        )
+        for ranges, reason in {
+            '{"checkpoint": [[0, 4097]]}': "it has no such unreadable bytes: checkpoint",
+            '{"other": [[0, 1]]}': "it has no such unreadable bytes: other",
+            '{"../x": [[0, 1]]}': "it has no such unreadable bytes: ../x",
+            '{"checkpoint": [[2, 1]]}': "unreadable.json has no ascending ranges of checkpoint",
+            '{"checkpoint": [[-1, 1]]}': "unreadable.json has no ascending ranges of checkpoint",
+            '{"checkpoint": []}': "unreadable.json has no ascending ranges of checkpoint",
+            '{"checkpoint": 7}': "no bundle: ",
+            "[": "no bundle: ",
+        }.items()
+    },
 }
 
 

@@ -51,12 +51,12 @@ class BodyMask:
 
     salt        key of the digests: without it, a guessed body could be confirmed by its digest
     hides       whether values of properties are disguised too (store.formats.disguise)
-    unreadable  number of unreadable bytes, by file; they are zeros in the bundle
+    unreadable  unreadable ranges of bytes, by file; they are zeros in the bundle
     """
 
     salt: bytes
     hides: bool = False
-    unreadable: dict[str, int] = field(default_factory=dict)
+    unreadable: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     def file(self, files: StoreReader, file: StoredFile) -> Iterator[memoryview]:
         """Yield the bytes of a file of records, with the same length and with replaced bodies."""
@@ -134,8 +134,8 @@ class BodyMask:
                     data[max(at, start) - start : max(at, start) - start + len(part)] = part
                 yield memoryview(data)
             elif start < stop:
-                end = max(segment.behind_unreadable(start, stop), start + 1)
-                self.unreadable[str(segment.path)] = self.unreadable.get(str(segment.path), 0) + end - start
+                end = max(segment.behind_unreadable(start, min(start + CHUNK_BYTES, stop)), start + 1)
+                self.unreadable.setdefault(segment.name, []).append((start, end))
                 yield memoryview(bytes(end - start))
             start = end
 

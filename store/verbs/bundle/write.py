@@ -15,11 +15,14 @@ from store.formats.bundle import (
     DOCUMENT,
     END,
     FOLDER,
+    UNREADABLE,
     WHOLE,
     BundledFile,
     BundleDocument,
+    Ranges,
     encode_document,
     encode_head,
+    encode_unreadable,
     padding,
 )
 from store.formats.zstd_frames import compress
@@ -51,10 +54,10 @@ class BundleOptions:
 
 @dataclass(frozen=True, slots=True)
 class WrittenBundle:
-    """A written bundle. `unreadable` has the number of unreadable bytes, by file."""
+    """A written bundle. `unreadable` has the unreadable ranges of bytes, by file."""
 
     size: int
-    unreadable: Mapping[str, int]
+    unreadable: Mapping[str, Ranges]
 
 
 def write_bundle(
@@ -105,6 +108,9 @@ def _archive(
             done += len(part)
             options.progress(done, plan.size)
         yield padding(file.size)
+    if mask.unreadable:
+        data = encode_unreadable(mask.unreadable)
+        yield from (encode_head(UNREADABLE, len(data), options.made_ms), data, padding(len(data)))
     yield END
 
 
@@ -125,6 +131,6 @@ def _parts_of(reader: StoreReader, file: BundledFile, mask: BodyMask) -> Iterato
     elif file.content == WHOLE:
         for at in range(0, file.size, CHUNK_BYTES):
             found = reader.map(file.path, at, CHUNK_BYTES).salvage()
-            for start, stop in found.unreadable:
-                mask.unreadable[file.path] = mask.unreadable.get(file.path, 0) + stop - start
+            if found.unreadable:
+                mask.unreadable.setdefault(file.path, []).extend(found.unreadable)
             yield found.buffer
