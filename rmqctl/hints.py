@@ -80,6 +80,9 @@ HINTS = {
     "timer-again": "run `rmqctl rebuild timer`",
     "queue-database-elsewhere": "set useSeparateStorePathForRocksdbCQ to true for a database in consumequeue_rocksdb, "
     "to false for one in consumequeue, and move a second one out of the store",
+    "combined-settings": "name both kinds in combineCQLoadingCQTypes, and default in combineAssignOffsetCQType",
+    "combined-database": "leave combineCQPreferCQType and combineAssignOffsetCQType at default until `rmqctl check` "
+    "finds both kinds of queues equal",
     "newer-database": "start the broker that wrote it, which mends its own database",
     "message-database-broken": "run `rmqctl rebuild message-database`",
     "half-messages-forgotten": "run `rmqctl recover`, which enters them",

@@ -34,6 +34,8 @@ BATCH_QUEUE_UNIT_SIZE = 46
 ROCKSDB_STORE = "defaultRocksDB"
 LOG_PATHS = ("storePathCommitLog", "storePathDLedgerCommitLog")
 NAMED_QUEUES = {"enableMultiDispatch": True, "enableLmq": True}
+NAMED_QUEUES_REFUSED = "CombineConsumeQueueStore rocksdbCQ is not ready for LMQ"
+"""The error of a 5.5 broker that is to keep light queues in a RocksDB, and does not load one."""
 """The settings of a broker with light queues."""
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _INDEX_HEADER_SIZE, _INDEX_SLOT_SIZE, _INDEX_ENTRY_SIZE = 40, 4, 20
@@ -118,6 +120,13 @@ class StoreConfig:
     use_separate_store_path_for_rocksdb_cq: bool | None = _setting(
         None, "5.5: queues in a RocksDB are in consumequeue_rocksdb; by default where they are found"
     )
+    rocksdb_cq_double_write_enable: bool | None = _setting(
+        None, "5.5: queues are in files and in a RocksDB; by default where both are found"
+    )
+    combine_cq_loading_cq_types: str = _setting("default;defaultRocksDB", "5.5: the kinds of queues written twice")
+    combine_assign_offset_cq_type: str = _setting("default", "5.5: of queues written twice, those that number messages")
+    combine_cq_prefer_cq_type: str = _setting("default", "5.5: of queues written twice, those that consumers read")
+    combine_cq_use_rocksdb_for_lmq: bool = _setting(False, "5.5: of queues written twice, LMQ are in the RocksDB alone")
     enabled_append_prop_crc: bool = _setting(False, "5.x: a record ends with a CRC of all its other bytes")
     enable_lmq: bool = _setting(False, "LMQ (%LMQ%) get entries in queue 0")
     enable_multi_dispatch: bool = _setting(False, "a message gets an entry in each queue of its property")
@@ -231,6 +240,11 @@ class StoreConfig:
     def has_named_queues(self) -> bool:
         """Whether a 5.3 broker gives units to the light queues that a message names."""
         return self.enable_lmq
+
+    @property
+    def has_named_queues_in_database(self) -> bool:
+        """Whether, of queues written twice, the light queues are in the RocksDB alone."""
+        return self.combine_cq_use_rocksdb_for_lmq
 
     @property
     def queues_in_database(self) -> bool:

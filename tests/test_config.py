@@ -88,6 +88,7 @@ def test_every_field_of_the_configuration_is_used_outside_of_it() -> None:
     derived |= {
         "commit_log_recover_max_num": "most_recovered_segments",
         "index_file_write_enable": "writes_index_files",
+        "combine_cq_use_rocksdb_for_lmq": "has_named_queues_in_database",
     }
     for field, name in zip(dataclasses.fields(StoreConfig), names, strict=True):
         used = derived.get(field.name, field.name)

@@ -173,6 +173,11 @@ REFUSED = (
 )
 
 
+def refused(end: str) -> tuple[bool, str]:
+    """Return the refusal of a broker that combines queues in files and in a RocksDB."""
+    return False, f"IllegalArgumentException: CombineConsumeQueue{end}"
+
+
 @pytest.mark.parametrize(
     ("name", "is_twice", "settings", "outcome"),
     [
@@ -183,10 +188,36 @@ REFUSED = (
         ("combine", False, {}, (True, "")),
         ("combine", False, {"useSeparateStorePathForRocksdbCQ": "false"}, (True, "")),
         ("combine", False, {"useSeparateStorePathForRocksdbCQ": "true"}, REFUSED),
+        ("combine", False, {"rocksdbCQDoubleWriteEnable": "true"}, (True, "")),
+        ("combine", False, {"combineCQUseRocksdbForLmq": "true"}, (True, "")),
+        ("combine", False, {"combineCQLoadingCQTypes": " defaultrocksdb ;DEFAULT;other"}, (True, "")),
+        ("combine", False, {"combineCQLoadingCQTypes": "other"}, refused("Store loadingCQTypes is empty")),
+        ("combine", False, {"combineAssignOffsetCQType": "other"}, refused(" chooseAssignOffsetStore fail")),
+        ("combine", False, {"combineCQLoadingCQTypes": "defaultRocksDB"}, refused(" chooseAssignOffsetStore fail")),
+        (
+            "combine",
+            False,
+            {"combineCQLoadingCQTypes": "default", "combineCQPreferCQType": "defaultRocksDB"},
+            refused(" choosePreferCQ fail"),
+        ),
+        (
+            "combine",
+            False,
+            {"combineCQLoadingCQTypes": "default", "combineCQUseRocksdbForLmq": "true"},
+            refused("Store rocksdbCQ is not ready for LMQ"),
+        ),
+        (
+            "combine",
+            False,
+            {"combineAssignOffsetCQType": "DefaultRocksDB", "combineCQUseRocksdbForLmq": "true"},
+            refused("Store maybe incorrect config"),
+        ),
+        ("combine", False, {"combineCQLoadingCQTypes": "other", "rocksdbCQDoubleWriteEnable": "false"}, (True, "")),
+        ("rocksdbcq-separate", False, {"combineCQLoadingCQTypes": "other"}, (True, "")),
         ("plain", False, {"useSeparateStorePathForRocksdbCQ": "true"}, (True, "")),
     ],
 )
-def test_a_queue_database_in_the_other_folder_ends_a_start(
+def test_a_start_ends_where_settings_contradict_the_queue_database(
     name: str, is_twice: bool, settings: dict[str, object], outcome: tuple[bool, str], tmp_path: Path
 ) -> None:
     pytest.importorskip("rocksdict")
@@ -195,6 +226,23 @@ def test_a_queue_database_in_the_other_folder_ends_a_start(
         (root / "consumequeue" / "CURRENT").touch()
     found = start_of(root, **settings)
     assert (found.starts, found.reason) == outcome
+
+
+@pytest.mark.parametrize(
+    ("settings", "codes"),
+    [
+        ({}, []),
+        ({"combineCQPreferCQType": "default", "combineAssignOffsetCQType": "default"}, []),
+        ({"combineCQPreferCQType": "defaultRocksDB"}, ["combined-database"]),
+        ({"combineAssignOffsetCQType": "DEFAULTROCKSDB"}, ["combined-database"]),
+        ({"combineCQPreferCQType": "defaultRocksDB", "rocksdbCQDoubleWriteEnable": "false"}, []),
+    ],
+)
+def test_a_forecast_of_queue_files_says_where_the_database_decides(
+    settings: dict[str, object], codes: list[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("rocksdict")
+    assert [trap.code for trap in start_of(copy_of("combine", tmp_path), **settings).traps] == codes
 
 
 def test_without_its_queue_database_a_start_leaves_the_first_record_out(tmp_path: Path) -> None:

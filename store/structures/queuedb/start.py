@@ -8,9 +8,10 @@
     dispatch       overwrites equal keys; after a shutdown the record that begins at the queues' end is left out
     truncation     moves the newest unit of each queue before the log's end; the files are RocksDB's own
     own folder     a 5.5 broker does not start if the database is in another folder than its setting has
+    both kinds     beside queue files (5.5), the outcome is of the files; a start refuses contradicting settings
 
 Source: RocksDBConsumeQueueStore.recover, truncateDirty, putMessagePosition0, RocksGroupCommitService.groupCommit,
-CommitLog.isMappedFileMatchedRecover (5.3.3); RocksDBConsumeQueueStore (5.5.0).
+CommitLog.isMappedFileMatchedRecover (5.3.3); RocksDBConsumeQueueStore, CombineConsumeQueueStore (5.5.0).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from store.structures.commitlog.start import (
 from store.structures.consumequeue.multi_dispatch import find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.consumequeue.queue_set import QueueKey
+from store.structures.queuedb.combined import reads_database, settings_fault
 from store.structures.queuedb.database import QueueDatabase, first_offset, open_database
 from store.structures.queuedb.keys import Place
 from store.structures.trap import Trap
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from store.dispatch.fan_out import Handler
     from store.opened.opened_store import OpenedStore
     from store.verbs.recover.lost import QueueUnits
+    from store.verbs.recover.outcome import SimulatedStart
 
 REFUSAL = "IllegalStateException: find RocksDBConsumeQueue in original/separate path, maybe incompatible config."
 
@@ -65,6 +68,22 @@ def blockers(opened: OpenedStore) -> Iterator[Trap]:
     wanted = opened.config.use_separate_store_path_for_rocksdb_cq
     if opened.line == LINE_5_5 and (len(found) == 2 or (wanted is not None and found == {not wanted})):
         yield Trap("queue-database-elsewhere", REFUSAL)
+    elif _is_combined(opened) and (fault := settings_fault(opened.config)):
+        yield Trap("combined-settings", fault)
+
+
+def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
+    """Yield a trap if reads or queue offsets come from the database; the outcome is of the files."""
+    if _is_combined(opened) and reads_database(opened.config):
+        detail = "queue offsets or reads come from the queues in the RocksDB, the forecast is of the queue files"
+        yield Trap("combined-database", detail)
+
+
+def _is_combined(opened: OpenedStore) -> bool:
+    config = opened.config
+    return (
+        opened.line == LINE_5_5 and not config.queues_in_database and config.rocksdb_cq_double_write_enable is not False
+    )
 
 
 class Reach(NamedTuple):
