@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,6 +38,11 @@ def kinds(root: Path) -> set[str]:
 
 def test_epochs_are_read_with_their_crc() -> None:
     assert epochs_of(EPOCHS) == ([(1, 0), (3, 5000)], "")
+
+
+def test_the_crc_of_epochs_has_no_top_bit() -> None:
+    assert zlib.crc32(b"1-8\n") == 2920071310
+    assert epochs_of("1\n772587662\n1-8\n") == ([(1, 8)], "")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ DefaultMetadataStore, PopCheckPoint, AckMsg (5.3.3).
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,7 +22,7 @@ from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.segment_folders import find_member_logs
 from store.files.store_reader import StoredFile, StoreReader
-from store.formats.java import parse_long
+from store.formats.java import crc32, parse_long
 from store.layout import EPOCHS, IDENTITY, ORDER_INFO, TIERED, StoreLayout
 from store.structures.tables.fastjson import Json, member, members, parse_fastjson
 
@@ -83,7 +82,7 @@ def epochs_of(text: str) -> tuple[list[tuple[int, int]], str]:
         if epoch is None or start is None or epoch < 0 or start < 0:
             return found, f"{line!r} is no epoch and start offset; the copy is loaded instead"
         found.append((epoch, start))
-    crc = zlib.crc32("".join(f"{epoch}-{start}\n" for epoch, start in found).encode())
+    crc = crc32("".join(f"{epoch}-{start}\n" for epoch, start in found).encode())
     count, stored_crc = parse_long(lines[0]), parse_long(lines[1])
     if count != len(found):
         return found, f"counts {lines[0]} epochs, holds {len(found)}; the copy is loaded instead"
