@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqctl.backend import Backend
 from rmqctl.context import Session
+from rmqctl.lost_connections import LostConnections
 
 if TYPE_CHECKING:
     from store.formats import Manifest
@@ -19,12 +20,18 @@ HA_ADDRESS = "127.0.0.1:10912"
 
 
 def follow_broker(
-    session: Session, broker: str, folder: BackupTarget, options: CreateOptions, every: float | None
+    session: Session,
+    broker: str,
+    folder: BackupTarget,
+    options: CreateOptions,
+    every: float | None,
+    *,
+    has_controller: bool,
 ) -> Manifest:
     """Keep a backup up to date until a signal comes."""
     from store.engine.ha import DEFAULT_EVERY_S, Address, FollowOptions, follow_master
 
-    address, (root, fs) = Address.parse(broker), session.store.reached
+    address, (root, fs), lost = Address.parse(broker), session.store.reached, LostConnections(session)
 
     def on_created(made: Manifest) -> None:
         # From here on a signal ends the command in its time, and before as any other.
@@ -34,9 +41,11 @@ def follow_broker(
     how = FollowOptions(
         options,
         every or DEFAULT_EVERY_S,
+        has_controller,
         on_created=on_created,
         should_stop=session.interrupts.asked,
-        on_lost=lambda error: session.note(f"note: {error}; trying again"),
+        on_progress=lost.reset_by(lambda received: None),
+        on_lost=lost.note,
     )
     with ExitStack() as following:
         return follow_master(root, address, folder, how, fs, session.environment.clock_ms)

@@ -71,6 +71,9 @@ def run_create(
         str | None,
         typer.Option(metavar="HOST:PORT", help="With --follow: the broker's HA port.", show_default=HA_ADDRESS),
     ] = None,
+    controller: Annotated[
+        bool, typer.Option("--controller", help="With --follow: the broker is a 5.x one in controller mode.")
+    ] = False,
     every: Annotated[
         float | None,
         typer.Option(min=0.1, metavar="SECONDS", help="With --follow: the time between growths.", show_default="10"),
@@ -89,7 +92,8 @@ def run_create(
     With --follow the command makes a backup, and then receives the log as a slave of --broker, through restarts of the
     broker. The received end of the log is durable in TO/following within a second, or in a scratch folder where TO is
     an object store. Every few seconds, and at SIGTERM or Ctrl-C, the backup grows up to there. After a day the next
-    backup begins, so that prune has a choice. A SYNC_MASTER waits for this slave as for any other.
+    backup begins, so that prune has a choice. A SYNC_MASTER waits for this slave as for any other; a master with
+    --controller never counts it.
 
     --bwlimit, --nice and --cold spare the broker. Every reading command takes a backup: --store backup:TO, or
     backup:TO@ID. Exit code 1 when a file could not be copied in full, or when the log is damaged.
@@ -99,7 +103,7 @@ def run_create(
     from store.verbs import CreateOptions, create_backup, open_target
 
     session: Session = ctx.obj
-    for name, value in (("--broker", broker), ("--every", every)):
+    for name, value in (("--broker", broker), ("--controller", controller or None), ("--every", every)):
         if value is not None and not follow:
             raise typer.BadParameter("it has no effect without --follow", param_hint=name)
     root, fs = session.store.reached
@@ -116,11 +120,16 @@ def run_create(
         )
         before = set(folder.stored_files())
         if follow:
-            made = follow_broker(session, broker or HA_ADDRESS, folder, options, every)
+            made = follow_broker(session, broker or HA_ADDRESS, folder, options, every, has_controller=controller)
         else:
             made = create_backup(root, folder, options, fs, session.environment.clock_ms)
     for note in made.notes:
         session.warn(note)
+    return _created(made, before)
+
+
+def _created(made: Manifest, before: set[str]) -> Result:
+    """Describe a backup beside the stored files of earlier ones."""
     new = sum({one.stored: one.stored_size for one in made.files if one.stored not in before}.values())
     facts = {**_facts(made), "new_bytes": new}
     files = [_file_row(one) for one in made.files]

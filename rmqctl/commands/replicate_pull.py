@@ -13,12 +13,13 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.lost_connections import LostConnections
 from rmqctl.options import Compat, MetricsPort, listen_address
 from rmqctl.result import Result
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store.engine.ha import Address, Begin, LogCopy, MasterLink, Receiver, ReceiveReport
+    from store.engine.ha import Begin, LogCopy, Receiver, ReceiveReport
 
 EXAMPLES = (
     "rmqctl replicate pull broker-a:10912 --to /backup/broker-a",
@@ -95,11 +96,12 @@ class _Choice:
 
 
 def _receive(session: Session, address: str, to: Path, choice: _Choice) -> ReceiveReport:
-    from store.engine.ha import Address, LogCopy, ReceiveOptions, Receiver
+    from store.engine.ha import Address, Begin, LogCopy, ReceiveOptions, Receiver, connector
     from store.files import Filesystem
 
     master = Address.parse(address)
     compat = choice.compat and choice.compat.value
+    lost = LostConnections(session)
     copy = LogCopy(to, session.store.settings(), Filesystem(), compat=compat)
     try:
         with session.progress("receiving") as bar:
@@ -107,9 +109,11 @@ def _receive(session: Session, address: str, to: Path, choice: _Choice) -> Recei
                 begin=choice.begin,
                 follow=choice.follow,
                 observe=choice.observe,
-                on_progress=_with_rate(session, bar.update) if choice.rate else bar.update,
-                connect=_connector(copy, to, choice),
-                on_lost=lambda error: session.note(f"note: {error}; connecting again"),
+                on_progress=lost.reset_by(_with_rate(session, bar.update) if choice.rate else bar.update),
+                connect=connector(
+                    copy, has_controller=choice.controller, from_last_segment=choice.begin is Begin.LAST_SEGMENT
+                ),
+                on_lost=lost.note,
             )
             receiver = Receiver(master, copy, options)
             with _metrics_page(session, choice.metrics, receiver, copy):
@@ -131,23 +135,6 @@ def _metrics_page(
     server = MetricsServer(CopyCollector(receiver, copy), Address.parse(address))
     session.note(f"note: metrics are at http://{server.address}/metrics")
     return server
-
-
-def _connector(copy: LogCopy, to: Path, choice: _Choice) -> Callable[[Address, float], MasterLink]:
-    """Make the connections of the protocol that was chosen."""
-    from store.engine.ha import AutoSwitchLink, Begin, EpochFile, MasterLink
-    from store.files import Filesystem
-
-    if not choice.controller:
-        return lambda address, stall_s: MasterLink(address, stall_s=stall_s)
-    epochs, from_last = EpochFile(to, Filesystem()), choice.begin is Begin.LAST_SEGMENT
-
-    def connect(address: Address, stall_s: float) -> MasterLink:
-        return AutoSwitchLink(
-            address, stall_s=stall_s, epochs=epochs, copy_end=lambda: copy.end, from_last_segment=from_last
-        )
-
-    return connect
 
 
 def _received(receiver: Receiver, session: Session, copy: LogCopy) -> ReceiveReport:

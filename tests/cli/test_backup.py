@@ -48,8 +48,8 @@ def test_backups_are_listed_verified_compared_pruned_and_restored(folder: Path, 
     assert rmqctl("backup", "verify", folder).code == OK
 
 
-@pytest.mark.parametrize("words", [("--broker", "127.0.0.1:1"), ("--every", "3")])
-def test_options_of_follow_are_refused_without_it(words: tuple[str, str], folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [("--broker", "127.0.0.1:1"), ("--every", "3"), ("--controller",)])
+def test_options_of_follow_are_refused_without_it(words: tuple[str, ...], folder: Path, tmp_path: Path) -> None:
     run = rmqctl("backup", "create", folder, *words, store=tmp_path / "store")
     assert (run.code, f"{words[0]}: it has no effect without --follow" in run.err) == (USAGE, True)
 

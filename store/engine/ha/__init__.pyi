@@ -2,7 +2,6 @@ from store.engine.ha.follow import DEFAULT_EVERY_S as DEFAULT_EVERY_S
 from store.engine.ha.follow import FollowOptions as FollowOptions
 from store.engine.ha.follow import follow_master as follow_master
 from store.engine.ha.link import Address as Address
-from store.engine.ha.link import MasterLink as MasterLink
 from store.engine.ha.listener import Limits as Limits
 from store.engine.ha.listener import ListenerState as ListenerState
 from store.engine.ha.log_copy import LogCopy as LogCopy
@@ -14,5 +13,4 @@ from store.engine.ha.receive import Begin as Begin
 from store.engine.ha.receive import ReceiveOptions as ReceiveOptions
 from store.engine.ha.receive import Receiver as Receiver
 from store.engine.ha.receive import ReceiveReport as ReceiveReport
-from store.engine.ha.switch_link import AutoSwitchLink as AutoSwitchLink
-from store.structures.epochs.files import EpochFile as EpochFile
+from store.engine.ha.switch_link import connector as connector

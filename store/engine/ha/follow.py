@@ -18,6 +18,7 @@ from pathlib import Path
 from store.engine.ha.link import Address
 from store.engine.ha.log_copy import LogCopy
 from store.engine.ha.receive import Begin, ReceiveOptions, Receiver
+from store.engine.ha.switch_link import connector
 from store.errors import Diverged, LinkLost, StoreError, StoreLocked
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
@@ -34,14 +35,16 @@ DEFAULT_EVERY_S = 10.0
 class FollowOptions:
     """The options of a follower.
 
-    every_s      seconds between two manifests
-    on_created   called after step 1
-    should_stop  called twice a second
-    on_lost      called if a connection is lost and will be made again, and if tables can't be read
+    every_s         seconds between two manifests
+    has_controller  whether the master is a broker in controller mode
+    on_created      called after step 1
+    should_stop     called twice a second
+    on_lost         called if a connection is lost and will be made again, and if tables can't be read
     """
 
     create: CreateOptions = field(default_factory=CreateOptions)
     every_s: float = DEFAULT_EVERY_S
+    has_controller: bool = False
     on_created: Callable[[Manifest], None] = lambda manifest: None
     should_stop: Callable[[], bool] = lambda: False
     on_progress: Callable[[int], None] = lambda count: None
@@ -101,6 +104,7 @@ class _Follower:
             should_stop=self._should_stop,
             on_progress=options.on_progress,
             on_lost=options.on_lost,
+            connect=connector(self._copy, has_controller=options.has_controller),
         )
         try:
             Receiver(address, self._copy, receive).run()
@@ -109,7 +113,7 @@ class _Follower:
             if not options.should_stop():
                 raise
         except Diverged as error:
-            error.hint = f"delete {self._copy.folder.parent} to follow this log; the backup has what was received"
+            error.hint = f"delete {self._copy.root} to follow this log; the backup has what was received"
             raise
         finally:
             self._grow()

@@ -81,6 +81,11 @@ class LogCopy:
         return self.end <= self.first
 
     @property
+    def root(self) -> Path:
+        """The store's folder."""
+        return self._layout.root
+
+    @property
     def folder(self) -> Path:
         """The folder of the segments."""
         return self._layout.commitlog

@@ -21,8 +21,10 @@ import time
 from collections.abc import Callable
 
 from store.engine.ha.link import Address, MasterLink
+from store.engine.ha.log_copy import LogCopy
 from store.engine.ha.protocol import FrameHeader
 from store.errors import Diverged, LinkLost, ReplicationError
+from store.files.filesystem import Filesystem
 from store.structures.epochs.files import Epoch, EpochFile, consistent_end
 
 HANDSHAKE, TRANSFER = 1, 2
@@ -37,6 +39,18 @@ MOST_EPOCHS = 1000
 HANDSHAKE_TIMEOUT_S = 5.0
 LEARNER_ID = -1
 """Brokers of a controller have no negative ids."""
+
+
+def connector(
+    copy: LogCopy, *, has_controller: bool, from_last_segment: bool = False
+) -> Callable[[Address, float], MasterLink]:
+    """Return the function that connects `copy` to its master, whose brokers may have a controller."""
+    if not has_controller:
+        return lambda address, stall_s: MasterLink(address, stall_s=stall_s)
+    epochs = EpochFile(copy.root, Filesystem())
+    return lambda address, stall_s: AutoSwitchLink(
+        address, stall_s=stall_s, epochs=epochs, copy_end=lambda: copy.end, from_last_segment=from_last_segment
+    )
 
 
 class AutoSwitchLink(MasterLink):

@@ -17,10 +17,13 @@ from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
 from store.formats.backup_manifest import Manifest
 from store.kernels.native import clock_ms
+from store.structures.epochs.files import Epoch, decode_epochs
 from store.verbs.backup.bucket import open_target
 from store.verbs.backup.create import CreateOptions
 from store.verbs.backup.restore import restore_backup
 from store.verbs.backup.verify import verify_files
+from tests.support.fake_controller import FakeController
+from tests.support.golden import copy_store
 from tests.support.refstore import free_port
 from tests.support.s3 import s3_bucket
 from tests.support.stores import SMALL, Clock, make_store, text_message
@@ -34,7 +37,9 @@ SEGMENT = SMALL["mappedFileSizeCommitLog"]
 class Follower(threading.Thread):
     """A follower in a thread of its own."""
 
-    def __init__(self, root: Path, to: Path | str, port: int, every_s: float = 0.05) -> None:
+    def __init__(
+        self, root: Path, to: Path | str, port: int, every_s: float = 0.05, *, has_controller: bool = False
+    ) -> None:
         super().__init__()
         self.made: list[Manifest] = []
         self.lost: list[StoreError] = []
@@ -42,7 +47,12 @@ class Follower(threading.Thread):
         self.stopping = threading.Event()
         self._root, self.folder, self._port = root, open_target(str(to), Filesystem()), port
         self._options = FollowOptions(
-            CreateOptions(), every_s, self.made.append, self.stopping.is_set, on_lost=self.lost.append
+            CreateOptions(),
+            every_s,
+            has_controller,
+            self.made.append,
+            self.stopping.is_set,
+            on_lost=self.lost.append,
         )
 
     def run(self) -> None:
@@ -62,8 +72,8 @@ class Follower(threading.Thread):
 
 
 @contextmanager
-def following(*words: Path | str | int, every_s: float = 0.05) -> Iterator[Follower]:
-    follower = Follower(*words, every_s=every_s)  # type: ignore[arg-type]
+def following(*words: Path | str | int, every_s: float = 0.05, has_controller: bool = False) -> Iterator[Follower]:
+    follower = Follower(*words, every_s=every_s, has_controller=has_controller)  # type: ignore[arg-type]
     follower.start()
     try:
         assert eventually(lambda: bool(follower.made) or follower.error is not None)
@@ -102,6 +112,22 @@ def test_a_backup_follows_its_store_over_restarts_and_has_everything_at_its_end(
     assert faults_in(to) == []
     restore(to, tmp_path / "new")
     assert messages_of(tmp_path / "new") == messages_of(root)
+
+
+def test_a_backup_follows_a_master_in_controller_mode_and_keeps_its_epochs(tmp_path: Path) -> None:
+    root, to = make_store(tmp_path / "store", 50), tmp_path / "backups"
+    newer = copy_store(root, tmp_path / "newer")
+    with master(newer, free_port()) as put:
+        end = put(1000, 100)
+    controlled = FakeController(newer, end, [(1, 0), (4, end - SEGMENT)])
+    with controlled:
+        port = int(controlled.address.rpartition(":")[2])
+        with following(root, to, port, has_controller=True) as follower:
+            follower.await_end(end)
+    assert (follower.error, controlled.handshakes[0]) == (None, (0, 1, -1))
+    assert decode_epochs((to / "following/epochFileCheckpoint").read_bytes())[-1] == Epoch(4, end - SEGMENT)
+    restore(to, tmp_path / "new")
+    assert messages_of(tmp_path / "new") == messages_of(newer)
 
 
 def test_the_next_run_goes_on_with_what_was_received(tmp_path: Path) -> None:
