@@ -5,6 +5,7 @@
     python -m tests.mutants --random 100 --seed 1               a random hundred of all rooms, by operator
     python -m tests.mutants --random 100 store/structures/commitlog ...    of some rooms or files
     python -m tests.mutants --random 100 --turn 4711            of one room: each number takes the next one
+    python -m tests.mutants --random 30 --spark store/query/spark          with the tests that start Spark
 
 A process imports the tests of the rooms (TESTS) and notes which lines each runs. The notes are kept in a temporary
 folder while a file of tests stays as it is; remove them after large changes. Each mutant gets a fork of the process, in
@@ -68,7 +69,18 @@ PRELOADED = ("numpy", "hypothesis", "pyarrow", "typer", "jsonschema")
 """Imported once, before the forks: nothing of the project is among them."""
 
 TESTS = {
-    "store/kernels": ("tests/kernels", "tests/structures/index", "tests/structures/consumequeue", "tests/dispatch"),
+    "store/kernels": (
+        "tests/kernels",
+        "tests/structures/index",
+        "tests/structures/consumequeue",
+        "tests/dispatch",
+        "tests/cli/test_put_lines.py",
+        "tests/cli/test_record_lines.py",
+        "tests/structures/commitlog/test_usual_put.py",
+        "tests/structures/commitlog/test_bulk_put.py",
+        "tests/structures/test_compared_at_once.py",
+        "tests/engine/live/test_group_commit.py",
+    ),
     "store/structures/commitlog": (
         "tests/structures/commitlog",
         "tests/engine/live",
@@ -149,6 +161,8 @@ TESTS = {
         "tests/opened/test_delays.py",
         "tests/verbs/recover/test_rule_tables.py",
         "tests/verbs/test_upgrade.py",
+        "tests/golden/test_fivefive.py",
+        "tests/structures/messagedb/test_recover.py",
     ),
     "store/structures/messagedb": (
         "tests/structures/messagedb",
@@ -163,6 +177,7 @@ TESTS = {
         "tests/structures/dledger",
         "tests/structures/test_damaged_structures.py",
         "tests/verbs/test_dump.py",
+        "tests/structures/test_foretold.py",
     ),
     "store/structures/compaction": (
         "tests/structures/compaction",
@@ -175,6 +190,9 @@ TESTS = {
         "tests/structures/test_foretold.py",
         "tests/verbs/test_dump.py",
         "tests/verbs/test_upgrade.py",
+        "tests/structures/messagedb/test_recover.py",
+        "tests/structures/messagedb/test_build.py",
+        "tests/structures/test_damaged_structures.py",
     ),
     "store/files": (
         "tests/files",
@@ -188,6 +206,13 @@ TESTS = {
         "tests/engine/live",
         "tests/change",
         "tests/cli/test_unreadable.py",
+        "tests/cli/test_bundle.py",
+        "tests/verbs/bundle",
+        "tests/verbs/backup",
+        "tests/structures/messagedb/test_recover.py",
+        "tests/structures/test_remote.py",
+        "tests/verbs/test_segment.py",
+        "tests/cli/test_manual.py",
     ),
     "store/dispatch": (
         "tests/dispatch",
@@ -218,8 +243,21 @@ TESTS = {
     "store/engine/services": ("tests/engine/services", "tests/engine/serving"),
     "store/engine/serving": ("tests/engine/serving", "tests/engine/services/test_served_store.py"),
     "store/engine/ha": ("tests/engine/ha", "tests/engine/serving/test_metrics.py", "tests/test_outside_numbers.py"),
-    "store/query/embedded": ("tests/query/embedded", "tests/query/tables", "tests/cli/test_put_form.py"),
-    "store/reading": ("tests/reading", "tests/golden/test_reading.py"),
+    "store/query/embedded": (
+        "tests/query/embedded",
+        "tests/query/tables",
+        "tests/cli/test_put_form.py",
+        "tests/cli/test_screens.py",
+    ),
+    "store/reading": (
+        "tests/reading",
+        "tests/golden/test_reading.py",
+        "tests/cli/test_put_form.py",
+        "tests/cli/test_put_lines.py",
+        "tests/cli/test_record_lines.py",
+        "tests/cli/test_messages.py",
+        "tests/engine/serving/test_control.py",
+    ),
     "store/change": ("tests/change", "tests/verbs/recover/test_durable.py", "tests/verbs/recover/test_undo.py"),
     "store/verbs/check": (
         "tests/verbs/check",
@@ -303,6 +341,8 @@ TESTS = {
         "tests/test_message_store.py",
         "tests/structures/test_put.py",
         "tests/engine/live",
+        "tests/engine/ha/test_service.py",
+        "tests/structures/messagedb/test_query.py",
     ),
     "store/engine/open_for_writing.py": ("tests/engine/live", "tests/engine/services", "tests/opened"),
     "store/engine/open.py": ("tests/test_public_api.py", "tests/test_message_store.py", "tests/opened"),
@@ -334,6 +374,14 @@ TESTS = {
     ),
     "store/verbs/tables.py": ("tests/structures/tables", "tests/cli/test_config_tables.py"),
     "store/query/timeline.py": ("tests/verbs/test_timeline.py",),
+    "store/query/tables": (
+        "tests/query/tables",
+        "tests/query/embedded",
+        "tests/structures/batchqueue/test_inner_messages.py",
+    ),
+    "store/engine/remoting": ("tests/engine/remoting", "tests/cli/test_replay.py"),
+    "store/verbs/bundle": ("tests/verbs/bundle", "tests/cli/test_bundle.py"),
+    "store/verbs/replay": ("tests/verbs/replay", "tests/cli/test_replay.py"),
     "store/formats": (
         "tests/formats",
         "tests/structures/batchqueue",
@@ -348,6 +396,8 @@ TESTS = {
         "tests/structures/timer/test_timer.py",
         "tests/engine/stats/test_store_stats.py",
         "tests/verbs/test_dump.py",
+        "tests/verbs/bundle",
+        "tests/engine/remoting",
     ),
 }
 """The tests that hold a room, where those are more than the tests of its own name."""
@@ -386,18 +436,25 @@ def run_mutated(file: str, make: Callable[[], CodeType], tests: Sequence[str], *
     return run_tests(tests, *plugins)
 
 
+class Trial(NamedTuple):
+    """How long the tests of a mutant may take, and whether those that start Spark are among them."""
+
+    seconds: float = MOST_S
+    with_spark: bool = False
+
+
 class Sample:
     """Mutants of some rooms, and the tests of these rooms."""
 
-    def __init__(self, rooms: Collection[str], mutants: Sequence[Mutant], seconds: float = MOST_S) -> None:
-        self._mutants, self._seconds = mutants, seconds
+    def __init__(self, rooms: Collection[str], mutants: Sequence[Mutant], trial: Trial) -> None:
+        self._mutants, self._trial = mutants, trial
         self._is_plain = "store/kernels" in rooms
         self._tests = sorted({test for room in rooms for test in TESTS.get(room) or tests_of(room)})
         self._known = Known({}, set(), {})
 
     def survivors(self) -> Iterator[Mutant]:
         """Yield the mutants with which no test fails."""
-        kind = "plain" if self._is_plain else "compiled"
+        kind = "plain" if self._is_plain else "spark" if self._trial.with_spark else "compiled"
         notes = Notes(Path(tempfile.gettempdir()).parent, ROOT, kind, {mutant.file for mutant in self._mutants})
         with tempfile.NamedTemporaryFile() as file:
             plugin = Warm(str(ROOT), notes, self._changes, Path(file.name))
@@ -414,7 +471,8 @@ class Sample:
         if self._is_plain:
             os.environ["RMQCTL_NO_EXTENSIONS"] = "1"
         left_out = [f"--ignore-glob=*/{name}" for name in AT_RANDOM]
-        return run_tests([*self._tests, "-m", "not slow and not spark", *left_out], plugin)
+        marked = "not slow" if self._trial.with_spark else "not slow and not spark"
+        return run_tests([*self._tests, "-m", marked, *left_out], plugin)
 
     def _changes(self, known: Known) -> list[Change | None]:
         self._known = known
@@ -453,7 +511,9 @@ class Sample:
     def _first_of(self, tests: Sequence[tuple[str, float]]) -> dict[str, float]:
         """Take tests from the front that take the seconds of a mutant together, one at least."""
         sums = accumulate(seconds for _, seconds in tests)
-        return dict(test for test, total in zip(tests, sums, strict=True) if total <= self._seconds or test == tests[0])
+        return dict(
+            test for test, total in zip(tests, sums, strict=True) if total <= self._trial.seconds or test == tests[0]
+        )
 
     def _tried_anew(self, mutant: Mutant, code: int | None) -> int:
         """Try a mutant in a process that has not imported its module, where it could not be tried otherwise."""
@@ -500,7 +560,11 @@ def room_at(turn: int) -> str:
 
 
 def try_random(
-    count: int, seed: int, places: Sequence[str], least: float = WANTED_SHARE, seconds: float = MOST_S
+    count: int,
+    seed: int,
+    places: Sequence[str],
+    least: float = WANTED_SHARE,
+    trial: Trial = Trial(),  # noqa: B008
 ) -> int:
     """Try a sample of the places' mutants, and print the survivors and a table."""
     known = equivalents()
@@ -510,7 +574,7 @@ def try_random(
     for mutant, line in sample:
         if (mutant.file, line, mutant.change) not in known:
             rooms[room_of(mutant.file)].append(mutant)
-    survivors = Counter(room_of(mutant.file) for mutant in survivors_of(rooms, seconds))
+    survivors = Counter(room_of(mutant.file) for mutant in survivors_of(rooms, trial))
     table = [(name, len(mutants), survivors[name]) for name, mutants in rooms.items()]
     print(f"\n{'room':24} {'made':>5} {'killed':>7} {'survived':>9}")
     for name, tried, survived in [*table, ("all", sum(row[1] for row in table), sum(row[2] for row in table))]:
@@ -518,12 +582,12 @@ def try_random(
     return int(any(survived > (1 - least) * tried for _, tried, survived in table))
 
 
-def survivors_of(rooms: Mapping[str, Sequence[Mutant]], seconds: float) -> Iterator[Mutant]:
+def survivors_of(rooms: Mapping[str, Sequence[Mutant]], trial: Trial) -> Iterator[Mutant]:
     """Print and yield the survivors of all rooms; the kernels' tests run with kernels that are not compiled."""
     for plain in (False, True):
         chosen = {name: mutants for name, mutants in rooms.items() if (name == "store/kernels") == plain}
         for mutant in (
-            Sample(chosen, [one for each in chosen.values() for one in each], seconds).survivors() if chosen else ()
+            Sample(chosen, [one for each in chosen.values() for one in each], trial).survivors() if chosen else ()
         ):
             print(f"{mutant.file}:{mutant.line}: {mutant.change}", flush=True)
             yield mutant
@@ -571,6 +635,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--turn", type=int, metavar="N", help="try mutants of one room, and take N as the seed")
     parser.add_argument("--seconds", type=float, default=MOST_S, help="how long tests may take for a mutant")
+    parser.add_argument("--spark", action="store_true", help="run the tests that start Spark too; they need a Java")
     parser.add_argument("--least", type=float, default=WANTED_SHARE, help="the part of a room's mutants to be killed")
     given = parser.parse_args()
     os.chdir(ROOT)
@@ -586,8 +651,9 @@ def main() -> int:
         if given.random is None:
             return try_named(given.names)
         if given.turn is not None:
-            return try_random(given.random, given.turn, [room_at(given.turn)], given.least, given.seconds)
-        return try_random(given.random, given.seed, given.names, given.least, given.seconds)
+            given.seed, given.names = given.turn, [room_at(given.turn)]
+        trial = Trial(given.seconds, given.spark)
+        return try_random(given.random, given.seed, given.names, given.least, trial)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def take_properties(
     row: Long,
 ) -> Flag:
     """Write the property string after those before; False where the line is left."""
-    rows[UNIQ_KEY_AT, row], rows[UNIQ_KEY_END, row], rows[HAS_REAL_TOPIC, row] = -1, -1, 0
+    rows[UNIQ_KEY_AT, row], rows[UNIQ_KEY_END, row], rows[HAS_REAL_TOPIC, row] = -1, -1, False
     start: Long = rows[PROPERTY_END, row]
     count: Long = 0
     if values[KIND, OF_PROPERTIES] == OBJECT:
@@ -78,7 +78,7 @@ def take_properties(
             uniq_key = part
             rows[UNIQ_KEY_AT, row], rows[UNIQ_KEY_END, row] = at - (value_end - value), at
         elif is_word(buffer, name, name_end, words, word_ends, REAL_TOPIC):
-            rows[HAS_REAL_TOPIC, row] = 1
+            rows[HAS_REAL_TOPIC, row] = True
     is_whole: Flag = values[KIND, OF_PROPERTY_BYTES] != ABSENT
     if is_whole:
         at = take_bytes(buffer, values, target, start, at)

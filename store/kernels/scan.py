@@ -262,29 +262,34 @@ def read_lengths(
     broker reads them into an array of that size. Negative sizes of body and properties count as none.
     """
     if limit - at < 4:
-        return BODY_BEYOND, 0, 0, 0, 0, 0, 0
+        return no_lengths(BODY_BEYOND)
     body_at = at + 4
     body = max(read_int(buffer, at), 0)
     if body > limit - body_at:
-        return BODY_BEYOND, 0, 0, 0, 0, 0, 0
+        return no_lengths(BODY_BEYOND)
     at = body_at + body
     length_size = 2 if is_v2 else 1
     if limit - at < length_size:
-        return TOPIC_BEYOND, 0, 0, 0, 0, 0, 0
+        return no_lengths(TOPIC_BEYOND)
     topic = read_topic_size(buffer, at, is_v2)
     topic_at = at + length_size
     if topic < 0:
-        return NEGATIVE_TOPIC, 0, 0, 0, 0, 0, 0
+        return no_lengths(NEGATIVE_TOPIC)
     if topic > limit - topic_at or topic > size:
-        return TOPIC_BEYOND, 0, 0, 0, 0, 0, 0
+        return no_lengths(TOPIC_BEYOND)
     at = topic_at + topic
     if limit - at < 2:
-        return PROPERTIES_BEYOND, 0, 0, 0, 0, 0, 0
+        return no_lengths(PROPERTIES_BEYOND)
     properties_at = at + 2
     properties = max(read_short(buffer, at), 0)
     if properties > limit - properties_at or properties > size:
-        return PROPERTIES_BEYOND, 0, 0, 0, 0, 0, 0
+        return no_lengths(PROPERTIES_BEYOND)
     return SOUND, body_at, body, topic_at, topic, properties_at, properties
+
+
+@cfunc
+def no_lengths(reason: Long) -> tuple[Long, Long, Long, Long, Long, Long, Long]:
+    return reason, 0, 0, 0, 0, 0, 0
 
 
 @cfunc

@@ -93,6 +93,33 @@ def test_lines_keep_the_order_of_their_records_over_pieces_and_large_ones(monkey
     assert by_kernel(records)[0] == "".join(message_line(record) + "\n" for record in records)
 
 
+V1, V2 = stored(PLAIN[0]), stored(PLAIN[5])
+TOPIC_AT, TOPIC_SIZE_AT_OF_V2 = 88 + 5, 88 + 2
+BROKEN = {
+    "shorter than it says": V1[:-1],
+    "longer than it says": V1 + b"x",
+    "no room for the fixed fields": V1[:90],
+    "another magic": V1[:4] + bytes(4) + V1[8:],
+    "a negative body": V1[:84] + b"\xff" * 4 + V1[88:],
+    "a body up to the end": V1[:84] + (len(V1) - 88).to_bytes(4, "big") + V1[88:],
+    "a body that leaves a byte too few": V1[:84] + (len(V1) - 88 - 2).to_bytes(4, "big") + V1[88:],
+    "a topic of 128": V1[:TOPIC_AT] + b"\x80" + V1[TOPIC_AT + 1 :],
+    "a topic up to the end": V1[:TOPIC_AT] + bytes([len(V1) - TOPIC_AT - 1]) + V1[TOPIC_AT + 1 :],
+    "a negative topic": V2[:TOPIC_SIZE_AT_OF_V2] + b"\xff\xff" + V2[TOPIC_SIZE_AT_OF_V2 + 2 :],
+    "properties of one less": V1[: TOPIC_AT + 3] + (len(WHOLE) - 1).to_bytes(1, "big") + V1[TOPIC_AT + 4 :],
+    "properties of one more": V1[: TOPIC_AT + 3] + (len(WHOLE) + 1).to_bytes(1, "big") + V1[TOPIC_AT + 4 :],
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_bytes_that_are_no_whole_record_are_left_between_others(name: str) -> None:
+    records = [V1, BROKEN[name], V2]
+    ends = np.cumsum([0, *map(len, records)], dtype=np.int64)
+    assert BROKEN[name] not in (V1, V2)
+    texts = RecordLines(lambda record: "left").texts(memoryview(b"".join(records)), ends)
+    assert "".join(texts) == f"{message_line(V1)}\nleft\n{message_line(V2)}\n"
+
+
 def test_no_mutated_record_gets_another_line() -> None:
     source = random.Random(2)
     seeds = [stored(message) for message in PLAIN[:6]]

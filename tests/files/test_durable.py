@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from store.errors import StoreIOError
-from store.files.durable import FEW, THREADS, do_for_each, sync_files, sync_folders
+from store.files.durable import FEW, THREADS, do_for_each, sync_files, sync_folders, sync_tree
 from store.files.filesystem import Filesystem
 from store.files.segment_folders import UnsyncedFolders
+from tests.support.faulty_filesystem import FaultyFilesystem
 
 COUNTS = [0, 1, FEW, FEW + 1, 3 * FEW]
 
@@ -129,3 +130,17 @@ def test_who_comes_second_waits_until_the_first_has_made_the_folders_durable() -
     first.join()
     second.join()
     assert found == [["a"]]
+
+
+def test_a_tree_is_made_durable_with_its_files_and_folders_and_without_it_nothing_is(tmp_path: Path) -> None:
+    fs, tree = FaultyFilesystem(), tmp_path / "tree"
+    sync_tree(tree, fs)
+    (tree / "a" / "b").mkdir(parents=True)
+    for name in ("1", "a/2", "a/b/3"):
+        (tree / name).touch()
+    sync_tree(tree, fs)
+    synced = sorted((name, str(getattr(one, "path", one))) for name, one in fs.operations if "sync" in name)
+    assert synced == [
+        *(("fdatasync", str(tree / name)) for name in ("1", "a/2", "a/b/3")),
+        *(("fsync_folder", str(tree / name)) for name in ("", "a", "a/b")),
+    ]

@@ -195,3 +195,30 @@ def test_a_link_that_leads_to_itself_is_no_folder(fs: Filesystem, tmp_path: Path
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
     assert fs.list_folders(tmp_path) == ["folder", "link"]
+
+
+def test_everything_below_a_folder_is_listed_and_below_a_link_to_the_depth_of_a_queues_files(
+    fs: Filesystem, tmp_path: Path
+) -> None:
+    for root in ("store/queues/T", "elsewhere"):
+        (tmp_path / root / "0" / "deep").mkdir(parents=True)
+        for name in ("0/file", "0/deep/file"):
+            (tmp_path / root / name).write_bytes(b"12")
+    (tmp_path / "store" / "queues" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "store" / "queues" / "T" / "0" / "gone").symlink_to(tmp_path / "none")
+    os.mkfifo(tmp_path / "store" / "queues" / "fifo")
+    found = fs.list_below(str(tmp_path / "store"), "queues")
+    rows = [(one.path, one.is_folder, 0 if one.is_link else one.size, one.kind, one.is_link) for one in found]
+    assert sorted(rows) == [
+        ("queues/T", True, 0, "", False),
+        ("queues/T/0", True, 0, "", False),
+        ("queues/T/0/deep", True, 0, "", False),
+        ("queues/T/0/deep/file", False, 2, "", False),
+        ("queues/T/0/file", False, 2, "", False),
+        ("queues/T/0/gone", False, 0, "a link", True),
+        ("queues/fifo", False, 0, "a FIFO", False),
+        ("queues/linked", True, 0, "", True),
+        ("queues/linked/0", True, 0, "", False),
+        ("queues/linked/0/deep", True, 0, "", False),
+        ("queues/linked/0/file", False, 2, "", False),
+    ]

@@ -188,3 +188,136 @@ def test_a_page_counts_within_its_addresses_where_it_was_lost_since(
     else:
         lost_pages.require_none_since(seen, start, stop)
     assert found.is_reported is is_lost
+
+
+class Handler:
+    """Stands for the compiled handler: addresses that are lost are said by a test."""
+
+    most_watched_maps = 2
+
+    def __init__(self) -> None:
+        self.maps: dict[int, tuple[int, int, bool]] = {}
+        self.ranges: list[tuple[int, int]] = []
+        self.lost = self.settled = 0
+
+    def watch_map(self, number: int, start: int, size: int, writable: bool) -> None:
+        self.maps[number] = start, size, writable
+
+    def lost_page_count(self) -> int:
+        return self.lost
+
+    def lose(self, *ranges: tuple[int, int]) -> None:
+        self.ranges, self.lost = list(ranges), self.lost + len(ranges)
+
+    def take_lost_ranges(self) -> list[tuple[int, int]]:
+        taken, self.ranges = self.ranges, []
+        return taken
+
+    def settle_lost_pages(self) -> None:
+        self.settled += 1
+
+
+A, B = (1, 1), (1, 2)
+"""The files of the maps of `handler`."""
+
+
+@pytest.fixture
+def handler(monkeypatch: pytest.MonkeyPatch) -> Handler:
+    """Two maps side by side: of file a at 1000 to 2000, of file b at 2000 to 3000."""
+    found = Handler()
+    for name, value in {
+        "_handler": found, "_maps": {}, "_free_numbers": [], "_most_numbers": 0, "_lost": [], "_settled": 0,
+        "_looked_at": 0,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(lost_pages, name, value)
+    assert lost_pages.watch(1000, 1000, Path("a"), A, writable=False) == 0
+    assert lost_pages.watch(2000, 1000, Path("b"), B, writable=True) == 1
+    return found
+
+
+def losses() -> list[tuple[str, int, int, bool]]:
+    """Of each loss the file, the range in it, and whether it was reported."""
+    return [
+        (str(one.of.path), one.start - one.of.start, one.stop - one.of.start, one.is_reported)
+        for one in lost_pages._noted()
+    ]
+
+
+def test_as_many_maps_are_watched_as_the_handler_has_room_for_and_a_number_is_used_again(handler: Handler) -> None:
+    assert handler.maps == {0: (1000, 1000, False), 1: (2000, 1000, True)}
+    assert lost_pages.watch(5000, 10, Path("c"), A, writable=False) == -1
+    lost_pages.end_watch(-1)
+    lost_pages.end_watch(0)
+    assert handler.maps[0] == (0, 0, False)
+    assert lost_pages.watch(5000, 10, Path("c"), A, writable=False) == 0
+    assert handler.maps == {0: (5000, 10, False), 1: (2000, 1000, True)}
+    assert lost_pages.watch(6000, 10, Path("d"), A, writable=False) == -1
+
+
+@pytest.mark.parametrize(
+    ("ranges", "found"),
+    [
+        ([(1100, 1200)], [("a", 100, 200, False)]),
+        ([(2100, 2200), (1100, 1200)], [("a", 100, 200, False), ("b", 100, 200, False)]),
+        ([(1900, 2100)], [("a", 900, 1000, False), ("b", 0, 100, False)]),
+        ([(900, 1000), (3000, 3100)], []),
+        ([(999, 1001), (2999, 3001)], [("a", 0, 1, False), ("b", 999, 1000, False)]),
+        ([(1100, 1200), (1200, 1300)], [("a", 100, 300, False)]),
+        ([(1100, 1200), (1201, 1300)], [("a", 100, 200, False), ("a", 201, 300, False)]),
+    ],
+)
+def test_lost_pages_are_of_the_map_at_their_address_and_adjacent_ones_are_one_loss(
+    ranges: list[tuple[int, int]], found: list[tuple[str, int, int, bool]], handler: Handler
+) -> None:
+    assert losses() == []
+    handler.lose(*ranges)
+    assert losses() == losses() == found
+
+
+def test_what_was_reported_does_not_grow(handler: Handler) -> None:
+    handler.lose((1100, 1200))
+    lost_pages.report(1100, 1200)
+    handler.lose((1200, 1300))
+    assert losses() == [("a", 100, 200, True), ("a", 200, 300, False)]
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "first", "is_reported"),
+    [
+        (0, 1100, 1100, False), (0, 1101, 1100, True), (1150, 1160, 1100, True), (1199, 3000, 1100, True),
+        (1200, 3000, 3000, False),
+    ],
+)  # fmt: skip
+def test_the_first_lost_page_of_a_range_of_addresses(
+    start: int, stop: int, first: int, is_reported: bool, handler: Handler
+) -> None:
+    handler.lose((1100, 1200))
+    assert lost_pages.first_lost(start, stop) == first
+    lost_pages.report(start, stop)
+    assert losses() == [("a", 100, 200, is_reported)]
+
+
+def test_a_file_with_a_lost_page_is_refused_and_others_are_not(handler: Handler) -> None:
+    lost_pages.require_whole(A)
+    handler.lose((1100, 1200))
+    lost_pages.require_whole(B)
+    with pytest.raises(StoreIOError, match=r"^a, offset 100: bytes 100 to 200 were lost while they were in use"):
+        lost_pages.require_whole(A)
+
+
+def test_losses_are_settled_once_and_kept_while_their_map_is_open(handler: Handler) -> None:
+    assert (lost_pages.settle_lost_pages(), handler.settled) == ([], 0)
+    handler.lose((1100, 1200), (2100, 2200))
+    lost_pages.report(2100, 2200)
+    (error,) = lost_pages.settle_lost_pages()
+    assert (error.file, error.offset, handler.settled) == (Path("a"), 100, 1)
+    assert (lost_pages.settle_lost_pages(), handler.settled) == ([], 1)
+    lost_pages.require_none()
+    assert losses() == [("a", 100, 200, True), ("b", 100, 200, True)]
+    lost_pages.end_watch(0)
+    handler.lose((2300, 2400))
+    assert lost_pages.first_lost(0, 2000) == 2000
+    with pytest.raises(StoreIOError, match=r"^b, offset 300"):
+        lost_pages.require_none()
+    assert lost_pages.settle_lost_pages() == []
+    assert losses() == [("b", 100, 200, True), ("b", 300, 400, True)]

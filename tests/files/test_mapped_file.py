@@ -377,3 +377,42 @@ def test_memory_that_can_not_be_locked_is_a_note_and_no_failure(monkeypatch: pyt
     pool = TransientStorePool(2, SIZE)
     assert pool.note == "write buffers are not locked in memory: cannot allocate memory"
     assert pool.available_count == 2
+
+
+@pytest.mark.parametrize(
+    ("position", "size", "read"),
+    [
+        (-1, 1, None),
+        (0, -1, None),
+        (0, 0, b""),
+        (0, 5, b"hello"),
+        (5, 0, b""),
+        (4, 1, b"o"),
+        (4, 2, None),
+        (6, 0, None),
+    ],
+)
+def test_written_bytes_are_read_and_nothing_beside_them(
+    position: int, size: int, read: bytes | None, tmp_path: Path
+) -> None:
+    file = new_file(tmp_path)
+    file.append(b"hello")
+    found = file.read(position, size)
+    assert (None if found is None else bytes(found)) == read
+
+
+def test_the_head_of_a_lent_buffer_is_what_was_committed_of_it(tmp_path: Path) -> None:
+    file = new_file(tmp_path, pool=TransientStorePool(1, SIZE))
+    file.append(b"hello")
+    assert bytes(file.head(5)) == b""
+    file.commit(0)
+    assert bytes(file.head(9)) == b"hello"
+
+
+def test_a_commit_without_new_bytes_writes_nothing(tmp_path: Path) -> None:
+    fs = FaultyFilesystem()
+    file = new_file(tmp_path, fs, TransientStorePool(1, SIZE))
+    file.append(b"hello")
+    for _ in range(2):
+        assert file.commit(0) == 5
+    assert fs.count("write") == 1

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from store import kernels
 from store.config import StoreConfig
+from store.kernels.index import MAX_KEYS_OF_RECORD
 from store.structures.consumequeue.numbering import QueueTable
 from tests.support import naive
 from tests.support.golden import ALL, golden
@@ -361,3 +362,10 @@ def test_no_unit_is_written_where_it_does_not_fit(position: int, end: int) -> No
     columns, order, codes = scan(record()).matrix, np.zeros(1, np.int64), np.zeros(1, np.int64)
     units = GuardedBuffer(21).place(bytes(21))
     assert both(lambda kernels: int(kernels.write_units(units, position, order, 0, 1, columns, codes))) == end
+
+
+def test_a_record_with_the_most_keys_fits_the_least_room() -> None:
+    properties = b"KEYS\x01" + b"a " * ((32_767 - 5) // 2)
+    data = log_of([{"properties": properties}, {"properties": b"KEYS\x01b"}])
+    assert len(properties) == 32_767
+    assert index_files(data, 100, 20_000, MAX_KEYS_OF_RECORD) == index_files(data, 100, 20_000)

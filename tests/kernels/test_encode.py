@@ -20,6 +20,8 @@ from tests.support.twice import COLUMN_COUNT, both, scan
 
 FILE_START = 4096
 HOSTS = bytes(40)
+PAIRS = bytes(range(80))
+"""Two pairs of hosts."""
 
 
 def joined(items: list[bytes]) -> tuple[bytes, Any]:
@@ -27,7 +29,9 @@ def joined(items: list[bytes]) -> tuple[bytes, Any]:
     return b"".join(items), ends
 
 
-def encode(messages: list[dict[str, Any]], segment_size: int, *, start: int = 0, capacity: int = 100) -> Any:
+def encode(
+    messages: list[dict[str, Any]], segment_size: int, *, start: int = 0, capacity: int = 100, hosts: bytes = HOSTS
+) -> Any:
     """(segment, columns, next queue offsets, count, state) of both kinds of kernels."""
     topics = sorted({message["topic"] for message in messages})
     rows = {name: [0] * len(messages) for name in NUMBER_NAMES}
@@ -35,7 +39,7 @@ def encode(messages: list[dict[str, Any]], segment_size: int, *, start: int = 0,
     rows["queue"] = [message.get("queue_id", 0) + 1 for message in messages]
     rows["flag"] = [5] * len(messages)
     rows["born_timestamp_ms"] = [1] * len(messages)
-    for name in ("queue_id", "sys_flag", "store_timestamp_ms"):
+    for name in ("queue_id", "sys_flag", "store_timestamp_ms", "hosts"):
         rows[name] = [message.get(name, 0) for message in messages]
     numbers = np.array(list(rows.values()), np.int64).reshape(len(NUMBER_NAMES), -1)
     bodies, body_ends = joined([message["body"] for message in messages])
@@ -48,7 +52,7 @@ def encode(messages: list[dict[str, Any]], segment_size: int, *, start: int = 0,
         offsets = np.full(8, 10, np.int64)
         count = kernels.encode_records(
             segment, 0, FILE_START, bodies, body_ends, texts, property_ends,
-            names, topic_ends, HOSTS, numbers, start, offsets, columns, state,
+            names, topic_ends, hosts, numbers, start, offsets, columns, state,
         )  # fmt: skip
         return bytes(segment), columns[:, :count].T.tolist(), offsets.tolist(), count, state.tolist()[:4]
 
@@ -72,6 +76,17 @@ def test_many_records_are_the_bytes_of_each_and_their_columns_those_of_a_scan(me
 
 MESSAGE = {"topic": b"T", "body": b"0123456789", "properties": b"K\x01v"}
 SIZE = len(record(**MESSAGE))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("sys_flag", "born", "stored"), [(0, 8, 8), (0x10, 20, 8), (0x20, 8, 20), (0x30, 20, 20)])
+@pytest.mark.parametrize("pair", [0, 1])
+def test_a_record_has_the_hosts_of_its_pair(sys_flag: int, born: int, stored: int, pair: int) -> None:
+    message = {**MESSAGE, "sys_flag": sys_flag, "hosts": pair}
+    segment, columns, *_ = encode([message], 500, hosts=PAIRS)
+    start = 40 * pair
+    assert segment[48 : 48 + born] == PAIRS[start : start + born]
+    assert segment[48 + born + 8 : 48 + born + 8 + stored] == PAIRS[start + 20 : start + 20 + stored]
+    assert columns == [list(row) for row in scan(segment[: columns[0][1]], check_crc=True).rows]
 
 
 @pytest.mark.parametrize(("spare", "fitting"), [(7, 2), (8, 3), (SIZE + 7, 3)])

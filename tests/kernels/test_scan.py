@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.formats.columns import DamageReason, ScanOutcome
+from store.kernels.scan import FIXED_SIZE
 from tests.support import naive
 from tests.support.golden import ALL, golden
 from tests.support.guarded import GuardedBuffer, survive
@@ -91,6 +92,23 @@ def test_damage_is_named_and_has_the_brokers_size(data: bytes, reason: DamageRea
     found = scan(data, accept_v2=False, check_crc=True)
     assert (found.outcome, found.reason, found.size) == (ScanOutcome.DAMAGE, reason, size)
     assert (found.next_position, found.rows) == (0, ())
+
+
+@pytest.mark.parametrize(("sys_flag", "hosts"), [(0, 0), (0x10, 12), (0x20, 12), (0x30, 24)])
+def test_a_size_that_the_parts_do_not_add_up_to_is_below_the_least_below_the_bodys_or_another(
+    sys_flag: int, hosts: int
+) -> None:
+    data = record(body=bytes(200), sys_flag=sys_flag)
+    reasons = {
+        FIXED_SIZE + hosts - 1: DamageReason.BAD_SIZE,
+        FIXED_SIZE + hosts: DamageReason.BODY_BEYOND,
+        199: DamageReason.BODY_BEYOND,
+        200: DamageReason.LENGTH_MISMATCH,
+        len(data) - 1: DamageReason.LENGTH_MISMATCH,
+    }
+    found = {size: scan(_with_int(data, 0, size), accept_v2=False) for size in reasons}
+    assert {size: one.reason for size, one in found.items()} == reasons
+    assert [one.size for one in found.values()] == list(reasons)
 
 
 @pytest.mark.parametrize(

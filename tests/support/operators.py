@@ -3,7 +3,7 @@
 Left out is what no test can see: annotations, assertions, decorators, protocols, the arguments of UNSEEN, sizes of a
 drawing, pauses, time that has passed (no test is timed), and how much is done at once (TUNING, and what is compared
 with it), which changes speed and memory alone. So is what a module does as a program: processes that a test starts run
-the code as it is.
+the code as it is. A -1 that stands for none becomes 0 alone, as -2 stands for none too.
 """
 
 from __future__ import annotations
@@ -132,7 +132,16 @@ def _changes_at(node: ast.AST, around: Place, put: Callable[[ast.AST], None], pa
     for new in _alternatives(node, parent):
         old_text, new_text = (ast.unparse(each).splitlines()[0] for each in (node, new))
         yield _Change(node.lineno, place, f"{old_text} -> {new_text}", lambda new=new: put(new))
-    yield from _changes(node, place)
+    if not _stands_for_none(node, parent):
+        yield from _changes(node, place)
+
+
+def _stands_for_none(node: ast.AST, parent: ast.AST) -> bool:
+    """Return whether a node is a -1 that no place is counted from and nothing compared with."""
+    match node:
+        case ast.UnaryOp(ast.USub(), ast.Constant(1)):
+            return not isinstance(parent, ast.Subscript | ast.Slice | ast.Compare | ast.BinOp)
+    return False
 
 
 def _place_of(node: ast.AST, around: Place) -> Place:
@@ -174,6 +183,8 @@ def _alternatives(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
                 yield ast.copy_location(ast.Compare(left, flipped, right), node)
         case ast.Constant(bool(value)):
             yield ast.copy_location(ast.Constant(not value), node)
+        case ast.UnaryOp(ast.USub()) if _stands_for_none(node, parent):
+            yield ast.copy_location(ast.Constant(0), node)
         case ast.Constant(int(value)):
             steps = {1, -1} - set(_steps_told(node, parent))
             yield from (ast.copy_location(ast.Constant(value + step), node) for step in sorted(steps, reverse=True))

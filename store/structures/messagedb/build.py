@@ -87,7 +87,7 @@ class _Old:
         if config.timer_rocks_db_enable is None:
             old.has_timers = has_timers
         old.fired_ms = database.longs[TIMER].get(TIMELINE, old.fired_ms)
-        old.last_half = database.longs[TRANS].get(LAST_OFFSET, 0)
+        old.last_half = database.long(TRANS, LAST_OFFSET)
         return old
 
 

@@ -97,7 +97,7 @@ class _Check:
         """Yield the faults of keys, values and families; collect the entries."""
         for name in self.database.others:
             yield self._state(0, f"a column family {name!r}, of a broker newer than 5.5")
-        delivered_ms = self.database.longs[TIMER].get(TIMELINE, 0) - _DELIVERED_MS
+        delivered_ms = self.database.long(TIMER, TIMELINE) - _DELIVERED_MS
         for entry in self.database.index():
             if isinstance(entry, bytes):
                 yield self._state(0, "a key or a value is malformed")
@@ -118,7 +118,7 @@ class _Check:
         """Scan the log; yield missing entries, and entries that no record explains."""
         segments = [StoredSegment(files, file) for file in files.segments()]
         start = end = segments[0].file_start if segments else 0
-        last = self.database.longs[INDEX].get(LAST_OFFSET, 0)
+        last = self.database.long(INDEX, LAST_OFFSET)
         indexed = range(min(self.index, default=last + 1), last + 1)
         opened, next_timer = OpenHalves(), 0
         for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True), behind_end=False):
@@ -151,7 +151,7 @@ class _Check:
             yield from sorted(keys)
         for timers in self.timers.values():
             yield from timers
-        ends = [end for family in (INDEX, TRANS) if (end := self.database.longs[family].get(LAST_OFFSET, 0))]
+        ends = [end for family in (INDEX, TRANS) if (end := self.database.long(family, LAST_OFFSET))]
         for half in self.halves.values():
             # The next start removes half messages whose op record is past the least of these.
             is_to_go = opened.ended_at.get(half.log_offset, -1) > min(ends, default=END_OF_LOG)
@@ -161,10 +161,10 @@ class _Check:
     def _of_longs(self, end: int, next_timer: int) -> Iterator[Finding]:
         """Yield a finding for each stored offset beyond the log's end or the queue's end."""
         for family in (INDEX, TRANS):
-            last = self.database.longs[family].get(LAST_OFFSET, 0)
-            if last >= max(end, 1):
+            last = self.database.long(family, LAST_OFFSET)
+            if last and last >= end:
                 yield self._state(last, f"{LAST_OFFSET.decode()} of {family} is {last}, the log ends at {end}")
-        scanned = self.database.longs[TIMER].get(SCAN_OFFSET, 0)
+        scanned = self.database.long(TIMER, SCAN_OFFSET)
         if scanned > next_timer > 0:
             yield self._state(scanned, f"{SCAN_OFFSET.decode()} is {scanned}, the queue of timers ends at {next_timer}")
 

@@ -57,6 +57,10 @@ class MessageDatabase:
                 known = {name: decode_long(value) for name, value in values if value is not None}
                 self.longs[family] = {name: long for name, long in known.items() if long is not None}
 
+    def long(self, family: str, name: bytes) -> int:
+        """Return an offset or a time of the database's progress; 0 if it has none."""
+        return self.longs[family].get(name, 0)
+
     def index(self) -> Iterator[IndexEntry | bytes]:
         """Return the index in key order; for a malformed entry its key."""
         return self._entries(INDEX, decode_index)

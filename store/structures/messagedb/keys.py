@@ -132,7 +132,7 @@ def decode_half(key: bytes, value: bytes) -> HalfEntry | None:
     """Read the entry of a half message; None for malformed bytes."""
     text = _text(key[_LONG.size :])
     parts = text.split(_MARK) if text is not None else []
-    if len(key) < _LONG.size or len(value) != _TRANS_VALUE.size or len(parts) != 3 or parts[0] or not all(parts[1:]):
+    if len(value) != _TRANS_VALUE.size or len(parts) != 3 or parts[0] or not all(parts[1:]):
         return None
     (log_offset,), (checks, size) = _LONG.unpack_from(key), _TRANS_VALUE.unpack(value)
     return HalfEntry(log_offset, parts[1], parts[2], checks, size)

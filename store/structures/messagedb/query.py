@@ -48,11 +48,13 @@ def query(
     """
     with Scratch() as scratch:
         database = open_database(layout.root / FOLDER, scratch.folder, fs)
-        longs, found = database.longs[INDEX], list[int]()
+        found = list[int]()
         for kind in (TAGS,) if by_tags else (KEY, UNIQUE):
             entries = () if found else database.index_under(index_prefix(topic, kind, text), *span_ms)
             found += [entry.log_offset for entry in islice(entries, max_count)]
-        return QueryOffsets(found, longs.get(LAST_TIME, 0), longs.get(LAST_OFFSET, 0), [layout.root / FOLDER])
+        return QueryOffsets(
+            found, database.long(INDEX, LAST_TIME), database.long(INDEX, LAST_OFFSET), [layout.root / FOLDER]
+        )
 
 
 def indexed_log(layout: StoreLayout, fs: Filesystem) -> IndexedLog | None:
@@ -64,9 +66,9 @@ def indexed_log(layout: StoreLayout, fs: Filesystem) -> IndexedLog | None:
         return None
     with Scratch() as scratch:
         database = open_database(layout.root / FOLDER, scratch.folder, fs)
-        longs, first = database.longs[INDEX], database.oldest_indexed()
-    last = longs.get(LAST_OFFSET, 0)
-    return IndexedLog(layout.root / FOLDER, fs, first, last, longs.get(LAST_TIME, 0)) if first <= last else None
+        first, last = database.oldest_indexed(), database.long(INDEX, LAST_OFFSET)
+    last_ms = database.long(INDEX, LAST_TIME)
+    return IndexedLog(layout.root / FOLDER, fs, first, last, last_ms) if first <= last else None
 
 
 @dataclass(frozen=True, slots=True)

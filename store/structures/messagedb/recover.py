@@ -198,7 +198,7 @@ class _Edits:
                 lost.add((entry.delivery_ms, entry.unique_key))
             elif isinstance(entry, TimerEntry):
                 waiting.append(entry.delivery_ms)
-        fired_ms = longs.get(TIMELINE, 0)
+        fired_ms = self._long(TIMER, TIMELINE)
         for entry in (self.timers[one] for one in sorted(lost & self.timers.keys()) if one[0] >= fired_ms):
             edits |= dict([entry.encode()])
             waiting.append(entry.delivery_ms)
@@ -209,4 +209,4 @@ class _Edits:
         return edits
 
     def _long(self, family: str, name: bytes) -> int:
-        return self.database.longs[family].get(name, 0) if self.database is not None else 0
+        return self.database.long(family, name) if self.database is not None else 0

@@ -66,7 +66,7 @@ def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
     if TRANS in ends or has_half_messages(opened):
         yield from _forgotten_halves(opened, ends.get(TRANS, 0), start.log_end, entered_from)
     for family, what in ((INDEX, "keys"), (TRANS, "half messages")):
-        if ends.get(family, 0) >= max(start.log_end, 1):
+        if ends.get(family) and ends[family] >= start.log_end:
             told = f"the {what} of {FOLDER} reach {ends[family]}, the log ends at {start.log_end}"
             left_out = ", and messages that are put before there get none" if ends[family] > start.log_end else ""
             yield Trap("message-database-ahead", f"{told}: entries of cut records stay{left_out}", (family,))
@@ -99,7 +99,7 @@ def _missing_keys(opened: OpenedStore, end: int, entered_from: int) -> Iterator[
 
 def _forgotten_halves(opened: OpenedStore, end: int, log_end: int, entered_from: int) -> Iterator[Trap]:
     """Yield a trap with the number of open half messages that a start never enters."""
-    if end and entered_from <= end + 1:
+    if entered_from <= end:
         return
     halves = OpenHalves()
     for run in runs_of_log(opened, log_end):
@@ -116,7 +116,7 @@ def _waiting_timers(opened: OpenedStore) -> int:
         return 0
     with Scratch() as scratch:
         database = open_database(opened.layout.root / FOLDER, scratch.folder, opened.fs)
-        fired_ms = database.longs[TIMER].get(TIMELINE, 0)
+        fired_ms = database.long(TIMER, TIMELINE)
         return sum(isinstance(one, TimerEntry) and one.delivery_ms >= fired_ms for one in database.timers())
 
 

@@ -120,6 +120,8 @@ def found(root: Path) -> list[str]:
             state(21, "sys_topic_scan_offset_checkpoint is 21, the queue of timers ends at 20")
         ], id="timers ahead of their queue"),
         pytest.param("timer", long(TIMER, TIMELINE, FIRED_MS + 1), [], id="a later timeline"),
+        pytest.param("timer", long(TIMER, SCAN_OFFSET, 20), [], id="timers up to their queue's end"),
+        pytest.param("trans", long(TRANS, LAST_OFFSET, 5324), [], id="half messages reach the last byte"),
         pytest.param(
             "plain",
             {"newer": {b"k": b"v"}},

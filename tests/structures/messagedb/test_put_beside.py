@@ -18,6 +18,8 @@ from tests.support.golden import copy_store
 
 pytest.importorskip("rocksdict")
 SEGMENT_BYTES = 65536
+OP_RECORD = 3192
+"""Log offset of the op record of the first half message, in the golden store."""
 
 
 def copy_of(name: str, tmp_path: Path) -> Path:
@@ -87,6 +89,16 @@ def test_a_half_message_in_the_database_is_ended(how: str, appended: list[str], 
     assert len(op.uniq_key or "") == 32
     assert states[1510] == ({"commit": "committed", "rollback": "rolled-back"}[how], [])
     assert list(check(root)) == []
+
+
+@pytest.mark.parametrize(("past", "findings"), [(-1, []), (0, [0]), (1, [0])])
+def test_an_entry_is_nowhere_unless_the_op_record_is_past_what_was_entered(
+    past: int, findings: list[int], tmp_path: Path
+) -> None:
+    root = copy_of("trans", tmp_path)
+    key, value = HalfEntry(0, "TopicA", "7F0000010012345600000000ABCD0000", 0, 302).encode()
+    change_database(root, {TRANS: {key: value, LAST_OFFSET: encode_long(OP_RECORD + past)}})
+    assert [one.offset for one in check(root)] == findings
 
 
 def test_the_entry_of_a_half_that_was_ended_before_the_newest_is_nowhere(tmp_path: Path) -> None:

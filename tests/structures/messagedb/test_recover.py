@@ -161,6 +161,17 @@ def test_a_half_message_without_its_end_is_open_again(
     assert list(check(root)) == []
 
 
+@pytest.mark.parametrize(("last", "is_back"), [(2114, True), (2415, True), (2416, False), (2417, False)])
+def test_a_given_up_half_message_up_to_the_last_one_entered_stays_so(last: int, is_back: bool, tmp_path: Path) -> None:
+    root = copy_of("trans", tmp_path)
+    given_up = HalfEntry(2416, "TopicA", "7F0000010012345600000000ABCD0008", 0, 302).encode()[0]
+    change_database(root, {TRANS: {LAST_OFFSET: encode_long(last), given_up: None}})
+    apply(plan_recovery(root))
+    found = content_of(root)
+    assert found[TRANS] == [(1510, 0), (2114, 1), *([(2416, 0)] if is_back else []), (2718, 1), (5020, 0)]
+    assert found["trans lastOffsetPy"] == 5020
+
+
 @pytest.mark.parametrize("last", [None, 604])
 def test_half_messages_that_no_start_enters_are_entered(last: int | None, tmp_path: Path) -> None:
     root = copy_of("trans", tmp_path)
