@@ -84,6 +84,11 @@ class MessageRows:
         return ROW_NAMES if self._encoding is not BodyEncoding.NONE else ROW_NAMES_WITHOUT_BODY
 
     @property
+    def are_lines(self) -> bool:
+        """Return whether the rows are also those of RecordLines."""
+        return self._form.is_for_programs and self._encoding in (None, BodyEncoding.BASE64, BodyEncoding.NONE)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Columns that people see of a message in a table."""
         shown = SHOWN_COLUMNS[:-1] if self._encoding is BodyEncoding.NONE else SHOWN_COLUMNS

@@ -66,7 +66,7 @@ def render_jsonl(result: Result, stream: TextIO) -> None:
         stream.flush()
 
 
-def _main_rows(result: Result) -> Iterable[Row | RowBlock]:
+def _main_rows(result: Result) -> Iterable[Row | RowBlock | str]:
     """Return the first table's rows; one row of everything where the result is a summary."""
     if result.tables and not result.is_summary:
         return result.tables[0].read_blocks()
@@ -75,7 +75,7 @@ def _main_rows(result: Result) -> Iterable[Row | RowBlock]:
 
 def render_csv(result: Result, stream: TextIO) -> None:
     """Write the main list by RFC 4180, with a heading; neither spreadsheet nor terminal obeys a cell."""
-    rows = iter(_main_rows(result))
+    rows = (row for rows in _main_rows(result) for row in (_parsed(rows) if isinstance(rows, str) else [rows]))
     first = next(rows, None)
     head = first.columns if isinstance(first, RowBlock) else first
     names = [] if result.is_summary or not result.tables else list(result.tables[0].names)
@@ -124,12 +124,20 @@ def _label(value: object) -> str:
     return escape_controls(str(value).replace("\\", "\\\\")).replace('"', '\\"')
 
 
-def _json_lines(row: Row | RowBlock, to_text: Callable[[object], str], before: str = "", behind: str = "") -> str:
+def _json_lines(row: Row | RowBlock | str, to_text: Callable[[object], str], before: str = "", behind: str = "") -> str:
     """Return the JSON of a row or of each row of a block, with a text before and behind."""
+    if isinstance(row, str):
+        return before + row[:-1].replace("\n", behind + before) + behind
     if not isinstance(row, RowBlock):
         return f"{before}{to_text(row)}{behind}"
     members = (f"{_literal(json.dumps(name))}: {_place(one, to_text)}" for name, one in row.columns.items())
     return _filled(f"{before}{{{', '.join(members)}}}{behind}", row)
+
+
+def _parsed(lines: str) -> Iterator[Row]:
+    import orjson
+
+    return map(orjson.loads, lines[:-1].split("\n"))
 
 
 def _csv_lines(block: RowBlock, names: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from rmqctl.show import count, show_value
 from rmqctl.watching import FileWatcher
 
 if TYPE_CHECKING:
-    from store import MessageFilter, MessageIterator, MessageStore, ReadableStore
+    from store import MessageFilter, MessageIterator, MessageStore, ReadableStore, StoredMessage
     from store.engine.serving import StoreClient
     from store.reading import MergedMessages
 
@@ -25,6 +25,8 @@ HOLD_MS = 30_000
 """How long the process that serves a store is asked to wait; then it is asked again."""
 LOOK_MS = 500
 """The same where several queues are followed."""
+MOST_IN_RUNS = 1 << 12
+"""Messages of all queues that are known beside those that were shown."""
 
 
 class Span(NamedTuple):
@@ -99,12 +101,30 @@ class QueueReading:
 
     def result(self) -> Result:
         """Return the messages as they come, and the facts about them when all have."""
-        table = Table("messages", self._rows(), lambda: (*self.columns, *self.rows.columns), names=self.rows.names)
+        blocks = self._lines() if self.rows.are_lines else None
+        table = Table(
+            "messages", self._rows(), lambda: (*self.columns, *self.rows.columns), blocks, names=self.rows.names
+        )
         return Result("get", self._facts, [table], self._exit_code, self._verdict)
+
+    def _lines(self) -> Iterator[str]:
+        """Yield the messages as lines of JSON, many per text."""
+        from store.formats import decode_record
+        from store.reading import RecordLines
+
+        def line(message: StoredMessage) -> str:
+            return json_for(self.session.environment.stdout, self.rows.row(message))
+
+        lines = RecordLines(lambda record: line(decode_record(record)), with_body="body" in self.rows.names)
+        yield from lines.of_runs(self.reader.runs(MOST_IN_RUNS), line)
+        self._warn_of_damage()
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         for message in self.reader:
             yield self.rows.row(message)
+        self._warn_of_damage()
+
+    def _warn_of_damage(self) -> None:
         self.rows.warn_of_damage()
         for damage in self.reader.damaged:
             self.session.warn(describe(damage))

@@ -33,7 +33,7 @@ class Table:
     name     its key in JSON
     rows     read once, so that a command may yield them as it goes
     columns  what people see, perhaps known only after the rows were read; None for every key of the first row
-    blocks   the rows for programs, where a command has them as columns
+    blocks   the rows for programs, where a command has them as columns, or as lines of JSON
     is_detail  left out on a terminal without --wide
     names    every name that a row for programs may have, where some rows lack some
     """
@@ -41,14 +41,14 @@ class Table:
     name: str
     rows: Iterable[Row]
     columns: Sequence[str] | Callable[[], Sequence[str]] | None = None
-    blocks: Iterable[Row | RowBlock] | None = None
+    blocks: Iterable[Row | RowBlock | str] | None = None
     is_detail: bool = False
     names: Sequence[str] = ()
 
     def read_columns(self) -> Sequence[str]:
         return self.columns() if callable(self.columns) else self.columns or ()
 
-    def read_blocks(self) -> Iterable[Row | RowBlock]:
+    def read_blocks(self) -> Iterable[Row | RowBlock | str]:
         return self.blocks if self.blocks is not None else self.rows
 
 

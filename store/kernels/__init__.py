@@ -48,6 +48,7 @@ __all__ = [
     "put_index_entries",
     "put_message",
     "read_lines",
+    "read_records",
     "rows_with_property",
     "scan_records",
     "tags_codes",
@@ -105,7 +106,7 @@ if compiled_module is None or TYPE_CHECKING:
     from store.kernels.properties import find_text
     from store.kernels.put import put_message
     from store.kernels.requests import dispatch_requests
-    from store.kernels.scan import find_record_start, scan_records
+    from store.kernels.scan import find_record_start, read_records, scan_records
     from store.kernels.verify import (
         first_bad_body,
         first_bad_log_offset,

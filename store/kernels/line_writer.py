@@ -1,6 +1,7 @@
 """Stored records as lines of JSON, where a line takes no more than copying.
 
-    records, record_ends    records one after another
+    records                 a buffer with records in it
+    places, sizes           where each of them is, and its bytes
     pieces, piece_ends      PIECES one after another
     words … parts           those of line_members.py
     target                  where the lines go
@@ -70,7 +71,8 @@ _UINT_MASK = (1 << 32) - 1
 @kernel
 def write_lines(
     records: Bytes,
-    record_ends: Longs,
+    places: Longs,
+    sizes: Longs,
     start: Long,
     with_body: Flag,
     pieces: Bytes,
@@ -83,14 +85,14 @@ def write_lines(
     is_left: Longs,
 ) -> Long:
     """Write the lines of records from `start` on, as many as surely fit; returns how many."""
-    count = record_ends.shape[0] - 1
+    count = len(places)
     row, at = start, 0
     while row < count:
-        size = record_ends[row + 1] - record_ends[row]
+        size = sizes[row]
         if at + size * MOST_OF_A_BYTE + MOST_OF_A_LINE > size_of(target):
             break
         end = write_line(
-            start_of(records) , record_ends[row], size, with_body, start_of(pieces), piece_ends, start_of(words),
+            start_of(records), places[row], size, with_body, start_of(pieces), piece_ends, start_of(words),
             word_ends, parts, start_of(target), at,
         )  # fmt: skip
         is_left[row] = end < 0

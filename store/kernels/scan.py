@@ -341,6 +341,26 @@ def check_body(buffer: Address, columns: Matrix, row: Long, size: Long) -> tuple
 
 
 @kernel
+def read_records(buffer: Bytes, places: Longs, sizes: Longs, columns: Matrix) -> Long:
+    """Fill `columns` with the records at these places up to an unsound one; returns how many.
+
+    Each size is that of a record, and inside of the buffer.
+    """
+    data, count = start_of(buffer), len(places)
+    for row in range(count):
+        place, size = places[row], sizes[row]
+        if row + _PREFETCH_RECORDS < count:
+            prefetch_record(data, places[row + _PREFETCH_RECORDS], 0)
+        outcome, reason, found = read_head(data, place, place + size, True)
+        if outcome != FULL or found != size:
+            return row
+        reason, _ = read_record(data, place, place + size, True, columns, row)
+        if reason != SOUND or check_body(data, columns, row, size)[0] != SOUND:
+            return row
+    return count
+
+
+@kernel
 def find_record_start(
     buffer: Bytes,
     position: Long,

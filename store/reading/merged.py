@@ -6,11 +6,15 @@ import heapq
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import dropwhile, islice, takewhile
+from typing import TYPE_CHECKING
 
 from store.errors import DamagedRecord
 from store.formats.message import StoredMessage
-from store.reading.messages import MessageIterator
+from store.reading.messages import ONE_CALL_MAX, MessageIterator
 from store.structures.get_result import GetStatus
+
+if TYPE_CHECKING:
+    from store.reading.record_runs import Piece
 
 
 class MergedMessages:
@@ -52,6 +56,17 @@ class MergedMessages:
             self.found_count += 1
             self._unsound_shown += not message.is_crc_right
             yield message
+
+    def runs(self, most: int) -> Iterator[Piece]:
+        """Read like an iteration, but give sound records as runs; of all readers up to `most` are kept."""
+        from store.reading.record_runs import count_of, leading, merge_runs, trailing
+
+        each = max(ONE_CALL_MAX, most // len(self.readers))
+        runs = merge_runs((one.runs(each) for one in self.readers), self._since_ms, self._until_ms)
+        for piece in leading(runs, self._max_count) if self._last is None else trailing(runs, self._last):
+            self.found_count += count_of(piece)
+            self._unsound_shown += isinstance(piece, StoredMessage) and not piece.is_crc_right
+            yield piece
 
     def _of_one(self, reader: MessageIterator) -> Iterator[StoredMessage]:
         since, until = self._since_ms, self._until_ms

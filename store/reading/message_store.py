@@ -35,6 +35,7 @@ from store.structures.get_result import CopiesOfQueues, CopyOfQueue, GetResult, 
 from store.structures.index.index_service import IndexService, QueryOffsets
 
 if TYPE_CHECKING:
+    from store.formats.run import Run
     from store.structures import TimerReview
     from store.structures.delayoffsets.review import DelayedMessage, DelayLevel
 
@@ -119,6 +120,15 @@ class MessageStore(ReadableStore):
                 queue = opened.queues.find(topic, queue_id)
                 answer.next_offset = queue.pass_hole(offset) if queue is not None else answer.next_offset
         return answer
+
+    def _read_run(self, topic: str, queue_id: int, offset: int, max_count: int) -> tuple[Run, GetResult] | None:
+        from store.reading.record_runs import read_run
+
+        self._require_open()
+        with self._current.reading() as opened:
+            if self._copy_of(opened, topic, queue_id) is not None:
+                return None
+            return read_run(opened.log, opened.queues.find(topic, queue_id), offset, max_count)
 
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
         """Return the message at a log offset, None outside of the log.

@@ -9,12 +9,16 @@ The status is FOUND once a message was found. The queue's end does not replace a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from store.errors import DamagedRecord
 from store.formats.message import INNER_BATCH, StoredMessage
 from store.structures.get_result import GetResult, GetStatus
+
+if TYPE_CHECKING:
+    from store.formats.run import Run
 
 GO_ON = frozenset(
     (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING, GetStatus.OFFSET_FOUND_NULL)
@@ -26,6 +30,8 @@ ONE_CALL_MAX = 32
 
 GetCall = Callable[[int, int], GetResult]
 """One broker call: queue offset and most messages → result."""
+RunCall = Callable[[int, int], "tuple[Run, GetResult] | None"]
+"""The same for sound records as columns, as in record_runs.py; None where a broker call has to answer."""
 
 
 @dataclass(slots=True)
@@ -33,6 +39,7 @@ class MessageIterator:
     """Iterates over messages of one queue; the other fields have its state, also after the last message.
 
     max_count    the most messages, None for all
+    read_run     the source of runs, if there is one
     one_call     stop after one broker call, with its limits
     only_sound   leave out messages with a wrong body CRC
     outer        yield a record of several messages itself, instead of its inner messages
@@ -44,6 +51,7 @@ class MessageIterator:
     one_call: bool = False
     only_sound: bool = False
     outer: bool = False
+    read_run: RunCall | None = None
     status: GetStatus = GetStatus.NO_MESSAGE_IN_QUEUE
     min_offset: int = 0
     max_offset: int = 0
@@ -60,21 +68,38 @@ class MessageIterator:
 
     def __iter__(self) -> Iterator[StoredMessage]:
         """Read from `next_offset` on; a second iteration continues after the first."""
-        while self.max_count is None or self.found_count < self.max_count:
-            wanted = ONE_CALL_MAX if self.max_count is None else self.max_count - self.found_count
-            before = self.next_offset
-            answer = self.call(before, wanted)
-            self._take_over(answer)
-            for message in self._messages_of(answer, before):
-                if self.found_count == self.max_count and not self.one_call:
-                    # A call returns a record of several messages whole.
-                    self.next_offset = message.queue_offset
-                    return
-                if self._is_wanted(message):
-                    self.found_count += 1
-                    yield message
-            if self.one_call or self.next_offset <= before or not self._goes_on(answer.status):
+        while self._count_left(ONE_CALL_MAX) > 0 and (yield from self._read_call()):
+            pass
+
+    def runs(self, most: int) -> Iterator[Run | StoredMessage]:
+        """Read like an iteration, but give sound records behind the first call as runs of up to `most`."""
+        while (count := min(most, self._count_left(most))) > 0:
+            found = self.read_run(self.next_offset, count) if self.read_run is not None and self._call_count else None
+            if found is not None:
+                run, answer = found
+                self._take_over(answer)
+                self.found_count += run.count
+                yield run
+            elif not (yield from self._read_call()):
                 return
+
+    def _count_left(self, without_limit: int) -> int:
+        return without_limit if self.max_count is None else self.max_count - self.found_count
+
+    def _read_call(self) -> Generator[StoredMessage, None, bool]:
+        """Yield the messages of one call; return whether reading continues."""
+        before = self.next_offset
+        answer = self.call(before, self._count_left(ONE_CALL_MAX))
+        self._take_over(answer)
+        for message in self._messages_of(answer, before):
+            if self.found_count == self.max_count and not self.one_call:
+                # A call returns a record of several messages whole.
+                self.next_offset = message.queue_offset
+                return False
+            if self._is_wanted(message):
+                self.found_count += 1
+                yield message
+        return not self.one_call and self.next_offset > before and self._goes_on(answer.status)
 
     def _goes_on(self, status: GetStatus) -> bool:
         """Return whether reading continues after a status, even if messages expired between two calls."""

@@ -1,19 +1,21 @@
 """Stored records as lines of JSON, many at a time.
 
     lines = RecordLines(message_line)
-    for text in lines.texts(records, ends): stdout.write(text)
+    for text in lines.texts(records, places, sizes): stdout.write(text)
 
 The kernel writes most lines; `to_line` writes the lines that the kernel leaves out, and could write all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
 from store import kernels
-from store.formats.run import Int64Array
+from store.files import lost_pages
+from store.formats.message import StoredMessage
+from store.formats.run import Int64Array, Run
 from store.kernels.line_members import MOST_PARTS, NAMES, WORDS
 from store.kernels.line_writer import PIECES
 
@@ -34,46 +36,37 @@ class RecordLines:
         self._parts = np.zeros((4, MOST_PARTS), np.int64)
         self._target = bytearray(_TARGET_SIZE)
 
-    def texts(self, records: memoryview, ends: Int64Array) -> Iterator[str]:
-        """Yield the lines of records, many per text.
-
-        ends  int64 [records + 1], as Arrow's offsets
-        """
-        line_ends, is_left = np.zeros((2, len(ends) - 1), np.int64)
-        start = 0
-        while start < len(ends) - 1:
-            count = kernels.write_lines(
-                records, ends, start, self._with_body, self._pieces, self._piece_ends, self._words, self._word_ends,
-                self._parts, self._target, line_ends, is_left,
-            )  # fmt: skip
-            if count:
-                yield self._text(records, ends, start, start + count, line_ends, is_left)
+    def of_runs(self, pieces: Iterable[Run | StoredMessage], to_line: Callable[[StoredMessage], str]) -> Iterator[str]:
+        """Yield the lines of runs of records, and of messages in between by `to_line`."""
+        for piece in pieces:
+            if isinstance(piece, Run):
+                yield from self.texts(piece.buffer, piece.columns.position, piece.columns.size)
             else:
+                yield to_line(piece) + "\n"
+
+    def texts(self, records: memoryview, places: Int64Array, sizes: Int64Array) -> Iterator[str]:
+        """Yield the lines of the records at these places of a buffer, many per text."""
+        line_ends, is_left = np.zeros((2, len(places)), np.int64)
+        start = 0
+        while start < len(places):
+            seen = lost_pages.count()
+            count = kernels.write_lines(
+                records, places, sizes, start, self._with_body, self._pieces, self._piece_ends, self._words,
+                self._word_ends, self._parts, self._target, line_ends, is_left,
+            )  # fmt: skip
+            if not count:
                 # The record is so large that its line may not fit the target.
-                yield self._line(records, ends, start)
-            start += max(count, 1)
-
-    def _text(
-        self,
-        records: memoryview,
-        ends: Int64Array,
-        start: int,
-        stop: int,
-        line_ends: Int64Array,
-        is_left: Int64Array,
-    ) -> str:
-        """Return the lines of some records in order: from the target, and from `to_line` where left out."""
-        target, written = memoryview(self._target), 0
-        texts = []
-        for row in (np.flatnonzero(is_left[start:stop]) + start).tolist():
-            end = int(line_ends[row])
-            texts += [str(target[written:end], "ascii"), self._line(records, ends, row)]
-            written = end
-        texts.append(str(target[written : int(line_ends[stop - 1])], "ascii"))
-        return "".join(texts)
-
-    def _line(self, records: memoryview, ends: Int64Array, row: int) -> str:
-        return self._to_line(bytes(records[int(ends[row]) : int(ends[row + 1])])) + "\n"
+                is_left[start] = count = 1
+            target, written = memoryview(self._target), 0
+            texts = []
+            for row in (np.flatnonzero(is_left[start : start + count]) + start).tolist():
+                end, at = int(line_ends[row]), int(places[row])
+                texts += [str(target[written:end], "ascii"), self._to_line(bytes(records[at : at + sizes[row]])), "\n"]
+                written = end
+            texts.append(str(target[written : int(line_ends[start + count - 1])], "ascii"))
+            lost_pages.require_none_since(seen)
+            yield "".join(texts)
+            start += count
 
 
 def _joined(texts: tuple[str, ...]) -> tuple[bytes, Int64Array]:

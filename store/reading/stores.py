@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from store.errors import BadRequest, quoted
@@ -16,6 +17,7 @@ from store.reading.messages import MessageIterator
 from store.structures.get_result import GetResult, MessageFilter
 
 if TYPE_CHECKING:
+    from store.formats.run import Run
     from store.reading.message_store import QueryResult
     from store.structures.commitlog.put_result import PutResult
 
@@ -126,7 +128,12 @@ class ReadableStore(Protocol):
             one_call=one_call,
             only_sound=only_sound,
             outer=outer,
+            read_run=None if one_call or message_filter is not None else partial(self._read_run, topic, queue_id),
         )
+
+    def _read_run(self, topic: str, queue_id: int, offset: int, max_count: int) -> tuple[Run, GetResult] | None:
+        """Return sound records of a queue as columns, where the store has a way to; see record_runs.py."""
+        return None
 
     def _read_on(
         self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter | None

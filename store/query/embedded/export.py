@@ -64,7 +64,8 @@ def export_lines(engine: Engine, export: Export, *, on_progress: OnProgress | No
 
 def _lines(export: Export, batch: pa.RecordBatch) -> Iterator[str]:
     if export.to_lines is not None:
-        return export.to_lines(*bytes_of(batch, batch.schema.names[0], may_be_null=False))
+        records, ends = bytes_of(batch, batch.schema.names[0], may_be_null=False)
+        return export.to_lines(records, ends[:-1], np.diff(ends))
     to_line = require_to_line(export)
     return (to_line(record) + "\n" for record in batch.column(0).to_pylist())
 

@@ -32,7 +32,7 @@ class Export:
     where         a condition in SQL over the columns of `messages`, `store` and `day`; None for all
     partition_by  columns that make folders, as topic=T/day=2026-11-21
     to_line       for jsonl: the line of a stored record
-    to_lines      the lines of many, with their ends: of their bytes, and where each ends
+    to_lines      the lines of many, with their ends: of their bytes, and the place and size of each
     """
 
     kind: str
@@ -40,7 +40,7 @@ class Export:
     partition_by: Sequence[str] = ()
     with_body: bool = True
     to_line: Callable[[bytes], str] | None = None
-    to_lines: Callable[[memoryview, Int64Array], Iterator[str]] | None = None
+    to_lines: Callable[[memoryview, Int64Array, Int64Array], Iterator[str]] | None = None
 
     @property
     def columns(self) -> dict[str, str]:
