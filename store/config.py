@@ -34,9 +34,9 @@ BATCH_QUEUE_UNIT_SIZE = 46
 ROCKSDB_STORE = "defaultRocksDB"
 LOG_PATHS = ("storePathCommitLog", "storePathDLedgerCommitLog")
 NAMED_QUEUES = {"enableMultiDispatch": True, "enableLmq": True}
+"""The settings of a broker with light queues."""
 NAMED_QUEUES_REFUSED = "CombineConsumeQueueStore rocksdbCQ is not ready for LMQ"
 """The error of a 5.5 broker that is to keep light queues in a RocksDB, and does not load one."""
-"""The settings of a broker with light queues."""
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _INDEX_HEADER_SIZE, _INDEX_SLOT_SIZE, _INDEX_ENTRY_SIZE = 40, 4, 20
 
