@@ -46,6 +46,7 @@ class RealBackups:
     """One run."""
 
     folder: Path
+    line: str
     count: int
     kills: int
     moments: list[tuple[str, int, int]] = field(default_factory=list)
@@ -62,7 +63,7 @@ class RealBackups:
 
     def run(self) -> None:
         """Produce, back up and kill; AssertionError where a moment lacks a message, or has one too many."""
-        with cluster(self.folder / "real") as real:
+        with cluster(self.folder / "real", self.line) as real:
             # The name server has its port then.
             self._port = broker_port()
             self._write(real)
@@ -158,9 +159,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=280_000)
     parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--line", choices=["4.9", "5.5"], default="4.9")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        run = RealBackups(Path(folder), options.count, options.kills)
+        run = RealBackups(Path(folder), options.line, options.count, options.kills)
         run.run()
     print(f"{len(run.sent)} messages acknowledged, {run.refused} refused, the broker killed {run.kills} times")
     print(f"{len(run.moments)} created backups and the followed one restored, none lacks a message")
