@@ -169,7 +169,7 @@ class _Restore:
         for room in rooms_with(names_of(staged, fs), "cut", "end_at"):
             room.end_at(staged.root, end.log_offset, fs)
         tables = ConfigTables(None, staged, line, fs)
-        tables.fit(clock(), selected.jumps, keeps_log_offsets=not selection.topics)
+        tables.fit(clock(), selected.jumps, names_new_offsets=not selection.topics)
         counts = len(expired), tables.rows, findings, len(selected.jumps)
         restored = rebuilt.record_count - selected.placeholder_count
         return RestoreReport(start, end.log_offset, restored, end.last_ms, *counts)

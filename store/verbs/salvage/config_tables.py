@@ -15,10 +15,10 @@ Source: ConfigManager.load, ScheduleMessageService.correctDelayOffset (4.9.8, 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from store.broker_line import BrokerLine
@@ -96,10 +96,15 @@ class ConfigTables:
                 structure = structure_of(name)
                 self._left += [name] if structure is not None and not structure.newer else []
 
-    def fit(self, now_ms: int, jumps: Ends = MappingProxyType({}), *, keeps_log_offsets: bool) -> None:
+    def rooms_with(self, kind: str, function: str) -> Iterator[ModuleType]:
+        """Return the modules of this name, with this function, in the rooms of the old store's structures."""
+        return rooms_with(names_of(self._source, self._fs), kind, function) if self._source is not None else iter(())
+
+    def fit(self, now_ms: int, jumps: Ends = MappingProxyType({}), *, names_new_offsets: bool = True) -> None:
         """Run steps 3 to 5, after the queues are built.
 
         jumps  the next offset of each bumped queue, without the bump and with it
+        names_new_offsets  whether moved records name other records by their new log offsets
         """
         reader = StoreReader(str(self._target.root), self._fs)
         ends = {(one.topic, one.queue_id): (one.min_offset, one.max_offset) for one in queue_ends(reader)}
@@ -119,14 +124,14 @@ class ConfigTables:
                 levels = ", ".join(f"level {one.level} at {one.next_offset}" for one in behind)
                 self._note(f"config/{DELAY_OFFSETS}", "the log", f"past what was delivered: {levels}")
         if any(topic == OPEN_IN_DATABASE for topic, _ in ends):
-            self._open_halves(keeps_log_offsets=keeps_log_offsets)
+            self._open_halves(names_new_offsets)
 
-    def _open_halves(self, *, keeps_log_offsets: bool) -> None:
+    def _open_halves(self, names_new_offsets: bool) -> None:
         """Build the database of open half messages; a broker that starts without it forgets them.
 
-        The marks of ended half messages have log offsets, so a log with new offsets can't have the database.
+        The marks of ended half messages have log offsets.
         """
-        if not keeps_log_offsets:
+        if not names_new_offsets:
             for name in self._left:
                 self._note(name, "", "half messages without an end are forgotten, as a compacted log has other offsets")
             return

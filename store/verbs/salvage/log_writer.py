@@ -6,15 +6,18 @@
 A filler is a rolled-back message of the topic FILLER_TOPIC: it gets no unit and no index entry, and a broker's walk
 skips it. Its smallest size is that of an empty record.
 
-A moved record gets its new log offset. A commit gets the new log offset of its half message, and a right __CRC32#
-(5.x) is computed again.
+A moved record gets its new log offset. A commit, and a record that ends a half message by a property (5.5), get the
+new log offset of the half message; a right __CRC32# (5.x) is computed again.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -38,6 +41,7 @@ from store.formats.message import (
 from store.formats.properties import PROPERTIES_CRC
 from store.formats.property_crc import has_own_crc, with_crc
 from store.formats.run import Int64Array
+from store.formats.sets import distinct
 from store.layout import segment_name
 
 FILLER_TOPIC = "F"
@@ -48,11 +52,13 @@ class Moves:
     """The old and new log offsets of records, in runs by ascending old offsets.
 
     lost_half_count  commits whose half message was not moved
+    rooms            of the structures with records that name other records in a property
     """
 
     def __init__(self) -> None:
         self.runs: list[tuple[Int64Array, Int64Array]] = []
         self.lost_half_count = 0
+        self.rooms: list[ModuleType] = []
 
     def find(self, old: int) -> int:
         """Return the new log offset of a record, -1 if it was not moved."""
@@ -67,10 +73,29 @@ class Moves:
         store_host_size = IPV6_HOST_SIZE if sys_flag & STORE_HOST_IPV6 else IPV4_HOST_SIZE
         at = store_timestamp_at(sys_flag) + 8 + store_host_size + 4
         half = int.from_bytes(record[at : at + 8], "big", signed=True)
-        if half > 0:
-            found = self.find(half)
+        found = self.find(half)
+        # Without a record at 0, a commit of 0 names none.
+        if half > 0 or found >= 0:
             self.lost_half_count += found < 0
             record[at : at + 8] = found.to_bytes(8, "big", signed=True)
+
+    def rewritten(self, data: memoryview, sizes: Int64Array) -> Iterator[tuple[memoryview, Int64Array]]:
+        """Yield the records in parts, those that name another one by themselves and maybe of another size.
+
+        The records of a part must have moved before the next part is asked for.
+        """
+        marks = [found.start() for room in self.rooms for found in re.finditer(re.escape(room.MARK), data)]
+        ends, first = np.cumsum(sizes), 0
+        for row in distinct(np.searchsorted(ends, np.asarray(marks, np.int64), side="right")).tolist():
+            start, stop = int(ends[row] - sizes[row]), int(ends[row])
+            yield data[int(ends[first] - sizes[first]) : start], sizes[first:row]
+            record = bytes(data[start:stop])
+            for room in self.rooms:
+                record = room.moved_end(record, self.find)
+            yield memoryview(record), np.array([len(record)], np.int64)
+            first = row + 1
+        if first < len(sizes):
+            yield data[int(ends[first] - sizes[first]) :], sizes[first:]
 
 
 def moved_start(segment_size: int) -> int:
@@ -99,6 +124,10 @@ class LogWriter:
 
         moves  gets their new log offsets; with None the records keep the old ones
         """
+        for part, part_sizes in moves.rewritten(data, sizes) if moves is not None else ((data, sizes),):
+            self._append(part, part_sizes, moves)
+
+    def _append(self, data: memoryview, sizes: Int64Array, moves: Moves | None) -> None:
         ends, first, taken = np.cumsum(sizes), 0, 0
         while first < len(sizes):
             room = self._size - self.position % self._size - BLANK_SIZE

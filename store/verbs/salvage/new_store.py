@@ -122,6 +122,7 @@ def _write(
     tables: ConfigTables,
 ) -> NewStore:
     report, root = NewStore(), layout.root
+    report.moved.rooms += tables.rooms_with("moved", "moved_end")
     segment_size = config.mapped_file_size_commit_log
     simple = tables.are_queues_simple
     planned = plan_placeholders(salvage(), segment_size, in_batches=simple) if keep_offsets else None
@@ -146,7 +147,7 @@ def _write(
     sync_rebuilt(layout, fs)
     page = CheckpointPage(physic_ms=writer.last_ms, logics_ms=writer.last_ms)
     StoreCheckpoint(layout.checkpoint, fs, page, None).flush()
-    tables.fit(clock(), keeps_log_offsets=keep_offsets)
+    tables.fit(clock())
     report.brought = tables.rows
     return report
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import cast
 
 import numpy as np
 import pytest
@@ -43,10 +46,15 @@ def fillers(data: bytes, at: int, stop: int) -> list[int]:
     return sizes
 
 
-@pytest.mark.parametrize(("half", "moved", "lost"), [(0, 0, 0), (1, -1, 1), (500, 900, 0), (501, -1, 1)])
-def test_a_record_names_the_new_place_of_its_half_where_it_names_one(half: int, moved: int, lost: int) -> None:
+@pytest.mark.parametrize(
+    ("first", "half", "moved", "lost"),
+    [(500, 0, 0, 0), (0, 0, 900, 0), (500, 1, -1, 1), (500, 500, 900, 0), (500, 501, -1, 1)],
+)
+def test_a_record_names_the_new_place_of_its_half_where_it_names_one(
+    first: int, half: int, moved: int, lost: int
+) -> None:
     moves = Moves()
-    moves.runs.append((np.array([500]), np.array([900])))
+    moves.runs.append((np.array([first]), np.array([900])))
     data = bytearray(encode_record(
         Message("T", b"x", prepared_transaction_offset=half), topic=b"T", sys_flag=8, queue_offset=0, log_offset=0,
         store_timestamp_ms=1,
@@ -129,3 +137,36 @@ def test_a_log_that_ends_with_a_segment_is_closed_without_another(tmp_path: Path
     fs.durable.clear()
     writer.close()
     assert (fs.durable, [one.name for one in (tmp_path / "log").iterdir()]) == (["log"], [f"{0:020d}"])
+
+
+class Renaming:
+    """A room whose records name another one, by a text of any length."""
+
+    MARK = b"mark"
+
+    @staticmethod
+    def moved_end(record: bytes, find: Callable[[int], int]) -> bytes:
+        """The mark and the digits behind it become the new log offset; the size stays that of the bytes."""
+        start = record.index(Renaming.MARK)
+        text = record[:start] + b"%d" % find(int(record[start + len(Renaming.MARK) : start + 5 + len(Renaming.MARK)]))
+        return text + record[start + 5 + len(Renaming.MARK) :]
+
+
+@pytest.mark.parametrize(
+    ("records", "parts"),
+    [
+        ([b"a", b"bb"], [(b"abb", [1, 2])]),
+        ([b"mark00500"], [(b"", []), (b"900", [3])]),
+        ([b"mark00500", b"cc"], [(b"", []), (b"900", [3]), (b"cc", [2])]),
+        ([b"a", b"-mark00501-", b"cc"], [(b"a", [1]), (b"--1-", [4]), (b"cc", [2])]),
+        ([b"mark00500", b"mark00500"], [(b"", []), (b"900", [3]), (b"", []), (b"900", [3])]),
+    ],
+)
+def test_records_that_name_others_are_parts_of_their_own(
+    records: list[bytes], parts: list[tuple[bytes, list[int]]]
+) -> None:
+    moves = Moves()
+    moves.runs.append((np.array([500]), np.array([900])))
+    moves.rooms = [cast("ModuleType", Renaming)]
+    found = moves.rewritten(memoryview(b"".join(records)), np.array([len(one) for one in records]))
+    assert [(bytes(data), sizes.tolist()) for data, sizes in found] == parts
