@@ -60,6 +60,7 @@ HINTS = {
     "dledger-backup": "`rmqctl salvage --to NEWSTORE` makes a plain store of a member's folder",
     "damaged-backup-log": "`rmqctl salvage --store backup:{0} --to NEWSTORE --keep-offsets` saves what is before "
     "and after the damage",
+    "same-names": "give another --salt",
     "no-bundle": "`rmqctl bundle` makes one; of another archive unpack the store first",
     "backup-damaged": "`rmqctl backup verify` lists every damaged file; another backup may be whole",
     "scratch-place": "--scratch DIR names another folder for what is built",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,8 @@ EXAMPLES = (
 EXIT_CODES = {1: "A file was not readable in full, or `doctor` has other findings in the bundle."}
 FILES = ("commitlog", "consumequeue", "index", "checkpoint", "config")
 SEE_ALSO = ("doctor", "report", "backup create", "salvage")
+_OTHER_FINDINGS = "doctor has other findings in the bundle than in the store: did it change meanwhile?"
+_NAMELESS = re.compile(r"-?\d+|true|false|[\d\smhd;]+|(A?SYNC_)?(FLUSH|MASTER)|SLAVE|default\w*")
 _SCRATCH = re.compile(r"[^\s:]*/rmqctl-scratch-\w+")
 
 
@@ -39,6 +42,9 @@ def run(
     ] = None,
     hide_properties: Annotated[
         bool, typer.Option("--hide-properties", help="Replace keys, tags and a user's properties too.")
+    ] = False,
+    hide_names: Annotated[
+        bool, typer.Option("--hide-names", help="Replace names of topics, groups and hosts, and properties too.")
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -57,6 +63,13 @@ def run(
     code, because index and queues hold hash codes: short ones can be guessed, and a single character stays. Where a
     RocksDB holds keys (5.4 and later), this is refused.
 
+    --hide-names does that too, and replaces names of topics, groups, cluster and broker in records, folders, tables and
+    bundle.json; addresses of hosts in records and message ids; the client's part of UNIQ_KEY; and settings that may
+    name a host. A name keeps its length, its hash code, and a prefix such as %RETRY%. Names of the brokers' own topics
+    stay, and those of digits alone. Names without such a twin are listed, and stay. Ports, times, queue ids, attributes
+    of topics and filter expressions in tables stay. Findings have no texts in bundle.json. Where a RocksDB, tiered
+    storage or pop consumers hold names, this is refused.
+
     Equal bodies have equal digests. The salt keeps guesses from being compared with them. Give the same salt to compare
     two bundles. bundle.json in the archive has the settings given, the findings, digests of segments, queues and index,
     and what is in each file. `tar --zstd -x` unpacks a bundle.
@@ -69,7 +82,8 @@ def run(
     _check_target(session, to)
     if not (dry_run or yes or session.environment.can_ask):
         raise typer.BadParameter("this writes the listed files into a bundle: give --yes, or look first with --dry-run")
-    plan, reader = _plan(session, hides_properties=hide_properties)
+    hides = {"hides_properties": hide_properties or hide_names, "hides_names": hide_names}
+    plan, reader = _plan(session, **hides)
     rows: list[dict[str, Any]] = [
         {"file": one.path, "content": one.content, "size_bytes": one.size} for one in plan.files
     ]
@@ -85,22 +99,26 @@ def run(
             result.verdict, result.exit_code = "nothing was written", DECLINED
             return result
     found = examine_store(session, None)
-    written = _write(session, to, (plan, reader, found), salt, hides_properties=hide_properties)
-    same = _findings(found, session.store.reached[0]) == _findings_in(session, to)
-    notes = [
-        f"{file}: can't read bytes {start} to {stop}"
-        for file, ranges in sorted(written.unreadable.items())
-        for start, stop in ranges
-    ]
-    notes += [] if same else ["doctor has other findings in the bundle than in the store: did it change meanwhile?"]
+    written = _write(session, to, (plan, reader, found), salt, **hides)
+    notes = list(_notes(session, found, written, to, hide_names))
     for note in (*plan.left_out, *notes):
         session.warn(note)
     finding_count = len(found.diagnoses)
     result.facts = {**facts, "applied": True, "stored_bytes": written.size, "finding_count": finding_count}
-    result.facts["same_findings"] = same
+    result.facts["same_findings"] = _OTHER_FINDINGS not in notes
     result.exit_code = FINDINGS if notes else OK
     result.verdict = f"bundled {what} into {show_bytes(written.size)}, with {count(finding_count, 'finding')}"
     return result
+
+
+def _notes(session: Session, found: Examination, written: WrittenBundle, to: Path, hide_names: bool) -> Iterator[str]:
+    """Yield differences between the bundle and the store."""
+    for name in written.kept_names:
+        session.note(f"note: the name {name} stays: no other one has its length and hash code")
+    for file, ranges in sorted(written.unreadable.items()):
+        yield from (f"{file}: can't read bytes {start} to {stop}" for start, stop in ranges)
+    if _findings(found, session.store.reached[0], hide_names) != _findings_in(session, to, hide_names):
+        yield _OTHER_FINDINGS
 
 
 def _check_target(session: Session, to: Path) -> None:
@@ -112,7 +130,7 @@ def _check_target(session: Session, to: Path) -> None:
         session.refuse_inside(session.store.root, to)
 
 
-def _plan(session: Session, *, hides_properties: bool) -> tuple[BundlePlan, StoreReader]:
+def _plan(session: Session, **hides: bool) -> tuple[BundlePlan, StoreReader]:
     """List the files of the store."""
     from store.files import StoreReader
     from store.opened import make_layout
@@ -122,7 +140,7 @@ def _plan(session: Session, *, hides_properties: bool) -> tuple[BundlePlan, Stor
     layout = make_layout(root, session.store.settings(), fs)
     reader = StoreReader(str(root), fs, commitlogs=layout.commitlogs_elsewhere)
     reader.check_has_broker_files()
-    return plan_bundle(layout, reader, fs, hides_properties=hides_properties), reader
+    return plan_bundle(layout, reader, fs, **hides), reader
 
 
 def _write(
@@ -130,8 +148,7 @@ def _write(
     to: Path,
     bundled: tuple[BundlePlan, StoreReader, Examination],
     salt: str | None,
-    *,
-    hides_properties: bool,
+    **hides: bool,
 ) -> WrittenBundle:
     from store import __version__
     from store.files import Filesystem
@@ -142,14 +159,20 @@ def _write(
             version=__version__,
             made_ms=session.environment.clock_ms(),
             salt=(salt or secrets.token_hex(16)).encode()[:64],
-            settings=session.store.settings_for_bundle(),
-            hides_properties=hides_properties,
+            settings=_settings(session, hide_names=hides["hides_names"]),
             progress=bar.update,
+            **hides,
         )
         return write_bundle(*bundled, to.expanduser().absolute(), options, Filesystem())
 
 
-def _findings_in(session: Session, bundle: Path) -> list[tuple[object, ...]]:
+def _settings(session: Session, *, hide_names: bool) -> dict[str, str]:
+    """Return the settings given; with `hide_names` those that cannot name a host, a broker or a cluster."""
+    given = session.store.settings_for_bundle().items()
+    return {name: value for name, value in given if not hide_names or _NAMELESS.fullmatch(value)}
+
+
+def _findings_in(session: Session, bundle: Path, hide_names: bool) -> list[tuple[object, ...]]:
     """Examine a bundle as its reader will."""
     from store.opened import make_layout, reach_store
     from store.verbs import examine
@@ -159,12 +182,15 @@ def _findings_in(session: Session, bundle: Path) -> list[tuple[object, ...]]:
     with session.progress("examining the bundle") as bar:
         layout = make_layout(root, settings, fs)
         found = examine(layout, settings, session.environment.clock_ms, fs=fs, on_progress=bar.update)
-    return _findings(found, root)
+    return _findings(found, root, hide_names)
 
 
-def _findings(found: Examination, root: Path) -> list[tuple[object, ...]]:
-    """List the findings without the places that differ: the store's folder, and scratch folders."""
+def _findings(found: Examination, root: Path, hide_names: bool) -> list[tuple[object, ...]]:
+    """List the findings without the store's folder, scratch folders, and texts with hidden names."""
     return [
-        (one.rank, one.area, one.what, _SCRATCH.sub("", one.detail.replace(str(root), "")), one.count, one.code)
+        (
+            *(one.rank, one.area, one.what, one.count, one.code),
+            "" if hide_names else _SCRATCH.sub("", one.detail.replace(str(root), "")),
+        )
         for one in found.diagnoses
     ]

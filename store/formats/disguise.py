@@ -10,7 +10,7 @@ The disguise depends only on the text and a salt, so equal texts stay equal.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from operator import eq
@@ -44,27 +44,32 @@ BROKERS = frozenset((
 """Properties that brokers and clients set. Source: MessageConst (4.9.8, 5.5.0)."""
 
 
-def hide_values(properties: bytes, salt: bytes) -> bytes:
-    """Disguise the values of a property string, except a broker's own; names and lengths stay."""
+def hide_values(properties: bytes, salt: bytes, own: Mapping[str, Callable[[str], str]] | None = None) -> bytes:
+    """Disguise the values of a property string; names and lengths stay.
+
+    own  the disguises of a broker's own properties, by name; others of these stay
+    """
     separator = PROPERTY_SEPARATOR.encode()
-    return separator.join(_hide_value(part, salt) for part in properties.split(separator))
+    return separator.join(_hide_value(part, salt, own or {}) for part in properties.split(separator))
 
 
-def _hide_value(part: bytes, salt: bytes) -> bytes:
+def _hide_value(part: bytes, salt: bytes, own: Mapping[str, Callable[[str], str]]) -> bytes:
     name, separator, value = part.partition(NAME_VALUE_SEPARATOR.encode())
     known = name.decode("utf-8", "replace")
-    if not separator or known in BROKERS:
+    if not separator or (known in BROKERS and known not in own):
         return part
     try:
         text = value.decode("utf-8")
     except UnicodeDecodeError:
         return name + separator + b"?" * len(value)
-    if known == KEYS:
+    if known in own:
+        text = own[known](text)
+    elif known == KEYS:
         text = KEY_SEPARATOR.join(disguise(one, salt) for one in text.split(KEY_SEPARATOR))
     elif known == TAGS:
         text = disguise(text, salt)
     else:
-        text = _text(_filler(text, salt))
+        text = fill(text, salt)
     return name + separator + text.encode("utf-8", "surrogatepass")
 
 
@@ -107,6 +112,11 @@ def _with_sum(alphabets: Sequence[Alphabet], bounds: Sequence[tuple[int, int]], 
         if unit in alphabets[0]:
             for others in _with_sum(alphabets[1:], bounds[1:], total - unit * weight):
                 yield [unit, *others]
+
+
+def fill(text: str, salt: bytes) -> str:
+    """Return another text with the same lengths, chosen by the digest."""
+    return _text(_filler(text, salt))
 
 
 def _filler(text: str, salt: bytes) -> list[int]:

@@ -24,7 +24,7 @@ LMQ_PREFIX = "%LMQ%"
 
 MAX_SENT_LENGTH = 127
 _SENT = re.compile(r"[%|a-zA-Z0-9_-]+")
-_NOT_SENT = {
+BROKERS_OWN = {
     *(SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, DISCARD_TOPIC, "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"),
     *(ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC),
 }
@@ -44,4 +44,4 @@ def topic_fault(topic: str) -> str:
         return "has characters other than ASCII letters, digits and % | _ -"
     if len(topic) > MAX_SENT_LENGTH and not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
         return f"has {len(topic)} characters, and {MAX_SENT_LENGTH} is the limit"
-    return "is the broker's own" if topic in _NOT_SENT else ""
+    return "is the broker's own" if topic in BROKERS_OWN else ""

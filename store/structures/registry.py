@@ -77,6 +77,7 @@ class Structure:
     made_anew       tables in config/ that a salvage rebuilds
     records         patterns of the files below the store's root that hold records, with the messages' bodies
     holds_keys      it holds the text of messages' keys, and not only their hash codes
+    holds_names     it holds names of topics or groups in other places than paths, records and texts
     groups_messages  its records hold several messages, and the index has no entries for these
     attribute        the attribute in topics.json that makes a topic use it, and the values that a broker accepts
     """
@@ -94,6 +95,7 @@ class Structure:
     groups_messages: bool = False
     records: tuple[str, ...] = ()
     holds_keys: bool = False
+    holds_names: bool = False
     copied: tuple[str, ...] = ()
     backed_up: tuple[str, ...] = ()
     made_anew: tuple[str, ...] = ()
@@ -180,6 +182,7 @@ STRUCTURES = (
         refuses=(CHANGES | {AS_BROKER}) - {RECOVER, DERIVE, TRUNCATE, CLEAN},
         dumped_as="consumequeue",
         holds_queues=True,
+        holds_names=True,
     ),
     Structure(
         "queue database of its own folder",
@@ -189,6 +192,7 @@ STRUCTURES = (
         NEWEST,
         (CHANGES | {AS_BROKER}) - {RECOVER, DERIVE, TRUNCATE, CLEAN},
         dumped_as="consumequeue",
+        holds_names=True,
     ),
     *(
         Structure("structure of a newer broker", None, (Trace(path),), (), lines, newer=what)
@@ -219,6 +223,7 @@ STRUCTURES = (
         NEWEST,
         CHANGES - {CLEAN, CHECKPOINT, DELAY, DERIVE, SPARK, RECOVER, TRUNCATE},
         holds_keys=True,
+        holds_names=True,
         dumped_as="messages",
     ),
     Structure(
@@ -272,10 +277,10 @@ STRUCTURES = (
         copied=(IDENTITY,),
         backed_up=(EPOCHS, f"{EPOCHS}.bak"),
     ),
-    Structure("tiered storage", "tiered", (Trace(TIERED), Trace("tiered_index_file"))),
+    Structure("tiered storage", "tiered", (Trace(TIERED), Trace("tiered_index_file")), holds_names=True),
     Structure("tables", "tables", (Trace("config"), Trace("transaction")), (), ALL),
-    Structure("one RocksDB for all tables", None, (Trace("config/metadata"),), (), NEWEST),
-    Structure("pop consumers", "pop", (Trace(f"consumequeue/{REVIVE_PREFIX}*"), Trace("kvStore"))),
+    Structure("one RocksDB for all tables", None, (Trace("config/metadata"),), (), NEWEST, holds_names=True),
+    Structure("pop consumers", "pop", (Trace(f"consumequeue/{REVIVE_PREFIX}*"), Trace("kvStore")), holds_names=True),
     Structure(
         "state",
         "state",

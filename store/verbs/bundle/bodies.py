@@ -23,6 +23,7 @@ from store.formats.inner_batch import inner_parts
 from store.formats.java import crc32
 from store.formats.message import (
     BLANK_SIZE,
+    BORN_HOST_AT,
     BORN_HOST_IPV6,
     COMPRESSED,
     HEADER_V4,
@@ -38,10 +39,13 @@ from store.formats.run import Run
 from store.formats.segment_head import ENTRY_HEADER, RECORD_MAGICS, SEGMENT_HEAD_SIZE, first_record_at, is_entry
 from store.structures.commitlog.resync import LARGEST_RECORD_BYTES, readable_behind
 from store.structures.commitlog.scan import Blank
+from store.verbs.bundle.names import NameMask
 
 CRC_AT = 8
 CHUNK_BYTES = 4 << 20
 _FILLER = ord("?")
+_PORT_AND_TIME = 12
+_HOSTS_END = BORN_HOST_AT + 16 + _PORT_AND_TIME + 16
 _ZEROS = memoryview(bytes(CHUNK_BYTES))
 
 
@@ -51,11 +55,13 @@ class BodyMask:
 
     salt        key of the digests: without it, a guessed body could be confirmed by its digest
     hides       whether values of properties are disguised too (store.formats.disguise)
+    names       disguises topics, groups and hosts, if given
     unreadable  unreadable ranges of bytes, by file; they are zeros in the bundle
     """
 
     salt: bytes
     hides: bool = False
+    names: NameMask | None = None
     unreadable: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     def file(self, files: StoreReader, file: StoredFile) -> Iterator[memoryview]:
@@ -82,7 +88,22 @@ class BodyMask:
         return bytes(masked)
 
     def _properties(self, properties: bytes) -> bytes:
-        return hide_values(properties, self.salt) if self.hides and properties else properties
+        own = self.names.properties if self.names is not None else None
+        return hide_values(properties, self.salt, own) if self.hides and properties else properties
+
+    def _topic(self, topic: bytes) -> bytes:
+        return self.names.topic(topic) if self.names is not None else topic
+
+    def _head(self, head: bytes) -> bytes:
+        """Disguise the hosts in a head with its sys flag."""
+        if self.names is None:
+            return head
+        masked, sys_flag, at = bytearray(head), int.from_bytes(head[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big"), BORN_HOST_AT
+        for is_ipv6 in (sys_flag & BORN_HOST_IPV6, sys_flag & STORE_HOST_IPV6):
+            size = 16 if is_ipv6 else 4
+            masked[at : at + size] = self.names.host(head[at : at + size])
+            at += size + _PORT_AND_TIME
+        return bytes(masked)
 
     def _digits(self, body: bytes, *, keeps_zeros: bool) -> bytes:
         digits = hashlib.blake2b(body, key=self.salt, digest_size=8).hexdigest().encode()
@@ -92,13 +113,15 @@ class BodyMask:
     def _run(self, run: Run) -> bytearray:
         columns, first = run.columns, run.start - run.file_start
         out = bytearray(run.buffer[first : run.end - run.file_start])
-        for position, size, body_at, body_size, crc, sys_flag, properties_at, properties_size in zip(
+        for position, size, body_at, body_size, crc, sys_flag, topic_at, topic_size, texts_at, texts_size in zip(
             columns.position.tolist(),
             columns.size.tolist(),
             columns.body_position.tolist(),
             columns.body_size.tolist(),
             columns.body_crc.tolist(),
             columns.sys_flag.tolist(),
+            columns.topic_position.tolist(),
+            columns.topic_size.tolist(),
             columns.properties_position.tolist(),
             columns.properties_size.tolist(),
             strict=True,
@@ -112,8 +135,12 @@ class BodyMask:
                 masked = self.body(body, is_inner_batch=is_inner_batch, keeps_zeros=not is_right)
                 out[body_at - first : body_at - first + body_size] = masked
                 out[at + CRC_AT : at + CRC_AT + 4] = (crc32(masked) ^ (not is_right)).to_bytes(4, "big")
-            texts = slice(properties_at - first, properties_at - first + properties_size)
+            texts = slice(texts_at - first, texts_at - first + texts_size)
             out[texts] = self._properties(bytes(out[texts]))
+            if self.names is not None:
+                topic = slice(topic_at - first, topic_at - first + topic_size)
+                out[topic] = self.names.topic(bytes(out[topic]))
+                out[at : at + _HOSTS_END] = self._head(bytes(out[at : at + _HOSTS_END]))
             if has_crc:
                 out[stop - BLOCK_SIZE : stop] = with_crc(bytes(out[at:stop]))[-BLOCK_SIZE:]
         return out
@@ -159,13 +186,14 @@ class BodyMask:
         record = segment.buffer[start : segment.readable_end(start, min(start + LARGEST_RECORD_BYTES, stop))]
         *fields, last = [(at, bytes(record[at:behind])) for at, behind in _fields_of(record)]
         at, piece = last
-        return [*fields, (at, self._whole_end(piece, is_v2=magic == MESSAGE_MAGIC_V2) if at else piece)]
+        fields = [(at, self._head(piece)) if not at else (at, piece) for at, piece in fields]
+        return [*fields, (at, self._whole_end(piece, is_v2=magic == MESSAGE_MAGIC_V2) if at else self._head(piece))]
 
     def _whole_end(self, data: bytes, *, is_v2: bool) -> bytes:
         """Disguise the properties in the last piece of a record, from its topic to its end."""
         width = 2 if is_v2 else 1
-        behind = width + int.from_bytes(data[:width], "big") + 2
-        return data[:behind] + self._properties(data[behind:])
+        end = width + int.from_bytes(data[:width], "big")
+        return data[:width] + self._topic(data[width:end]) + data[end : end + 2] + self._properties(data[end + 2 :])
 
 
 def _fields_of(record: memoryview) -> list[tuple[int, int]]:

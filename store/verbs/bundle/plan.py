@@ -2,6 +2,7 @@
 
 whole            files derived from the log, and the tables
 bodies replaced  files of records: the log, a group's entries, compacted messages
+names replaced   tables and other texts, if names are hidden
 zeros            unknown files, and files that changes removed: names and lengths alone
 """
 
@@ -9,14 +10,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
 
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
-from store.formats.bundle import BODILESS, EMPTIED, WHOLE, BundledFile
+from store.formats.bundle import BODILESS, EMPTIED, RENAMED, WHOLE, BundledFile
 from store.layout import OWN_FOLDER, StoreLayout, parse_segment_name
 from store.structures.registry import STRUCTURES, names_of, present, structure_of
+from store.verbs.bundle.names import names_in
 
+_BEGINNING = 4096
 _JOURNAL = (".json", ".jsonl", "elsewhere")
 _RECORDS = tuple(pattern for one in STRUCTURES for pattern in one.records)
 
@@ -37,16 +41,22 @@ class BundlePlan:
 
 
 def plan_bundle(
-    layout: StoreLayout, reader: StoreReader, fs: Filesystem, *, hides_properties: bool = False
+    layout: StoreLayout,
+    reader: StoreReader,
+    fs: Filesystem,
+    *,
+    hides_properties: bool = False,
+    hides_names: bool = False,
 ) -> BundlePlan:
     """List the content of a bundle of the store.
 
-    BadRequest if keys cannot be hidden, or if a member's entries are outside of the store.
+    BadRequest if keys or names cannot be hidden, or if a member's entries are outside of the store.
     """
-    if hides_properties:
-        for one in present(names_of(layout, fs)):
-            if one.holds_keys:
-                raise BadRequest(f"properties cannot be hidden: keys are in the {one.name}", file=layout.root)
+    for one in present(names_of(layout, fs)) if hides_properties or hides_names else ():
+        if one.holds_keys:
+            raise BadRequest(f"properties cannot be hidden: keys are in the {one.name}", file=layout.root)
+        if one.holds_names and hides_names:
+            raise BadRequest(f"names cannot be hidden: the {one.name} has them too", file=layout.root)
     plan, log = BundlePlan(), layout.commitlogs_elsewhere if layout.has_plain_log else ()
     if not layout.has_plain_log and not any(one.is_relative_to(layout.root) for one in layout.commitlogs_elsewhere):
         raise BadRequest("the member's entries are in a folder outside of the store", file=layout.root)
@@ -57,7 +67,10 @@ def plan_bundle(
         elif entry.kind:
             plan.left_out.append(f"{path}: {entry.kind}")
         elif not (log and path.startswith("commitlog/")):
-            plan.files.append(BundledFile(path, entry.size, entry.mtime_ms, content_of(path)))
+            content = content_of(path)
+            if hides_names and content == WHOLE and _is_text(path, reader):
+                content = RENAMED
+            plan.files.append(BundledFile(path, entry.size, entry.mtime_ms, content))
     if log:
         plan.folders += [] if "commitlog" in plan.folders else ["commitlog"]
         plan.files += [BundledFile(one.path, one.size, one.mtime_ms, BODILESS) for one in reader.segments()]
@@ -72,6 +85,23 @@ def content_of(path: str) -> str:
     if top == OWN_FOLDER:
         return WHOLE if rest.endswith(_JOURNAL) else EMPTIED
     return WHOLE if structure_of(top) is not None else EMPTIED
+
+
+def _is_text(path: str, reader: StoreReader) -> bool:
+    """Return whether a file is a text: no number is its name, and no byte of 0 is at its beginning."""
+    is_numbered = path.rpartition("/")[2].isdigit()
+    return not is_numbered and b"\0" not in bytes(reader.salvage(path, _BEGINNING).buffer)
+
+
+def names_of_bundle(plan: BundlePlan, reader: StoreReader) -> set[str]:
+    """Return the names in the folders and texts of a plan: of topics, groups, cluster and broker."""
+    paths = [PurePosixPath(folder) for folder in plan.folders]
+    holders = {path.parent.parent for path in paths if path.name.isdigit()}
+    names = {path.name for path in paths if path.parent in holders}
+    for file in plan.files:
+        if file.content == RENAMED:
+            names.update(names_in(bytes(reader.salvage(file.path).buffer)))
+    return {name for name in names if not name.isdigit()}
 
 
 def file_start(path: str) -> int | None:

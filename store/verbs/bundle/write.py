@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from store.formats.bundle import (
     DOCUMENT,
     END,
     FOLDER,
+    RENAMED,
     UNREADABLE,
     WHOLE,
     BundledFile,
@@ -27,7 +28,8 @@ from store.formats.bundle import (
 )
 from store.formats.zstd_frames import compress
 from store.verbs.bundle.bodies import CHUNK_BYTES, BodyMask
-from store.verbs.bundle.plan import BundlePlan, stored_file
+from store.verbs.bundle.names import NameMask
+from store.verbs.bundle.plan import BundlePlan, names_of_bundle, stored_file
 from store.verbs.doctor import Examination
 from store.verbs.fingerprint import fingerprint_files
 
@@ -41,6 +43,7 @@ class BundleOptions:
     version   of the program
     settings  of the store, as given, without paths
     hides_properties  whether values of properties are disguised
+    hides_names       whether names of topics, groups and hosts are disguised
     progress  is called with the bytes done and in all
     """
 
@@ -49,15 +52,21 @@ class BundleOptions:
     salt: bytes
     settings: Mapping[str, Any] = field(default_factory=dict)
     hides_properties: bool = False
+    hides_names: bool = False
     progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenBundle:
-    """A written bundle. `unreadable` has the unreadable ranges of bytes, by file."""
+    """A written bundle.
+
+    unreadable  the unreadable ranges of bytes, by file
+    kept_names  names that were to be hidden, and have no disguise
+    """
 
     size: int
     unreadable: Mapping[str, Ranges]
+    kept_names: Sequence[str] = ()
 
 
 def write_bundle(
@@ -66,7 +75,9 @@ def write_bundle(
     """Write the archive; BadRequest if the file exists."""
     if fs.exists(target):
         raise BadRequest("the file is there already", file=target, hint="name a new file, or delete this one")
-    mask, staged = BodyMask(options.salt, options.hides_properties), target.with_name(target.name + UNFINISHED)
+    names = NameMask(options.salt, names_of_bundle(plan, reader)) if options.hides_names else None
+    mask = BodyMask(options.salt, options.hides_properties or options.hides_names, names)
+    staged = target.with_name(target.name + UNFINISHED)
     if fs.exists(staged):
         fs.unlink(staged)
     descriptor, size = fs.open_new(staged), 0
@@ -78,40 +89,48 @@ def write_bundle(
         fs.unlink(staged)
         raise
     fs.rename(staged, target)
-    return WrittenBundle(size, mask.unreadable)
+    return WrittenBundle(size, mask.unreadable, names.kept if names is not None else ())
 
 
 def _archive(
     plan: BundlePlan, reader: StoreReader, found: Examination, mask: BodyMask, options: BundleOptions
 ) -> Iterator[bytes | memoryview]:
     """Yield the bytes of the tar file."""
-    digests, _ = fingerprint_files(reader)
-    document = BundleDocument(
-        version=options.version,
-        line=found.info.line.name,
-        made_ms=options.made_ms,
-        settings=options.settings,
-        findings=tuple({**asdict(one), "rank": int(one.rank)} for one in found.diagnoses),
-        digests=tuple(asdict(one) for one in digests),
-        files=tuple(plan.files),
-        notes=tuple(plan.left_out),
-    )
-    data = encode_document(document)
+    data = encode_document(_document(plan, reader, found, options))
+    data = data if mask.names is None else mask.names.text(data)
+    renamed: Callable[[str], str] = str if mask.names is None else mask.names.path
     yield from (encode_head(DOCUMENT, len(data), options.made_ms), data, padding(len(data)))
     for folder in plan.folders:
-        yield encode_head(f"{FOLDER}/{folder}", 0, options.made_ms, is_folder=True)
+        yield encode_head(f"{FOLDER}/{renamed(folder)}", 0, options.made_ms, is_folder=True)
     done = 0
     for file in plan.files:
-        yield encode_head(f"{FOLDER}/{file.path}", file.size, file.mtime_ms)
+        yield encode_head(f"{FOLDER}/{renamed(file.path)}", file.size, file.mtime_ms)
         for part in _bytes_of(reader, file, mask):
             yield part
             done += len(part)
             options.progress(done, plan.size)
         yield padding(file.size)
     if mask.unreadable:
-        data = encode_unreadable(mask.unreadable)
+        data = encode_unreadable({renamed(path): ranges for path, ranges in mask.unreadable.items()})
         yield from (encode_head(UNREADABLE, len(data), options.made_ms), data, padding(len(data)))
     yield END
+
+
+def _document(plan: BundlePlan, reader: StoreReader, found: Examination, options: BundleOptions) -> BundleDocument:
+    findings = [{**asdict(one), "rank": int(one.rank)} for one in found.diagnoses]
+    if options.hides_names:
+        # A finding's text may have a name that is in records alone.
+        findings = [{**one, "detail": "", "subject": ()} for one in findings]
+    return BundleDocument(
+        version=options.version,
+        line=found.info.line.name,
+        made_ms=options.made_ms,
+        settings=options.settings,
+        findings=tuple(findings),
+        digests=tuple(asdict(one) for one in fingerprint_files(reader)[0]),
+        files=tuple(plan.files),
+        notes=tuple(plan.left_out),
+    )
 
 
 def _bytes_of(reader: StoreReader, file: BundledFile, mask: BodyMask) -> Iterator[memoryview]:
@@ -128,6 +147,11 @@ def _bytes_of(reader: StoreReader, file: BundledFile, mask: BodyMask) -> Iterato
 def _parts_of(reader: StoreReader, file: BundledFile, mask: BodyMask) -> Iterator[memoryview]:
     if file.content == BODILESS:
         yield from mask.file(reader, stored_file(file))
+    elif file.content == RENAMED and mask.names is not None:
+        text = reader.salvage(file.path)
+        if text.unreadable:
+            mask.unreadable[file.path] = list(text.unreadable)
+        yield memoryview(mask.names.text(bytes(text.buffer)))
     elif file.content == WHOLE:
         for at in range(0, file.size, CHUNK_BYTES):
             found = reader.map(file.path, at, CHUNK_BYTES).salvage()
