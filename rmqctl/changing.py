@@ -107,6 +107,8 @@ def _plan_result(command: str, change: Change[PlanReport], consent: ChangeOption
     """
     found = asdict(change.report)
     tables = [Table(name, value) for name, value in found.items() if _is_table(value)]
+    # What is lost comes next to the steps.
+    tables.sort(key=lambda table: table.name not in ("lost", "unconsumed"))
     facts = {name: value for name, value in found.items() if not _is_table(value)}
     rows = change.rows()
     tables.insert(0, Table("actions", rows, ("action", "file", "size_bytes", "reason")))

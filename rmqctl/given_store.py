@@ -324,8 +324,11 @@ class GivenStore:
 
     def connect_served(self) -> StoreClient:
         """Return the same; BadRequest where no process serves the store."""
-        from store.engine.serving import StoreClient
+        from store.engine.serving import StoreClient, has_socket
 
+        if not has_socket(self.root):
+            # A folder that is no store is the user's mistake, before the process that is missing.
+            self.open_reader(as_it_is=True)
         client = StoreClient.connect(self.root)
         self._session.resources.callback(client.close)
         return client

@@ -19,8 +19,8 @@ _LEAST_WANTED = (
     "store_host", "born_timestamp_ms", "position", "file", "bytes", "size", "log_offset", "keys", "tags", "body",
 )  # fmt: skip
 """Columns that are left out first, where a line has no room for all; then those at the right."""
-_LEAST_WIDTHS = {"file": 30, "topic": 19, "group": 30, "name": 30}
-"""So that a segment's name is never torn, nor most settings' names, and a topic can be recognised."""
+_LEAST_WIDTHS = {"file": 30, "topic": 40, "group": 40, "name": 30}
+"""So that a segment's name is never torn, nor most names of settings, topics and groups."""
 _LEAST_WIDTH = 8
 _MOST_LINES = {"body": 3, "properties": 3}
 """Of one cell; the last is then an ellipsis."""

@@ -14,7 +14,7 @@ In a pipe or a file no cell is folded, and no column and no row is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TextIO
 
@@ -51,12 +51,16 @@ class Block:
     dropped: list[str] = field(default_factory=list)
     more: int = 0
     """Rows that are not shown."""
+    left_out: list[str] = field(default_factory=list)
+    """Tables of which no row is shown, each with its rows."""
     date: str = ""
     """Of all moments in the table, where they share one and do not show it."""
 
     def notes(self, width: int | None) -> list[str]:
         """Return the notes on left-out rows, columns and dates."""
-        lines = [f"and {self.more:,} more (--wide)"] if self.more else []
+        more = [f"and {self.more:,} more"] if self.more and not self.title else []
+        parts = [*more, *self.left_out]
+        lines = fold(f"{'; '.join(parts)} (--wide)", width or 1000).split("\n") if parts else []
         if self.date:
             lines.append(f"times are of {self.date}")
         if self.dropped:
@@ -64,14 +68,20 @@ class Block:
             lines += (fold(line, width) if width is not None else line).split("\n")
         return lines
 
+    def heading(self) -> str:
+        """Return the title, with the rows shown of all where some are left out."""
+        shown = f", {len(self.rows):,} of {len(self.rows) + self.more:,} (--wide)" if self.more else ""
+        return self.title + shown
+
     def absence(self) -> str:
         """Return the line of a table without rows."""
-        return f"{self.noun}: {self.more:,} (--wide)\n" if self.more else f"no {self.noun}\n"
+        return f"no {self.noun}\n"
 
     def height(self, width: int | None) -> int:
         """Return the lines that the block takes, with the blank one in front of it; without rows it is one."""
         if not self.rows:
-            return 2
+            # A table that is left out has its place in the note of another.
+            return 0 if self.more else 2
         lines = 1 + bool(self.title) + sum(map(_row_height, self.rows)) + len(self.notes(width))
         return lines + _row_height(self.headers) + 1 if self.headers else lines
 
@@ -100,8 +110,8 @@ def _render_tabulate(result: Result, stream: TextIO, look: Look, style: str, hea
     for block in blocks:
         stream.write(lead)
         lead = "\n"
-        if block.title and (block.rows or not block.more):
-            stream.write(heading(block.title) + "\n")
+        if block.title:
+            stream.write(heading(block.heading()) + "\n")
         if block.noun and not block.rows:
             stream.write(block.absence())
             continue
@@ -142,7 +152,7 @@ def render_rich(result: Result, stream: TextIO, look: Look) -> None:
             stream.write(block.absence())
             continue
         table = RichTable(
-            title=Text(block.title, style="italic") if block.title else None,
+            title=Text(block.heading(), style="italic") if block.title else None,
             title_justify="left",
             box=box.SIMPLE_HEAD if block.headers else None,
             show_header=bool(block.headers),
@@ -176,11 +186,15 @@ _WORST_RANK = 2
 _PROMPT = 2
 """Lines of a screen that are not the result's: the command line and the next prompt."""
 _MAIN_FACTS_OF_PLANS = (
-    "trigger", "log_end", "stopped_by", "message_count", "topic_count", "added_count", "freed_bytes",
-    "lost_messages", "lost_intact", "change_id",
+    "trigger", "log_end", "stopped_by", "message_count", "topic_count", "added_count", "freed_bytes", "lost_intact",
+    "change_id",
 )  # fmt: skip
-_ZERO_SAYS_NOTHING = ("lost_", "damaged_", "unsound_", "wrong_", "fault_", "duplicate_", "skipped_", "gap_")
-"""Facts that a terminal shows only where they are not 0."""
+_LAST_LEFT_OUT = ("lost",)
+"""Tables of plans of which rows stay as long as the first table has more than one."""
+_ZERO_SAYS_NOTHING = (
+    "lost_", "damaged_", "unsound_", "wrong_", "fault_", "duplicate_", "skipped_", "gap_", "unreadable_", "unconsumed_",
+)  # fmt: skip
+"""Facts and columns that a terminal shows only where one is not 0."""
 
 
 def _style_of(name: str, cell: str) -> str:
@@ -215,6 +229,7 @@ def _fit(block: Block, width: int | None, gap: int) -> None:
     if width is None:
         return
     if block.headers:
+        _drop_zeros(block)
         _share_date(block)
     cells = list(zip(*block.rows, strict=True))
     headers = block.headers or ["", ""]
@@ -228,6 +243,17 @@ def _fit(block: Block, width: int | None, gap: int) -> None:
         block.headers = [column.header for column in kept]
         block.numeric = [column.numeric for column in kept]
     block.rows = [list(row) for row in zip(*(column.cells for column in kept), strict=True)]
+
+
+def _drop_zeros(block: Block) -> None:
+    """Leave out the columns that say nothing here: they count losses and damages, and there are none."""
+    kept = [
+        at
+        for at, name in enumerate(block.headers)
+        if not name.startswith(_ZERO_SAYS_NOTHING) or any(row[at] not in ("0", "0 B", "-") for row in block.rows)
+    ]
+    block.headers, block.numeric = [block.headers[at] for at in kept], [block.numeric[at] for at in kept]
+    block.rows = [[row[at] for at in kept] for row in block.rows]
 
 
 def _share_date(block: Block) -> None:
@@ -263,8 +289,8 @@ def _fitted_blocks(result: Result, look: Look) -> list[Block]:
     room -= fold(result.read_verdict(), look.width or 0).count("\n") + 1
     if sum(block.height(look.width) for block in blocks) > room:
         facts = _facts_block(result, look, result.main_facts or _MAIN_FACTS_OF_PLANS)
-        _fit_screen(tables, room - sum(block.height(look.width) for block in facts), look.width)
-    return [*tables, *facts]
+        _fit_screen(tables, facts, room, look.width)
+    return [*(block for block in tables if block.rows or not block.more), *facts]
 
 
 def _shorten(block: Block, rows: int) -> None:
@@ -274,24 +300,40 @@ def _shorten(block: Block, rows: int) -> None:
         block.more += rows
 
 
-def _fit_screen(tables: Sequence[Block], room: int, width: int | None) -> None:
-    """Leave out rows until the tables have `room` lines.
+def _fit_screen(tables: Sequence[Block], facts: list[Block], room: int, width: int | None) -> None:
+    """Leave out rows until tables and facts have `room` lines.
 
-    Three rows of the first table and two of each other stay, then none of the others, then one of the first.
+    Tables of which no row is left are named below.
+
+    Three rows of the first table and two of each other stay. Then a fact that is alone goes, then the less wanted
+    tables, then all rows but one of each. Room that is left is filled with rows again, from the first table on.
     """
-    first = tables[0]
-    while sum(block.height(width) for block in tables) > room:
-        long = [block for block in tables if len(block.rows) > (3 if block is first else 2)]
-        others = [block for block in tables[1:] if block.rows]
-        if long:
-            _shorten(max(long, key=lambda block: block.height(width)), 1)
-        elif others:
-            least = max(others, key=lambda block: block.height(width))
-            _shorten(least, len(least.rows))
-        elif len(first.rows) > 1:
-            _shorten(first, 1)
+    first, *others = tables
+    unwanted = [block for block in others if block.title not in _LAST_LEFT_OUT]
+    whole = [list(block.rows) for block in tables]
+
+    def height() -> int:
+        return sum(block.height(width) for block in (*tables, *facts))
+
+    def tallest(blocks: Iterable[Block]) -> Block | None:
+        return max(blocks, key=lambda block: block.height(width), default=None)
+
+    while height() > room:
+        if block := tallest(one for one in tables if len(one.rows) > (3 if one is first else 2)):
+            _shorten(block, 1)
+        elif others and [len(block.rows) for block in facts] == [1]:
+            tables[-1].left_out.append(f"facts: {1 + facts.pop().more}")
+        elif block := tallest(one for one in unwanted if one.rows):
+            _shorten(block, len(block.rows))
+            (*facts, first)[0].left_out += [f"{block.noun}: {block.more:,}", *block.left_out]
+        elif block := tallest(one for one in tables if len(one.rows) > 1):
+            _shorten(block, 1)
         else:
             return
+    for block, rows in zip(tables, whole, strict=True):
+        while block.rows and len(block.rows) < len(rows) and height() + _row_height(rows[len(block.rows)]) <= room:
+            block.rows.append(rows[len(block.rows)])
+            block.more -= 1
 
 
 def _facts_block(result: Result, look: Look, main: Sequence[str]) -> list[Block]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from rmqctl.completion import complete_group, complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.hints import hint_for
-from rmqctl.options import Compat
+from rmqctl.options import DEFAULT_STORE, Compat
 from rmqctl.programs import to_json
 from rmqctl.result import Result, Table
 from rmqctl.settings import values_and_sources
@@ -66,6 +67,8 @@ def run_settings(
     from store.config import all_settings
 
     session: Session = ctx.obj
+    if session.options.store != Path(DEFAULT_STORE):
+        session.store.open_reached()
     values = values_and_sources(session)
     shown = (lambda value: value) if session.format.is_for_programs else _as_written
     rows = [

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.changing import ChangeOptions, Quarantine, Yes
+from rmqctl.changing import Quarantine, Yes
 from rmqctl.completion import complete_change
 from rmqctl.context import Session
 from rmqctl.exit_codes import DECLINED
@@ -16,12 +16,14 @@ from rmqctl.show import count, show_bytes
 EXAMPLES = {
     "quarantine list": ("rmqctl --store /data/store quarantine list",),
     "quarantine purge": (
+        "rmqctl --store /data/store quarantine purge --dry-run",
         "rmqctl --store /data/store quarantine purge 20261121T044200.123-recover",
         "rmqctl --store /data/store quarantine purge --yes",
     ),
 }
 SEE_ALSO = ("undo", "clean-expired")
 FILES = (".rmqctl", "lock")
+EMPTY = "the quarantine is empty"
 
 
 def run_list(ctx: typer.Context, quarantine: Quarantine = None) -> Result:
@@ -31,6 +33,9 @@ def run_list(ctx: typer.Context, quarantine: Quarantine = None) -> Result:
     session: Session = ctx.obj
     root, fs = session.store.reached
     entries = list_quarantine(root, quarantine=quarantine, fs=fs)
+    if not entries:
+        # Nothing is an answer about a store only.
+        session.store.open_reached()
     rows = [
         {
             "change_id": entry.id,
@@ -43,7 +48,7 @@ def run_list(ctx: typer.Context, quarantine: Quarantine = None) -> Result:
         for entry in entries
     ]
     shown = ("change_id", "state", "time_ms", "file_count", "size_bytes")
-    verdict = f"{count(len(rows), 'change')} in the quarantine"
+    verdict = f"{count(len(rows), 'change')} in the quarantine" if rows else EMPTY
     return Result("quarantine list", {}, [Table("changes", rows, shown)], verdict=verdict)
 
 
@@ -53,6 +58,9 @@ def run_purge(
         list[str] | None, typer.Argument(metavar="ID...", help="Only these changes.", autocompletion=complete_change)
     ] = None,
     quarantine: Quarantine = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be deleted, and delete nothing.")
+    ] = False,
     yes: Yes = False,
 ) -> Result:
     """Delete quarantined files for good.
@@ -63,16 +71,20 @@ def run_purge(
     from store.change import list_quarantine, purge
 
     session: Session = ctx.obj
-    ChangeOptions.given(session, dry_run=False, yes=yes)
-    with locked(session) as (layout, fs):
+    if not (dry_run or yes or session.environment.can_ask):
+        raise typer.BadParameter("this deletes files for good: give --yes, or look first with --dry-run")
+    with locked(session, take=not dry_run) as (layout, fs):
         kept = list_quarantine(layout.root, quarantine=quarantine, fs=fs)
         entries = [one for one in kept if not change_ids or one.id in change_ids]
         if not (entries or change_ids):
-            return Result("quarantine purge", {"freed_bytes": 0}, verdict="the quarantine is empty")
+            return Result("quarantine purge", {"freed_bytes": 0}, verdict=EMPTY)
         files, size = sum(one.file_count for one in entries), show_bytes(sum(one.size for one in entries))
         what = f"{count(files, 'file')} of {count(len(entries), 'change')}, {size}"
-        session.note(f"note: {what} in the quarantine: {', '.join(one.id for one in entries)}")
-        if not yes and not session.ask(f"Delete {what} for good?"):
+        if entries:
+            session.note(f"note: {what} in the quarantine: {', '.join(one.id for one in entries)}")
+        if entries and dry_run:
+            return Result("quarantine purge", {"freed_bytes": 0}, verdict=f"would delete {what} for good")
+        if entries and not yes and not session.ask(f"Delete {what} for good?"):
             return Result("quarantine purge", {"freed_bytes": 0}, exit_code=DECLINED, verdict="nothing was deleted")
         with session.interrupts.deferred():
             freed = purge(layout.root, change_ids or None, quarantine=quarantine, fs=fs)

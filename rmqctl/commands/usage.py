@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import takewhile
 from typing import Annotated
 
@@ -57,6 +58,14 @@ def run(
     }
     verdict = f"{count(facts['message_count'], 'message')}, {show_bytes(facts['size_bytes'])}"
     if len(rows) > 1:
-        group = " ".join(str(value) for _, value in takewhile(lambda one: one[0] != "message_count", rows[0].items()))
-        verdict += f"; the most in {group}, {show_value('share_percent', rows[0]['share_percent'])}"
+        verdict += f"; the most in {_group(rows[0])}, {show_value('share_percent', rows[0]['share_percent'])}"
     return Result("usage", facts, [Table("usage", rows)], verdict=verdict, labels=LABELS)
+
+
+def _group(row: Mapping[str, object]) -> str:
+    """Return the names that a row counts for."""
+    parts = {name: str(value) for name, value in takewhile(lambda one: one[0] != "message_count", row.items())}
+    queue = [parts.pop(name) for name in ("topic", "queue_id") if name in parts]
+    if len(queue) == 1 and "queue_id" in row:
+        queue = [f"queue {queue[0]}"]
+    return ", ".join(part for part in ("/".join(queue), *parts.values()) if part)

@@ -200,6 +200,7 @@ def test_completion_knows_the_commands() -> None:
 
 
 def test_global_options_are_taken_before_and_behind_the_command(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
     before = rmqctl("--format", "json", "quarantine", "list", store=tmp_path)
     for words in (["quarantine", "list", "--format", "json"], ["quarantine", "--format", "json", "list"]):
         assert rmqctl(*words, "--store", tmp_path).out == before.out != ""
@@ -222,6 +223,7 @@ def test_typer_testing_runs_every_command_with_the_exit_code_of_the_process(path
 
 
 def test_typer_testing_shows_what_the_process_shows(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
     words = ["--store", str(tmp_path), "--format", "json", "quarantine", "list"]
     process = subprocess.run([sys.executable, "-m", "rmqctl", *words], capture_output=True, text=True, check=True)
     assert CliRunner().invoke(app, words).stdout == process.stdout

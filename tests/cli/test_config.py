@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rmqctl.exit_codes import NOT_READABLE
 from tests.cli.running import rmqctl
 from tests.support.stores import make_store
 
@@ -15,7 +16,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_store(tmp_path_factory.mktemp("config") / "store", 30)
 
 
-def settings_by_name(*arguments: object, store: Path) -> dict[str, dict[str, object]]:
+def settings_by_name(*arguments: object, store: Path | None = None) -> dict[str, dict[str, object]]:
     run = rmqctl(*arguments, "--format", "json", "config", "settings", store=store)
     assert run.code == 0, run.err
     return {row["name"]: row for row in run.json["settings"]}
@@ -35,8 +36,10 @@ def test_each_setting_says_where_its_value_comes_from(store: Path, tmp_path: Pat
     assert rows["brokerName"]["effect"] == "none"
 
 
-def test_it_works_without_a_store(tmp_path: Path) -> None:
-    assert settings_by_name(store=tmp_path / "none")["mappedFileSizeCommitLog"]["source"] == "default"
+def test_it_works_without_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert settings_by_name()["mappedFileSizeCommitLog"]["source"] == "default"
+    assert rmqctl("config", "settings", store=tmp_path / "none").code == NOT_READABLE
 
 
 def test_a_text_and_effective_choose_settings(store: Path) -> None:

@@ -103,7 +103,6 @@ WITHOUT_ROWS = (
 WITHOUT_NUMBERS = ("put", "simulate", "fingerprint", "schema", "config settings", "quarantine list", "backup list")
 """Commands that have no number but in rows."""
 ABSENT_IN = {Format.JSONL: WITHOUT_ROWS, Format.PROMETHEUS: WITHOUT_NUMBERS}
-ABSENT_IS_EMPTY = ("config settings", "quarantine list")
 NEED_A_SERVER = ("stats", "flush", "stop", "filter register", "filter unregister")
 FORMS = [form for form in Format if form is not Format.AUTO]
 STORE_IS_NAMED = ("diff", "replay", "replicate pull")
@@ -236,11 +235,16 @@ def test_a_command_writes_to_a_stream_that_is_not_utf_8(path: str, store: Path, 
 def test_without_a_store_nothing_is_printed_in_any_format(path: str, tmp_path: Path) -> None:
     for form in (Format.JSON, Format.CSV):
         run = rmqctl(*words_of(path, tmp_path / "absent", tmp_path, form))
-        if path in ABSENT_IS_EMPTY:
-            assert run.code == OK, run.err
-        else:
-            expected = USAGE if path in NEED_A_SERVER else NOT_READABLE
-            assert (run.code, run.out, run.err.count("\n")) == (expected, "", 1), run.err
+        assert (run.code, run.out, run.err.count("\n")) == (NOT_READABLE, "", 1), run.err
+
+
+@pytest.mark.parametrize("path", [path for path in LINES if path not in NOT_OF_A_STORE])
+def test_of_a_folder_around_or_in_the_store_the_store_is_named(path: str, tmp_path: Path) -> None:
+    (tmp_path / "broker/store/commitlog").mkdir(parents=True)
+    for place in (tmp_path / "broker", tmp_path / "broker/store/commitlog"):
+        run = rmqctl(*words_of(path, place, tmp_path))
+        assert (run.code, run.out) == (NOT_READABLE, "")
+        assert run.err.endswith(f"; did you mean {tmp_path}/broker/store?\n"), run.err
 
 
 @pytest.mark.parametrize("path", LINES)

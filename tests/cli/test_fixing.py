@@ -89,5 +89,11 @@ def test_a_purge_says_what_it_deletes(copy_of: CopyOf) -> None:
     no = rmqctl("quarantine", "purge", store=root, stdin=b"n\n", terminal=True)
     assert (no.code, f"Delete {change['file_count']} files of 1 change, " in no.err) == (DECLINED, True)
     assert change["change_id"] in no.err
+    look = rmqctl("quarantine", "purge", "--dry-run", store=root)
+    assert (look.code, look.out.splitlines()[0]) == (OK, f"would delete {no.err.split('Delete ')[1].split('?')[0]}")
+    wrong = rmqctl("quarantine", "purge", "nothing", "--yes", store=root)
+    assert (wrong.code, wrong.err) == (USAGE, "rmqctl: no quarantined change nothing; see `rmqctl quarantine list`\n")
+    refused = rmqctl("quarantine", "purge", store=root)
+    assert (refused.code, "give --yes, or look first with --dry-run" in refused.err) == (USAGE, True)
     assert rmqctl("quarantine", "purge", "--yes", store=root).code == OK
     assert rmqctl("--format", "json", "quarantine", "list", store=root).json["changes"] == []

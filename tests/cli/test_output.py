@@ -201,26 +201,31 @@ def test_a_plan_on_a_small_screen_names_the_tables_that_it_leaves_out() -> None:
     result = dataclasses.replace(result, is_plan=True)
     text = drawn(result, Look(80, height=17))
     assert text.splitlines() == [
-        "so", "", "actions:", "n", "-", "0", "1", "2", "and 6 more (--wide)", "", "lost: 9 (--wide)", "", "log_end  5",
-        "and 1 more (--wide)",
+        "so", "",
+        "actions, 3 of 9 (--wide):", "n", "-", "0", "1", "2", "",
+        "lost, 2 of 9 (--wide):", "n", "-", "0", "1",
+        "facts: 2 (--wide)",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("height", "lines", "counts"),
     [
-        (10, 15, [1, 0, 0]),
-        (17, 15, [1, 0, 0]),
-        (18, 16, [2, 0, 0]),
-        (19, 17, [3, 0, 0]),
-        (23, 17, [3, 0, 0]),
-        (24, 22, [3, 0, 2]),
-        (28, 22, [3, 0, 2]),
-        (29, 27, [3, 2, 2]),
-        (30, 28, [3, 2, 4]),
-        (31, 29, [3, 3, 4]),
-        (32, 30, [3, 5, 4]),
-        (33, 31, [4, 5, 4]),
+        (10, 15, [1, 1, 0]),
+        (17, 15, [1, 1, 0]),
+        (18, 16, [1, 2, 0]),
+        (19, 17, [2, 2, 0]),
+        (20, 18, [3, 2, 0]),
+        (21, 19, [4, 2, 0]),
+        (23, 21, [6, 2, 0]),
+        (24, 22, [6, 3, 0]),
+        (25, 23, [6, 4, 0]),
+        (26, 24, [3, 2, 2]),
+        (27, 25, [3, 2, 3]),
+        (28, 26, [3, 3, 3]),
+        (29, 27, [3, 3, 4]),
+        (31, 29, [4, 4, 4]),
+        (33, 31, [5, 5, 4]),
         (34, 32, [6, 5, 4]),
         (99, 32, [6, 5, 4]),
     ],
@@ -233,19 +238,29 @@ def test_a_screen_has_as_many_rows_of_each_table_as_fit_and_counts_the_others(
         [{"m": number} for number in range(100, 105)],
         [{"k": number} for number in range(200, 204)],
     ]
-    tables = [Table(name, table) for name, table in zip(("actions", "lost", "gone"), rows, strict=True)]
-    facts: dict[str, Any] = {"log_end": 5, "compat": "4.9", "lost_messages": 3, "lost_bytes": 0}
+    names = ("actions", "lost", "gone")
+    tables = [Table(name, table) for name, table in zip(names, rows, strict=True)]
+    facts: dict[str, Any] = {"log_end": 5, "compat": "4.9", "freed_bytes": 3, "lost_bytes": 0}
     shown_lines = drawn(Result("recover", facts, tables, is_plan=True), Look(80, height=height)).splitlines()
     found = [
         sum(re.match(rf"{first}( |$)", line) is not None for line in shown_lines) for first in ("\\d", "1..", "2..")
     ]
-    missing = [len(table) - count for table, count in zip(rows, counts, strict=True)]
-    more = [f"and {left} more (--wide)" for left, count in zip(missing, counts, strict=True) if left and count]
-    more += [f"{table.name}: {left} (--wide)" for table, left, count in zip(tables, missing, counts, strict=True)
-             if not count]  # fmt: skip
-    facts_left = ["and 1 more (--wide)"] if any(missing) else []
+    more = [
+        f"{name}, {count} of {len(table)} (--wide):"
+        for name, table, count in zip(names, rows, counts, strict=True)
+        if 0 < count < len(table)
+    ]
+    if counts != [6, 5, 4]:
+        more.append("and 1 more (--wide)" if counts[2] else "and 1 more; gone: 4 (--wide)")
     assert (len(shown_lines), found) == (lines, counts)
-    assert sorted(line for line in shown_lines if "(--wide)" in line) == sorted(more + facts_left)
+    assert [line for line in shown_lines if "(--wide)" in line] == more
+
+
+def test_a_terminal_leaves_out_columns_that_count_no_loss() -> None:
+    rows = [{"topic": "a", "lost_count": 0, "lost_bytes": 0, "damaged_count": damaged} for damaged in (0, 1)]
+    result = Result("recover", {}, [Table("queues", rows)])
+    assert drawn(result, Look(80)).splitlines()[2].split() == ["topic", "damaged_count"]
+    assert drawn(result, Look(None)).splitlines()[2].split() == ["topic", "lost_count", "lost_bytes", "damaged_count"]
 
 
 def drawn(result: Result, look: Look) -> str:

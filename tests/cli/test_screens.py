@@ -165,5 +165,25 @@ def test_doctor_says_the_worst_in_words_and_names_a_command_once() -> None:
     lines = shown("--store", str(golden("no-derived").store), "doctor").splitlines()
     assert lines[0] == "something is wrong: records have keys and there is no index file; 4 findings"
     assert [line.split()[-2:] for line in lines if "rebuild" in line] == [
-        ["rebuild", "--index"], ["rebuild", "--queues"]
+        ["rebuild", "--index"], ["rebuild", "--queues"], ["rebuild", "--queues"]
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line", ["recover", "truncate-dirty --offset 70000", "clean-expired --force --reserved-hours 0"]
+)
+def test_a_plan_shows_its_first_steps_and_the_queues_that_lose_most(line: str) -> None:
+    lines = shown("--store", str(golden("corrupt-mid").store), *line.split(), "--dry-run").splitlines()
+    assert len(lines) <= 23
+    titles = [text.split(",")[0] for text in lines if text.rstrip().endswith(" (--wide)") and " of " in text]
+    assert titles[:2] == ["actions", "lost"]
+    first = next(text.split() for text in lines[lines.index("", 6) :] if text.startswith("TopicA"))
+    assert int(first[2]) >= 20
+
+
+def test_doctor_has_the_commands_in_their_order_on_the_screen() -> None:
+    lines = shown("--store", str(golden("corrupt-mid").store), "doctor").splitlines()
+    at = next(number for number, line in enumerate(lines) if line.rstrip() == "commands")
+    assert [line.split("  ")[0] for line in lines[at + 3 :]] == [
+        "salvage --to NEWSTORE", "recover", "facts: 6 (--wide)"
     ]  # fmt: skip

@@ -137,11 +137,14 @@ class LossReport:
         )
 
     def queue_rows(self) -> list[LostQueue]:
-        """Return the queues with the messages that each consumer group had not consumed."""
+        """Return the queues with the messages that each consumer group had not consumed, the most first."""
         groups: dict[QueueKey, dict[str, int]] = {}
         for row in self.unconsumed:
             groups.setdefault((row.topic, row.queue_id), {})[row.group] = row.messages
-        return [replace(row, unconsumed_by_group=groups.get((row.topic, row.queue_id), {})) for row in self.queues]
+        return [
+            replace(row, unconsumed_by_group=groups.get((row.topic, row.queue_id), {}))
+            for row in sorted(self.queues, key=lambda row: -row.message_count)
+        ]
 
     def group_rows(self) -> list[LostOfGroup]:
         """Return a row per consumer group and topic."""

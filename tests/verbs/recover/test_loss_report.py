@@ -58,8 +58,8 @@ def test_a_report_has_a_row_for_each_queue_and_each_group() -> None:
     report = LossReport(QUEUES, UNCONSUMED, units_cut=9, index_keys=2, delayed=1)
     assert report.queue_rows() == [
         LostQueue("A", 0, 7, 70, 4, 0, 3, {"g2": 2}),
-        LostQueue("A", 1, 1, 10, 0, 1, 0, {"g1": 1, "g2": 1}),
         LostQueue("B", 0, 2, 200, 2, 0, 0, {"g1": 1}),
+        LostQueue("A", 1, 1, 10, 0, 1, 0, {"g1": 1, "g2": 1}),
     ]
     assert report.group_rows() == [LostOfGroup("g1", "A", 1), LostOfGroup("g1", "B", 1), LostOfGroup("g2", "A", 3)]
     assert list(report.by_topic().items()) == [("A", 8), ("B", 2)]

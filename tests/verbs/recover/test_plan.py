@@ -74,7 +74,7 @@ def test_a_recovery_cuts_at_the_damage_and_counts_what_is_behind(number: int, wh
             {"topic": "T", "queue_id": queue_id, "message_count": len(own), "size_bytes": sum(one.size for one in own),
              "intact_count": sum(one is not bad for one in own), "damaged_count": sum(one is bad for one in own),
              "unreadable_count": 0, "unconsumed_by_group": {}}
-            for queue_id, own in enumerate(queues) if own
+            for queue_id, own in sorted(enumerate(queues), key=lambda one: -len(one[1])) if own
         ],
     }  # fmt: skip
     assert facts == facts | expected
