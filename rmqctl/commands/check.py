@@ -121,7 +121,7 @@ class _Check:
         faults: dict[Fault, None] = {}
         with self.session.progress("checking") as bar:
             for finding in check_files(
-                self.files, self.options, self.progress, lambda p: bar.update(p.bytes_done, p.bytes_in_all)
+                self.files, self.options, self.progress, lambda p: bar.update(p.walked, p.to_walk)
             ):
                 self.count += 1
                 faults[fault_of(finding.kind, finding.topic, finding.queue_id)] = None

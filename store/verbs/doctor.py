@@ -167,7 +167,7 @@ class _Examiner:
     def _check(self) -> Iterator[Diagnosis]:
         progress = Progress()
         options = CheckOptions(settings=self.settings)
-        done = check_files(self.reader, options, progress, lambda p: self.on_progress(p.bytes_done, p.bytes_in_all))
+        done = check_files(self.reader, options, progress, lambda p: self.on_progress(p.walked, p.to_walk))
         self.found.findings = list(done)
         self.found.checked_bytes = progress.bytes_done
         by_kind: dict[str, list[Finding]] = {}

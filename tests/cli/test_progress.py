@@ -11,6 +11,7 @@ from rmqctl import progress
 from rmqctl.progress import APPEARS_AFTER_S, Progress
 from tests.cli.running import Text, rmqctl
 from tests.support.golden import copy_store, golden
+from tests.support.stores import make_store
 from tests.support.times import set_time
 
 
@@ -53,6 +54,23 @@ def test_rate_and_time_to_go_are_of_the_whole_work(
     assert (bar.rate, bar.remaining) == (rate, remaining)
 
 
+Reports = dict[str, list[tuple[int, int | None]]]
+
+
+@pytest.fixture
+def reports(monkeypatch: pytest.MonkeyPatch) -> Reports:
+    """What each bar is told: bytes done, and in all."""
+    seen: Reports = {}
+
+    def update(self: Progress, done: int, total: int | None = None) -> None:
+        self.done = done
+        self.total = total if total is not None else self.total
+        seen.setdefault(self.title, []).append((self.done, self.total))
+
+    monkeypatch.setattr(Progress, "update", update)
+    return seen
+
+
 @pytest.mark.parametrize(
     ("line", "title"),
     [
@@ -64,22 +82,28 @@ def test_rate_and_time_to_go_are_of_the_whole_work(
     ],
 )
 def test_long_work_knows_how_much_there_is_to_do(
-    line: str, title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    line: str, title: str, reports: Reports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: dict[str, list[tuple[int, int | None]]] = {}
-
-    def update(self: Progress, done: int, total: int | None = None) -> None:
-        self.done = done
-        self.total = total if total is not None else self.total
-        seen.setdefault(self.title, []).append((self.done, self.total))
-
-    monkeypatch.setattr(Progress, "update", update)
     monkeypatch.chdir(tmp_path)
     copy_store(golden("normal").store, tmp_path / "store")
     Path("lines.jsonl").write_text('{"body_text": "one"}\n{"body_text": "two"}\n', encoding="utf-8")
     run = rmqctl("--quiet", *line.split(), store=tmp_path / "store")
     assert run.code == 0, run.err
-    assert title in seen, seen
-    done, total = seen[title][-1]
+    assert title in reports, reports
+    done, total = reports[title][-1]
     assert total is not None
     assert 0 < done <= total
+
+
+@pytest.mark.parametrize(("line", "title"), [("check", "checking"), ("salvage", "reading the log")])
+def test_the_work_on_one_segment_is_known_before_it_begins_and_reported_in_the_middle(
+    line: str, title: str, reports: Reports, tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store", 30)
+    [segment] = (root / "commitlog").iterdir()
+    assert rmqctl("--quiet", line, store=root).code == 0
+    [(none, total), *between, last] = reports[title]
+    assert (none, last) == (0, (total, total))
+    assert {one for _, one in between} == {total}
+    assert total is not None
+    assert 0 < between[0][0] <= total <= segment.stat().st_size

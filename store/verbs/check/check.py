@@ -50,7 +50,7 @@ from store.verbs.check.listing import Listing, Share
 from store.verbs.check.parallel import MapTasks, ordered_map
 from store.verbs.check.promises import checkpoint_file_findings, promise_findings
 from store.verbs.check.seams import SegmentSummary, lost_index_findings, seam_findings
-from store.verbs.check.segment import Derived, SegmentRules, Surveys, check_segment
+from store.verbs.check.segment import Derived, OnWalked, SegmentRules, Surveys, check_segment
 from store.verbs.check.view import open_as_it_is
 from store.verbs.check.writer import has_writer, settled_horizon
 
@@ -88,12 +88,16 @@ class CheckOptions:
 class Progress:
     """The progress of a check.
 
+    bytes_done  of the segments that are checked
+    walked      of all segments so far, of the bytes `to_walk`: not the hole at the end of the last one
     stopped_at  the log offset to resume at, if the time limit stopped the check
     horizon     the log offset up to which the log is checked while a writer holds the store; None without a writer
     """
 
     bytes_done: int = 0
     bytes_in_all: int = 0
+    walked: int = 0
+    to_walk: int = 0
     stopped_at: int | None = None
     horizon: int | None = None
 
@@ -152,6 +156,9 @@ class _Check:
         self.progress = progress
         self.on_progress = on_progress
         self.map_tasks = map_tasks or partial(ordered_map, threads=options.threads)
+        # Tasks elsewhere report nothing before their results.
+        self.check_share = partial(check_share, on_walked=self._note) if map_tasks is None else check_share
+        self.walked: dict[int, int] = {}
         self.deadline = None if options.max_seconds is None else time.monotonic() + options.max_seconds
         self.is_written_to = has_writer(files)
         if self.is_written_to:
@@ -215,8 +222,14 @@ class _Check:
             yield Finding(TOPIC_ATTRIBUTE, table, 0, topic, detail=f"{clause}; set it with the broker stopped")
 
     def _check_files(self) -> Iterator[Finding]:
+        chosen = [s for s in self.segments if is_chosen(s, self.options)]
+        self.progress.bytes_in_all = sum(segment.size for segment in chosen)
+        # A walk may fill the hole that is asked for here, by mapping it.
+        sizes = {segment.number: self._written_size(segment) for segment in chosen}
+        self.progress.to_walk = sum(sizes.values())
+        self._note()
         yield from self._survey()
-        yield from self._walk()
+        yield from self._walk(chosen, sizes)
         yield from self._close()
 
     def _survey(self) -> Iterator[Finding]:
@@ -233,19 +246,29 @@ class _Check:
             listing.queue_file_size, listing.index_geometries, self.segments, newest, self.progress.horizon
         )
 
-    def _walk(self) -> Iterator[Finding]:
-        chosen = [s for s in self.segments if is_chosen(s, self.options)]
-        self.progress.bytes_in_all = sum(segment.size for segment in chosen)
+    def _written_size(self, segment: StoredFile) -> int:
+        """Return the segment's size; of the last one without the hole at its end."""
+        if self.on_progress is None or segment is not self.segments[-1]:
+            return segment.size
+        return max((stop for _, stop in self.files.written_ranges(segment.path, 0)), default=0)
+
+    def _note(self, walked: Mapping[int, int] = {}) -> None:
+        """Take the bytes walked of segments, and report them; from several threads."""
+        self.walked |= walked
+        self.progress.walked = sum(list(self.walked.values()))
+        if self.on_progress is not None:
+            self.on_progress(self.progress)
+
+    def _walk(self, chosen: Sequence[StoredFile], sizes: Mapping[int, int]) -> Iterator[Finding]:
         surveys = Surveys(self.surveys)
         shares = ((s, surveys.of_segment(s)) for s in self._in_time(chosen))
-        work = partial(check_share, self.files, self._rules())
+        work = partial(self.check_share, self.files, self._rules())
         for segment, findings, seam in self.map_tasks(work, shares):
             yield from findings
             self.kinds |= {finding.kind for finding in findings}
             self.seams.append(seam)
             self.progress.bytes_done += segment.size
-            if self.on_progress is not None:
-                self.on_progress(self.progress)
+            self._note({segment.number: sizes[segment.number]})
 
     def _rules(self) -> SegmentRules:
         delays, horizon = self.options.config.delay_levels_ms, self.progress.horizon
@@ -328,11 +351,14 @@ def survey_share(files: StoreReader, rules: SurveyRules, share: Share) -> ShareS
 
 
 def check_share(
-    files: StoreReader, rules: SegmentRules, share: tuple[StoredFile, Derived]
+    files: StoreReader,
+    rules: SegmentRules,
+    share: tuple[StoredFile, Derived],
+    on_walked: OnWalked = lambda walked: None,
 ) -> tuple[StoredFile, list[Finding], SegmentSummary]:
     """Check a segment with the files that may point into it."""
     segment, derived = share
-    return segment, *check_segment(files, segment, derived, rules)
+    return segment, *check_segment(files, segment, derived, rules, on_walked)
 
 
 def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:

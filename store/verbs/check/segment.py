@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -96,11 +96,19 @@ class SegmentRules:
     is_indexed: bool = True
 
 
+OnWalked = Callable[[Mapping[int, int]], None]
+"""Gets the bytes walked so far of a segment, by its number."""
+
+
 def check_segment(
-    files: StoreReader, segment: StoredFile, derived: Derived, rules: SegmentRules
+    files: StoreReader,
+    segment: StoredFile,
+    derived: Derived,
+    rules: SegmentRules,
+    on_walked: OnWalked = lambda walked: None,
 ) -> tuple[list[Finding], SegmentSummary]:
     """Find all damage in one segment, and in the units and entries that point into it."""
-    return _SegmentCheck(files, segment, derived, rules).run()
+    return _SegmentCheck(files, segment, derived, rules, on_walked).run()
 
 
 class _QueueStates:
@@ -158,8 +166,11 @@ class _QueueStates:
 class _SegmentCheck:
     """The check of one segment. Units and entries were compared up to the log offset `cursor`."""
 
-    def __init__(self, files: StoreReader, segment: StoredFile, derived: Derived, rules: SegmentRules) -> None:
+    def __init__(
+        self, files: StoreReader, segment: StoredFile, derived: Derived, rules: SegmentRules, on_walked: OnWalked
+    ) -> None:
         self.files = files
+        self.on_walked = on_walked
         self.segment = segment
         self.name = files.name_of(segment.path)
         self.rules = rules
@@ -195,6 +206,7 @@ class _SegmentCheck:
                     self._check_behind(self.seam.end or 0)
                     return
                 self._check_run(step)
+                self.on_walked({self.segment.number: step.end - self.segment.number})
             elif isinstance(step, Damage):
                 self._add_damage(step)
             else:

@@ -239,7 +239,8 @@ def salvage_runs(
     losses = SalvageLosses(taken)
     seen, done = np.empty(0, np.int64), 0
     sources = find_sources(path, fs, logs)
-    in_all = sum(source.window.size for source, _ in sources if source.stop)
+    in_all = sum(source.stop for source, _ in sources)
+    on_progress(0, in_all)
     for source, start in sources:
         if not source.stop:
             continue
@@ -252,9 +253,10 @@ def salvage_runs(
                     mine.append(fresh.log_offsets)
                     report.records[fresh.grade.value] += fresh.count
                     report.size_bytes[fresh.grade.value] += fresh.byte_count
+                    on_progress(done + min(int(fresh.run.columns.position[-1]), source.stop), in_all)
                     yield fresh
         seen = distinct(np.concatenate([seen[seen >= start], *mine]))
-        done += source.window.size
+        done += source.stop
         on_progress(done, in_all)
     segment_size = max((source.window.size for source, _ in sources), default=0)
     covered = coverage.covered_end
