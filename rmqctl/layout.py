@@ -19,8 +19,10 @@ _LEAST_WANTED = (
     "store_host", "born_timestamp_ms", "position", "file", "bytes", "size", "log_offset", "keys", "tags", "body",
 )  # fmt: skip
 """Columns that are left out first, where a line has no room for all; then those at the right."""
-_LEAST_WIDTHS = {"file": 30, "topic": 40, "group": 40, "name": 30}
-"""So that a segment's name is never torn, nor most names of settings, topics and groups."""
+_LEAST_WIDTHS = {"file": 30, "topic": 19, "group": 30, "name": 30}
+"""So that a segment's name is never torn, nor most names of settings and groups."""
+_HALF_OF_THE_LINE = ("topic", "group")
+"""Names that are whole up to this width, whatever else has to be left out."""
 _LEAST_WIDTH = 8
 _MOST_LINES = {"body": 3, "properties": 3}
 """Of one cell; the last is then an ellipsis."""
@@ -42,8 +44,8 @@ class Column:
     cells: Sequence[str]
     numeric: bool
 
-    def least_width(self, *, whole_moments: bool) -> int:
-        """Return the columns of the terminal needed at least.
+    def least_width(self, *, whole_moments: bool, line: int = 0) -> int:
+        """Return the columns of the terminal needed at least, of a line of `line`.
 
         A moment may go on two lines unless `whole_moments`.
         """
@@ -56,7 +58,8 @@ class Column:
         if self.numeric or self.header in _WHOLE_NAMES:
             return max(header, longest)
         whole = max((len(piece) for cell in self.cells for piece in _WHOLE.findall(cell)), default=0)
-        return max(header, whole, min(longest, _LEAST_WIDTHS.get(self.header, _LEAST_WIDTH)))
+        name = line // 2 if self.header in _HALF_OF_THE_LINE else 0
+        return max(header, whole, min(longest, max(name, _LEAST_WIDTHS.get(self.header, _LEAST_WIDTH))))
 
     def natural_width(self) -> int:
         return max(map(text_width, [self.header, *self.cells]))
@@ -80,9 +83,9 @@ def fit_columns(columns: Sequence[Column], width: int, gap: int) -> list[Column]
     Columns for which there is no room are left out, the least wanted first. The first one always stays.
     """
     kept = list(columns)
-    least = [column.least_width(whole_moments=True) for column in kept]
+    least = [column.least_width(whole_moments=True, line=width) for column in kept]
     if sum(least) + gap * (len(kept) - 1) > width:
-        least = [column.least_width(whole_moments=False) for column in kept]
+        least = [column.least_width(whole_moments=False, line=width) for column in kept]
     while len(kept) > 1 and sum(least) + gap * (len(kept) - 1) > width:
         at = _least_wanted(kept)
         del kept[at], least[at]

@@ -78,6 +78,15 @@ def test_a_column_has_a_least_width(header: str, cell: str, numeric: bool, whole
     assert column.natural_width() == max(len(header), len(cell))
 
 
+@pytest.mark.parametrize(
+    ("header", "line", "least"),
+    [("topic", 38, 19), ("topic", 39, 19), ("topic", 40, 20), ("topic", 80, 35), ("group", 80, 35), ("x", 80, 8)],
+)
+def test_a_name_is_whole_up_to_half_of_the_line(header: str, line: int, least: int) -> None:
+    column = Column(header, ["x" * 35], numeric=False)
+    assert column.least_width(whole_moments=True, line=line) == least
+
+
 def fitted(width: int, *columns: tuple[str, str]) -> list[tuple[str, str]]:
     found = fit_columns([Column(header, [cell], cell.isdigit()) for header, cell in columns], width, 2)
     return [(column.header, column.cells[0]) for column in found]

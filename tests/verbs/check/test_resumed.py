@@ -88,7 +88,7 @@ def test_a_segment_is_begun_before_the_deadline_alone(
     segments = store.segments()
     size, in_all = segments[0].size, sum(one.size for one in segments)
     assert progress.stopped_at == segments[count].number
-    assert told == [(number * size, in_all) for number in range(1, count + 1)]
+    assert list(dict.fromkeys(told)) == [(number * size, in_all) for number in range(count + 1)]
 
 
 DAMAGES = (time_set_back, records_lost, log_cut, checkpoint_too_far, checkpoint_too_far_and_empty_files, nothing)
