@@ -173,11 +173,30 @@ def render_rich(result: Result, stream: TextIO, look: Look) -> None:
         _write_verdict(result, stream, look.width, lambda text: f"\n{paint(text)}")
 
 
+_GREEN_WORDS = (
+    "FOUND", "PUT_OK", "ok", "keep", "sound", "certain", "intact", "delivered", "committed", "parses",
+)  # fmt: skip
+_RED_WORDS = (
+    "remove", "cut", "delete", "bad", "lost", "damaged", "damage", "missing", "blocked", "below-min", "body-crc",
+    "inconsistent",
+)  # fmt: skip
+_YELLOW_WORDS = (
+    "write", "patch", "partial", "doubtful", "assumed", "duplicate", "in-doubt", "stale", "overwritten", "behind",
+    "no-queue", "beyond-max",
+)  # fmt: skip
 _STYLES = {
-    **dict.fromkeys(("FOUND", "PUT_OK", "ok", "keep", "sound", "certain", "intact", "delivered", "committed"), "green"),
-    **dict.fromkeys(("remove", "cut", "delete", "bad", "lost", "damaged", "damage", "missing", "blocked"), "red"),
-    **dict.fromkeys(("write", "patch", "partial", "doubtful", "assumed", "duplicate", "in-doubt", "stale"), "yellow"),
+    **dict.fromkeys(_GREEN_WORDS, "green"),
+    **dict.fromkeys(_RED_WORDS, "red"),
+    **dict.fromkeys(_YELLOW_WORDS, "yellow"),
 }
+_STYLES_IN = {
+    ("starts", "yes"): "green",
+    ("starts", "no"): "red",
+    # Most brokers have neither.
+    ("backup_state", "missing"): "",
+    ("temporary_state", "missing"): "",
+}
+"""Of words that say something else in one column."""
 _RANK_STYLES = {"1": "red", "2": "red", "3": "yellow"}
 _COUNTS_IN_RED = ("lost_", "damaged_")
 _RED, _YELLOW, _GREEN = 31, 33, 32
@@ -203,7 +222,7 @@ def _style_of(name: str, cell: str) -> str:
         return _RANK_STYLES.get(cell, "")
     if name.startswith(_COUNTS_IN_RED):
         return "red" if cell[:1].isdigit() and cell.split()[0] != "0" else ""
-    return _STYLES.get(cell, "")
+    return _STYLES_IN.get((name, cell), _STYLES.get(cell, ""))
 
 
 def _tone(result: Result) -> int:

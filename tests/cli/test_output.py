@@ -321,6 +321,22 @@ def test_lost_and_damaged_are_red_doubtful_yellow_and_sound_green_and_the_words_
     assert re.sub(r"\x1b\[[\d;]*m", "", texts[0]) == texts[1]
 
 
+@pytest.mark.parametrize(
+    ("column", "word", "color"),
+    [
+        ("state", "behind", 33), ("state", "no-queue", 33), ("state", "below-min", 31), ("state", "ok", 32),
+        ("state", "overwritten", 33), ("grade", "body-crc", 31), ("main_state", "missing", 31),
+        ("backup_state", "missing", None), ("temporary_state", "missing", None), ("starts", "no", 31),
+        ("starts", "yes", 32), ("is_consumed", "no", None),
+    ],
+)  # fmt: skip
+def test_the_words_of_a_state_have_its_colour(column: str, word: str, color: int | None) -> None:
+    stream = io.StringIO()
+    render(Result("lag", {}, [Table("rows", [{column: word}])], 1, "so"), Format.TABLE, stream, Look(80, color=True))
+    found = re.findall(rf"\x1b\[(\d+)m{word}", stream.getvalue())
+    assert found == ([] if color is None else [str(color)])
+
+
 def test_columns_without_room_are_dropped_and_named_and_wide_shows_them() -> None:
     row = {"topic": "Orders", "first_ms": 1, "last_ms": 2, "messages": (1 << 63) - 1}
     result = Result("usage", {}, [Table("usage", [row])])
