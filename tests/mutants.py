@@ -6,6 +6,7 @@
     python -m tests.mutants --random 100 store/structures/commitlog ...    of some rooms or files
     python -m tests.mutants --random 100 --turn 4711            of one room: each number takes the next one
     python -m tests.mutants --random 30 --spark store/query/spark          with the tests that start Spark
+    python -m tests.mutants --random 30 store/files --tests tests/files    by these tests: soon there for one room
 
 A process imports the tests of the rooms (TESTS) and notes which lines each runs. The notes are kept in a temporary
 folder while a file of tests stays as it is; remove them after large changes. Each mutant gets a fork of the process, in
@@ -372,7 +373,11 @@ TESTS = {
         "tests/verbs/salvage/test_config_tables.py",
         "tests/structures/consumequeue",
     ),
-    "store/verbs/tables.py": ("tests/structures/tables", "tests/cli/test_config_tables.py"),
+    "store/verbs/tables.py": (
+        "tests/verbs/test_tables.py",
+        "tests/structures/tables",
+        "tests/cli/test_config_tables.py",
+    ),
     "store/query/timeline.py": ("tests/verbs/test_timeline.py",),
     "store/query/tables": (
         "tests/query/tables",
@@ -437,10 +442,11 @@ def run_mutated(file: str, make: Callable[[], CodeType], tests: Sequence[str], *
 
 
 class Trial(NamedTuple):
-    """How long the tests of a mutant may take, and whether those that start Spark are among them."""
+    """How long the tests of a mutant may take, whether those that start Spark are among them, and given tests."""
 
     seconds: float = MOST_S
     with_spark: bool = False
+    tests: Sequence[str] = ()
 
 
 class Sample:
@@ -449,7 +455,7 @@ class Sample:
     def __init__(self, rooms: Collection[str], mutants: Sequence[Mutant], trial: Trial) -> None:
         self._mutants, self._trial = mutants, trial
         self._is_plain = "store/kernels" in rooms
-        self._tests = sorted({test for room in rooms for test in TESTS.get(room) or tests_of(room)})
+        self._tests = trial.tests or sorted({test for room in rooms for test in TESTS.get(room) or tests_of(room)})
         self._known = Known({}, set(), {})
 
     def survivors(self) -> Iterator[Mutant]:
@@ -636,6 +642,7 @@ def main() -> int:
     parser.add_argument("--turn", type=int, metavar="N", help="try mutants of one room, and take N as the seed")
     parser.add_argument("--seconds", type=float, default=MOST_S, help="how long tests may take for a mutant")
     parser.add_argument("--spark", action="store_true", help="run the tests that start Spark too; they need a Java")
+    parser.add_argument("--tests", nargs="+", default=(), help="files or folders of tests, in place of the rooms'")
     parser.add_argument("--least", type=float, default=WANTED_SHARE, help="the part of a room's mutants to be killed")
     given = parser.parse_args()
     os.chdir(ROOT)
@@ -652,7 +659,7 @@ def main() -> int:
             return try_named(given.names)
         if given.turn is not None:
             given.seed, given.names = given.turn, [room_at(given.turn)]
-        trial = Trial(given.seconds, given.spark)
+        trial = Trial(given.seconds, given.spark, given.tests)
         return try_random(given.random, given.seed, given.names, given.least, trial)
 
 

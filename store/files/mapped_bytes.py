@@ -30,7 +30,6 @@ class MappedBytes:
     _is_closed: bool
     _is_known_readable: bool
     _view: memoryview | None
-    _lent: memoryview | None
 
     @property
     def buffer(self) -> memoryview:
@@ -62,7 +61,7 @@ class MappedBytes:
 
         An unmapped file is read by a system call, as the first fault of a map reads megabytes of a hole."""
         size = min(size, self.readable_position)
-        if self._view is None and self._lent is None:
+        if self._view is None:
             with self._unless_deleted():
                 return self._fs.read_start(os.fspath(self.path), size)
         return self.raw(0, size)

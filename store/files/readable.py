@@ -77,7 +77,8 @@ def require_written_readable(fs: Filesystem, path: Path, view: memoryview, margi
 
     Holes are skipped, as populating them would waste memory. The margin of a range that ends at `stop` is at most
     `stop` and a page: a search for the end doubles its steps, so it goes no farther."""
-    for start, stop in fs.written_ranges(path, 0):
+    # Listed first: on a tmpfs the pages of a margin count as written once they are read.
+    for start, stop in list(fs.written_ranges(path, 0)):
         require_readable(fs, path, view, start, min(stop + min(margin, stop + PAGE_SIZE), len(view)))
 
 

@@ -94,3 +94,19 @@ def test_the_kernel_reads_the_range_that_is_asked_for(folder: Path, monkeypatch:
     assert fs.is_cached(descriptor, 0) in (True, False)
     monkeypatch.delattr(os, "RWF_NOWAIT", raising=False)
     assert not fs.is_cached(descriptor, 0)
+
+
+@pytest.mark.parametrize(
+    ("short_s", "steps"),
+    [(LIMIT_S, [1000, 2000, 2500, 2500, 1288]), (0, [1000] * 9 + [288])],
+    ids=["short steps grow to the most", "long steps stay"],
+)
+def test_a_step_doubles_up_to_the_most_while_steps_are_short(
+    short_s: float, steps: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_bytes(b"x" * sum(steps))
+    monkeypatch.setattr(early_read, "LONGEST_S", LIMIT_S)
+    monkeypatch.setattr(early_read, "_FIRST_STEP_BYTES", 1000)
+    monkeypatch.setattr(early_read, "_MOST_STEP_BYTES", 2500)
+    monkeypatch.setattr(early_read, "_SHORT_STEP_S", short_s)
+    assert [stop - start for _, start, stop in read_of(tmp_path, len(steps))] == steps

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from store.errors import StoreIOError
+from store.files.descriptor import MAX_NAME, require_possible
 from store.files.filesystem import Descriptor, Filesystem
 from tests.support.faulty_filesystem import FaultyFilesystem, failing_each_time
 
@@ -222,3 +223,33 @@ def test_everything_below_a_folder_is_listed_and_below_a_link_to_the_depth_of_a_
         ("queues/linked/0/deep", True, 0, "", False),
         ("queues/linked/0/file", False, 2, "", False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_possible"),
+    [
+        ("n" * MAX_NAME, True),
+        ("n" * (MAX_NAME + 1), False),
+        ("\u00e9" * 127, True),
+        ("\u00e9" * 128, False),
+        ("a\0b", False),
+    ],
+)
+def test_a_name_that_no_file_can_have_is_that_of_no_file(
+    name: str, is_possible: bool, fs: Filesystem, tmp_path: Path
+) -> None:
+    if is_possible:
+        (tmp_path / name).touch()
+        fs.open_read(tmp_path / name)
+    with pytest.raises(StoreIOError, match="no such file"):
+        fs.open_read(tmp_path / "none" / name if is_possible else tmp_path / name)
+
+
+@pytest.mark.parametrize(("size", "is_possible"), [(4095, True), (4096, False), (4097, False)])
+def test_a_path_of_4096_bytes_is_that_of_no_file(size: int, is_possible: bool) -> None:
+    path = ("/n" * size)[:size]
+    if is_possible:
+        require_possible(path)
+    else:
+        with pytest.raises(FileNotFoundError):
+            require_possible(path)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
+import platform
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from store import open_store
 from store.files import filesystem, lock_holder, mapping
 from store.files.filesystem import Filesystem
-from store.files.portable import processors
+from store.files.portable import lower_priority, processors
 from store.verbs.check.check import check
 from tests.support.stores import SMALL, make_store, recover, stored_messages
 
@@ -76,3 +78,23 @@ def test_without_fdatasync_the_devices_cache_is_flushed_where_that_can_be_asked_
 def test_every_processor_counts_where_affinity_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity")
     assert processors() == os.cpu_count()
+
+
+@pytest.mark.parametrize(("machine", "number"), [("x86_64", 251), ("aarch64", 30), ("other", None)])
+def test_the_priorities_of_processor_and_disk_become_the_lowest(
+    machine: str, number: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[tuple[int, ...]] = []
+
+    class Library:
+        def __init__(self, name: None) -> None: ...
+
+        def syscall(self, *numbers: int) -> None:
+            called.append(numbers)
+
+    monkeypatch.setattr(os, "nice", lambda step: called.append((step,)))
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(ctypes, "CDLL", Library)
+    lower_priority()
+    # ioprio_set(IOPRIO_WHO_PROCESS, this process, IOPRIO_CLASS_IDLE)
+    assert called == [(19,), *([] if number is None else [(number, 1, 0, 3 << 13)])]

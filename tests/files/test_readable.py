@@ -105,3 +105,34 @@ def test_a_stretch_has_its_places_from_its_own_beginning(start: int, tmp_path: P
     assert part.readable_end(0, size) == part.readable_end(0, size + 1) == part.readable_end(size, size + 9) == size
     assert part.behind_unreadable(size, size + 5) == size + 5
     assert part.next_written(size) == size
+
+
+@pytest.mark.parametrize(
+    ("margin", "bad", "is_refused"),
+    [
+        (0, 1, True),
+        (0, 2, False),
+        (1, 2, True),
+        (PAGE_SIZE, 2, True),
+        (PAGE_SIZE, 3, False),
+        (PAGE_SIZE + 1, 3, True),
+        (9 * PAGE_SIZE, 4, True),
+        (9 * PAGE_SIZE, 5, False),
+    ],
+)
+def test_up_to_a_margin_behind_what_is_written_pages_have_to_be_readable(
+    margin: int, bad: int, is_refused: bool, tmp_path: Path
+) -> None:
+    """Two pages are written: no margin is longer than these and a page."""
+    path = tmp_path / "file"
+    path.write_bytes(bytes([1]) * 2 * PAGE_SIZE)
+    os.truncate(path, SIZE)
+    fs = BadSectors({"file": {bad}})
+    file = MappedFile(path, 0, SIZE, fs, writable=False)
+    file.set_positions(SIZE)
+    if is_refused:
+        with pytest.raises(StoreIOError, match="cannot read this page") as caught:
+            file.require_written(margin)
+        assert caught.value.offset == bad * PAGE_SIZE
+    else:
+        file.require_written(margin)

@@ -11,7 +11,13 @@ import pytest
 from rmqctl.exit_codes import FINDINGS, IO_ERROR, OK
 from store import Message, open_store
 from store.errors import StoreIOError
-from store.files.remote_requests import BLOCK_BYTES, FIRST_PAUSE_S, LONGEST_PAUSE_S, RemoteRequests
+from store.files.remote_requests import (
+    BLOCK_BYTES,
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    MOST_UNSENT_BYTES,
+    RemoteRequests,
+)
 from tests.cli.running import rmqctl
 from tests.support.golden import golden
 from tests.support.s3 import s3_bucket
@@ -184,3 +190,69 @@ def test_a_few_bytes_are_never_asked_for_alone(
     for position, size in reads:
         assert bytes(requests.read("file", str(tmp_path / "file"), position, size)) == data[position : position + size]
     assert asked == fetched
+
+
+class Stream:
+    """Notes what is done to a file system and the stream of a file; `fails` at this part."""
+
+    def __init__(self, fails: int | None = None) -> None:
+        self.done: list[str] = []
+        self._fails = fails
+
+    def open_output_stream(self, place: str, compression: None) -> Stream:
+        self.done.append(f"open {place} {compression}")
+        return self
+
+    def write(self, part: bytes) -> None:
+        if sum(one.startswith("write") for one in self.done) == self._fails:
+            raise OSError("AWS Error ACCESS_DENIED")
+        self.done.append(f"write {len(part)}")
+
+    def flush(self) -> None:
+        self.done.append("flush")
+
+    def close(self) -> None:
+        self.done.append("close")
+
+    def delete_file(self, place: str) -> None:
+        self.done.append(f"delete {place}")
+
+
+HALF = MOST_UNSENT_BYTES // 2
+
+
+@pytest.mark.parametrize(
+    ("sizes", "done"),
+    [
+        ([], []),
+        ([5], ["write 5"]),
+        ([HALF, HALF - 1], [f"write {HALF}", f"write {HALF - 1}"]),
+        ([HALF, HALF, 1], [f"write {HALF}", f"write {HALF}", "flush", "write 1"]),
+        ([HALF] * 4, [*[f"write {HALF}"] * 2, "flush"] * 2),
+    ],
+)
+def test_a_file_is_written_part_by_part_and_what_is_unsent_waits_at_its_limit(
+    sizes: list[int], done: list[str]
+) -> None:
+    stream = Stream()
+    RemoteRequests("s3://b", stream).write("x", "b/x", lambda: (memoryview(bytes(HALF))[:size] for size in sizes))
+    assert stream.done == ["open b/x None", *done, "close"]
+
+
+def test_a_file_whose_writing_fails_is_not_left() -> None:
+    stream = Stream(fails=1)
+    with pytest.raises(StoreIOError, match="no right to write it"):
+        RemoteRequests("s3://b", stream).write("x", "b/x", lambda: [b"12", b"3"])
+    assert stream.done == ["open b/x None", "write 2", "close", "delete b/x"]
+
+
+def test_a_file_that_is_written_is_read_anew(tmp_path: Path) -> None:
+    from pyarrow.fs import LocalFileSystem
+
+    requests, names = RemoteRequests("s3://b", LocalFileSystem()), ("one", "other")
+    for name in names:
+        (tmp_path / name).write_bytes(b"before")
+        assert bytes(requests.read(name, str(tmp_path / name), 0, 6)) == b"before"
+    (tmp_path / "other").write_bytes(b"beyond")
+    requests.write("one", str(tmp_path / "one"), lambda: [b"behind"])
+    assert [bytes(requests.read(name, str(tmp_path / name), 0, 6)) for name in names] == [b"behind", b"before"]

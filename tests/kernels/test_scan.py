@@ -174,3 +174,80 @@ def test_a_magic_at_the_very_end_is_no_record() -> None:
         assert _find(_SOUND[:cut], 0) == -1
     assert _find(_SOUND, 0) == 0
     assert _find(_SOUND, 0, limit=len(_SOUND) - 1) == -1
+
+
+def entry(
+    body: bytes = b"",
+    magic: int = 1,
+    *,
+    size: int | None = None,
+    index: int = 0,
+    place: int = 0,
+    unused: tuple[int, int, int] = (0, 0, 0),
+    body_size: int | None = None,
+) -> bytes:
+    """An entry of DLedger: magic, size, index, term, place, channel and chain CRC, CRC, size of the body, body."""
+    size = 48 + len(body) if size is None else size
+    return struct.pack(
+        ">iiqqqiiii", magic, size, index, 7, place, *unused, len(body) if body_size is None else body_size
+    ) + body  # fmt: skip
+
+
+_OF_V2 = record(b"t" * 200)
+_SMALL = record(b"", b"")
+Verdict = tuple[ScanOutcome, DamageReason, int, int, list[int]]
+
+
+def passes(next_position: int, *positions: int) -> Verdict:
+    return ScanOutcome.LIMIT, DamageReason.NONE, 0, next_position, list(positions)
+
+
+def is_blank(size: int) -> Verdict:
+    return ScanOutcome.BLANK, DamageReason.NONE, size, 0, []
+
+
+def is_damage(reason: DamageReason = DamageReason.BAD_MAGIC, size: int = -1, at: int = 0) -> Verdict:
+    return ScanOutcome.DAMAGE, reason, size, at, []
+
+
+@pytest.mark.parametrize(
+    ("data", "verdict"),
+    [
+        (entry(_SOUND), passes(48 + len(_SOUND), 48)),
+        (entry(_SMALL), passes(48 + 91, 48)),
+        (entry(_SMALL, size=48 + 90, body_size=90), is_damage()),
+        (entry(_SOUND, 4), is_damage()),
+        (entry(_SOUND, body_size=len(_SOUND) - 1), is_damage()),
+        (entry(_SOUND, body_size=len(_SOUND) + 1), is_damage()),
+        (entry(_SOUND)[:55], is_damage(DamageReason.SIZE_BEYOND_SEGMENT)),
+        (entry(_SOUND)[:56], is_damage(DamageReason.SIZE_BEYOND_SEGMENT, at=48)),
+        (entry(_OF_V2), passes(48 + len(_OF_V2), 48)),
+        (entry(_with_int(_SOUND, 4, 0x12345678)), is_damage()),
+        *((entry(b"12", magic) + _SOUND, passes(50 + len(_SOUND), 50)) for magic in (2, 3)),
+        (entry(b"", 2), passes(48)),
+        (entry(b"", 2, size=47, body_size=-1), is_damage()),
+        (entry(b"", 2)[:47], is_damage(DamageReason.SIZE_BEYOND_SEGMENT)),
+        (entry(b"12", 2, body_size=1), is_damage()),
+        (entry(b"12", 2)[:49], is_damage(DamageReason.SIZE_BEYOND_SEGMENT)),
+        (entry(b"", 2, index=-1), is_damage()),
+        (entry(b"", 2, place=-1), is_damage()),
+        (entry(b"", 2, place=1), passes(48)),
+        (entry(b"", 2) + entry(b"", 2, place=48), passes(96)),
+        (entry(b"", 2) + entry(b"", 2, place=47), is_damage(at=48)),
+        *((entry(b"", 2, unused=one), is_damage()) for one in ((1, 0, 0), (0, 1, 0), (0, 0, 1))),
+        (struct.pack(">ii", -1, 8), is_blank(8)),
+        (struct.pack(">ii", -1, 7), is_damage()),
+        (struct.pack(">ii", -1, 99) + b"\1" * 7, is_blank(99)),
+        (struct.pack(">ii", -1, 99) + bytes(7) + b"\1", is_damage()),
+        (struct.pack(">ii", -1, 99) + bytes(8), is_blank(99)),
+        (struct.pack(">ii", -1, 99) + bytes(9), is_blank(99)),
+    ],
+)
+def test_an_entry_of_dledger_is_a_record_is_passed_over_is_a_blank_or_damage(data: bytes, verdict: Verdict) -> None:
+    found = scan(data)
+    positions = [row[0] for row in found.rows]
+    assert (found.outcome, found.reason, found.size, found.next_position, positions) == verdict
+
+
+def test_an_entry_of_a_long_topic_is_damage_to_4x() -> None:
+    assert scan(entry(_OF_V2), accept_v2=False).reason == DamageReason.BAD_MAGIC

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from store.files.store_reader import StoreReader
-from store.verbs.diff import Range, StoreDiff, diff_stores
+from store.layout import segment_name
+from store.verbs.diff import FirstDifference, Range, StoreDiff, diff_stores
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
+from tests.support.logs import record
 from tests.verbs.test_fingerprint import overwrite
 
 
@@ -74,3 +76,24 @@ def test_deep_names_each_differing_record_among_adjacent_ones(copy_of: CopyOf) -
     found = diff(source.store, root, deep=True)
     assert (found.differing_records, found.same_records) == (2, 498)
     assert diff(source.store, root).is_equal
+
+
+def test_ranges_of_adjacent_records_are_one_over_segments_too_and_the_rest_is_counted(tmp_path: Path) -> None:
+    size = len(record())
+    starts = [number * size for number in range(7)]
+    first = b"".join(record(position=start) for start in starts[:2])
+    second = [record(position=start) for start in starts[2:]]
+    lost = b"\0\0\0\1" + bytes(size - 4)
+    later = record(position=starts[4], store_timestamp_ms=1_700_000_000_001)
+    for name, files in {
+        "a": {0: first, starts[2]: b"".join(second)},
+        "b": {starts[2]: b"".join([lost, second[1], later, lost, second[4]])},
+    }.items():
+        (tmp_path / name / "commitlog").mkdir(parents=True)
+        for number, data in files.items():
+            (tmp_path / name / "commitlog" / segment_name(number)).write_bytes(data)
+    only = [Range(0, starts[3]), Range(starts[5], starts[6])]
+    explained = FirstDifference(starts[4], "store_timestamp_ms", 1_700_000_000_000, 1_700_000_000_001)
+    assert diff(tmp_path / "a", tmp_path / "b") == StoreDiff(explained, 1, 2, only, [], [])
+    reverse = FirstDifference(starts[4], "store_timestamp_ms", 1_700_000_000_001, 1_700_000_000_000)
+    assert diff(tmp_path / "b", tmp_path / "a") == StoreDiff(reverse, 1, 2, [], only, [])

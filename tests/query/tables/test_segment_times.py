@@ -10,15 +10,17 @@ import pyarrow as pa
 import pytest
 
 from store.files.store_reader import StoreReader
-from store.formats.message import BORN_HOST_AT
+from store.formats.message import BORN_HOST_AT, BORN_HOST_IPV6
 from store.formats.run import Run
 from store.query.tables.request import Request
 from store.query.tables.row_filter import Condition, Conditions
+from store.query.tables.segment_times import BOUND_SLACK_US, CLOCK_SLACK_US, first_store_time_us, segment_times
 from store.query.tables.shares import plan, read
 from store.structures.commitlog.message_batch import TIMESTAMP
 from store.structures.commitlog.scan import ScanRules
 from store.structures.commitlog.slices import split, split_into, walk_slice
 from tests.support.golden import copy_store, golden
+from tests.support.logs import record
 
 HOUR_MS = 3_600_000
 START_MS = 1_700_000_000_000
@@ -128,3 +130,63 @@ def test_files_laid_out_ahead_of_the_log_do_not_stop_it(tmp_path: Path) -> None:
     last = files.segments()[-1]
     (tmp_path / "store" / "commitlog" / f"{last.number + last.size:020d}").write_bytes(bytes(last.size))
     assert [p.log_start // p.file_size for p in planned(files, hour(">=", 45))] == [4, 5, 6, 7, 8, 9]
+
+
+T = 1_700_000_000_000_000
+"""A store time in \u00b5s."""
+
+
+def segments_of(root: Path, *times: tuple[int | None, int]) -> StoreReader:
+    """A store of segments with one record each, or none, by its store time and the time of its file's last change."""
+    (root / "commitlog").mkdir(parents=True)
+    for number, (first_us, changed_us) in enumerate(times):
+        path = root / "commitlog" / f"{1000 * number:020d}"
+        stored = bytes(8) if first_us is None else record(store_timestamp_ms=first_us // 1000, position=1000 * number)
+        path.write_bytes(stored.ljust(1000, b"\0"))
+        os.utime(path, ns=(0, changed_us * 1000))
+    return StoreReader(str(root))
+
+
+def times_of(files: StoreReader) -> list[tuple[int | None, int | None]]:
+    return segment_times(files, files.segments())
+
+
+NO_LIMITS = (None, None)
+
+
+@pytest.mark.parametrize(
+    ("times", "limits"),
+    [
+        ([(T, T)], [(T, None)]),
+        ([(T, T), (T + 5000, T + 5000)], [(T, T + 5000), (T + 5000, None)]),
+        ([(T, T + 9000), (T + 5000, T + 9000)], [(T, T + 9000), (T + 5000, None)]),
+        ([(T, T), (T, T), (None, T)], [(T, T), (T, None), NO_LIMITS]),
+        ([(T, T), (None, T), (T, T)], [NO_LIMITS] * 3),
+        ([(None, T)], [NO_LIMITS]),
+        ([(T, T), (T - CLOCK_SLACK_US, T)], [(T - CLOCK_SLACK_US, T), (T - CLOCK_SLACK_US, None)]),
+        ([(T, T), (T - CLOCK_SLACK_US - 1000, T)], [NO_LIMITS] * 2),
+        ([(T, T - CLOCK_SLACK_US), (T, T)], [(T, T), (T, None)]),
+        ([(T, T - CLOCK_SLACK_US - 1000), (T, T)], [NO_LIMITS] * 2),
+        ([(T, T), (T, T - CLOCK_SLACK_US - 1000)], [NO_LIMITS] * 2),
+    ],
+)
+def test_a_segment_has_the_times_from_its_first_record_to_the_next_ones_and_its_last_change(
+    times: list[tuple[int | None, int]], limits: list[tuple[int | None, int | None]], tmp_path: Path
+) -> None:
+    wanted = [
+        (first if first is None else first - BOUND_SLACK_US, last if last is None else last + BOUND_SLACK_US)
+        for first, last in limits
+    ]
+    assert times_of(segments_of(tmp_path / "store", *times)) == wanted
+
+
+@pytest.mark.parametrize("sys_flag", [0, BORN_HOST_IPV6])
+@pytest.mark.parametrize(("missing", "first_us"), [(1, None), (0, T)])
+def test_a_first_record_has_a_time_if_the_file_has_its_fixed_fields(
+    sys_flag: int, missing: int, first_us: int | None, tmp_path: Path
+) -> None:
+    (tmp_path / "commitlog").mkdir()
+    file = tmp_path / "commitlog" / f"{0:020d}"
+    file.write_bytes(record(store_timestamp_ms=T // 1000, sys_flag=sys_flag)[: BORN_HOST_AT + 28 - missing])
+    files = StoreReader(str(tmp_path))
+    assert first_store_time_us(files, files.segments()[0]) == first_us

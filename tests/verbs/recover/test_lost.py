@@ -14,7 +14,7 @@ from store import check, open_store
 from store.change.change import Change
 from store.formats.message import LOG_OFFSET_AT, store_timestamp_at
 from store.structures.commitlog.leftovers import is_zeroed_cut
-from store.verbs.recover.lost import LostOfGroup
+from store.verbs.recover.lost import LossReport, LostCounts, LostForGroup, LostOfGroup, LostQueue
 from tests.cli.running import rmqctl
 from tests.support.golden import copy_store, golden
 from tests.support.stores import LATER_MS, SMALL, Clock, make_store, recover, text_message, truncate
@@ -300,3 +300,38 @@ def test_no_group_misses_a_message_of_a_transaction_that_is_open_or_rolled_back(
     (root / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": {"T@g": {"0": 0}}}))
     change, _ = truncate(root, first)
     assert (change.report.lost_messages, change.report.unconsumed) == (4, [LostOfGroup("g", "T", 2)])
+
+
+REPORT = LossReport(
+    [LostQueue("U", 1, 1, 20, 300, 4000, 50_000), LostQueue("T", 0, 2, 10, 100, 1000, 10_000), LostQueue("T", 3, 5)],
+    [LostForGroup("h", "T", 0, 2), LostForGroup("g", "U", 1, 1), LostForGroup("g", "T", 0, 3),
+     LostForGroup("g", "T", 3, 4)],
+    units_cut=7, index_keys=8, delayed=9,
+)  # fmt: skip
+
+
+def test_a_report_has_the_sums_of_its_queues_and_groups_by_name() -> None:
+    assert REPORT.counts() == LostCounts(8, 30, 400, 5000, 60_000, 7, 8, 9)
+    assert list(REPORT.by_topic().items()) == [("T", 7), ("U", 1)]
+    assert list(REPORT.by_group().items()) == [("g", 8), ("h", 2)]
+    assert REPORT.group_rows() == [LostOfGroup("g", "T", 7), LostOfGroup("g", "U", 1), LostOfGroup("h", "T", 2)]
+    assert REPORT.queue_rows() == [
+        replace(REPORT.queues[0], unconsumed_by_group={"g": 1}),
+        replace(REPORT.queues[1], unconsumed_by_group={"h": 2, "g": 3}),
+        replace(REPORT.queues[2], unconsumed_by_group={"g": 4}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("report", "is_empty"),
+    [
+        (LossReport(), True),
+        (LossReport(units_cut=1), True),
+        (LossReport(index_keys=1), False),
+        (LossReport(delayed=1), False),
+        (LossReport([LostQueue("T", 0)]), True),
+        (LossReport([LostQueue("T", 0, 1)]), False),
+    ],
+)
+def test_a_message_a_key_or_a_deliver_time_is_a_loss(report: LossReport, is_empty: bool) -> None:
+    assert report.is_empty is is_empty
