@@ -25,6 +25,7 @@ from store.verbs.recover.simulate import simulate_start
 from tests.cli.running import rmqctl
 from tests.support.golden import WITH_ANSWERS, copy_store, golden
 from tests.support.random_damage import damage, records
+from tests.support.refstore import LINES, SETTINGS, SIZES, needs_refstore, refstore
 from tests.support.snapshots import snapshot
 from tests.support.stores import SMALL, Clock, make_store, recover, text_message
 
@@ -142,6 +143,32 @@ def test_a_last_queue_file_of_zeros_becomes_a_phantom_unit(store: Path) -> None:
         assert [trap.code for trap in start.traps] == ["phantom-unit", "lost-queue"]
         trap = start.traps[0]
         assert "`rmqctl rebuild --queues --topic T --queue 0`" in hint_for(trap.code, trap.subject)
+
+
+@pytest.mark.parametrize(("past_the_end", "is_ahead"), [(-1, False), (0, False), (1, True)])
+def test_new_messages_get_no_index_entry_below_the_end_of_the_last_file(
+    store: Path, past_the_end: int, is_ahead: bool
+) -> None:
+    log_end = simulate(store, **SMALL_FILES).log_end
+    put_bytes(max((store / "index").iterdir()), 24, (log_end + past_the_end).to_bytes(8, "big"))
+    for line in ("4.9", "5.3", "5.5"):
+        assert [trap.code for trap in simulate(store, line, **SMALL_FILES).traps] == ["index-ahead"] * is_ahead
+        assert simulate(store, line, messageIndexEnable=False, **SMALL_FILES).traps == []
+
+
+@needs_refstore
+@pytest.mark.parametrize("line", LINES)
+def test_the_real_store_finds_no_key_of_a_message_below_the_index_s_end(line: str, tmp_path: Path) -> None:
+    root = copy_store(golden("corrupt-mid").store, tmp_path / "store")
+    start = simulate(root, f"{line[0]}.{line[1]}", **SETTINGS)
+    assert [trap.code for trap in start.traps] == ["index-ahead"]
+    message = {"topic": "TopicA", "queueId": 0, "body": "aGk=", "properties": {"KEYS": "late"}}
+    query = {"op": "query", "topic": "TopicA", "key": "late", "max": 5, "begin": 0, "end": 1 << 60}
+    (tmp_path / "ops").write_text("\n".join(map(json.dumps, ({"op": "put", "msg": message}, {"op": "catchup"}, query))))
+    with refstore(line, "ops", "--store", root, *SIZES, "--input", tmp_path / "ops") as process:
+        lines = process.communicate(timeout=120)[0].splitlines()
+    put, _, found = (json.loads(line)["res"] for line in lines)
+    assert (put["wroteOffset"], found["phyOffsets"]) == (start.log_end, [])
 
 
 def test_5_3_leaves_out_the_record_at_the_queues_end(store: Path) -> None:
