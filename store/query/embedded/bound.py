@@ -1,26 +1,57 @@
 """Bind queries to the tables' columns, without a store.
 
-Spark converts texts to numbers and DuckDB does not: `tags + 1` would give rows only on Spark. So a query that DuckDB
-refuses is refused before Spark runs it.
+A query that DuckDB refuses, or whose types DuckDB alone takes, is refused before an engine runs it: in the same words
+here and on Spark.
 """
 
 from __future__ import annotations
 
+import json
+import re
+
 import duckdb
 
-from store.query.embedded.engine import as_store_error, bound, restrict
-from store.query.tables.dialect import for_duckdb
+from store.errors import BadRequest
+from store.query.embedded.connection import as_store_error, restrict
+from store.query.embedded.value_types import check_types
+from store.query.tables.dialect import MACROS, for_types, interval_refusal
+from store.query.tables.export import DAY
 from store.query.tables.schema import TABLES, arrow_schema
+
+# Their own conversions are no conversions of the query.
+_TYPES_ALONE = {
+    "size_of": "size_of(x) as try_cast(hash(x) % 7 as bigint)",
+    "to_string": "to_string(x) as try_cast(x as varchar)",
+    "part_of": "part_of(x, first) as substring(x, first), (x, first, count) as substring(x, first, count)",
+    "trunc_of": "trunc_of(unit, x) as case when unit || '' = '' then try_cast(x as timestamptz) end",
+}
+_MACROS = [_TYPES_ALONE.get(macro.split("(")[0], re.sub(r"\bcast\(", "try_cast(", macro)) for macro in MACROS]
+_PLAN = "select json_serialize_plan(?, optimize := false, skip_null := true, skip_empty := true, skip_default := true)"
 
 
 def check_binds(text: str, *, is_fleet: bool = False) -> None:
-    """Raise BadRequest for a query that DuckDB refuses for its names or types."""
+    """Raise BadRequest for a query with names or types that one of the engines refuses."""
+    asked = for_types(text)
     with duckdb.connect(config={"python_enable_replacements": "false"}) as connection:
-        restrict(connection)
         for table, columns in TABLES.items():
-            named = {"store": "string", **columns} if is_fleet else columns
-            connection.register(table, arrow_schema(named).empty_table())
+            rows = arrow_schema({"store": "string", **columns} if is_fleet else columns).empty_table()
+            connection.register("rows", rows)
+            connection.execute(f'create table "{table}" as from rows')
+        restrict(connection, _MACROS)
         try:
-            bound(connection, for_duckdb(text))
+            query = connection.sql(asked)
+            for name, kind in zip(query.columns, query.types, strict=True):
+                if kind == "INTERVAL":
+                    raise interval_refusal(name)
+            plan = json.loads(connection.execute(_PLAN, [asked]).fetchall()[0][0])
         except duckdb.Error as error:
             raise as_store_error(error) from None
+    if plan["error"]:
+        raise BadRequest(f"the query fails: {plan['error_message'].splitlines()[0]}")
+    check_types(plan["plans"], asked)
+
+
+def check_condition(condition: str, *, is_fleet: bool = False) -> None:
+    """Raise BadRequest for a condition on messages with names or types that one of the engines refuses."""
+    days = f"select *, cast(cast(store_timestamp as date) as string) as {DAY} from messages"
+    check_binds(f"select topic from ({days}) where ({condition}\n)", is_fleet=is_fleet)

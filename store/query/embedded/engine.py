@@ -7,13 +7,12 @@
 A query can only read the tables: it has no access to files, extensions and settings. Data beyond DuckDB's memory limit
 goes to a scratch folder, which is removed.
 
-Tried with DuckDB 1.5 to 2.0.
+Tried with DuckDB 2.0.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
@@ -23,11 +22,13 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from store.errors import BadRequest, StoreIOError
+from store.errors import BadRequest
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
+from store.query.embedded.bound import check_binds
+from store.query.embedded.connection import as_store_error, restrict
 from store.query.embedded.dataset import OnProgress, TableDataset, Watch, readers_of
-from store.query.tables.dialect import JAVA_TEXTS, MACROS, for_duckdb, interval_refusal
+from store.query.tables.dialect import for_duckdb
 from store.query.tables.interrupts import interrupts_wait
 from store.query.tables.json_values import Row, rows_of, unique_names
 from store.query.tables.query_text import check_is_query, is_translated
@@ -39,17 +40,6 @@ MESSAGES_WITH_RECORDS = "messages_with_records"
 MOST_MEMORY_BYTES = 2 << 30
 INTERRUPT_EVERY_S = 0.1
 ANSWER_BATCH_ROWS = 1 << 16
-
-_BEFORE_QUERIES = (
-    *(f"create macro {macro}" for macro in MACROS),
-    "set order_by_non_integer_literal = true",
-    "set default_null_order = 'nulls_first_on_asc_last_on_desc'",
-    "set TimeZone = 'UTC'",
-    "set autoinstall_known_extensions = false",
-    "set autoload_known_extensions = false",
-    "set enable_external_access = false",
-    "set lock_configuration = true",
-)
 
 
 class Engine:
@@ -89,13 +79,16 @@ class Engine:
         BadRequest for a text that is no query, or an invalid one.
         """
         check_is_query(text)
-        return self.ask_duckdb(for_duckdb(text) if is_translated(text) else text, on_progress)
+        if is_translated(text):
+            check_binds(text, is_fleet=self.is_fleet)
+            text = for_duckdb(text)
+        return self.ask_duckdb(text, on_progress)
 
     def ask_duckdb(self, text: str, on_progress: OnProgress | None = None) -> pa.RecordBatchReader:
         """Return the answer of a query in DuckDB's own dialect."""
         self._watch.begin(on_progress)
         with self._errors():
-            reader = self._wait(lambda: bound(self._connection, text).to_arrow_reader(ANSWER_BATCH_ROWS))
+            reader = self._wait(lambda: self._connection.sql(text).to_arrow_reader(ANSWER_BATCH_ROWS))
         return pa.RecordBatchReader.from_batches(reader.schema, self._batches(reader))
 
     def _batches(self, reader: Any) -> Iterator[pa.RecordBatch]:
@@ -174,36 +167,3 @@ def open_engine(
 def _memory_bytes() -> int:
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min(machine // 4, MOST_MEMORY_BYTES)
-
-
-def restrict(connection: duckdb.DuckDBPyConnection) -> None:
-    """Restrict a connection to queries over its registered tables."""
-    for name, function, argument in JAVA_TEXTS:
-        connection.create_function(name, function, [argument], "VARCHAR")
-    for statement in _BEFORE_QUERIES:
-        connection.execute(statement)
-
-
-def bound(connection: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyRelation:
-    """Return the query with names and types resolved; BadRequest for an interval column."""
-    query = connection.sql(text)
-    for name, kind in zip(query.columns, query.types, strict=True):
-        if kind == "INTERVAL":
-            raise interval_refusal(name)
-    return query
-
-
-def as_store_error(error: Exception) -> BadRequest | StoreIOError:
-    """Return DuckDB's error as a store error of one sentence."""
-    text = str(error)
-    if isinstance(error, duckdb.OutOfMemoryException):
-        return StoreIOError(f"the query needs more memory or scratch space: {_first_line(text)}", hint="ask for less")
-    if isinstance(error, (duckdb.IOException, duckdb.InternalException)):
-        return StoreIOError(f"the query fails: {_first_line(text)}")
-    return BadRequest(f"the query fails: {_first_line(text)}")
-
-
-def _first_line(text: str) -> str:
-    """Return DuckDB's message without the lines that repeat the query."""
-    lines = [line.strip() for line in re.split(r"\n\s*LINE \d+:", text)[0].splitlines() if line.strip()]
-    return " ".join(lines).removesuffix(".")[:300]

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from store.files.filesystem import os_errors
+from store.query.embedded.bound import check_condition
 from store.query.embedded.dataset import OnProgress
 from store.query.embedded.engine import MESSAGES_WITH_RECORDS, Engine
 from store.query.tables.dialect import for_duckdb
@@ -80,6 +81,8 @@ def _query(engine: Engine, export: Export) -> str:
     """Return the query of the files' columns, followed by the partition columns."""
     written = [_written(export.kind, name, kind) for name, kind in _columns(engine, export).items()]
     parts = [f'"{name}" as "partition {i}"' for i, name in enumerate(export.partition_by)]
+    if export.where:
+        check_condition(export.where, is_fleet=engine.is_fleet)
     where = f"where ({for_duckdb(export.where)})" if export.where else ""
     table = MESSAGES_WITH_RECORDS if export.kind == "jsonl" else "messages"
     days = f"select *, strftime(store_timestamp, '%Y-%m-%d') as {DAY} from {table}"

@@ -13,7 +13,7 @@ from typing import Any, Self
 import duckdb
 import pyarrow as pa
 
-from store.query.embedded.engine import as_store_error, restrict
+from store.query.embedded.connection import as_store_error, restrict
 from store.query.tables.dialect import for_duckdb
 from store.query.tables.query_text import check_is_query
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from store.files.store_reader import StoreReader
-from store.query.embedded.bound import check_binds
+from store.query.embedded.bound import check_binds, check_condition
 from store.query.spark.damage import FOLDER
 from store.query.spark.described import to_json_row
 from store.query.spark.job import Progress, errors_as_sentences, watched
-from store.query.tables.dialect import for_spark, interval_refusal
+from store.query.tables.dialect import for_spark
 from store.query.tables.export import DAY, Export, published, require_to_line
 from store.query.tables.json_values import Row, unique_names
 from store.query.tables.query_text import check_is_query, columns_named, is_translated, tables_named
@@ -73,34 +73,14 @@ def run_query(
 ) -> tuple[list[str], list[Row]]:
     """Return the columns' names and the first `limit` rows of the answer, with values as in JSON."""
     check_is_query(text)
-    asked = for_spark(text) if is_translated(text) else text
+    if is_translated(text):
+        check_binds(text, is_fleet=len(stores) > 1)
     with errors_as_sentences(), watched(spark, progress):
-        answer = _ask(spark, stores, asked, outer)
+        register_views(spark, stores, columns_of=text, tables_of=text, outer=outer)
+        answer = spark.sql(for_spark(text) if is_translated(text) else text)
         kind = answer.schema
-        if is_translated(text):
-            check_binds(text, is_fleet=len(stores) > 1)
-            _check_columns(kind)
         rows = answer.limit(limit).collect()
     return unique_names(kind.names), [to_json_row(row, kind) for row in rows]
-
-
-def _check_columns(kind: Any) -> None:
-    for field in kind:
-        if field.dataType.simpleString().startswith("interval"):
-            raise interval_refusal(field.name)
-
-
-def _ask(spark: SparkSession, stores: Sequence[str], text: str, outer: bool) -> DataFrame:
-    """Return the answer as a DataFrame."""
-    register_views(spark, stores, columns_of=text, tables_of=text, outer=outer)
-    try:
-        answer = spark.sql(text)
-        answer.schema  # noqa: B018 - over Connect the query is analysed here, not before
-    except Exception:
-        # With all columns Spark's error has better advice, as Spark suggests columns of the views.
-        register_views(spark, stores, columns_of="*", tables_of=text, outer=outer)
-        answer = spark.sql(text)
-    return answer
 
 
 def write_export(
@@ -141,6 +121,8 @@ def _chosen(frame: DataFrame, export: Export) -> DataFrame:
     """Return the selected messages; conditions may use `day`, and it stays only as a partition column."""
     from pyspark.sql.functions import date_format
 
+    if export.where:
+        check_condition(export.where, is_fleet="store" in frame.columns)
     frame = frame.withColumn(DAY, date_format("store_timestamp", "yyyy-MM-dd"))
     frame = frame.where(for_spark(export.where)) if export.where else frame
     return frame if DAY in export.partition_by else frame.drop(DAY)

@@ -33,8 +33,6 @@ MACROS = (
     """to_bigint(x) as case when typeof(x) in ('DOUBLE', 'FLOAT') then cast(trunc(try_cast(x as double)) as bigint)
         else cast(x as bigint) end""",
     "to_int(x) as cast(to_bigint(x) as int)",
-    """"-"(x) as system.main."-"(x), (x, y) as case when typeof(x) = 'DATE' and typeof(y) = 'DATE'
-        then error('sql does not take a date minus a date') else system.main."-"(x, y) end""",
     "trunc_of(unit, x) as date_trunc(unit, cast(x as timestamptz))",
     '"/"(x, y) as case when y = 0 then error(\'division by zero\') else system.main."/"(x, y) end',
 )
@@ -68,7 +66,7 @@ _SAME = """
     nullif ifnull if array_contains map_keys map_values cardinality octet_length
 """
 FUNCTIONS = {name: name for name in _SAME.split()} | {
-    "count_if": "count_of", "size": "cardinality", "array_size": "cardinality", "length": "size_of",
+    "count_if": "count_of", "size": "cardinality", "array_size": "array_length", "length": "size_of",
     "char_length": "len", "nvl": "ifnull", "floor": "floor_of", "ceil": "ceil_of", "substr": "part_of",
     "substring": "part_of", "get": "item_of", "startswith": "starts_with", "endswith": "ends_with",
     "upper": "upper_of", "lower": "lower_of", "date_trunc": "trunc_of",
@@ -79,15 +77,9 @@ _CASTS = {
     "string": "to_string", "int": "to_int", "bigint": "to_bigint",
     "double": "cast", "date": "cast", "timestamp": "cast", "boolean": "cast",
 }  # fmt: skip
-_NO_TEXT = {
-    "body": ("bytes", "hex(body) gives text"),
-    "property_bytes": ("bytes", "hex(property_bytes) gives text"),
-    "properties": ("a map", "properties['NAME'] is text"),
-    "keys": ("a list", "get(keys, 0) is text"),
-}
-_MAPS = ("properties",)
-_COMPARISONS = frozenset(("=", "<>", "!=", "<", ">", "<=", ">=", "in", "between"))
-_ORDERING = frozenset(("max", "min", "greatest", "least", "nullif", "in"))
+_COMPARISONS = frozenset(("=", "<>", "!=", "<", ">", "<=", ">="))
+_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+_OPERATORS = frozenset(("+", "-", "*", "/", "%", "&", "||", "in"))
 _BEFORE_BRACKETS = frozenset((
     "all", "and", "any", "as", "between", "by", "case", "cast", "distinct", "else", "except", "exists", "extract",
     "filter", "from", "having", "in", "intersect", "interval", "is", "join", "like", "limit", "not", "on", "or",
@@ -145,36 +137,65 @@ def for_duckdb(text: str) -> str:
     return " ".join(_in_duckdb(_checked(text)))
 
 
+def for_types(text: str) -> str:
+    """Translate a query for DuckDB to bind alone: its casts become TRY_CASTs, and no null is a constant."""
+    words = list(_in_duckdb(_checked(text)))
+    for place, (before, word, after) in enumerate(zip(["", *words], words, [*words[1:], ""], strict=False)):
+        if word in ("date", "timestamptz") and after.startswith("'"):
+            words[place : place + 2] = "", f"try_cast({after} as {word})"
+        elif word.lower() == "null" and before.lower() not in ("is", "not"):
+            words[place] = "error('')"
+    return " ".join("try_cast" if word.lower() == "cast" else word for word in words)
+
+
 def _checked(text: str) -> list[_Token]:
     tokens = _named(text, list(_tokens(text.rstrip().removesuffix(";"))))
     for place, token in enumerate(tokens):
         before, after = _word(tokens, place - 1), _word(tokens, place + 1)
-        if token.text.strip("`").lower() in _MAPS and after != "[" and _is_ordered(tokens, place):
-            raise _refusal(f"an order or a comparison of {token.text}, a map", "properties['NAME'] is text")
         if token.kind != "word" or before == ".":
             continue
         is_call = after == "(" and token.word not in _BEFORE_BRACKETS and before not in (")", "with")
         if token.word in _REFUSED:
-            raise _refusal(repr(token.text))
+            raise refusal(repr(token.text))
         if is_call and token.word not in FUNCTIONS:
-            raise _refusal(f"the function {token.text}", f"the functions are {', '.join(sorted(FUNCTIONS))}")
+            raise refusal(f"the function {token.text}", f"the functions are {', '.join(sorted(FUNCTIONS))}")
+        if token.word == "null" and _is_operand(tokens, place):
+            raise refusal("null as an operand")
+        if token.word == "limit" and not after.isdigit():
+            raise refusal("a limit that is no whole number")
+        if token.word == "null" and before in ("is", "not") and after in _COMPARISONS:
+            raise refusal(f"is null before {after!r}", "write (x is null)")
+        if token.word == "date_trunc" and after == "(" and _text(tokens, place + 2).strip("'").lower() not in _UNITS:
+            raise refusal("date_trunc by another unit", f"the units are {', '.join(_UNITS)}")
+        if token.word == "by" and before in ("order", "group") and (word := _foreign(tokens, place)):
+            raise refusal(f"{word!r} in an order or a group", "give it a name in a query in brackets")
     for _, stop in _casts(tokens):
         kind = _word(tokens, stop - 1)
         if kind not in _CASTS:
-            raise _refusal(f"a cast to {kind}", f"cast to {', '.join(_CASTS)}")
-        if kind == "string" and (what := _NO_TEXT.get(_word(tokens, stop - 3))):
-            raise _refusal(f"a cast of {what[0]} to string", what[1])
+            raise refusal(f"a cast to {kind}", f"cast to {', '.join(_CASTS)}")
     return tokens
 
 
-def _is_ordered(tokens: Sequence[_Token], place: int) -> bool:
-    """Return whether the words around `place` compare, order or deduplicate its value."""
-    first = place - 2 if _word(tokens, place - 1) == "." else place
-    before, after = _word(tokens, first - 1), _word(tokens, place + 1)
-    if before == "(":
-        return _word(tokens, first - 2) in _ORDERING or after in _COMPARISONS
-    is_sorted = before == "by" and _word(tokens, first - 2) in ("order", "partition")
-    return is_sorted or before == "distinct" or before in _COMPARISONS or after in _COMPARISONS
+def _foreign(tokens: Sequence[_Token], by: int) -> str:
+    """Return the first word of a window or query in an order or group; "" without one."""
+    depth = 0
+    for token in tokens[by + 1 :]:
+        depth += (token.word == "(") - (token.word == ")")
+        if depth < 0 or (depth == 0 and token.word in _LIST_ENDS):
+            return ""
+        if token.word in ("over", "select"):
+            return token.text
+    return ""
+
+
+def _is_operand(tokens: Sequence[_Token], place: int) -> bool:
+    """Return whether a value is computed with, or searched in another."""
+    depth, at = 0, place - 1
+    while at >= 0 and (depth or tokens[at].word != "("):
+        depth += (tokens[at].word == ")") - (tokens[at].word == "(")
+        at -= 1
+    around = _word(tokens, place - 1), _word(tokens, place + 1)
+    return not _OPERATORS.isdisjoint(around) or _word(tokens, at - 1) in ("contains", "array_contains")
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -183,7 +204,7 @@ def _tokens(text: str) -> Iterator[_Token]:
         found = _TOKEN.match(text, at)
         if found is None:
             what = "a text with a backslash, or without its end" if text[at] == "'" else f"the sign {text[at]!r} here"
-            raise _refusal(what, _HINTS.get(text[at]))
+            raise refusal(what, _HINTS.get(text[at]))
         if found.lastgroup != "blank":
             yield _Token(str(found.lastgroup), found.group(), at)
         at = found.end()
@@ -191,15 +212,20 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 def interval_refusal(column: str) -> BadRequest:
     """Return the refusal of an interval column."""
-    return _refusal(f"the interval {column!r}", "subtract unix_millis(TIME) of both times")
+    return refusal(f"the interval {column!r}", "subtract unix_millis(TIME) of both times")
 
 
-def _refusal(what: str, hint: str | None = None) -> BadRequest:
+def refusal(what: str, hint: str | None = None) -> BadRequest:
+    """Return the refusal of words with two meanings."""
     return BadRequest(f"sql does not take {what}: DuckDB and Spark do not read it alike", hint=hint)
 
 
 def _word(tokens: Sequence[_Token], place: int) -> str:
     return tokens[place].word if 0 <= place < len(tokens) else ""
+
+
+def _text(tokens: Sequence[_Token], place: int) -> str:
+    return tokens[place].text if place < len(tokens) else ""
 
 
 def _named(text: str, tokens: list[_Token]) -> list[_Token]:

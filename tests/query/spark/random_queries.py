@@ -8,6 +8,58 @@ NUMBERS = ("queue_id", "queue_offset", "log_offset", "size", "flag", "sys_flag",
 TEXTS = ("topic", "tags", "uniq_key", "born_host", "compression", "body_state", "properties['KEYS']")
 TRUTHS = ("crc_ok", "tags is null", "array_contains(keys, 'order5')", "contains(topic, 'A')")
 
+OF_ANY_KIND = (
+    "size", "7", "log_offset", "1.5", "cast(size as double)", "topic", "'2'", "'a'", "crc_ok", "true",
+    "store_timestamp", "timestamp '2020-01-02 03:04:05'", "date '2020-01-02'", "cast(store_timestamp as date)", "body",
+    "keys", "properties", "null", "interval 1 day",
+)  # fmt: skip
+FORMS = (
+    "-{0}", "not {0}", "sum({0})", "avg({0})", "min({0})", "max({0})", "count({0})", "count(distinct {0})",
+    "count_if({0})", "bool_and({0})", "bool_or({0})", "abs({0})", "round({0})", "round({0}, 1)", "round(1.5, {0})",
+    "floor({0})", "ceil({0})", "year({0})", "month({0})", "day({0})", "hour({0})", "minute({0})", "second({0})",
+    "trim({0})", "upper({0})", "lower({0})", "hex({0})", "md5({0})", "length({0})", "char_length({0})",
+    "octet_length({0})", "size({0})", "cardinality({0})", "array_size({0})", "map_keys({0})", "map_values({0})",
+    "unix_millis({0})", "date_trunc('day', {0})", "date_trunc({0}, {1})", "get(keys, {0})", "substr({0}, {1})",
+    "substr(topic, 1, {0})", "lag({0}) over (order by log_offset)", "lag({0}, 1, {1}) over (order by log_offset)",
+    "lag(size, {0}) over (order by log_offset)", "rank() over (partition by {0} order by log_offset)",
+    "row_number() over (order by {0}, log_offset)", "{0} like 'a%'", "{0} like {1}", "{0} is null", "{0} is not null",
+    "case when {0} then {1} end", "case {0} when {1} then 1 end", "if({0}, {1}, 2)", "if(true, {0}, {1})",
+    "properties[{0}]", "count(*) filter (where {0})", "extract(day from {0})", "exists (select 1 where {0})",
+    "{0} in (select {1})", "(select {0} limit 1)", "cast({0} as string)", "cast({0} as int)", "cast({0} as bigint)",
+    "cast({0} as double)", "cast({0} as date)", "cast({0} as timestamp)", "cast({0} as boolean)", "{0} + {1}",
+    "{0} - {1}", "{0} * {1}", "{0} / {1}", "{0} % {1}", "{0} & {1}", "{0} || {1}", "{0} = {1}", "{0} <> {1}",
+    "{0} < {1}", "{0} >= {1}", "{0} and {1}", "{0} or {1}", "{0} in ({1})", "{0} in ({1}, null)",
+    "{0} between {1} and {0}", "coalesce({0}, {1})", "nvl({0}, {1})", "ifnull({0}, {1})", "nullif({0}, {1})",
+    "greatest({0}, {1})", "least({0}, {1})", "contains({0}, {1})", "startswith({0}, {1})", "endswith({0}, {1})",
+    "array_contains({0}, {1})", "replace({0}, {1}, 'x')", "sum({0}) over (order by log_offset)",
+)  # fmt: skip
+PLACES = (
+    "select {0} from messages", "select {0}, {1} from messages", "select distinct {0} from messages",
+    "select log_offset from messages where {0}", "select count(*) from messages group by {0}",
+    "select log_offset from messages order by {0}, log_offset", "select count(*) from messages having {0}",
+    "select {0} from messages union select {1} from messages",
+    "select {0} c from messages except select {1} from messages",
+    "select {0} from messages union all select {1} from messages", "select 1 from messages where {0} = {1}",
+    "select {0} from messages intersect select {1} from messages",
+    "select c, c = {1} from (select {0} c from messages)",
+    "select m.size from messages m join consumequeue c on m.log_offset = c.log_offset and {0} = {1}",
+    "select count(*) from (select {0} c from messages) a join (select {1} c from messages limit 3) b using (c)",
+    "select size from messages where {0} in (select {1} from messages)",
+    "with t as (select {0} c from messages) select c from t group by c",
+)  # fmt: skip
+
+
+def of_any_kind(source: Random) -> str:
+    """A query with operators and functions of values of all kinds: most are of no sense."""
+
+    def value(depth: int) -> str:
+        if depth == 0 or source.random() < 0.5:
+            return source.choice(OF_ANY_KIND)
+        return f"({source.choice(FORMS).format(value(depth - 1), value(depth - 1))})"
+
+    form = source.choice(FORMS)
+    return source.choice(PLACES).format(form.format(value(1), value(1)), value(1))
+
 
 def number(source: Random, depth: int = 2) -> str:
     if depth == 0 or source.random() < 0.3:

@@ -75,7 +75,7 @@ def test_a_store_that_is_not_there_ends_a_command_before_spark_starts(tmp_path: 
         ("selec topic from messages", "selec"),
         ("select nothing from messages", "nothing"),
         ("select 1 from none", "none"),
-        ("select sise from messages", "keys"),
+        ("select sise from messages", "size"),
         ("select 1 / 0", "DIVIDE_BY_ZERO"),
         ("select (select size from messages)", "SUBQUERY"),
     ],
