@@ -43,9 +43,8 @@ def plan_append(
     handlers: list[Handler] = [opened.queues, *([opened.index] if opened.config.writes_index_files else [])]
     Dispatcher(opened.log, handlers, found.log_end, opened.scan_rules(check_crc=False)).catch_up()
     add_derived(opened, change)
-    for result in results:
-        opened.checkpoint.physic_ms = max(opened.checkpoint.physic_ms, result.store_timestamp_ms)
-        opened.checkpoint.logics_ms = max(opened.checkpoint.logics_ms, result.store_timestamp_ms)
+    # The last record's time, as in an open store: it is the older one where the clock went back.
+    opened.checkpoint.physic_ms = opened.checkpoint.logics_ms = results[-1].store_timestamp_ms
     add_checkpoint(opened, change)
     return change, results
 

@@ -60,6 +60,24 @@ def test_the_store_is_the_one_that_a_brokers_answer_leaves(name: str, how: str, 
     assert after["warnings"] == []
 
 
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize("how", ["commit", "rollback"])
+@pytest.mark.parametrize("name", ["services", "services5"])
+@pytest.mark.parametrize(
+    ("after_ms", "kinds"), [(-5000, ["time-backwards"]), (-1, ["time-backwards"]), (0, []), (1, [])]
+)
+def test_the_checkpoint_promises_no_more_than_the_last_record_whatever_the_clock_shows(
+    after_ms: int, kinds: list[str], name: str, how: str, tmp_path: Path
+) -> None:
+    root, _ = unpack(name, tmp_path)
+    newest_ms = show(root, "checkpoint", "show")["times"][0]["reached_ms"]
+    resolve(root, in_doubt(root)[0]["uniq_key"], how, Clock(newest_ms + after_ms))
+    checked = show(root, "check", code=1 if kinds else 0)["findings"]
+    assert [one["kind"] for one in checked] == kinds
+    verdicts = [one["verdict"] for one in show(root, "checkpoint", "show")["times"][:2]]
+    assert verdicts == ["ok", "ok"]
+
+
 def test_every_transaction_in_doubt_is_resolved_and_check_finds_nothing(tmp_path: Path) -> None:
     """The last segment fills up on the way, so that a new one is begun."""
     root = build(
