@@ -91,9 +91,10 @@ def run_create(
 
     With --follow the command makes a backup, and then receives the log as a slave of --broker, through restarts of the
     broker. The received end of the log is durable in TO/following within a second, or in a scratch folder where TO is
-    an object store. Every few seconds, and at SIGTERM or Ctrl-C, the backup grows up to there. After a day the next
-    backup begins, so that prune has a choice. A SYNC_MASTER waits for this slave as for any other; a master with
-    --controller never counts it.
+    an object store. Every few seconds, and at SIGTERM or Ctrl-C, the backup grows up to there. Files that it replaces
+    are deleted an hour later; in an object store a prune deletes them, because another writer may need them. After a
+    day the next backup begins, so that prune has a choice. A SYNC_MASTER waits for this slave as for any other; a
+    master with --controller never counts it.
 
     --bwlimit, --nice and --cold spare the broker. Every reading command takes a backup: --store backup:TO, or
     backup:TO@ID. Exit code 1 when a file could not be copied in full, or when the log is damaged.

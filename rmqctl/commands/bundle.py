@@ -124,6 +124,9 @@ def _notes(session: Session, found: Examination, written: WrittenBundle, to: Pat
 def _check_target(session: Session, to: Path) -> None:
     from store.layout import BUNDLE
 
+    # A Path has one slash in place of the two of a URI.
+    if to.parts[0].endswith(":"):
+        raise typer.BadParameter("a bundle is written into a file of this machine", param_hint="TO")
     if not to.name.endswith(BUNDLE):
         raise typer.BadParameter(f"the name of a bundle ends in {BUNDLE}", param_hint="TO")
     if session.options.uri is None:

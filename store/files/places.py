@@ -246,7 +246,9 @@ class RemotePlace:
         """Raise NotAStore unless the bucket exists."""
         bucket = self._root.partition("/")[0]
         if self._requests.ask("", "look at", lambda: _entry(self._fs.get_file_info(bucket))) is None:
-            raise self.absent()
+            error = self.absent()
+            error.code = None
+            raise error
 
     def absent(self) -> NotAStore:
         """Return the error for an address without files."""

@@ -216,6 +216,7 @@ def test_a_bundle_that_is_cut_or_changed_is_refused(bundle: Path) -> None:
 WRONG = {
     "bundle": (USAGE, "Missing argument 'TO'"),
     "bundle NEW.tar.gz --yes": (USAGE, "the name of a bundle ends in .tar.zst"),
+    "bundle s3://cases/x.tar.zst --yes": (USAGE, "a bundle is written into a file of this machine"),
     "bundle NEW.tar.zst": (USAGE, "give --yes, or look first with --dry-run"),
     "bundle STORE/x.tar.zst --yes": (USAGE, "is inside of"),
     "bundle THERE.tar.zst --yes": (USAGE, "the file is there already"),

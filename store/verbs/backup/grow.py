@@ -1,7 +1,8 @@
 """GrowingBackup: a backup of a received log; its manifest is replaced as the log grows.
 
     1. tables    the store's tables, once the received log reaches the newest record in their queues
-    2. log       the new bytes of the newest segment as one more piece; a full segment as one file instead
+    2. log       the new bytes of the newest segment as one more piece, which takes in shorter ones before it;
+                 a full segment as one file instead
     3. manifest  in the place of the one before
     4. files     that no manifest needs any more are deleted an hour later, so that running readers can finish
 
@@ -26,8 +27,6 @@ from store.verbs.backup.prune import DAY_MS
 from store.verbs.backup.tables import BackedTables, back_up_tables
 from store.verbs.backup.target import BackupTarget
 
-MOST_PIECES = 32
-"""A segment with more is written in one piece again."""
 PATIENCE = 6
 """Manifests without newer tables before a warning."""
 KEPT_S = 3600.0
@@ -138,10 +137,11 @@ class GrowingBackup:
                 continue
             if stop == segment.size:
                 pieces[segment.path] = [replace(self._add(reader, segment, range(stop)), is_sealed=True)]
-            elif stop > (done := found[-1].end if found else 0):
-                found = found if len(found) < MOST_PIECES else []
-                part = range(done if found else 0, stop)
-                pieces[segment.path] = [*found, self._add(reader, segment, part)]
+            elif stop > (start := found[-1].end if found else 0):
+                # A piece is written again with what follows, once that is as long: few pieces, and each byte seldom.
+                start = next((one.position for one in found if one.size <= stop - one.end), start)
+                kept = [one for one in found if one.end <= start]
+                pieces[segment.path] = [*kept, self._add(reader, segment, range(start, stop))]
         return [one for path in sorted(pieces) for one in pieces[path]]
 
     def _add(self, reader: StoreReader, segment: StoredFile, part: range) -> BackedFile:

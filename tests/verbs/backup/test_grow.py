@@ -75,8 +75,8 @@ def test_each_growth_stores_the_new_bytes_alone_and_a_full_segment_as_one_file(
     growing: Growing, tmp_path: Path
 ) -> None:
     ends = [growing.backup.manifest.log_end]
-    for number in range(2):
-        ends.append(put_more(growing.root, 100 * (number + 1), 10))
+    for number, count in enumerate((10, 4)):
+        ends.append(put_more(growing.root, 100 * (number + 1), count))
         growing.grow()
     assert growing.pieces == [(0, ends[0], False), (ends[0], ends[1], False), (ends[1], ends[2], False)]
     end = put_more(growing.root, 300, 80)
@@ -88,8 +88,8 @@ def test_each_growth_stores_the_new_bytes_alone_and_a_full_segment_as_one_file(
 
 
 def test_a_store_of_pieces_reads_and_restores_as_the_log_to_any_offset(growing: Growing, tmp_path: Path) -> None:
-    for number in range(3):
-        put_more(growing.root, 100 * (number + 1), 8)
+    for number, count in enumerate((8, 4, 2)):
+        put_more(growing.root, 100 * (number + 1), count)
         growing.grow()
     assert len(growing.pieces) == 4
     reader = StoreReader(f"backup:{growing.to}")
@@ -110,13 +110,19 @@ def test_a_store_of_pieces_reads_and_restores_as_the_log_to_any_offset(growing: 
         assert sorted(found.values()) == sorted(body for place, body in places.items() if place < moment)
 
 
-def test_a_segment_with_many_pieces_is_written_as_one_again(growing: Growing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grow, "MOST_PIECES", 3)
-    for number, count in enumerate((2, 3, 1, 2), start=1):
+def test_each_piece_of_a_segment_is_longer_than_all_after_it(growing: Growing) -> None:
+    written, before = 0, growing.backup.manifest.log_end
+    for number in range(1, 33):
         end = put_more(growing.root, 100 * number, 1)
         growing.grow()
-        assert len(growing.pieces) == count
-        assert growing.pieces[-1][1] == end
+        pieces = growing.pieces
+        assert (pieces[0][0], pieces[-1][1]) == (0, end)
+        assert [one[1] for one in pieces[:-1]] == [one[0] for one in pieces[1:]]
+        assert all(stop - start > end - stop for start, stop, _ in pieces)
+        assert len(pieces) <= 1 + number.bit_length()
+        written += end - pieces[-1][0]
+    # Each byte is written once for each doubling at most, and not with each growth.
+    assert written < 6 * (end - before)
 
 
 def test_a_segment_whose_end_is_still_to_come_is_no_full_one(growing: Growing) -> None:
