@@ -1,9 +1,9 @@
-"""The application: takes one command line, gives an exit code, and turns errors into such codes.
+"""The application: runs one command line and returns its exit code; errors become exit codes here.
 
     rmqctl [GLOBAL OPTIONS] COMMAND [GLOBAL OPTIONS] …
 
-main() parses, runs one command inside a session, prints what it returned, and closes the store whatever happened.
-A command's module is imported when that command is asked for, and the engine when it runs.
+main() parses, runs one command inside a session, prints its result, and closes the store in any case. Only the
+module of this command is imported; the engine is imported when the command runs.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from rmqctl.options import global_options
 from rmqctl.result import Result
 from rmqctl.topics import TOPICS, topic_text
 
-# Typer exports no base class of the errors that parsing raises, but one of them, whose ancestors it is among.
+# Typer does not export the base class of parsing errors; it is among the ancestors of BadParameter.
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 class Application(RootGroup):
-    """The application. Run as a script, or by typer.testing, it answers with rmqctl's exit codes."""
+    """The application, with rmqctl's exit codes as a script and under typer.testing."""
 
     def main(self, *arguments: Any, standalone_mode: bool = True, **extra: Any) -> object:
         if not standalone_mode:
@@ -58,10 +58,10 @@ app.callback()(global_options)
 
 
 def main(arguments: Sequence[str] | None = None, environment: Environment | None = None) -> int:
-    """Run one command line and give its exit code."""
+    """Run one command line and return its exit code."""
     if arguments is None:
         use_utf8_names()
-    # numpy's threads for linear algebra, which nothing here uses, take up to 40 ms of CPU to start.
+    # numpy's threads for linear algebra are never used here, and take up to 40 ms of CPU to start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     session = Session(environment or Environment.real(), main)
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -81,7 +81,7 @@ def _run_and_report(session: Session, words: list[str]) -> int:
     try:
         with session.resources:
             code = _run(session, words)
-        # A store that was written to says what it met when it is closed.
+        # Damage that a store met while it was written to is known after its close.
         return FINDINGS if code == OK and session.met_findings else code
     except BrokenPipeError:
         _silence_stdout()
@@ -90,7 +90,7 @@ def _run_and_report(session: Session, words: list[str]) -> int:
         if _is_closed_stdout(error):
             _silence_stdout()
         if session.interrupts.raised and exit_code_of(error) == DEFECT:
-            # A library that is interrupted in the middle may raise an error of its own instead.
+            # An interrupted library may raise an error of its own instead.
             session.log("ended by an error after an interrupt", level="WARNING", error=error)
             return _report(session, KeyboardInterrupt())
         return _report(session, error)
@@ -108,14 +108,14 @@ def _run(session: Session, words: list[str]) -> int:
         defaults = read_defaults(session.environment.variables)
         answer = command.main(args=words, prog_name="rmqctl", standalone_mode=False, obj=session, default_map=defaults)
     except SystemExit as end:
-        # Typer wraps the streams and exits with 1 where a pipe is closed.
+        # Typer wraps the streams, and exits with 1 if a pipe is closed.
         sys.stdout, sys.stderr = streams
         raise end.__context__ or end from None
     if isinstance(answer, Result):
         session.show(answer)
         return answer.final_exit_code()
     if answer == INTERRUPTED:
-        # Typer swallows the interrupt and answers with this number.
+        # Typer swallows the interrupt and returns this number.
         raise KeyboardInterrupt
     return answer if isinstance(answer, int) else OK
 
@@ -137,7 +137,7 @@ def _report_usage(session: Session, error: Any) -> int:
         session.environment.stderr.write(context.get_help() + "\n")
         return USAGE
     path = context.command_path if context is not None else "rmqctl"
-    text = " ".join(str(error.format_message()).split()).rstrip(".")
+    text = " ".join(str(error.format_message()).split()).rstrip(".").removeprefix("Invalid value: ")
     session.fail(f"{text} (see {path} --help)")
     return USAGE
 
@@ -152,7 +152,7 @@ def _sentence(error: BaseException) -> str:
 
         return describe(error)
     if _is_closed_stdout(error):
-        return "stdout is closed, so the result was written nowhere"
+        return "stdout is closed, so the result was not written"
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{(error.strerror or str(error)).lower()}"
@@ -164,7 +164,7 @@ def _is_closed_stdout(error: BaseException) -> bool:
 
 
 def _silence_stdout() -> None:
-    """Keep the interpreter from complaining when it flushes to a closed stdout at exit."""
+    """Redirect a closed stdout to /dev/null: else the interpreter's flush at exit prints an error."""
     with contextlib.suppress(OSError, ValueError):
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())

@@ -2,10 +2,11 @@
 
     --dry-run          prints the plan and changes nothing
     --yes              applies without asking
-    --quarantine DIR   where to put what is removed (default STORE/.rmqctl/quarantine)
-    --no-quarantine    deletes it instead
+    --quarantine DIR   moves removed files to DIR (default STORE/.rmqctl/quarantine)
+    --no-quarantine    deletes them instead
 
-On a terminal the plan is shown and asked for. Elsewhere a change without --yes is refused before any work is done.
+On a terminal the plan is shown, and a question asks for consent. Elsewhere a change without --yes is refused before
+any work is done.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ SHOWN_STEPS = 10
 
 @dataclass(frozen=True, slots=True)
 class ChangeOptions:
-    """How a change may be carried out."""
+    """The options of a change.
+
+    keep  move removed files to quarantine; else delete them
+    """
 
     dry_run: bool = False
     yes: bool = False
@@ -66,7 +70,7 @@ class ChangeOptions:
         quarantine: Path | None = None,
         no_quarantine: bool = False,
     ) -> ChangeOptions:
-        """Return the options as a ChangeOptions; a usage error where no terminal can be asked."""
+        """Return the options; raise a usage error if --yes is missing and no terminal can be asked."""
         if not dry_run:
             session.store.require_folder()
         if not (dry_run or yes or session.environment.can_ask):
@@ -75,7 +79,7 @@ class ChangeOptions:
 
 
 def run_change(session: Session, command: str, change: Change[PlanReport], consent: ChangeOptions) -> Result:
-    """Show `change`, ask where that was agreed, and applies it."""
+    """Show `change`, ask for consent unless --yes is given, and apply it."""
     plan = _plan_result(command, change, consent)
     for remark in change.remarks:
         session.note(f"note: {remark}")
@@ -101,9 +105,9 @@ def run_change(session: Session, command: str, change: Change[PlanReport], conse
 
 
 def _plan_result(command: str, change: Change[PlanReport], consent: ChangeOptions) -> Result:
-    """Return the plan as a value.
+    """Return the plan as a result.
 
-    Its rows are read at once, because applying it removes the files' sizes.
+    Its rows are read at once: after the change is applied, the sizes of removed files are unknown.
     """
     found = asdict(change.report)
     tables = [Table(name, value) for name, value in found.items() if _is_table(value)]
@@ -121,7 +125,7 @@ def _plan_result(command: str, change: Change[PlanReport], consent: ChangeOption
 
 
 def totals_of(rows: Sequence[PlannedAction]) -> str:
-    """Give the files and bytes of each kind of step, where a screen has no room for all of them."""
+    """Return files and bytes by kind of step for plans of more than SHOWN_STEPS, else an empty text."""
     if len(rows) <= SHOWN_STEPS:
         return ""
     files, sizes = Counter[str](), Counter[str]()
@@ -138,7 +142,7 @@ def _losses(change: Change[PlanReport]) -> str:
     lost = sum(change.lost.values())
     gone = change.report.lost_messages if isinstance(change.report, Losses) else lost
     if gone > lost:
-        # Of what expires only unconsumed messages are lost.
+        # Of expiring messages only the unconsumed ones count as lost.
         return f"; {count(gone, 'message')} no longer shown, {lost or 'none'} of them known to be unconsumed"
     return f"; {count(lost, 'message')} no longer shown" if lost else "; no message is lost"
 
@@ -148,6 +152,6 @@ def _is_table(value: Any) -> bool:
 
 
 def _apply(session: Session, change: Change[PlanReport], consent: ChangeOptions) -> str | None:
-    """Apply the change; a signal waits until it is complete, as half a change is worse than a late exit."""
+    """Apply the change and return its id; a signal waits until the change is complete."""
     with session.interrupts.deferred(), session.progress("applying", len(change.actions), "steps") as bar:
         return change.apply(quarantine=consent.quarantine, keep=consent.keep, on_action=lambda action: bar.advance())

@@ -1,13 +1,13 @@
-"""The store of --store: its place, the settings given for it, and the ways to open it.
+"""GivenStore: the store of --store with its settings, and the ways to open it.
 
-    place, root, reached     the URI or the folder; the folder; a folder to read, which of a remote store is a mirror
+    place, root, reached     the URI or the folder; the folder; a folder to read, the mirror of a remote store
     settings                 of --broker-conf and --set
     open_reader …            the files, for commands that do not open the store
     open, open_for_reading   the store for readers
     open_for_writing …       the store for puts and services
-    find_served …            the process that has the store open
+    find_served …            the process that serves the store
 
-What is opened is closed when the command's result is printed.
+An opened store is closed after the command's result is printed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ READ_ONLY_PATHS = "readOnlyCommitLogStorePaths"
 
 
 class GivenStore:
-    """The store that --store names, for one run of one command."""
+    """The store of --store, for the run of one command."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -38,7 +38,7 @@ class GivenStore:
 
     @property
     def _options(self) -> Options:
-        # The session takes options twice: those before the command, then those after it.
+        # Not kept: the session takes options before the command, then those after it.
         return self._session.options
 
     @property
@@ -48,19 +48,16 @@ class GivenStore:
 
     @functools.cached_property
     def reached(self) -> tuple[Path, Filesystem]:
-        """Folder and file system of --store for readers.
-
-        A remote store is a mirror that fetches the bytes they read.
-        """
+        """Folder and file system of --store for readers; a remote store's mirror fetches the bytes read."""
         from store.opened import reach_store
 
         return reach_store(self.place, scratch=self._options.scratch)
 
     @property
     def root(self) -> Path:
-        """The folder of --store; without it storePathRootDir, else the default.
+        """The folder of --store; without --store that of storePathRootDir, else the default.
 
-        BadRequest where --store is a URI.
+        Raises BadRequest if --store is a URI.
         """
         self.require_folder()
         root = self._options.store
@@ -69,7 +66,7 @@ class GivenStore:
         return root.expanduser()
 
     def require_folder(self) -> None:
-        """Raise BadRequest where --store is a URI."""
+        """Raise BadRequest if --store is a URI."""
         if self._options.uri is not None:
             from store.errors import BadRequest
 
@@ -77,20 +74,17 @@ class GivenStore:
             raise BadRequest(needs, file=self._options.uri, hint="commands that only read take a URI")
 
     def settings(self, **changes: str) -> dict[str, str]:
-        """Return settings given: of --broker-conf, then --set, then `changes`.
-
-        Others are inferred from the files.
-        """
+        """Return the given settings: of --broker-conf, overridden by --set, then by `changes`."""
         return {**self.file_settings, **self._options.settings, **changes}
 
     def settings_for_bundle(self) -> dict[str, str]:
-        """Return the settings given, without those that lead out of the store's folder."""
+        """Return the given settings, without paths that lead out of the store's folder."""
         given = self.settings().items()
         return {name: value for name, value in given if name != READ_ONLY_PATHS and not name.startswith("storePath")}
 
     @functools.cached_property
     def file_settings(self) -> dict[str, str]:
-        """The settings of --broker-conf or of a bundle; warns once of all without effect."""
+        """The settings of --broker-conf or of a bundle; notes the settings without effect, once."""
         from store.config import check_settings, read_broker_conf
 
         check_settings(self._options.settings, "--set")
@@ -114,7 +108,7 @@ class GivenStore:
         """Note a storePathRootDir that is not the folder of --store."""
         given = self._options.store
         if root is not None and given != Path(DEFAULT_STORE) and Path(root).expanduser() != given.expanduser():
-            self._session.note(f"note: {given} is taken, and not storePathRootDir={root}")
+            self._session.note(f"note: {given} is used, not storePathRootDir={root}")
 
     def _note_without_effect(self, file_settings: Mapping[str, str]) -> None:
         from store.config import all_settings, has_effect
@@ -125,16 +119,16 @@ class GivenStore:
                 self._session.note(f"note: the setting {name} has no effect here{instead and f': {instead}'}")
         count = sum(not has_effect(name) for name in file_settings)
         if count:
-            names = "`rmqctl config settings` names them"
+            names = "`rmqctl config settings` lists them"
             self._session.note(f"note: {count} settings in the broker configuration have no effect here; {names}")
         given = {**file_settings, **self._options.settings}
         if given.get(READ_ONLY_PATHS) and "," not in given.get("storePathCommitLog", ""):
             self._session.note(f"note: {READ_ONLY_PATHS} has no effect without several folders in storePathCommitLog")
 
     def read_early(self, *folders: str, newest: int | None = None) -> None:
-        """Read files of --store while the engine is imported; not where device or cache are to be spared.
+        """Read files of --store in a thread while the engine is imported; not with --cold, --nice, --bwlimit.
 
-        newest  takes so many of each folder alone
+        newest  read only so many newest files of each folder
         """
         options = self._options
         if options.uri is not None or options.cold or options.nice or options.bwlimit is not None:
@@ -145,13 +139,11 @@ class GivenStore:
         self._session.resources.callback(early.close)
 
     def open_reader(self, *, as_it_is: bool = False, any_size: bool = False, or_segment: bool = False) -> StoreReader:
-        """Return the files of --store, for commands that don't open the store.
+        """Return the files of --store, for commands that don't open it; raise NotAStore if it is no store.
 
-        Refuses a folder that is no store.
-
-        as_it_is    refuses only a folder without any of a broker's files
-        any_size    lets segments be of another size than mappedFileSizeCommitLog says
-        or_segment  takes one segment file for a log too
+        as_it_is    raise only if no file of a broker is there
+        any_size    accept segments of another size than mappedFileSizeCommitLog
+        or_segment  accept one segment file as a log
         """
         place = str(self.place)
         if not as_it_is:
@@ -161,7 +153,7 @@ class GivenStore:
         return reader
 
     def open_reached(self, *, or_segment: bool = False) -> StoreReader:
-        """Return the files of --store at `reached`, for a command that also reads them in other ways."""
+        """Return the files of --store at `reached`, for a command that reads the mirror in other ways too."""
         from store.files import StoreReader
 
         if self._options.uri is None:
@@ -174,7 +166,7 @@ class GivenStore:
     def open_readers(
         self, stores: Sequence[str], *, any_size: bool = False, or_segment: bool = False
     ) -> dict[str, StoreReader]:
-        """Return the files of several stores by their names as given; the settings are for each of them."""
+        """Return the files of several stores, by the names given; the settings apply to each."""
         from store.config import LOG_PATHS, StoreConfig
         from store.errors import BadRequest
 
@@ -226,17 +218,17 @@ class GivenStore:
         return opened
 
     def warn_of_holder(self) -> None:
-        """Warn where a process holds the store: a start shown meanwhile is one after its abrupt end."""
+        """Warn if a process holds the store: the start that is shown would follow its abrupt end."""
         from store.files import find_lock_holder
         from store.opened import make_layout
 
         root, fs = self.reached
         holder = find_lock_holder(make_layout(root, self.settings(), fs).lock, fs)
         if holder is not None:
-            self._session.warn(f"{holder.describe()} holds the store: shown is the start if it ended abruptly now")
+            self._session.warn(f"{holder.describe()} holds the store; the start shown is the one after its abrupt end")
 
     def warn_of_unloaded(self, opened: MessageStore, *names: str) -> None:
-        """Warn of each table under config/ that a broker would not load from its own file."""
+        """Warn of each named table under config/ that a broker would not load from its file."""
         from store.structures.tables import review_loading
 
         for finding in review_loading(opened.layout.config, names, opened.line, self.reached[1]):
@@ -248,7 +240,7 @@ class GivenStore:
         """Return the store of --store, open for puts until the command's result is printed."""
         from store import open_store
 
-        # A store that is written to runs threads: a signal waits until the store can be closed.
+        # A store open for writing runs threads: a signal waits until it can be closed.
         with self._session.interrupts.deferred(), self._session.progress("reading the log") as bar:
             opened = open_store(
                 self.root,
@@ -266,7 +258,10 @@ class GivenStore:
     def open_to_serve(
         self, services: Collection[str], *, recover: bool, force_empty_log: bool, listen: str | None
     ) -> ServedStore:
-        """Return the same with a broker's services, for a caller that defers signals; `listen` is for slaves."""
+        """Return the same with a broker's services; the caller defers signals.
+
+        listen  the address for slaves
+        """
         from store import open_store
 
         with self._session.progress("reading the log") as bar:
@@ -299,7 +294,7 @@ class GivenStore:
         return text.replace(str(self.reached[0]), self._options.uri)
 
     def find_served(self) -> StoreClient | None:
-        """Return the process that serves the store, connected until the result is printed; None without one."""
+        """Return a connection to the serving process, open until the result is printed; None without one."""
         if self._options.uri is not None:
             return None
         from store.engine.serving import has_socket
@@ -334,7 +329,7 @@ class GivenStore:
         return client
 
     def _opening(self, changes: Mapping[str, str]) -> dict[str, str]:
-        """Return the settings to open the store with, for the log too."""
+        """Return the settings to open the store with, and write them to the log."""
         given = self.settings(**changes)
         self._session.log(f"opening {self.place}, settings given: {_described(given)}")
         return given
@@ -348,11 +343,10 @@ class GivenStore:
             )
 
     def open_for_reading(self) -> MessageStore:
-        """Open the store for readers, also behind a body with a wrong CRC.
+        """Return the store of --store for readers, with messages past a body with a bad CRC.
 
-        A broker would cut its log there at the next start.
-
-        A store that was not shut down is shown as its recovery will leave it, which cuts there.
+        A broker would truncate the log there at its next start. A store that was not shut down is shown as its
+        recovery will leave it: truncated there.
         """
         is_closed = not self._reader(str(self.place)).exists("abort")
         known = self.settings()
@@ -369,7 +363,7 @@ class GivenStore:
             self._session.met_findings = True
 
     def warn_of_news(self, opened: WritableStore) -> None:
-        """Warn of findings that came up since the last call. One that passes leaves the exit code as it is."""
+        """Warn of new findings since the last call; a finding that has ended does not change the exit code."""
         findings = opened.describe_findings()[len(opened.opening_findings) :]
         for finding in findings:
             if finding not in self._told and not self._session.repeats_full_disk(finding):
@@ -377,12 +371,12 @@ class GivenStore:
         self._told = findings
 
     def warn_of_damage(self, readers: Iterable[StoreReader]) -> None:
-        """Name the damage in the log that the readers passed over; the command then ends with FINDINGS."""
+        """Warn of damage in the log that the readers passed over; the command then ends with FINDINGS."""
         met = [(*place, reason) for reader in readers for place, reason in sorted(reader.damage.items())]
         for file, position, reason in met[:1]:
             others = f", and at {count(len(met) - 1, 'other place')}" if len(met) > 1 else ""
             self._warn_of(
-                [f"{file}, offset {position}: {reason}{others}; what was there is left out, `rmqctl check` says more"]
+                [f"{file}, offset {position}: {reason}{others}; messages there are left out, `rmqctl check` shows more"]
             )
 
     def _warn_of(self, findings: Sequence[str]) -> None:
@@ -392,5 +386,5 @@ class GivenStore:
 
 
 def _described(settings: Mapping[str, object]) -> str:
-    """Return settings as --set takes them."""
+    """Return settings in the form of --set."""
     return ", ".join(f"{name}={value}" for name, value in settings.items()) or "none"

@@ -1,7 +1,7 @@
-"""Hints at errors and findings of the engine, in words of the command line.
+"""Hints for errors and findings of the engine, in words of the command line.
 
-The engine knows no commands and options. Its errors, problems, traps and findings carry a code and what the code is
-about; here is the clause that says what to do. advice.py has the commands to run.
+The engine knows no commands or options. Its errors, problems, traps and findings have a code and a subject; here is
+the clause for each code that says what to do. advice.py has the commands to run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 HINTS = {
-    "no-store": "give the store's root folder with --store",
+    "no-store": "give a store's root folder with --store (a broker's storePathRootDir)",
     "store-is-file": "give the store's root folder; check, dump, export, find, fingerprint, salvage, sql, "
     "timeline and usage take one segment file too",
     "unclean": "run `rmqctl recover --abnormal` first (with --dry-run to see what it does), or give --recover",
@@ -124,22 +124,22 @@ HINTS = {
     "remove-entry": "remove the entry",
     "reset-offset": "reset the group's offset to {0}",
 }
-"""What to do, as a clause, by code. A command in it is between `s."""
+"""The advice by code, as a clause. A command in it is between backquotes; {0} and {1} are parts of the subject."""
 
 
 def hint_for(code: str, subject: Sequence[object] = ()) -> str:
-    """Return the advice on a fault, as a clause; empty where the command alone is the advice."""
+    """Return the advice on a fault as a clause; empty if advice.py has all of it."""
     return HINTS.get(code, "").format(*subject)
 
 
 def with_hint(text: str, code: str, subject: Sequence[object] = ()) -> str:
-    """Add to the text of a fault the clause of its advice."""
+    """Return the text of a fault with the clause of its advice."""
     hint = hint_for(code, subject)
     return f"{text}; {hint}" if hint else text
 
 
 def describe(error: BaseException) -> str:
-    """Write the error as a sentence, with the user's way out."""
+    """Return the error as a sentence, with the advice for it."""
     from store.errors import NotAStore, StoreError, StoreIOError
 
     if not isinstance(error, StoreError):

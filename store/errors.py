@@ -67,7 +67,17 @@ class StoreError(Exception):
 
 
 class NotAStore(StoreError):
-    """The folder is absent, is a file, or holds nothing a broker wrote."""
+    """The folder is absent, is a file, or has no part of a broker's store."""
+
+    @classmethod
+    def absent(cls, address: str | os.PathLike[str]) -> NotAStore:
+        """Return the error for a missing folder."""
+        return cls("no such folder", file=address, code="no-store")
+
+    @classmethod
+    def empty(cls, address: str | os.PathLike[str]) -> NotAStore:
+        """Return the error for a folder without any part of a store."""
+        return cls("not a store: no commit log, queues or checkpoint are in it", file=address, code="no-store")
 
     @classmethod
     def for_file(cls, address: str | os.PathLike[str]) -> NotAStore:

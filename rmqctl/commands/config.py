@@ -1,4 +1,4 @@
-"""config: the settings of the store at hand, and the broker's tables under config/."""
+"""config: the settings of a store's broker, and the broker's tables under config/."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from store.verbs import ConfigReview
 
 LEAST_TIME_MS = 10**12
-"""A number of milliseconds from which on it is a time: September 2001."""
+"""From this number on, --to is a time in milliseconds (September 2001), below it a queue offset."""
 EXAMPLES = {
     "config check": (
         "rmqctl --store /data/store config check",
@@ -61,8 +61,9 @@ def run_settings(
 ) -> Result:
     """List a broker's settings and where they come from.
 
-    Each with its value here and its effect. Sources: set (--set), file (--broker-conf), inferred (from the store's
-    files), default. Settings without an effect here are marked. An unknown name is refused.
+    Each setting has its value for this store and its effect in rmqctl. Sources: set (--set), file (--broker-conf),
+    inferred (from the store's files), default. Settings without an effect are marked. An unknown name in --set or
+    --broker-conf is refused.
     """
     from store.config import all_settings
 
@@ -83,7 +84,7 @@ def run_settings(
 
 
 def _as_written(value: Any) -> Any:
-    """Return the value as --set takes it."""
+    """Return the value in the form of --set."""
     return str(value).lower() if isinstance(value, bool) else value
 
 
@@ -106,9 +107,9 @@ def _row(setting: Setting, values: Mapping[str, tuple[Any, str]], shown: Callabl
 def run_check(ctx: typer.Context) -> Result:
     """Show how a broker would load its tables.
 
-    For each table under config/ with its .bak and .tmp: what a broker would load and what it would lose silently. Also
-    consumer offsets outside their queues, and topics of the store without an entry. Each finding has its remedy. Exit
-    code 1 when something was found.
+    For each table under config/, with its .bak and .tmp: the file that a broker would load, and entries that it would
+    lose silently. Also consumer offsets outside their queues, and topics of the store without an entry. Each finding
+    has its remedy. Exit code 1 when something was found.
     """
     session: Session = ctx.obj
     review = _review(session)
@@ -141,7 +142,7 @@ def run_show(
 
     session: Session = ctx.obj
     root, fs = session.store.reached
-    session.store.open_reached()  # refuses a folder without a broker's files
+    session.store.open_reached()  # Raises NotAStore for a folder without a broker's files.
     files = read_config_files(make_layout(root, session.store.settings(), fs).config, fs)
     rows = [
         {**asdict(entry), "value": to_json(entry.value)}
@@ -156,7 +157,7 @@ def run_rebuild_topics(
     ctx: typer.Context,
     compat: Annotated[
         Compat | None,
-        typer.Option(help="The broker version to write for.", show_default="the line that wrote the store"),
+        typer.Option(help="The broker version to write for.", show_default="the version that wrote the store"),
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -165,8 +166,8 @@ def run_rebuild_topics(
 ) -> Result:
     """Rebuild topics.json from the log and the queues.
 
-    Topics of the newest readable copy keep their entries, with as many queues as exist. Topics that only the
-    store shows get a broker's defaults. The old file goes to quarantine; undo restores it.
+    Topics in the newest readable copy keep their entries, with at least as many queues as exist. Topics that only log
+    or queues have get a broker's defaults. The old file goes to quarantine; undo restores it.
     """
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
@@ -191,7 +192,7 @@ def run_reset_offsets(
     ctx: typer.Context,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="Consumer group.", autocompletion=complete_group)],
     topic: Annotated[str, typer.Option(metavar="TOPIC", help="Topic.", autocompletion=complete_topic)],
-    to: Annotated[str, typer.Option(metavar="PLACE", help="first, last, a store time, or a queue offset.")],
+    to: Annotated[str, typer.Option(metavar="WHERE", help="first, last, a store time, or a queue offset.")],
     queue: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only this queue.", show_default="all")] = None,
     dry_run: DryRun = False,
     yes: Yes = False,

@@ -1,4 +1,4 @@
-"""quarantine: list and purge files that changing commands took away."""
+"""quarantine: list and purge files that changing commands removed."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def run_purge(
     ] = False,
     yes: Yes = False,
 ) -> Result:
-    """Delete quarantined files for good.
+    """Delete files in quarantine for good.
 
-    They cannot be brought back. Without an ID the whole quarantine is deleted.
+    Their changes can no longer be undone. Without an ID the whole quarantine is deleted.
     """
     from rmqctl.staged import locked
     from store.change import list_quarantine, purge

@@ -28,7 +28,7 @@ SECOND_MS, MINUTE_MS, HOUR_MS = 1000, 60_000, 3_600_000
 
 def run(
     ctx: typer.Context,
-    html: Annotated[Path, typer.Option("--html", metavar="FILE", help="Where to write the page.")],
+    html: Annotated[Path, typer.Option("--html", metavar="FILE", help="The file for the page.")],
 ) -> Result:
     """Write one page about a store.
 
@@ -39,7 +39,7 @@ def run(
     """
     session: Session = ctx.obj
     if html.is_dir() or not html.absolute().parent.is_dir():
-        raise typer.BadParameter(f"{html} is not the name of a file in a folder", param_hint="--html")
+        raise typer.BadParameter(f"{html} is a folder, or its folder does not exist", param_hint="--html")
     session.refuse_inside(session.store.reached[0], html)
 
     from rmqctl.report.contents import sections_of
@@ -62,7 +62,8 @@ def run(
     usage, timeline = _read_log(session, found)
     sections = list(sections_of(found, usage, timeline, settings))
     verdict = _verdict(found)
-    page = make_page(_title(session, found), verdict, found.worst, _facts(found, clock()), sections)
+    place = session.options.uri or str(layout.root)
+    page = make_page(_title(found, place), verdict, found.worst, _facts(found, clock()), sections)
     data = page.encode("utf-8", "replace")
     with os_errors(html, "write the report"):
         html.write_bytes(data)
@@ -71,7 +72,7 @@ def run(
 
 
 def _read_log(session: Session, found: Examination) -> tuple[list[Usage], Timeline]:
-    """Read usage by topic and the timeline; of a store without commitlog/ they are empty."""
+    """Return usage by topic and the timeline, empty without segments."""
     from rmqctl.report.contents import Usage
     from store.verbs import Timeline, build_timeline
 
@@ -92,16 +93,18 @@ def _usage_rows(session: Session) -> list[tuple[str, int, int]]:
 
 
 def _unit(found: Examination) -> str:
-    """Return the bucket of the timeline: so that the page has some dozens of columns."""
+    """Return the unit of the timeline's buckets, for at most 120 columns below days."""
     span = max(0, found.info.log.last_ms - found.info.log.first_ms)
     units = (("second", SECOND_MS), ("minute", MINUTE_MS), ("hour", HOUR_MS))
     return next((name for name, size in units if span <= 120 * size), "day")
 
 
-def _title(session: Session, found: Examination) -> str:
-    """Return the store's broker line, its whole path or address, and the host that has it."""
-    place = session.options.uri or f"{Path(session.store.place).absolute()} on {platform.node()}"
-    return f"RocketMQ {found.info.line} store {place}"
+def _title(found: Examination, place: str) -> str:
+    """Return the store's broker line, its absolute path or URI, and the host."""
+    from store.layout import is_address
+
+    host = "" if is_address(place) else f" on {platform.node()}"
+    return f"RocketMQ {found.info.line} store {place}{host}"
 
 
 def _verdict(found: Examination) -> str:

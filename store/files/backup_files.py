@@ -61,7 +61,7 @@ class BackupFiles:
         """Raise NotAStore unless the folder holds backups."""
         root = self._place.look_at("")
         if root is None:
-            raise NotAStore("there is no such folder", file=self.address)
+            raise NotAStore("no such folder", file=self.address)
         if not root.is_folder or self._place.look_at(MANIFESTS) is None:
             raise NotAStore("no backup is in it", file=self.address, code="no-backup")
 

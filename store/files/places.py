@@ -120,7 +120,7 @@ class LocalPlace:
 
     def absent(self) -> NotAStore:
         """Return the error for a missing root."""
-        return NotAStore("no such folder", file=self._root)
+        return NotAStore.absent(self._root)
 
 
 class SegmentPlace(LocalPlace):

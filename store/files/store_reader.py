@@ -120,8 +120,7 @@ class StoreReader:
         self._check_is_folder()
         names = (*_FOLDERS, "commitlog", OTHER_QUEUES, "checkpoint", "config")
         if not self._commitlogs and not any(self.exists(name) for name in names):
-            hint = "name a broker's storePathRootDir"
-            raise NotAStore("no store: none of a broker's files is in it", file=self.address, hint=hint)
+            raise NotAStore.empty(self.address)
 
     def check_is_store(self) -> None:
         """Raise NotAStore unless the folder has a commitlog folder, or queues or index of a lost log.
@@ -132,8 +131,10 @@ class StoreReader:
         log = self._place.look_at("commitlog")
         is_lost = log is None and any(self.exists(name) for name in _FOLDERS)
         if not is_lost and (log is None or not log.is_folder):
-            hint = "name a broker's storePathRootDir, and storePathCommitLog where its log is in another folder"
-            raise NotAStore("no commitlog folder in it", file=self.address, hint=hint)
+            if not self.exists("checkpoint"):
+                raise NotAStore.empty(self.address)
+            hint = "set storePathCommitLog if its log is in another folder"
+            raise NotAStore("no commitlog folder is in it", file=self.address, hint=hint)
         for name in (*_FOLDERS, "checkpoint"):
             found = self._place.look_at(name)
             if found is not None and not (found.is_folder if name in _FOLDERS else found.is_file):

@@ -91,7 +91,7 @@ def require_store(layout: StoreLayout, fs: Filesystem) -> None:
     root = layout.root
     found = fs.look_at(root)
     if found is None:
-        raise NotAStore("there is no such folder", file=root, code="no-store")
+        raise NotAStore.absent(root)
     if not found.is_folder:
         raise NotAStore.for_file(root)
     for folder in (*layout.commitlogs, layout.consumequeue, layout.index):
@@ -99,11 +99,7 @@ def require_store(layout: StoreLayout, fs: Filesystem) -> None:
     for file in (layout.lock, layout.checkpoint, layout.abort):
         fs.require_file(file)
     if not any(fs.exists(folder) for folder in (*layout.commitlogs, layout.consumequeue, layout.checkpoint)):
-        raise NotAStore(
-            "no store: it holds neither commitlog/ nor consumequeue/ nor checkpoint",
-            file=root,
-            hint="give the folder that a broker calls storePathRootDir",
-        )
+        raise NotAStore.empty(root)
 
 
 def require_log(layout: StoreLayout, fs: Filesystem) -> None:

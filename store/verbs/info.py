@@ -142,15 +142,13 @@ def look_at_store(layout: StoreLayout, settings: Mapping[str, object], fs: Files
     """Run steps 1 to 7. NotAStore if the folder is absent or holds no file of a broker."""
     root = fs.look_at(layout.root)
     if root is None:
-        raise NotAStore("there is no such folder", file=layout.root, code="no-store")
+        raise NotAStore.absent(layout.root)
     if not root.is_folder:
         raise NotAStore.for_file(layout.root)
     look = _Look(layout, settings, fs)
     names = [*layout.commitlogs, layout.consumequeue, layout.checkpoint, layout.index, layout.config]
     if not any(fs.exists(name) for name in names) and all(one.name == UNKNOWN for one in look.info.structures):
-        raise NotAStore(
-            "no store: none of a broker's files is in it", file=layout.root, hint="name a broker's storePathRootDir"
-        )
+        raise NotAStore.empty(layout.root)
     return look.look()
 
 

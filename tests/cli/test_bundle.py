@@ -240,4 +240,4 @@ def test_a_wrong_line_is_refused_with_one_sentence(line: str, store: Path, tmp_p
 def test_a_store_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     run = rmqctl("bundle", tmp_path / "x.tar.zst", "--yes", store=tmp_path / "other")
-    assert (run.code, "none of a broker's files is in it" in run.err) == (NOT_READABLE, True)
+    assert (run.code, "not a store" in run.err) == (NOT_READABLE, True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rmqctl.hints import HINTS
 from store import open_store
 from store.structures.findings import BAD_CRC, Finding
 from store.verbs.check import check as checking
@@ -58,7 +59,7 @@ def test_a_finding_is_printed_when_it_is_found(damaged: Path, monkeypatch: pytes
 
 def test_a_check_that_ran_out_of_time_says_where_to_go_on(damaged: Path) -> None:
     run = rmqctl("check", "--max-seconds", 0, store=damaged)
-    assert "go on with --from 0" in run.err
+    assert "continue with --from 0" in run.err
     again = rmqctl("--format", "jsonl", "check", "--from", 0, store=damaged)
     assert [row["kind"] for row in again.rows] == [BAD_CRC]
 
@@ -67,7 +68,8 @@ def test_a_store_is_named_by_its_uri_as_well(damaged: Path) -> None:
     for command in ("check", "usage"):
         by_uri = rmqctl("--format", "jsonl", "--store", damaged.as_uri(), command)
         assert by_uri.rows, by_uri.err
-    assert rmqctl("--store", "file:///no/where", "check").err == "rmqctl: /no/where: no such folder\n"
+    run = rmqctl("--store", "file:///no/where", "check")
+    assert run.err == f"rmqctl: /no/where: no such folder; {HINTS['no-store']}\n"
 
 
 def test_an_offset_behind_the_log_is_a_bad_request(damaged: Path) -> None:

@@ -97,4 +97,4 @@ def test_the_store_may_be_named_by_the_broker_configuration(store: Path, tmp_pat
 def test_a_folder_that_the_settings_name_beside_another_is_said(named: str, is_said: bool, tmp_path: Path) -> None:
     root = make_store(tmp_path / "s", 2)
     run = rmqctl("--set", f"storePathRootDir={named.format(store=root)}", "get", "T", store=root)
-    assert (run.code, "is taken, and not storePathRootDir=" in run.err) == (0, is_said)
+    assert (run.code, "is used, not storePathRootDir=" in run.err) == (0, is_said)

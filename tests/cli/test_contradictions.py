@@ -73,7 +73,7 @@ def test_two_options_that_do_not_go_together_are_refused_by_both_names() -> None
             assert refused[path, one, other] == (
                 USAGE,
                 "",
-                f"rmqctl: Invalid value: {one} and {other} do not go together: {why}; {END} {path} --help)\n",
+                f"rmqctl: {one} and {other} do not go together: {why}; {END} {path} --help)\n",
             ), run.err
     assert len(refused) > 100
 

@@ -62,6 +62,14 @@ def write_report(root: Path, target: Path, code: int = 0) -> str:
     return text
 
 
+def test_the_title_has_the_absolute_path_without_dots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_store(tmp_path / "broker" / "store")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    text = write_report(Path("..", "broker", "store"), tmp_path / "page.html")
+    assert f"<title>RocketMQ 4.9 store {root} on {platform.node()}</title>" in text
+
+
 def test_a_damaged_store_has_every_section_and_requests_nothing(copy_of: CopyOf, tmp_path: Path) -> None:
     _, root = copy_of("corrupt-mid")
     (root / "config").mkdir(exist_ok=True)

@@ -125,7 +125,7 @@ def test_a_store_has_a_log_queues_or_a_checkpoint_each_in_its_kind(
 
 def test_no_folder_and_a_file_are_no_store(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(NotAStore, match="there is no such folder"):
+    with pytest.raises(NotAStore, match="no such folder"):
         require_store(StoreLayout(tmp_path / "none"), FS)
     with pytest.raises(NotAStore):
         require_store(StoreLayout(tmp_path / "file"), FS)

@@ -88,7 +88,7 @@ def test_a_damaged_manifest_is_no_backup(name: str, sound: Path, tmp_path: Path)
 
 
 def test_folders_without_backups_are_named(tmp_path: Path) -> None:
-    for path, reason in ((tmp_path / "absent", "there is no such folder"), (tmp_path, "no backup is in it")):
+    for path, reason in ((tmp_path / "absent", "no such folder"), (tmp_path, "no backup is in it")):
         with pytest.raises(NotAStore, match=reason):
             BackupFiles(str(path)).find(None)
 
