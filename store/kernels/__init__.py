@@ -4,13 +4,13 @@
     count = kernels.scan_records(buffer, position, limit, accept_v2, check_crc, columns, state)
 
 A kernel takes buffers of bytes, ints, flags, and int64 numpy arrays that it fills; it keeps nothing. Compiled kernels
-run without the GIL and check no bounds but those that their arguments give.
+run without the GIL, and check only the bounds in their arguments.
 
-The modules beside this one are the source: Python that Cython compiles, all of them as one module, `compiled`. Where
-that is missing, or with RMQCTL_NO_EXTENSIONS=1, they run as they are, with the same results and some hundred times
-slower. cython.py has the words of Cython that they use, native.py and native.h what Python and C do differently. Two
-things are no kernels. lost_pages.h is a signal handler, which only C can be, for store/files/lost_pages.py.
-CommitGroups is a class with its state: it waits and syncs without the GIL.
+The modules beside this one are the source: Python that Cython compiles to one module, `compiled`. Without it, or with
+RMQCTL_NO_EXTENSIONS=1, they run as Python, with the same results and some hundred times slower. cython.py has the names
+of Cython that they use; native.py and native.h have the operations that differ between Python and C. Two parts are no
+kernels. lost_pages.h is a signal handler, which must be C, for store/files/lost_pages.py. CommitGroups is a class with
+state: it waits and syncs without the GIL.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Base64 as b64decode takes it with validate=True.
-
-Bits after the last byte have to be zeros here.
-"""
+"""Base64, decoded as by b64decode with validate=True, but unused bits at the end must be zeros."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from store.kernels.native import read_byte, write_byte, write_int
 _EQUALS = ord("=")
 CHARACTERS = tuple(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 SIX_BITS = tuple(bytes(CHARACTERS).find(byte) % 65 for byte in range(256))
-"""The value of a character of base64; 64 for another one."""
+"""The value of each byte as a base64 character; 64 if it is none."""
 
 
 @cfunc
 def decode_base64(source: Address, start: Long, end: Long, target: Address, at: Long) -> Long:
-    """Decode base64 without blanks to `at`; returns the end, or -1 for another text."""
+    """Decode base64 text to `at`; return the end of the bytes, or -1 for other text."""
     if (end - start) & 3:
         return -1
     if start == end:
@@ -38,7 +35,7 @@ def decode_base64(source: Address, start: Long, end: Long, target: Address, at: 
     if padding:
         a, b = SIX_BITS[read_byte(source, start)], SIX_BITS[read_byte(source, start + 1)]
         c = SIX_BITS[read_byte(source, start + 2)] if padding == 1 else 0
-        # The bits after the last byte are zeros.
+        # Unused bits must be zeros.
         bad |= a | b | c | ((c & 3) << 6 if padding == 1 else (b & 15) << 6)
         write_byte(target, at, a << 2 | b >> 4)
         at += 1
@@ -50,7 +47,7 @@ def decode_base64(source: Address, start: Long, end: Long, target: Address, at: 
 
 @cfunc
 def encode_base64(source: Address, start: Long, end: Long, target: Address, at: Long) -> Long:
-    """Write bytes as base64; returns where it ends."""
+    """Write bytes as base64 to `at`; return the end of the text."""
     while start + 3 <= end:
         a, b, c = read_byte(source, start), read_byte(source, start + 1), read_byte(source, start + 2)
         head = CHARACTERS[a >> 2] << 24 | CHARACTERS[(a & 3) << 4 | b >> 4] << 16

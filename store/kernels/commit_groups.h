@@ -13,7 +13,8 @@ static inline long long monotonic_us(void) {
 
 enum { SYNCED = 0, FOR_PYTHON = -1 };
 
-/* SYNCED, or an errno, or FOR_PYTHON: Filesystem.fdatasync has to look at a shorter file, or syncs in another way. */
+/* SYNCED, or an errno, or FOR_PYTHON: the file is shorter than `size`, or this system has no fdatasync, and the caller
+   uses Filesystem.fdatasync. */
 static inline int sync_file(int descriptor, long long size) {
 #ifdef __linux__
     struct stat status;

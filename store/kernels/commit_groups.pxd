@@ -3,7 +3,7 @@
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdlib cimport free, malloc
 
-# The locks that threading.Lock is made of; they need no GIL.
+# The locks inside of threading.Lock; they need no GIL.
 cdef extern from "pythread.h" nogil:
     ctypedef void *PyThread_type_lock
     enum: WAIT_LOCK, NOWAIT_LOCK, PY_LOCK_ACQUIRED, PY_LOCK_INTR
@@ -73,7 +73,7 @@ cdef class CommitGroups:
             PyThread_free_lock(self.lock)
 
     def wait(self, long long next_offset, long long timeout_ms):
-        """As in commit_groups.py; a signal's handler may end the wait by an exception."""
+        """As in commit_groups.py; an exception of a signal handler ends the wait."""
         cdef long long until_us = monotonic_us() + min(max(timeout_ms, 0), MOST_MS) * 1000
         cdef Group *group = self.join(next_offset)
         cdef int outcome = PY_LOCK_INTR
@@ -85,7 +85,7 @@ cdef class CommitGroups:
                     self.wake()
                     outcome = acquire_until(group.gate, until_us, True)
                     if outcome == PY_LOCK_ACQUIRED:
-                        # Before the GIL is taken, so that the next thread wakes while this one puts.
+                        # Released before this thread takes the GIL, so that the next one wakes meanwhile.
                         PyThread_release_lock(group.gate)
                 if outcome == PY_LOCK_INTR:
                     PyErr_CheckSignals()
@@ -150,7 +150,7 @@ cdef class CommitGroups:
         PyThread_release_lock(self.lock)
 
     cdef Group *join(self, long long next_offset) noexcept nogil:
-        """The group that gathers, with one more thread in it; NULL when the groups are closed."""
+        """Return the gathering group with one more thread in it; NULL if the groups are closed."""
         cdef Group *group = NULL
         self.enter()
         if not self.is_closed:
@@ -162,7 +162,7 @@ cdef class CommitGroups:
         return group
 
     cdef int leave(self, Group *group, long long next_offset) noexcept nogil:
-        """What a thread's wait came to."""
+        """Return the outcome of a thread's wait, and take the thread out of its group."""
         cdef int outcome
         self.enter()
         if group.is_failed:
@@ -183,7 +183,7 @@ cdef class CommitGroups:
             PyThread_release_lock(self.bell)
 
     cdef void rest(self, long long until_us) noexcept nogil:
-        """Return when there is a group to flush, when the bell is rung, or when the time is over."""
+        """Return when there is a group to flush, the bell rings, or the time is over."""
         cdef bint is_awake, is_ringing
         self.enter()
         is_awake = self.is_rung or self.taken != NULL or self.gathering.next_offset >= 0
@@ -198,7 +198,7 @@ cdef class CommitGroups:
             PyThread_acquire_lock(self.bell, WAIT_LOCK)
 
     cdef Group *next_group(self) noexcept nogil:
-        """The group that is taken, or that is taken now; NULL where none has members, or there is no memory."""
+        """Return the taken group, taking the gathering one if there is none; NULL without members or memory."""
         cdef Group *group
         self.enter()
         group = self.taken
@@ -211,7 +211,7 @@ cdef class CommitGroups:
         return group
 
     cdef void open(self, long long flushed, bint is_failed) noexcept nogil:
-        """Answer the group that was taken, if there is one."""
+        """Open the gate of the taken group, if there is one."""
         cdef Group *group
         self.enter()
         self.flushed = max(self.flushed, flushed)
@@ -226,7 +226,7 @@ cdef class CommitGroups:
             self.exit()
 
     cdef Group *new_group(self) noexcept nogil:
-        """A group without members, its gate shut; NULL without memory."""
+        """Return a group without members, its gate shut; NULL without memory."""
         cdef Group *group = self.unused
         if group != NULL:
             self.unused = group.next_unused
@@ -243,7 +243,7 @@ cdef class CommitGroups:
         return group
 
     cdef void drop(self, Group *group) noexcept nogil:
-        """Keep a group that nobody uses any more, its gate open, for the next."""
+        """Remove one user of a group; without users keep it, its gate open, for reuse."""
         group.users -= 1
         if group.users == 0:
             group.next_unused, self.unused = self.unused, group

@@ -1,20 +1,20 @@
 """CommitGroups: threads that wait until bytes are durable, in groups, and one that flushes for them.
 
-    wait         joins the group that gathers, and waits at its gate
-    take         the flushing thread takes that group, and another gathers
-    answer       tells how far the log is durable, and opens the gate of the group that was taken
-    fail         the same when the flush has failed
+    wait         joins the gathering group, and waits at its gate
+    take         the flushing thread takes that group, and a new one gathers
+    answer       sets the durable end of the log, and opens the gate of the taken group
+    fail         the same after a failed flush
     flush_file   does all that for one file, group after group
 
-    gate    a lock: the flushing thread releases it once, each thread that comes through releases it for the next
+    gate    a lock: the flushing thread releases it once, and each thread that passes releases it for the next
     bell    a lock that is released to wake the flushing thread
 
-A member says an offset, the end of its bytes, when they are written. So a flush that begins behind `take` covers the
-group, and nothing is said of bytes behind the group's last offset.
+A thread joins with the log offset after its bytes, when they are written. So a flush that begins after `take` covers
+the group. Only bytes up to the group's last offset count as durable then.
 
 Compiled (commit_groups.pxd), `flush_file` syncs group after group without the GIL. So a sync begins as soon as the one
-before it ends, and one group's threads put again while the next group is synced. Here it leaves every group to the
-caller.
+before ends, and the threads of one group put again while the next group is synced. Uncompiled, it leaves every group to
+the caller.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from __future__ import annotations
 import threading
 
 DURABLE, NOT_DURABLE, FAILED, CLOSED = range(4)
-"""What a wait comes to. NOT_DURABLE: the time is over, or the flush did not come as far."""
+"""Outcomes of a wait. NOT_DURABLE: the time is over, or the flush did not reach the thread's offset."""
 
 
 class _Group:
@@ -38,7 +38,7 @@ class _Group:
 
 
 class CommitGroups:
-    """The group that gathers, and the one that is flushed."""
+    """The gathering group, and the taken group that is being flushed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -48,7 +48,7 @@ class CommitGroups:
         self._taken: _Group | None = None
         self._flushed = -1
         self.waiting_count = 0
-        """Threads that wait."""
+        """Number of waiting threads."""
         self._is_closed = False
         self._is_rung = False
         self._is_asleep = False
@@ -56,7 +56,7 @@ class CommitGroups:
     # For threads that wait.
 
     def wait(self, next_offset: int, timeout_ms: int) -> int:
-        """Wait for a flush up to `next_offset`; returns DURABLE, NOT_DURABLE, FAILED or CLOSED."""
+        """Wait for a flush up to `next_offset`; return DURABLE, NOT_DURABLE, FAILED or CLOSED."""
         with self._lock:
             if self._is_closed:
                 return CLOSED
@@ -76,7 +76,7 @@ class CommitGroups:
         return DURABLE if is_durable else NOT_DURABLE
 
     def close(self) -> None:
-        """Let no thread join any more."""
+        """Let no more threads join."""
         with self._lock:
             self._is_closed = True
 
@@ -95,7 +95,7 @@ class CommitGroups:
     # For the flushing thread.
 
     def sleep(self, timeout_ms: int) -> None:
-        """Return when there is a group to flush, when the bell is rung, or when the time is over."""
+        """Return when there is a group to flush, the bell rings, or the time is over."""
         with self._lock:
             self._is_asleep = not (self._is_rung or self._has_group())
             is_awake = not self._is_asleep
@@ -110,7 +110,7 @@ class CommitGroups:
         return self._taken is not None or self._gathering.next_offset >= 0
 
     def take(self) -> int:
-        """Take the group that gathers, unless one is taken; returns its last offset, -1 without members."""
+        """Take the gathering group, unless one is taken; return its last offset, -1 without members."""
         with self._lock:
             if self._taken is None:
                 if self._gathering.next_offset < 0:
@@ -119,13 +119,13 @@ class CommitGroups:
             return self._taken.next_offset
 
     def answer(self, flushed_where: int) -> None:
-        """Answer the group that was taken: the log is durable up to `flushed_where`."""
+        """Open the taken group's gate: the log is durable up to `flushed_where`."""
         with self._lock:
             self._flushed = max(self._flushed, flushed_where)
         self._open(is_failed=False)
 
     def fail(self) -> None:
-        """Answer the group that was taken: the flush has failed."""
+        """Open the taken group's gate: the flush has failed."""
         self._open(is_failed=True)
 
     def _open(self, *, is_failed: bool) -> None:
@@ -139,12 +139,12 @@ class CommitGroups:
     def flush_file(
         self, descriptor: int, size: int, flushed_where: int, file_end: int, limit_ms: int
     ) -> tuple[int, int, int, int]:
-        """Sync a file for group after group; returns gates opened, syncs, durable end, and errno or 0.
+        """Sync a file for group after group; return gates opened, syncs, durable end, and errno or 0.
 
-        size      bytes of the file; a shorter one is the caller's to report
-        file_end  log offset behind the file; a group that needs more is the caller's to flush
+        size      bytes of the file; a shorter one is left to the caller
+        file_end  log offset after the file; a group that needs more is left to the caller
 
-        The caller gets control after `limit_ms`, or when no group has come for a millisecond. It also gets a group
-        unanswered, if it has to flush that itself or a sync has failed.
+        Return after `limit_ms`, or when no group has come for a millisecond. Also return, with the gate shut, if the
+        caller must flush the group itself or a sync has failed.
         """
         return 0, 0, flushed_where, 0

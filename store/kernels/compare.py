@@ -1,4 +1,4 @@
-"""Compare records with their copies, and read the properties that units of 5.x repeat.
+"""Compare records with their copies, and read the properties that timer log units repeat.
 
 Source: CompactionLog, TimerMessageStore.doEnqueue (5.3.3).
 """
@@ -12,9 +12,9 @@ from store.kernels.hashing import hash_text, to_int
 from store.kernels.native import bytes_equal, find_either, read_byte, read_int, read_long, read_short, size_of, start_of
 from store.kernels.properties import NAME_END, PART_END, PREFETCH_RECORDS, prefetch_properties
 
-# A record's own log offset, which a copy elsewhere has of its own.
+# The field of a record's log offset: a copy has another value there.
 OWN_OFFSET, BEHIND_OWN_OFFSET = 28, 36
-# More digits than any time has; a number of so many fits 63 bits.
+# A number of so many digits fits 63 bits, and a time has fewer.
 MOST_DIGITS = 18
 NOT_FOUND = -1
 
@@ -30,11 +30,11 @@ assert names.TIMER_DEL_UNIQKEY == "TIMER_DEL_UNIQKEY"
 def first_differences(
     copies: Bytes, originals: Bytes, columns: Matrix, rows: Longs, places: Longs, found: Longs
 ) -> None:
-    """Find the first byte of each record that its original has otherwise, but for its own log offset.
+    """Find the first byte of each copied record that differs from its original, except its log offset.
 
     rows    numbers of the copies in `columns`
-    places  position of each one's original in `originals`, which holds all of it
-    found   filled with the byte's position in the record, NOT_FOUND where there is none
+    places  position of each copy's original, which is whole in `originals`
+    found   filled with the byte's position in the record, NOT_FOUND for equal records
     """
     data, other = start_of(copies), start_of(originals)
     for number in range(len(rows)):
@@ -50,7 +50,7 @@ def first_differences(
 
 @cfunc
 def first_difference(copy: Address, at: Long, original: Address, place: Long, size: Long) -> Long:
-    """Find the first byte of a record that differs, apart from its own log offset."""
+    """Return the position of the first differing byte, except in the log offset; NOT_FOUND for none."""
     for byte in range(size):
         if OWN_OFFSET <= byte < BEHIND_OWN_OFFSET:
             continue
@@ -61,7 +61,7 @@ def first_difference(copy: Address, at: Long, original: Address, place: Long, si
 
 @kernel
 def rows_with_property(buffer: Bytes, columns: Matrix, count: Long, name: Bytes, rows: Longs) -> Long:
-    """Fill `rows` with the numbers of the records that have this property; returns how many."""
+    """Fill `rows` with the numbers of the records that have this property; return their count."""
     data, wanted, size, found = start_of(buffer), start_of(name), size_of(name), 0
     for row in range(count):
         prefetch_properties(data, columns, row + PREFETCH_RECORDS, count)
@@ -79,7 +79,7 @@ def rows_with_property(buffer: Bytes, columns: Matrix, count: Long, name: Bytes,
 
 @cfunc
 def property_at(buffer: Address, start: Long, stop: Long) -> tuple[Long, Long]:
-    """Find the ends of a part's name and of the part; the first is `start` without name or value."""
+    """Return the ends of a property's name and of the property; the first is `start` for an empty part."""
     name_end = find_either(buffer, NAME_END, PART_END, start, stop)
     if name_end >= stop or read_byte(buffer, name_end) == PART_END:
         return start, name_end
@@ -94,9 +94,9 @@ def timer_properties(buffer: Bytes, columns: Matrix, rows: Longs, dues: Longs, h
     """Read the properties of each record that its unit in the timer log repeats.
 
     rows     numbers of the records in `columns`
-    dues     filled with TIMER_OUT_MS, NOT_FOUND where that is no number of digits
-    hashes   filled with the hash of REAL_TOPIC, 0 without one
-    deletes  filled with 1 where TIMER_DEL_UNIQKEY is there, else 0
+    dues     filled with TIMER_OUT_MS, NOT_FOUND if it is absent or not a number
+    hashes   filled with the hash of REAL_TOPIC, 0 if absent
+    deletes  filled with 1 if TIMER_DEL_UNIQKEY is there, else 0
     """
     data = start_of(buffer)
     for number in range(len(rows)):
@@ -137,7 +137,7 @@ def is_delete(buffer: Address, at: Long) -> Flag:
 
 @cfunc
 def parse_digits(buffer: Address, start: Long, stop: Long) -> Long:
-    """Return the number that the bytes write, NOT_FOUND where they are not up to MOST_DIGITS digits."""
+    """Return the decimal number, NOT_FOUND unless the bytes are 1 to MOST_DIGITS digits."""
     if start >= stop or stop - start > MOST_DIGITS:
         return NOT_FOUND
     value = 0

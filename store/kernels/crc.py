@@ -1,7 +1,7 @@
-"""The CRC-32 of compiled kernels: isal's function where it is to be had, else the tables of native.h.
+"""The CRC-32 of compiled kernels: isal's function if it is installed, else the tables of native.h.
 
-isal's crc32_gzip_refl is a C function in its extension module, called by its address: no Python call per record. It is
-compared with zlib before it is used, the tables are with crcmod.
+isal's crc32_gzip_refl is a C function in its extension module, called by its address: no Python call per record. Before
+use it is compared with zlib, and the tables with crcmod.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SAMPLE = bytes((i * 167 + (i >> 3)) & 0xFF for i in range(5000))
 
 
 def choose_crc(compiled: ModuleType) -> bool:
-    """Give the compiled module its CRC; whether it has one that is right."""
+    """Set the compiled module's CRC function; return whether it computes right values."""
     address = isal_address()
     compiled.use_crc(address)
     if address:
@@ -41,6 +41,6 @@ def isal_address() -> int:
 
 
 def _agree(function: Callable[[bytes], Any], other: Callable[[bytes], int]) -> bool:
-    """Return whether both give the same for every size up to 300 and a longer one."""
+    """Return whether both give the same for all sizes below 300 and a larger one."""
     sizes = [*range(300), len(_SAMPLE)]
     return all(function(_SAMPLE[:size]) == other(_SAMPLE[:size]) for size in sizes)

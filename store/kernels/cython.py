@@ -1,16 +1,16 @@
-"""The words of Cython that kernels use, for running them uncompiled.
+"""The names of Cython that kernels use, for running them uncompiled.
 
     @kernel         a function that other rooms call; compiled it runs without the GIL
-    @short_kernel   the same with the GIL, for what is over before another thread could take it
-    @with_objects   a function that takes Python's objects and holds the GIL
-    @cfunc          a function that kernels call; compiled it is a C function, which needs no GIL and raises nothing
+    @short_kernel   the same with the GIL, for calls shorter than a change of threads
+    @with_objects   a function that takes Python objects and holds the GIL
+    @cfunc          a function that kernels call; compiled it is a C function without GIL and exceptions
     Long, Flag      a signed integer of 64 bits, a truth value
-    Address         of a byte, as `start_of` gives it
-    Object          of Python
+    Address         the address of a byte, from `start_of`
+    Object          a Python object
     Bytes, Writable a buffer of bytes; the second is written to
     Longs, Matrix   int64 [n], int64 [n, m]
 
-The build puts Cython itself in the place of this module, so running kernels needs no Cython.
+The build replaces this module by Cython itself, so kernels run without Cython.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def with_objects(function: _Function) -> _Function:
 
 
 def kernel(function: _Function) -> _Function:
-    """Give `function` memoryviews of its arrays: their items are Python's ints, so none overflows."""
+    """Return `function` with memoryviews for its arrays: their items are Python ints, without overflow."""
     kinds = [kind for name, kind in function.__annotations__.items() if name != "return"]
 
     @functools.wraps(function)

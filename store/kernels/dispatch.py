@@ -1,13 +1,13 @@
 """From records to queue units: each record's queue and tags code, and the units in their order.
 
-1. assign_queues gives each record its queue's number, from a hash table over (topic bytes, queue id).
-2. tags_codes computes what a consumer's filter is compared with, or the deliver time of a delayed message.
-3. order_by_queue sorts the records by queue, keeping the log's order inside each.
-4. pass_repeats finds each queue's first record that has no unit yet.
-5. write_following_units writes the units that may simply be appended, of many queues at once; find_break and
-   write_units do it for one.
-6. first_unit_between reads them again: does a unit point into this stretch of the log?
-7. count_leading_units reads those of a queue that has few.
+1. assign_queues finds each record's queue number, by a hash table over (topic bytes, queue id)
+2. tags_codes computes the hash of the tags, or the deliver time of a delayed message
+3. order_by_queue sorts the records by queue, in the log's order inside of each
+4. pass_repeats finds each queue's first record without a unit
+5. write_following_units writes units that can simply be appended, for many queues; find_break and write_units do it
+   for one queue
+6. first_unit_between finds a unit that points into a range of the log
+7. count_leading_units counts the units of a queue with few
 
 Source: CommitLogDispatcherBuildConsumeQueue, CommitLog.checkMessageAndReturnSize, ConsumeQueue (4.9.8).
 """
@@ -40,17 +40,17 @@ TRANSACTION_COMMIT = 0x8
 NO_QUEUE = -1
 EMPTY = -1
 
-# What is known of a queue, a row each of the `queues` matrix. QUEUE_FOLLOWER is the queue whose record came after this
-# one's the last time: producers go around their queues, so it is likely to come again.
+# The rows of the `queues` matrix. QUEUE_FOLLOWER is the queue of the record that followed this queue's last one:
+# producers send to their queues in turn, so it is likely to follow again.
 QUEUE_TOPIC_AT, QUEUE_TOPIC_SIZE, QUEUE_ID, QUEUE_HASH, QUEUE_FOLLOWER = range(5)
 QUEUE_ROWS = 5
 
-# A record takes 5 ns here, and a line from memory 100 ns.
+# Assigning a record takes 5 ns, and a cache line from memory 100 ns.
 _TOPICS_AHEAD = 32
 _HASH_START = 0x297A2D39
 _HASH_PRIME = 0x2C1B3C6D
 _HASH_MASK = 0x7FFFFFFF
-# What an unknown delay level waits (ScheduleMessageService.computeDeliverTimestamp).
+# The delay of an unknown delay level (ScheduleMessageService.computeDeliverTimestamp).
 UNKNOWN_LEVEL_DELAY_MS = 1000
 
 
@@ -66,12 +66,12 @@ def assign_queues(
     table: Longs,
     slots: Longs,
 ) -> Long:
-    """Fill slots[start … count - 1] with queue numbers; stops at `count`, or at an unknown queue.
+    """Fill slots[start … count - 1] with queue numbers; return `count`, or the row of an unknown queue.
 
-    queued_only  give NO_QUEUE to prepared and rolled-back messages, which no consumer may see
+    queued_only  give NO_QUEUE to prepared and rolled-back messages, which are in no consumer's queue
     names        the known topics' bytes, one after another
-    queues       int64 [QUEUE_ROWS, known queues or more]; the followers are kept here
-    table        int64 [a power of two]: queue numbers by hash, EMPTY where none is
+    queues       int64 [QUEUE_ROWS, known queues or more]; its followers are updated
+    table        int64 [a power of two]: queue numbers by hash, EMPTY elsewhere
     """
     data = start_of(buffer)
     name_bytes = start_of(names)
@@ -103,7 +103,7 @@ def assign_queues(
 def find_queue(
     buffer: Address, at: Long, size: Long, queue_id: Long, names: Address, queues: Matrix, table: Longs
 ) -> Long:
-    """Return the number of the queue, or NO_QUEUE. The table always has an empty place, so the walk ends."""
+    """Return the number of the queue, or NO_QUEUE. The search ends, as the table has an empty place."""
     mask = len(table) - 1
     place = queue_hash(buffer, at, size, queue_id) & mask
     while table[place] != EMPTY:
@@ -125,13 +125,13 @@ def is_queue(
 
 @short_kernel
 def hash_queue(topic: Bytes, queue_id: Long) -> Long:
-    """Hash a queue's topic and id for assign_queues."""
+    """Return the hash of a queue's topic and id for assign_queues."""
     return queue_hash(start_of(topic), 0, size_of(topic), queue_id)
 
 
 @cfunc
 def queue_hash(buffer: Address, at: Long, size: Long, queue_id: Long) -> Long:
-    """Hash the topic's bytes and the queue id: eight bytes a step, the last step may overlap."""
+    """Return the hash of the topic's bytes and the queue id: eight bytes a step, the last may overlap."""
     value = mix(_HASH_START, queue_id)
     if size < 8:
         for place in range(at, at + size):
@@ -144,14 +144,14 @@ def queue_hash(buffer: Address, at: Long, size: Long, queue_id: Long) -> Long:
 
 @cfunc
 def mix(value: Long, word: Long) -> Long:
-    """Return one step of the hash; value and result are 0 … 2^31 - 1, so that no product passes 2^63."""
+    """Return one step of the hash; value and result are 0 … 2^31 - 1, so that no product exceeds 2^63."""
     value = (value ^ (word & _HASH_MASK)) * _HASH_PRIME + (word >> 32)
     return (value ^ (value >> 29)) & _HASH_MASK
 
 
 @kernel
 def tags_codes(buffer: Bytes, columns: Matrix, count: Long, delay_levels_ms: Longs, codes: Longs) -> None:
-    """Fill codes[0 … count - 1].
+    """Fill codes[0 … count - 1] with the tags codes of the records.
 
     delay_levels_ms  delay of each level, level 1 first; -1 for a level that is not configured
     """
@@ -176,7 +176,7 @@ def tags_code(
     delay_stop: Long,
     delay_levels_ms: Longs,
 ) -> Long:
-    """Compute one record's tags code from the places of its TAGS and DELAY."""
+    """Return one record's tags code, from the positions of its TAGS and DELAY; -1 for an absent one."""
     topic_at, topic_size = columns[Column.TOPIC_POSITION, row], columns[Column.TOPIC_SIZE, row]
     is_delayed: Flag = delay_at >= 0 and topic_size == SCHEDULE_TOPIC_SIZE and is_schedule_topic(buffer, topic_at)
     if is_delayed:
@@ -189,7 +189,7 @@ def tags_code(
 
 @cfunc
 def delay_level(buffer: Address, start: Long, stop: Long, max_level: Long) -> Long:
-    """Return the level, cut to the highest there is; 0 or less asks for no delay."""
+    """Return the level, at most `max_level`; 0 or less is no delay."""
     valid, level = parse_int(buffer, start, stop)
     return min(level, max_level) if valid else 0
 
@@ -226,9 +226,9 @@ def order_by_queue(slots: Longs, count: Long, queue_count: Long, order: Longs, s
 def write_units(
     units: Writable, position: Long, order: Longs, start: Long, stop: Long, columns: Matrix, codes: Longs
 ) -> Long:
-    """Write the units of records order[start … stop - 1] from `position`; returns the position behind.
+    """Write the units of records order[start … stop - 1] from `position`; return the position after them.
 
-    Stops early where a unit would not fit.
+    Stop early if a unit does not fit.
     """
     target = start_of(units)
     at = max(position, 0)
@@ -261,12 +261,12 @@ def write_following_units(
     units: Writable,
     breaks: Longs,
 ) -> None:
-    """Write the units of `count` queues' records, of each queue up to where find_break breaks.
+    """Write the units of `count` queues' records, for each queue up to the place that find_break finds.
 
     firsts, stops        per queue, the places in `order` of its records
-    queue_offsets, ends  per queue, its next queue offset, and the log offset where the units written so far end
-    units                gets each record's unit at UNIT_SIZE times its place in `order`
-    breaks               gets, per queue, the first place whose unit is not written
+    queue_offsets, ends  per queue, its next queue offset, and the log offset after the records with a unit
+    units                filled with each record's unit at UNIT_SIZE times its place in `order`
+    breaks               filled with the first place per queue whose unit is not written
     """
     target = start_of(units)
     room: Long = size_of(units) // UNIT_SIZE
@@ -289,14 +289,13 @@ def write_following_units(
 def pass_repeats(
     order: Longs, starts: Longs, queues: Longs, count: Long, columns: Matrix, ends: Longs, firsts: Longs
 ) -> Long:
-    """Pass over each queue's first records that have units; returns how many queues have others.
+    """Pass over each queue's first records with units; return the number of queues with other records.
+    queues  the numbers of `count` queues; after the call, queues with other records come first, in the same order
+    ends    per place in `queues`, the log offset after the records with a unit
+    firsts  filled with the place in `order` of the first record that is no repeat, for those queues
 
-    queues  the numbers of `count` queues; behind the call, those that are returned come first, in the same order
-    ends    per place in `queues`, the log offset where the units written so far end
-    firsts  gets, per queue that is returned, the place in `order` of its first record that is no repeat
-
-    A record is a repeat if it ends at or before its queue's end. A sum that is no long is negative for a broker, and so
-    a repeat for it. What follows the first other record is for the broker's rules: the end has moved by then.
+    A record is a repeat if it ends at or before its queue's end. A sum beyond a long is negative in a broker, and so a
+    repeat. Records after the first other one are left to the broker's rules, as the end has moved by then.
     """
     kept: Long = 0
     index: Long
@@ -323,11 +322,11 @@ def pass_repeats(
 def find_break(
     order: Longs, start: Long, stop: Long, columns: Matrix, queue_offset: Long, max_log_offset: Long
 ) -> Long:
-    """Return the first place in order[start … stop - 1] that cannot just be appended, or `stop`.
+    """Return the first place in order[start … stop - 1] that cannot simply be appended, or `stop`.
 
-    A record may be if its queue offset is the queue's next, beginning with `queue_offset`. And it must end past
-    `max_log_offset`, where the units written so far end. The rest is for the broker's rules one by one, an end that is
-    no long among it.
+    A record can be appended if its queue offset is the queue's next, beginning with `queue_offset`. It must also end
+    past the records with a unit, beginning with `max_log_offset`. The broker's rules decide on all others, also on an
+    end beyond a long.
     """
     expected, end = queue_offset, max_log_offset
     for place in range(start, stop):
@@ -341,7 +340,7 @@ def find_break(
 
 @cfunc
 def follows(columns: Matrix, row: Long, queue_offset: Long, end: Long) -> Flag:
-    """Tell whether the record has this queue offset, and ends behind `end`, at a place that is a long."""
+    """Return whether the record has this queue offset, and ends after `end` at an offset that is a long."""
     log_offset, size = columns[Column.LOG_OFFSET, row], columns[Column.SIZE, row]
     is_next: Flag = columns[Column.QUEUE_OFFSET, row] == queue_offset
     return is_next and 0 <= log_offset <= MAX_LONG - size and log_offset + size > end
@@ -349,9 +348,9 @@ def follows(columns: Matrix, row: Long, queue_offset: Long, end: Long) -> Flag:
 
 @kernel
 def first_unit_between(units: Bytes, count: Long, low: Long, high: Long) -> Long:
-    """Find the first unit that points into log offsets low … high - 1, or the number of units.
+    """Return the number of the first unit that points to log offsets low … high - 1; `count` without one.
 
-    Looks at the units 0 … count - 1. A unit without a positive size points nowhere, nor does a pre-blank one.
+    Units 0 … count - 1 are read. A unit without a positive size points nowhere, nor does a pre-blank one.
     """
     source = start_of(units)
     count = min(count, size_of(units) // UNIT_SIZE)
@@ -368,12 +367,12 @@ def first_unit_between(units: Bytes, count: Long, low: Long, high: Long) -> Long
 
 @short_kernel
 def count_leading_units(page: Bytes, ends: Longs) -> Long:
-    """Count the units that a page begins with; 0 where they do not tell where their queue ends.
+    """Return the number of units at a page's beginning; 0 if they do not show their queue's end.
 
-    They do not if all are written, or a written one follows an unwritten one. Nor do they if one has an address in
-    the extension files, or the first is pre-blank.
+    They do not if all are written, or a written one follows an unwritten one. Nor do they if one has an extension
+    address, or the first is pre-blank.
 
-    ends  gets the greatest log offset of a unit, and the one after the last unit's record
+    ends  filled with the greatest log offset of a unit, and the log offset after the last unit's record
     """
     source = start_of(page)
     count: Long = size_of(page) // UNIT_SIZE

@@ -3,22 +3,22 @@
     numbers    int64 [len(NUMBER_NAMES), messages], a row per field, see below
     bodies     all bodies one after another; body_ends: int64 [messages + 1], as Arrow's offsets
     properties, property_ends   the same for the stored property strings
-    topics, topic_ends          the distinct topics' bytes; numbers say which
+    topics, topic_ends          the distinct topics' bytes; numbers has the topic of each message
     hosts      40 bytes a pair: born host at 0, store host at 20 (8 or 20 of them are used, by the sys flag)
 
 append_message takes one message instead:
 
-    gate        16 bytes: a long that is not 0 while one thread has the log to itself; the newest store time, moved on
-    wrote       8 bytes: the position after the last record, moved on
+    gate        16 bytes: a long that is not 0 while one thread has the log to itself; the newest store time, updated
+    wrote       8 bytes: the position after the last record, updated
     limit       the position up to which bytes may be written, at most the segment's size
-    queue_end   8 bytes: the next queue offset, moved on; prepared and rolled-back messages take 0 and move nothing
-    hosts       born and store host, 8 bytes each, or 20 where sys_flag says IPv6
-    result      the position, or: NO_ROOM where record and eight zeros do not fit, BAD_PART where a part or a number is
-                too large for its field, BUSY where the gate is closed, LATE where the store time is before the newest,
-                LOST_PAGE where a page of some map was lost, so that the record may not be in the file
+    queue_end   8 bytes: the next queue offset, updated; prepared and rolled-back messages get 0 and do not change it
+    hosts       born and store host, 8 bytes each, or 20 for IPv6 by sys_flag
+    result      the position, or NO_ROOM (record and eight zeros do not fit), BAD_PART (a part or a number is too large
+                for its field), BUSY (the gate is closed), LATE (the store time is before the newest), LOST_PAGE (a page
+                of some map was lost, so the record may not be in the file)
 
-The result is the bytes of the broker's encoder and append callback, and the columns of a scan: dispatch needs no second
-pass.
+The bytes are those of the broker's encoder and append callback, and the columns those of a scan: dispatch needs no
+second scan.
 
 Source: CommitLog.MessageExtEncoder.encode, DefaultAppendMessageCallback.doAppend (4.9.8).
 """
@@ -66,7 +66,7 @@ NUMBER_NAMES = (
 STORE_HOST_AT, BLANK_SIZE, MAX_TOPIC_SIZE = 20, 8, 127
 MAX_PROPERTIES_SIZE = MAX_SHORT = 32_767
 MIN_INT, MAX_INT = -(1 << 31), (1 << 31) - 1
-# What append_message returns where it appends nothing.
+# Results of append_message without an append; for LOST_PAGE the bytes are written, but `wrote` is not raised.
 NO_ROOM, BAD_PART, BUSY, LATE, LOST_PAGE = -1, -2, -3, -4, -5
 TRANSACTION_MASK, TRANSACTION_COMMIT = 0xC, 0x8
 
@@ -89,11 +89,11 @@ def encode_records(
     columns: Matrix,
     state: Longs,
 ) -> Long:
-    """Write messages from `start` until segment, columns or messages end; returns how many.
+    """Write messages from `start` until segment, columns or messages end; return their number.
 
     segment             the mapped file; its length is the segment's size
-    next_queue_offsets  per queue (numbers' row "queue") the next queue offset; moved on here. Prepared and
-                        rolled-back messages take 0 and move nothing
+    next_queue_offsets  per queue (numbers' row "queue") the next queue offset, updated; prepared and rolled-back
+                        messages get 0 and do not change it
     state               next position; outcome: LIMIT all written, FULL columns are full, BLANK the next record and a
                         blank do not fit, DAMAGE a topic or property string is too long; size of that next record
     """
@@ -144,10 +144,10 @@ def append_message(
     reconsume_times: Long,
     prepared_transaction_offset: Long,
 ) -> Long:
-    """Append one record to the segment; returns its position, or a negative reason.
+    """Append one record to the segment; return its position, or a negative reason.
 
-    The call holds the GIL from its first look to its last write, so two threads need no lock between them. Size and
-    magic are written last, so that what a killed process leaves is no record.
+    The call holds the GIL from its first read to its last write, so that threads need no lock. Magic and size are
+    written last, so that a killed process leaves no partial record.
     """
     topic_size, body_size, properties_size = size_of(topic), size_of(body), size_of(properties)
     hosts_size = host_size(sys_flag & BORN_HOST_V6) + host_size(sys_flag & STORE_HOST_V6)
@@ -193,7 +193,7 @@ def append_record(
     reconsume_times: Long,
     prepared_transaction_offset: Long,
 ) -> Flag:
-    """Write a record and move the cells on, the room being there; False for a lost page."""
+    """Write a record that fits, and update gate, wrote and queue_end; return False for a lost page."""
     at: Long = read_long(wrote, 0)
     hosts_size: Long = host_size(sys_flag & BORN_HOST_V6) + host_size(sys_flag & STORE_HOST_V6)
     clear_behind(segment, at + size)
@@ -212,14 +212,14 @@ def append_record(
 
 @cfunc
 def clear_behind(segment: Address, end: Long) -> None:
-    """Keep old bytes after a record from being read as another one."""
+    """Clear the eight bytes after a record, so that old bytes are not read as a record."""
     if read_long(segment, end) != 0:
         write_long(segment, end, 0)
 
 
 @cfunc
 def refuses(gate: Address, store_timestamp_ms: Long) -> Long:
-    """Return BUSY or LATE, or 0 where the gate lets a message of this store time pass."""
+    """Return BUSY or LATE, or 0 if the gate is open for this store time."""
     if read_long(gate, 0) != 0:
         return BUSY
     return LATE if store_timestamp_ms < read_long(gate, 8) else 0
@@ -227,7 +227,7 @@ def refuses(gate: Address, store_timestamp_ms: Long) -> Long:
 
 @cfunc
 def make_valid(segment: Address, at: Long, size: Long, is_v2: Flag) -> Flag:
-    """Write magic, then size: they make a record of the bytes after them; False where a page was lost."""
+    """Write magic, then size: only then the bytes are a record. Return False if a page was lost."""
     write_int(segment, at + 4, MAGIC_V2 if is_v2 else MAGIC_V1)
     write_int(segment, at, size)
     return not has_lost_page()
@@ -240,7 +240,7 @@ def host_size(is_v6: Long) -> Long:
 
 @cfunc
 def next_queue_offset(queue_end: Address, sys_flag: Long) -> Long:
-    """Take a queue offset; prepared and rolled-back messages get 0 and take none."""
+    """Return the next queue offset and raise it; prepared and rolled-back messages get 0 and do not."""
     if sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
         return 0
     queue_offset: Long = read_long(queue_end, 0)
@@ -252,7 +252,7 @@ def next_queue_offset(queue_end: Address, sys_flag: Long) -> Long:
 def write_numbers(
     segment: Address, at: Long, queue_id: Long, flag: Long, sys_flag: Long, reconsumed: Long, prepared_offset: Long
 ) -> None:
-    """Write the numbers of a record that its producer and the broker's queues give."""
+    """Write a record's queue id, flag, sys flag, reconsume times and prepared offset."""
     write_int(segment, at + 12, queue_id)
     write_int(segment, at + 16, flag)
     write_int(segment, at + 36, sys_flag)
@@ -283,7 +283,7 @@ def write_body_at(segment: Address, record: Long, at: Long, body: Address, size:
 def write_texts(
     segment: Address, at: Long, topic: Address, topic_size: Long, properties: Address, properties_size: Long
 ) -> None:
-    """Write topic and properties; a topic with a size of two bytes makes the record one of V2."""
+    """Write topic and properties; a long topic has a size of two bytes, in a V2 record."""
     if topic_size > MAX_TOPIC_SIZE:
         write_byte(segment, at, topic_size >> 8)
         at += 1
@@ -301,7 +301,7 @@ def is_int(value: Long) -> Flag:
 
 @cfunc
 def record_size(numbers: Matrix, message: Long, body_ends: Longs, property_ends: Longs, topic_ends: Longs) -> Long:
-    """Return the size of the record, or -1 when a part has a size that the format can't hold."""
+    """Return the size of the record, or -1 if a part is too large for the format."""
     topic = numbers[TOPIC, message]
     topic_size: Long = topic_ends[topic + 1] - topic_ends[topic]
     properties_size: Long = property_ends[message + 1] - property_ends[message]
@@ -316,7 +316,7 @@ def record_size(numbers: Matrix, message: Long, body_ends: Longs, property_ends:
 
 @cfunc
 def take_queue_offset(numbers: Matrix, message: Long, next_queue_offsets: Longs) -> Long:
-    """Return the message's place in its queue."""
+    """Return the message's queue offset and raise its queue's; prepared and rolled-back messages get 0."""
     if numbers[SYS_FLAG, message] & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
         return 0
     queue = numbers[QUEUE, message]
@@ -338,7 +338,7 @@ def write_head(
     columns: Matrix,
     row: Long,
 ) -> None:
-    """Write the fields before the body size but the CRC."""
+    """Write the fields before the body size, except the CRC."""
     flag = numbers[SYS_FLAG, message]
     queue_offset = take_queue_offset(numbers, message, next_queue_offsets)
     write_int(segment, at, size)
@@ -367,7 +367,7 @@ def write_head(
 
 @cfunc
 def write_body(segment: Address, bodies: Address, ends: Longs, message: Long, columns: Matrix, row: Long) -> None:
-    """Write body size, body, and the CRC, taken while the bytes are still near."""
+    """Write body size, body, and the CRC, computed while the bytes are in the cache."""
     start, size = ends[message], ends[message + 1] - ends[message]
     at = columns[Column.BODY_POSITION, row]
     write_int(segment, at - 4, size)

@@ -1,11 +1,11 @@
 """String.hashCode over the UTF-16 of raw UTF-8 bytes, without making the string.
 
-Java: h = 31 * h + unit over the code units of `new String(bytes, UTF_8)`, wrapping at 32 bits. A hash is carried from
-one stretch of bytes to the next, so that "topic#key" is never put together. Values in between are kept as
-0 … 2^32 - 1; products may pass 2^63 in compiled code, where only their low 32 bits count.
+Java: h = 31 * h + unit over the code units of `new String(bytes, UTF_8)`, wrapping at 32 bits. A hash continues from
+one range of bytes to the next, so that "topic#key" need not be joined. Intermediate values are kept as 0 … 2^32 - 1;
+products may exceed 2^63 in compiled code, where only their low 32 bits count.
 
-Malformed bytes become U+FFFD as Java's decoder has it: one for each longest prefix of a well-formed sequence, one for
-an encoded surrogate (Python makes three of that).
+Malformed bytes become U+FFFD as in Java's decoder: one for each longest prefix of a well-formed sequence, one for an
+encoded surrogate (three in Python).
 
 Source: java.lang.String, sun.nio.cs.UTF_8 (Java 8 to 21), IndexFile.indexKeyHashMethod (RocketMQ 4.9.8).
 """
@@ -27,7 +27,7 @@ _BYTE_PAIRS, _WORD_PAIRS = 0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF
 
 @cfunc
 def hash_text(buffer: Address, start: Long, stop: Long, before: Long) -> Long:
-    """Return the hash `before` carried on over the text in start … stop."""
+    """Return the hash `before`, continued over the text in start … stop - 1."""
     value = before
     at = start
     while stop - at >= 8:
@@ -40,7 +40,7 @@ def hash_text(buffer: Address, start: Long, stop: Long, before: Long) -> Long:
         return value
     if stop < 8:
         return hash_beyond_ascii(buffer, at, stop, value)
-    # The rest with zeros in front, which add nothing.
+    # The remaining bytes, with zeros before them: leading zeros do not change the hash.
     word = read_long(buffer, stop - 8) & ((1 << 8 * (stop - at)) - 1)
     if word & _HIGH_BITS != 0:
         return hash_beyond_ascii(buffer, at, stop, value)
@@ -49,7 +49,7 @@ def hash_text(buffer: Address, start: Long, stop: Long, before: Long) -> Long:
 
 @cfunc
 def hash_eight(word: Long) -> Long:
-    """Return hash eight ASCII characters, the first in the highest byte, by joining pairs three times."""
+    """Return the hash of eight ASCII characters by joining pairs three times; the first is the high byte."""
     pairs = (word >> 8 & _BYTE_PAIRS) * 31 + (word & _BYTE_PAIRS)
     fours = (pairs >> 16 & _WORD_PAIRS) * _POWER_2 + (pairs & _WORD_PAIRS)
     return (fours >> 32) * _POWER_4 + (fours & WORD_MASK)
@@ -57,7 +57,7 @@ def hash_eight(word: Long) -> Long:
 
 @cfunc
 def hash_beyond_ascii(buffer: Address, start: Long, stop: Long, before: Long) -> Long:
-    """Hash any UTF-8 as hash_text does."""
+    """Return the same as hash_text, for any UTF-8."""
     value = before
     at = start
     while at < stop:
@@ -72,7 +72,7 @@ def hash_beyond_ascii(buffer: Address, start: Long, stop: Long, before: Long) ->
 
 @cfunc
 def decode_one(buffer: Address, at: Long, stop: Long) -> tuple[Long, Long]:
-    """Decode the code point at `at`; gives it and its bytes' number, U+FFFD for malformed bytes."""
+    """Return the code point at `at` and its number of bytes; U+FFFD for malformed bytes."""
     first = read_byte(buffer, at)
     if first < 0x80:
         return first, 1
@@ -104,13 +104,13 @@ def is_second_byte(first: Long, second: Long) -> Flag:
 
 @cfunc
 def to_int(value: Long) -> Long:
-    """Convert 0 … 2^32 - 1 to a signed Java int."""
+    """Return 0 … 2^32 - 1 as a signed Java int."""
     return (value ^ SIGN_BIT) - SIGN_BIT
 
 
 @cfunc
 def to_key_hash(value: Long) -> Long:
-    """Return the hash as the index stores it: Math.abs, and 0 for the value that has no positive twin."""
+    """Return the hash as in the index: Math.abs, and 0 for -2^31 (IndexFile.indexKeyHashMethod)."""
     if value == SIGN_BIT:
         return 0
     return abs(to_int(value))

@@ -1,11 +1,11 @@
 """From records to index entries: hashes of keys, and entries and slots written in the log's order.
 
-1. key_hashes finds UNIQ_KEY and KEYS in the raw properties and hashes "topic#key" for each key, and on demand
-   "topic#T#tags" (5.4 and later).
-2. put_index_entries writes entries, slots and header of one index file until it is full.
-3. follow_chains reads them again, and says whether they hold together.
+1. key_hashes finds UNIQ_KEY and KEYS in the raw properties and hashes "topic#key" for each key, and on request
+   "topic#T#tags" (5.4 and later)
+2. put_index_entries writes entries, slots and header of one index file until it is full
+3. follow_chains checks the chains of the entries
 
-A slot is anywhere in 20 MB, so it is asked for some entries before its turn.
+Slots are spread over 20 MB, so each is prefetched some entries before its turn.
 
 Source: IndexService.buildIndex, IndexFile.putKey, IndexHeader (4.9.8, 5.5.0).
 """
@@ -42,8 +42,8 @@ BEGIN_TIME, END_TIME, BEGIN_OFFSET, END_OFFSET, SLOT_COUNT, INDEX_COUNT = range(
 BEGIN_TIME_AT, END_TIME_AT, BEGIN_OFFSET_AT = page.BEGIN_TIME_AT, page.END_TIME_AT, page.BEGIN_OFFSET_AT
 END_OFFSET_AT, SLOT_COUNT_AT, INDEX_COUNT_AT = page.END_OFFSET_AT, page.SLOT_COUNT_AT, page.INDEX_COUNT_AT
 
-# What follow_chains finds: entries that do not name the one before in their chain, the first of them, the least and the
-# greatest log offset, and how often an entry's is less than that of the entry before it.
+# Results of follow_chains: the number of entries that do not name their chain's previous entry, the first of them, the
+# least and the greatest log offset, and the number of entries with a lower log offset than the entry before.
 WRONG_ENTRIES, FIRST_WRONG_ENTRY, LOW_OFFSET, HIGH_OFFSET, FALLING_ENTRIES = range(5)
 FOUND_COUNT = 5
 
@@ -61,11 +61,11 @@ def key_hashes(
     records: Longs,
     state: Longs,
 ) -> Long:
-    """Hash the keys of the records first … count - 1; returns the number of hashes.
+    """Hash the keys of the records first … count - 1; return the number of hashes.
 
-    with_tags        1 adds the tags of a record behind its keys, as 5.4 and later do; else 0
-    hashes, records  per key its hash and its record's number; at least MAX_KEYS_OF_RECORD places
-    state[0]         the record to go on with: `count`, or the first whose keys might not fit any more
+    with_tags        1 adds a record's tags after its keys, as 5.4 and later do; else 0
+    hashes, records  filled with each key's hash and record number; at least MAX_KEYS_OF_RECORD places
+    state[0]         the record to continue with: `count`, or the first whose keys may not fit
     """
     data = start_of(buffer)
     found = 0
@@ -105,9 +105,9 @@ def hash_keys(
     records: Longs,
     found: Long,
 ) -> Long:
-    """Hash the keys of one record from the places of its UNIQ_KEY, KEYS and TAGS, in this order.
+    """Hash the keys of one record from the positions of its UNIQ_KEY, KEYS and TAGS, in this order.
 
-    TAGS is left out where its end is its beginning.
+    TAGS is left out if `tags_at` is `tags_stop`. Return `found` plus the number of hashes.
     """
     if uniq_at < 0 and keys_at < 0 and tags_at == tags_stop:
         return found
@@ -137,7 +137,7 @@ def hash_keys(
 
 @cfunc
 def is_indexed(columns: Matrix, row: Long) -> Flag:
-    """Tell whether the record may have keys: it has properties, and was not rolled back."""
+    """Return whether the record may have keys: it has properties, and was not rolled back."""
     is_rolled_back: Flag = columns[Column.SYS_FLAG, row] & TRANSACTION_ROLLBACK == TRANSACTION_ROLLBACK
     return columns[Column.PROPERTIES_SIZE, row] > 0 and not is_rolled_back
 
@@ -154,12 +154,12 @@ def put_index_entries(
     columns: Matrix,
     header: Longs,
 ) -> Long:
-    """Put the keys start … stop - 1 into one index file; stops at `stop`, or where the file is full.
+    """Put the keys start … stop - 1 into one index file; return `stop`, or the first key without room.
 
     index   the mapped file, 40 + 4 x slot_count + 20 x entry_capacity bytes; nothing is written past its end
-    header  int64 [6], the file's header in the order of IndexHeader; kept current here and in the file
+    header  int64 [6], the file's header in the order of IndexHeader; updated here and in the file
 
-    Keys of records before the header's end log offset were put before and are passed over.
+    Keys of records before the header's end log offset are in the file already, and are skipped.
     """
     file = start_of(index)
     entries_at = HEADER_SIZE + SLOT_SIZE * slot_count
@@ -197,7 +197,7 @@ def put_entry(
     store_time_ms: Long,
     header: Longs,
 ) -> None:
-    """Put one entry at the head of its slot's chain."""
+    """Write one entry as the newest of its slot's chain, and update the header."""
     count = header[INDEX_COUNT]
     slot_at = HEADER_SIZE + SLOT_SIZE * (key_hash % slot_count)
     previous = read_int(index, slot_at)
@@ -220,7 +220,7 @@ def put_entry(
 
 @cfunc
 def time_diff_seconds(store_time_ms: Long, begin_time_ms: Long) -> Long:
-    """Return seconds since the file's first entry, cut to 0 … 2^31 - 1; 0 while it has no begin time."""
+    """Return seconds since the file's begin time, limited to 0 … 2^31 - 1; 0 without a begin time."""
     difference = store_time_ms - begin_time_ms
     if begin_time_ms <= 0 or difference <= 0:
         return 0
@@ -239,10 +239,10 @@ def write_header(index: Address, header: Longs) -> None:
 
 @kernel
 def follow_chains(index: Bytes, slot_count: Long, first: Long, count: Long, newest: Writable, found: Longs) -> None:
-    """Hold the entries first … count - 1 against their slots' chains: each must name the one before.
+    """Check that each entry first … count - 1 names the previous entry of its slot's chain.
 
-    first   1, or the `count` of the call before, with the same `newest` and `found`
-    newest  the slots as the entries make them, written as in the file; zeros at first
+    first   1, or the `count` of the previous call, with the same `newest` and `found`
+    newest  filled with the slots that result from the entries, in the file's format; zeros at first
     found   int64 [FOUND_COUNT], zeros at first: see WRONG_ENTRIES …
     """
     file, slots = start_of(index), start_of(newest)

@@ -1,14 +1,14 @@
-"""The members of a line of JSON: where each value is, if the line leaves no doubt.
+"""The members of a line of JSON: the position of each value, if the line is a simple one.
 
     words    NAMES and WORDS one after another; word_ends: their ends
-    values   int64 [3, NAMES]: each member's kind, and where its value is; of a number itself
-    parts    int64 [4, MOST_PARTS]: where names and values of the properties are
-    rows     int64 [len(ROW_NAMES), lines]: the fields of the messages, which lines.py takes of them
+    values   int64 [3, NAMES]: each member's kind, and the start and end of its value; for a number its value
+    parts    int64 [4, MOST_PARTS]: starts and ends of the names and values of properties
+    rows     int64 [len(ROW_NAMES), lines]: the fields of the messages, filled by lines.py
 
-A line is certain if it is an object of known names, each once. Its values are texts without escapes, whole numbers of
-64 bits, lists of texts, and properties that are texts and not empty.
+A simple line is an object of known names, each once. Its values are texts without escapes, whole numbers of 64 bits,
+lists of texts, and properties that are texts and not empty.
 
-NAMES are in the order of rmqctl's own lines: the name after the last one is tried first.
+NAMES are in the order of rmqctl's own lines: after a name, the next one is tried first.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def find_members(
     values: Matrix,
     parts: Matrix,
 ) -> Flag:
-    """Find the values of a line's members; False for any doubt."""
+    """Fill `values` and `parts` from a line; return False if it is not a simple one."""
     code: Long = 0
     for code in range(NAME_COUNT):
         values[KIND, code] = ABSENT
@@ -111,7 +111,7 @@ def pass_blanks(buffer: Address, at: Long, end: Long) -> Long:
 
 @cfunc
 def text_end(buffer: Address, at: Long, end: Long, is_utf8: Flag) -> Long:
-    """Return the closing quote of the text at `at`; -1 without a text, or with escapes or controls in it."""
+    """Return the position of the closing quote of the text at `at`; -1 for another value or an escape."""
     if at >= end or read_byte(buffer, at) != _QUOTE:
         return -1
     at += 1
@@ -127,7 +127,7 @@ def text_end(buffer: Address, at: Long, end: Long, is_utf8: Flag) -> Long:
 
 @cfunc
 def member_code(buffer: Address, start: Long, end: Long, words: Address, word_ends: Longs, likely: Long) -> Long:
-    """Return the number of a name, or -1."""
+    """Return the number of a name in NAMES, or -1; `likely` is tried first."""
     size = end - start
     for code in range(likely, NAME_COUNT):
         if word_ends[code + 1] - word_ends[code] == size and bytes_equal(buffer, start, words, word_ends[code], size):
@@ -156,7 +156,7 @@ def read_value(
     parts: Matrix,
     code: Long,
 ) -> Long:
-    """Read a value of a member; returns where it ends, or -1 for any doubt."""
+    """Read the value of a member; return its end, or -1 if it is not a simple one."""
     if at >= end:
         return -1
     byte = read_byte(buffer, at)
@@ -184,11 +184,11 @@ def read_value(
 
 @cfunc
 def read_number(buffer: Address, at: Long, end: Long, values: Matrix, code: Long) -> Long:
-    """Read a whole number of 64 bits."""
+    """Read a whole number of 64 bits; return its end, or -1."""
     is_negative: Flag = read_byte(buffer, at) == _MINUS
     start = at + 1 if is_negative else at
     at = start
-    # Counted downwards, where there is one number more.
+    # Summed as a negative number, as -2^63 has no positive counterpart.
     value: Long = 0
     while at < end:
         digit: Long = read_byte(buffer, at) - _ZERO
@@ -206,7 +206,7 @@ def read_number(buffer: Address, at: Long, end: Long, values: Matrix, code: Long
 
 @cfunc
 def read_list(buffer: Address, at: Long, end: Long, is_utf8: Flag, values: Matrix, code: Long) -> Long:
-    """Read a list of texts."""
+    """Read a list of texts; return its end, or -1."""
     at = pass_blanks(buffer, at, end)
     is_first: Flag = True
     while at < end:
@@ -229,7 +229,10 @@ def read_list(buffer: Address, at: Long, end: Long, is_utf8: Flag, values: Matri
 
 @cfunc
 def read_parts(buffer: Address, at: Long, end: Long, is_utf8: Flag, values: Matrix, parts: Matrix) -> Long:
-    """Read the properties, whose number is then their value: texts, none of them empty, each name once."""
+    """Read the properties into `parts`, with their number as value; return their end, or -1.
+
+    Names and values are texts, none of them empty, and each name occurs once.
+    """
     count: Long = 0
     at = pass_blanks(buffer, at, end)
     if at < end and read_byte(buffer, at) == _END:

@@ -1,7 +1,8 @@
-"""The property string of a line's message, from all members that say some of it.
+"""The property string of a line's message, from all members with a part of it.
 
-`keys`, `tags` and `uniq_key` say again what properties say, or what they don't: then they come after them, as
-Message.of sets them. Where `property_bytes` say all, the others have to agree with them. Every other line is left.
+`keys`, `tags` and `uniq_key` repeat a property, or add one: then it follows the others, as in Message.of. If
+`property_bytes` are given, they hold all of it, and the other members must agree. A line with a contradiction is left
+to the exact parser.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def take_properties(
     rows: Matrix,
     row: Long,
 ) -> Flag:
-    """Write the property string after those before; False where the line is left."""
+    """Write the property string after those of earlier lines; return False if the line is left."""
     rows[UNIQ_KEY_AT, row], rows[UNIQ_KEY_END, row], rows[HAS_REAL_TOPIC, row] = -1, -1, False
     start: Long = rows[PROPERTY_END, row]
     count: Long = 0
@@ -107,7 +108,7 @@ def put_part(
     value: Long,
     value_end: Long,
 ) -> Long:
-    """Write one property at `at`, behind a separator if it is not the first; returns where it ends."""
+    """Write one property at `at`, with a separator before it unless it is the first; return its end."""
     if at > start:
         write_byte(target, at, _PART_END)
         at += 1
@@ -120,7 +121,7 @@ def put_part(
 
 @cfunc
 def take_bytes(buffer: Address, values: Matrix, target: Address, start: Long, at: Long) -> Long:
-    """Return the end of the string of `property_bytes`; -1 if it is not that of the properties."""
+    """Return the end of the string of `property_bytes`; -1 if it differs from the properties written."""
     if values[KIND, OF_PROPERTY_BYTES] != TEXT:
         return -1
     end: Long = decode_base64(buffer, values[FROM, OF_PROPERTY_BYTES], values[TO, OF_PROPERTY_BYTES], target, at)
@@ -148,7 +149,7 @@ def take_keys(
     at: Long,
     is_whole: Flag,
 ) -> Long:
-    """Take the list of keys, `part` being the property of the same; returns where the string ends, or -1."""
+    """Write the list of keys unless property `part` has them; return the end of the string, or -1."""
     kind: Long = values[KIND, OF_KEYS]
     if at < 0 or kind == ABSENT or (kind == NULL and not is_whole):
         return at
@@ -156,7 +157,7 @@ def take_keys(
         return -1
     name: Long = word_ends[KEYS]
     name_end: Long = word_ends[KEYS + 1]
-    # An empty value, which the joined keys then follow.
+    # An empty value; the joined keys are written after it.
     first: Long = put_part(target, start, at, words, name, name_end, buffer, 0, 0)
     end: Long = join_keys(buffer, values[FROM, OF_KEYS], values[TO, OF_KEYS], target, first, is_whole)
     if end < 0:
@@ -172,7 +173,10 @@ def take_keys(
 
 @cfunc
 def join_keys(buffer: Address, at: Long, end: Long, target: Address, to: Long, is_split: Flag) -> Long:
-    """Write the texts of a list with blanks between them; -1 if `is_split` needs others."""
+    """Write the texts of a list with blanks between them; return the end.
+
+    is_split  return -1 for an empty text, or one with a blank
+    """
     count: Long = 0
     while at < end:
         if read_byte(buffer, at) != _QUOTE:
@@ -207,7 +211,7 @@ def take_named(
     at: Long,
     is_whole: Flag,
 ) -> Long:
-    """Take a member that is the property `word`, perhaps there as `part`; the end, or -1."""
+    """Write the member for property `word`, unless property `part` has it; return the end, or -1."""
     kind: Long = values[KIND, code]
     if at < 0 or kind == ABSENT or (kind == NULL and not (is_whole and part >= 0)):
         return at
@@ -218,7 +222,7 @@ def take_named(
     if part >= 0:
         value: Long = parts[VALUE_FROM, part]
         is_same: Flag = parts[VALUE_TO, part] - value == size and bytes_equal(buffer, value, buffer, first, size)
-        # An empty one says nothing beside properties.
+        # An empty member beside properties does not contradict them.
         return at if is_same or (size == 0 and not is_whole) else -1
     if is_whole:
         return -1

@@ -1,4 +1,4 @@
-"""Text and numbers of a line of JSON, each written at a place; the result is the place behind."""
+"""Text and numbers of a line of JSON, each written at a position; the result is the next position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def put_piece(target: Address, at: Long, pieces: Address, piece_ends: Longs, pie
 
 @cfunc
 def put_text(target: Address, at: Long, source: Address, start: Long, end: Long) -> Long:
-    """Write text inside of quotes; -1 where it is not printable ASCII."""
+    """Write text for inside of quotes; return -1 unless it is printable ASCII."""
     while start < end:
         byte = read_byte(source, start)
         if byte < _BLANK or byte >= _DELETE:
@@ -37,7 +37,7 @@ def put_number(target: Address, at: Long, value: Long) -> Long:
     if value < 0:
         write_byte(target, at, _MINUS)
         at += 1
-    # Negative numbers reach further; (n + 9) // 10 is a tenth of one, towards zero.
+    # -2^63 has no positive counterpart; (n + 9) // 10 is a tenth of a negative number, rounded towards zero.
     rest: Long = value if value < 0 else -value
     digits: Long = 1
     least: Long = rest

@@ -1,14 +1,14 @@
-"""Stored records as lines of JSON, where a line takes no more than copying.
+"""Stored records as lines of JSON, for records that need only copying.
 
     records                 a buffer with records in it
     places, sizes           where each of them is, and its bytes
     pieces, piece_ends      PIECES one after another
-    words … parts           those of line_members.py
-    target                  where the lines go
-    line_ends               int64 [records]: where each line ends; for a record that is left, where it begins
+    words … parts           as in line_members.py
+    target                  buffer for the lines
+    line_ends               int64 [records]: the end of each line; the begin for a record that is left
 
-The general writer gets the other records: a compressed body, an IPv6 host, a text that is not printable ASCII, a
-property that is empty or given twice. Pieces and lines are those of rmqctl's message object.
+Other records are left to the general writer: those with a compressed body, an IPv6 host, a text that is not printable
+ASCII, a property that is empty or given twice. The lines are those of rmqctl's message object.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ PIECES = (
 ) = range(len(PIECES))  # fmt: skip
 MOST_OF_A_BYTE = 8
 MOST_OF_A_LINE = 1024
-"""A line takes less than this, and MOST_OF_A_BYTE for each byte of its record."""
+"""A line is shorter than this plus MOST_OF_A_BYTE for each byte of its record."""
 
 _QUOTE, _BLANK, _DOT, _COLON, _COMMA = map(ord, '" .:,')
 _NAME_END, _PART_END = ord(props.NAME_VALUE_SEPARATOR), ord(props.PROPERTY_SEPARATOR)
@@ -84,7 +84,7 @@ def write_lines(
     line_ends: Longs,
     is_left: Longs,
 ) -> Long:
-    """Write the lines of records from `start` on, as many as surely fit; returns how many."""
+    """Write the lines of records from `start` on, as many as certainly fit; return their number."""
     count = len(places)
     row, at = start, 0
     while row < count:
@@ -116,7 +116,7 @@ def write_line(
     target: Address,
     at: Long,
 ) -> Long:
-    """Write the line of one record; returns where it ends, or -1."""
+    """Write the line of one record; return its end, or -1 if the record is left."""
     if size < _HOSTS_V4 + 3 or read_int(records, record) != size:
         return -1
     magic = read_int(records, record + 4)
@@ -156,7 +156,7 @@ def write_line(
 
 @cfunc
 def split_parts(records: Address, start: Long, end: Long, parts: Matrix) -> Long:
-    """Find the properties; -1 for a string that is not each name once, with a value."""
+    """Fill `parts` with the properties, return their number; -1 unless each name is once, with a value."""
     count: Long = 0
     at = start
     while at < end:
@@ -175,13 +175,13 @@ def split_parts(records: Address, start: Long, end: Long, parts: Matrix) -> Long
 
 @cfunc
 def put_place(target: Address, at: Long, records: Address, record: Long, pieces: Address, piece_ends: Longs) -> Long:
-    """Write where the message is, from the end of its topic to its id."""
+    """Write queue id, queue offset, log offset, size and message id."""
     at = put_field(target, at, pieces, piece_ends, QUEUE_ID_IS, read_int(records, record + 12))
     at = put_field(target, at, pieces, piece_ends, QUEUE_OFFSET_IS, read_long(records, record + 20))
     at = put_field(target, at, pieces, piece_ends, LOG_OFFSET_IS, read_long(records, record + 28))
     at = put_field(target, at, pieces, piece_ends, SIZE_IS, read_int(records, record))
     at = put_piece(target, at, pieces, piece_ends, MSG_ID_IS)
-    # Store host, and log offset.
+    # A message id is the store host and the log offset.
     for place in range(16):
         byte = read_byte(records, record + 64 + place if place < 8 else record + 20 + place)
         write_byte(target, at, HEX_DIGITS[byte >> 4])
@@ -202,7 +202,7 @@ def put_named(
     words: Address,
     word_ends: Longs,
 ) -> Long:
-    """Write the unique key, the keys and the tags; -1 for text that is left."""
+    """Write the unique key, the keys and the tags; return -1 for text that is left."""
     at = put_piece(target, at, pieces, piece_ends, UNIQ_KEY_IS)
     at = put_value(
         target, at, records, parts, find_part(records, parts, count, words, word_ends, UNIQ_KEY), pieces, piece_ends
@@ -223,7 +223,7 @@ def put_named(
 
 @cfunc
 def find_part(records: Address, parts: Matrix, count: Long, words: Address, word_ends: Longs, word: Long) -> Long:
-    """Return the number of the property of this name, or -1."""
+    """Return the number of the property with this name, or -1."""
     for part in range(count):
         if is_word(records, parts[NAME_FROM, part], parts[NAME_TO, part], words, word_ends, word):
             return part
@@ -234,7 +234,7 @@ def find_part(records: Address, parts: Matrix, count: Long, words: Address, word
 def put_value(
     target: Address, at: Long, records: Address, parts: Matrix, part: Long, pieces: Address, piece_ends: Longs
 ) -> Long:
-    """Write a property's value, or null; -1 for text that is left."""
+    """Write a property's value, or null; return -1 for text that is left."""
     if part < 0:
         return put_piece(target, at, pieces, piece_ends, NULL_PIECE)
     write_byte(target, at, _QUOTE)
@@ -247,7 +247,7 @@ def put_value(
 
 @cfunc
 def put_keys(target: Address, at: Long, records: Address, start: Long, end: Long) -> Long:
-    """Write the keys of a text with blanks between them; -1 for text that is left."""
+    """Write the keys of a text with blanks between them; return -1 for text that is left."""
     count: Long = 0
     while start < end:
         stop = find_either(records, _BLANK, _BLANK, start, end)
@@ -269,7 +269,7 @@ def put_keys(target: Address, at: Long, records: Address, start: Long, end: Long
 
 @cfunc
 def put_origin(target: Address, at: Long, records: Address, record: Long, pieces: Address, piece_ends: Longs) -> Long:
-    """Write flags, times, hosts and the broker's counts."""
+    """Write flags, times, hosts, reconsume times and prepared offset."""
     at = put_field(target, at, pieces, piece_ends, FLAG_IS, read_int(records, record + 16))
     at = put_field(target, at, pieces, piece_ends, SYS_FLAG_IS, read_int(records, record + 36))
     at = put_field(target, at, pieces, piece_ends, BORN_TIME_IS, read_long(records, record + 40))
@@ -302,7 +302,7 @@ def put_body(
     pieces: Address,
     piece_ends: Longs,
 ) -> Long:
-    """Write the CRC, whether it is that of the body, and the body."""
+    """Write the CRC, whether the body has it, and the body."""
     crc: Long = read_int(records, record + 8) & _UINT_MASK
     is_right: Flag = size == 0 or body_crc(records, body, size) == crc
     at = put_field(target, at, pieces, piece_ends, BODY_CRC_IS, crc)
@@ -328,7 +328,7 @@ def put_properties(
     pieces: Address,
     piece_ends: Longs,
 ) -> Long:
-    """Write the properties, and all of their bytes if a separator ends them; -1 for text that is left."""
+    """Write the properties, and property_bytes if a separator ends them; return -1 for text that is left."""
     at = put_piece(target, at, pieces, piece_ends, PROPERTIES_ARE)
     for part in range(count):
         if part > 0:

@@ -1,13 +1,13 @@
-"""Lines of JSON into columns of messages, where a line leaves no doubt.
+"""Simple lines of JSON into columns of messages.
 
     block               whole lines
-    words … parts       what line_members.py finds of a line
-    texts               int64 [2, TEXTS]: where texts were seen before; -1 at first
-    bodies, properties  what the lines say, one after another; as long as the block
+    words … parts       as in line_members.py
+    texts               int64 [2, TEXTS]: position and size of earlier texts; -1 at first
+    bodies, properties  the bodies and property strings, one after another; as long as the block
     rows                int64 [len(ROW_NAMES), lines]: a row of the matrix per field
 
-IS_SOUND is 0 for a line that is left to a parser which can say what is wrong: its members are doubtful, its values are
-none of a message, or it needs more than copying, as a body to be compressed again.
+IS_SOUND is 0 for a line that is left to the exact parser. Such a line is not a simple one, or its values are none of a
+message. Or it needs more than copying, such as a body to compress again.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from store.kernels.line_properties import take_properties
 from store.kernels.native import bytes_equal, copy_bytes, find_either, read_byte, size_of, start_of
 
 TEXTS = 1 << 10
-"""Texts that are remembered, by their hash; one that was forgotten is given once more."""
+"""Number of remembered texts, by hash; a forgotten text counts as a new one."""
 _HASH_MASK = (1 << 31) - 1
 
 _NEWLINE = ord("\n")
@@ -87,10 +87,10 @@ def read_lines(
     properties: Writable,
     rows: Matrix,
 ) -> Long:
-    """Read each line into a row; returns how many there are.
+    """Read each line into a row; return the number of lines.
 
     is_utf8  whether the block is UTF-8; if not, lines that are not ASCII are left
-    now_ms   the born time of lines that name none
+    now_ms   the born time of lines without one
     """
     buffer, stop, word_bytes = start_of(block), size_of(block), start_of(words)
     at, row, body_end, property_end = 0, 0, 0, 0
@@ -117,7 +117,7 @@ def read_lines(
 
 @cfunc
 def take_numbers(values: Matrix, rows: Matrix, row: Long, now_ms: Long) -> Flag:
-    """Take the numbers, and whether the body is damaged."""
+    """Fill the row's numbers and IS_DAMAGED; return False for an impossible value."""
     is_damaged: Flag = values[KIND, OF_CRC_OK] == FALSE
     has_time: Flag = values[KIND, OF_STORE_TIME] == NUMBER
     rows[IS_DAMAGED, row], rows[HAS_STORE_TIME, row] = is_damaged, has_time
@@ -147,7 +147,7 @@ def take_int(values: Matrix, code: Long, rows: Matrix, field: Long, row: Long) -
 
 @cfunc
 def take_texts(buffer: Address, values: Matrix, texts: Matrix, rows: Matrix, row: Long) -> Flag:
-    """Take topic and hosts: where each text was first, so that few differ."""
+    """Fill the row's topic and hosts; equal texts have the position of the first, so that few differ."""
     if values[KIND, OF_TOPIC] not in (TEXT, ABSENT):
         return False
     if values[KIND, OF_BORN_HOST] not in (TEXT, ABSENT, NULL) or values[KIND, OF_STORE_HOST] not in (
@@ -164,7 +164,7 @@ def take_texts(buffer: Address, values: Matrix, texts: Matrix, rows: Matrix, row
 
 @cfunc
 def take_text(buffer: Address, values: Matrix, code: Long, texts: Matrix, rows: Matrix, field: Long, row: Long) -> None:
-    """Look up where the text was first, and its size; -1 for none."""
+    """Fill position and size of a text, by its first occurrence; -1 if absent."""
     rows[field, row], rows[field + 1, row] = -1, 0
     if values[KIND, code] != TEXT:
         return
@@ -183,7 +183,7 @@ def take_text(buffer: Address, values: Matrix, code: Long, texts: Matrix, rows: 
 def take_body(
     buffer: Address, words: Address, word_ends: Longs, values: Matrix, bodies: Address, rows: Matrix, row: Long
 ) -> Flag:
-    """Take the body: text as it is, base64 decoded."""
+    """Write the body to `bodies`, decoded from base64 or as text; return False if the line is left."""
     encoding, state = values[KIND, OF_ENCODING], values[KIND, OF_BODY_STATE]
     if encoding not in (ABSENT, TEXT) or state not in (ABSENT, TEXT):
         return False

@@ -1,7 +1,7 @@
 /* A handler of SIGBUS: a page of a watched map that can't be read becomes a page of zeros, and is noted.
 
-   The handler runs in the thread that touched the page, in the middle of whatever it did. So it takes no memory, and
-   calls nothing but mmap and sigaction, which are plain system calls. */
+   The handler runs in the thread that touched the page, at any point of its work. So it allocates no memory, and calls
+   only mmap, sigaction and raise, which are plain system calls. */
 
 #include <errno.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ static uintptr_t page_size;
 static struct sigaction action_before;
 static char lost_pages_lock;
 
-/* No code inside the lock touches a file's page, so no thread waits here for itself. */
+/* No code that holds the lock touches a file's page, so no thread waits for itself. */
 static inline void lock_lost_pages(void) {
     while (__atomic_test_and_set(&lost_pages_lock, __ATOMIC_ACQUIRE)) {}
 }
@@ -34,7 +34,7 @@ static int find_watched(uintptr_t page) {
     return -1;
 }
 
-/* 0 where there is no room for another range. A page that two threads touched at once is noted once. */
+/* Returns 0 without room for another range. A page that two threads touch at once is noted once. */
 static int note_lost_page(uintptr_t page) {
     for (int i = 0; i < lost_range_count; i++)
         if (lost_ranges[i].start <= page && page < lost_ranges[i].stop) return 1;
@@ -61,18 +61,18 @@ static int replace_page(uintptr_t page) {
 
 static void on_bus_error(int signal_number, siginfo_t *info, void *context) {
     int before = errno;
-    /* BUS_MCEERR_AR, a page that the memory lost, is no name of POSIX. */
+    /* 4 is BUS_MCEERR_AR, a memory error, which POSIX does not define. */
     int is_touch = info->si_code == BUS_ADRERR || info->si_code == 4;
     (void)context;
     if (!is_touch || !replace_page((uintptr_t)info->si_addr & ~(page_size - 1))) {
-        /* The touch is made again, and ends as it would have without this handler. */
+        /* The access is repeated, and ends as it would have without this handler. */
         sigaction(SIGBUS, &action_before, NULL);
         if (info->si_code <= 0) raise(signal_number);
     }
     errno = before;
 }
 
-/* Whether the handler is there from now on. */
+/* Returns whether the handler is installed. */
 static inline int install_handler(void) {
 #ifdef __linux__
     struct sigaction action;
@@ -98,7 +98,7 @@ static inline void set_watched(int number, unsigned long long start, unsigned lo
     unlock_lost_pages();
 }
 
-/* Takes one range out of the notes; 0 where there is none. */
+/* Removes one noted range and returns 1; 0 without any. */
 static inline int take_lost_range(unsigned long long *start, unsigned long long *stop) {
     int is_there;
     lock_lost_pages();

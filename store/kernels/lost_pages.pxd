@@ -1,4 +1,4 @@
-"""What the compiler is told of lost_pages.h, and what Python calls; store/disk/lost_pages.py is the caller."""
+"""Declarations of lost_pages.h, and functions for Python, called by store/files/lost_pages.py."""
 
 cdef extern from "lost_pages.h" nogil:
     enum: MOST_MAPS
@@ -14,22 +14,22 @@ most_watched_maps = MOST_MAPS
 
 
 def catch_lost_pages():
-    """Install the handler of SIGBUS; False where there is none for this system."""
+    """Install the handler of SIGBUS; return False on a system without one."""
     return install_handler()
 
 
 def watch_map(int number, unsigned long long start, unsigned long long size, bint is_writable):
-    """Let the handler mend pages of a map; size 0 ends that."""
+    """Let the handler replace pages of this map; size 0 ends that."""
     set_watched(number, start, size, is_writable)
 
 
 def lost_page_count():
-    """How many pages were lost since the process began."""
+    """Return the number of pages lost since the process began."""
     return lost_pages
 
 
 def take_lost_ranges():
-    """The addresses [start, stop) of pages lost since the last call."""
+    """Return the address ranges [start, stop) of pages lost since the last call."""
     cdef unsigned long long start, stop
     ranges = []
     while take_lost_range(&start, &stop):
@@ -38,6 +38,6 @@ def take_lost_ranges():
 
 
 def settle_lost_pages():
-    """Let append_message write again: the pages lost so far were reported."""
+    """Let append_message write again, after the lost pages were reported."""
     global settled_pages
     settled_pages = lost_pages

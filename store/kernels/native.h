@@ -1,6 +1,6 @@
-/* Operations on bytes for compiled kernels; native.py has the same for kernels that run uncompiled.
+/* Operations on bytes for compiled kernels; native.py has the same for uncompiled kernels.
 
-   No function looks at bounds. A signed value is sign-extended to 64 bits. */
+   No function checks bounds. A signed value is sign-extended to 64 bits. */
 
 #include <Python.h>
 #include <stdint.h>
@@ -74,7 +74,7 @@ static inline void copy_bytes(bytes_out target, integer position, bytes_in sourc
     memcpy(target + position, source + start, (size_t)size);
 }
 
-/* Eight bytes a step, or four; the last step may overlap the one before: a call of memcmp costs more than most topics. */
+/* Compares eight bytes a step, or four; the last step may overlap. A call of memcmp takes longer for most topics. */
 static inline int bytes_equal(bytes_in buffer, integer position, bytes_in other, integer start, integer size) {
     bytes_in a = buffer + position, b = other + start;
     uint64_t x, y;
@@ -99,7 +99,7 @@ static inline void prefetch(bytes_in buffer, integer position) {
     __builtin_prefetch((const void *)((uintptr_t)buffer + (uintptr_t)position), 0, 2);
 }
 
-/* The same into the first level: for a line that is read on its own, and changed. */
+/* The same into the first level of the cache, for a line that is changed. */
 static inline void prefetch_near(bytes_in buffer, integer position) {
     __builtin_prefetch((const void *)((uintptr_t)buffer + (uintptr_t)position), 1, 3);
 }
@@ -161,8 +161,8 @@ static inline integer find_either(bytes_in buffer, integer first, integer second
     return stop;
 }
 
-/* A bit for each of at most 64 bytes from start on, the lowest for the first, that is this byte. Reads before stop, or
-   in the page that start is in: that can be read whole. */
+/* A bit for each of at most 64 bytes from start on that is this byte, the lowest for the first. Reads only before stop,
+   or inside of the page of start, which is readable. */
 static inline integer find_all(bytes_in buffer, integer wanted, integer start, integer stop) {
     unsigned char byte = (unsigned char)wanted;
     uint64_t found = 0;
@@ -177,7 +177,7 @@ static inline integer find_all(bytes_in buffer, integer wanted, integer start, i
 
 static inline integer lowest_bit(integer bits) { return __builtin_ctzll((unsigned long long)bits); }
 
-/* CRC-32 by isal's function, else by eight tables: table[k][b] is the CRC of byte b and k zero bytes behind it. */
+/* CRC-32 by isal's function, else by eight tables: table[k][b] is the CRC of byte b followed by k zero bytes. */
 typedef uint32_t (*crc_function)(uint32_t initial, bytes_in data, uint64_t size);
 static uint32_t crc_table[8][256];
 
@@ -211,19 +211,19 @@ static inline void set_crc_function(unsigned long long address) {
 
 static inline uint32_t call_crc_function(bytes_in buffer, uint64_t size) { return crc32_of(0, buffer, size); }
 
-/* RocketMQ's CRC of a stretch: IEEE CRC-32 without its top bit. */
+/* RocketMQ's CRC of a range of bytes: IEEE CRC-32 without its top bit. */
 static inline integer body_crc(bytes_in buffer, integer position, integer size) {
     return call_crc_function(buffer + position, (uint64_t)size) & 0x7FFFFFFF;
 }
 
-/* Of bytes, a bytearray, or a memoryview of contiguous bytes. */
+/* The address of the first byte of bytes, a bytearray, or a memoryview of contiguous bytes. */
 static inline unsigned char *address_of(PyObject *values) {
     if (PyBytes_Check(values)) return (unsigned char *)PyBytes_AS_STRING(values);
     if (PyByteArray_Check(values)) return (unsigned char *)PyByteArray_AS_STRING(values);
     return (unsigned char *)PyMemoryView_GET_BUFFER(values)->buf;
 }
 
-/* The items of a tuple as a tuple of another class, one that adds no fields. */
+/* The items of a tuple as a tuple of class `kind`, which must add no fields. */
 static inline PyObject *tuple_of(PyObject *kind, PyObject *items) {
     PyTypeObject *type = (PyTypeObject *)kind;
     Py_ssize_t size = PyTuple_GET_SIZE(items);
@@ -237,12 +237,12 @@ static inline PyObject *tuple_of(PyObject *kind, PyObject *items) {
     return made;
 }
 
-/* Where an object of the slot's own class has the slot's value; NULL in one of another class, which may compute it. */
+/* The place of a slot's value in an object of the slot's own class; NULL for another class, which may compute it. */
 static inline PyObject **slot_in(PyObject *holder, PyMemberDescrObject *slot) {
     return Py_TYPE(holder) == PyDescr_TYPE(slot) ? (PyObject **)((char *)holder + slot->d_member->offset) : NULL;
 }
 
-/* The field of `holder` that a descriptor of `slots` names; the class's attributes are looked up at the unusual only. */
+/* The field of `holder` for descriptor `number` of `slots`; looked up as an attribute only if the class is another. */
 static inline PyObject *field_of(PyObject *holder, PyObject *slots, integer number) {
     PyMemberDescrObject *slot = (PyMemberDescrObject *)PyTuple_GET_ITEM(slots, number);
     PyObject **place = slot_in(holder, slot);
@@ -251,8 +251,8 @@ static inline PyObject *field_of(PyObject *holder, PyObject *slots, integer numb
     return *place;
 }
 
-/* Sets the field to a number, and gives its object: the one that is there where it is that number, as most messages
-   share their millisecond with the one before. */
+/* Sets the field to a number, and returns its object. An equal object stays: most messages have the millisecond of the
+   one before. */
 static inline PyObject *set_number(PyObject *holder, PyObject *slots, integer number, integer value) {
     PyObject *name = PyDescr_NAME(PyTuple_GET_ITEM(slots, number)), *before = field_of(holder, slots, number), *after;
     if (!before) return NULL;

@@ -1,4 +1,4 @@
-"""What the compiler is told of native.h; native.py has the same functions for kernels that run uncompiled."""
+"""Declarations of native.h; native.py has the same functions for uncompiled kernels."""
 
 cdef extern from "native.h" nogil:
     long long clock_ms()
@@ -51,10 +51,10 @@ cdef inline long long size_of(Py_buffer *buffer) noexcept nogil:
 
 
 def use_crc(unsigned long long address):
-    """Take the function at `address` for the CRC-32: crc32_gzip_refl(initial, bytes, size) of isal; 0 for the tables."""
+    """Use the function at `address` for the CRC-32: crc32_gzip_refl(initial, bytes, size) of isal; 0 for the tables."""
     set_crc_function(address)
 
 
 def crc32(const unsigned char[::1] buffer):
-    """The CRC-32 of a buffer by the function in use."""
+    """Return the CRC-32 of a buffer, by the function in use."""
     return call_crc_function(&buffer[0], len(buffer))

@@ -1,7 +1,7 @@
-"""Operations on bytes that C and Python do differently: native.h when compiled, else this module.
+"""Operations on bytes that differ between C and Python: native.h when compiled, else this module.
 
-No function looks at bounds: the caller has checked position and size against the bytes there are.
-Values are big-endian, and signed unless the docstring says otherwise.
+No function checks bounds: the caller has checked position and size. Values are big-endian, and signed unless the
+docstring says otherwise.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ def size_of(buffer: Bytes) -> int:
 
 
 def address_of(values: bytes | bytearray | memoryview) -> Address:
-    """Return the address of the first of bytes that keep their number; here the object."""
+    """Return the address of the first byte of an object that is not resized; here the object."""
     return values
 
 
 def as_tuple(values: Object) -> Object:
-    """Take a tuple of any class for a plain one: that is unpacked faster."""
+    """Return a tuple of any class, typed as a plain one: that is unpacked faster."""
     return values
 
 
 def tuple_of(kind: Object, items: Object) -> Object:
-    """Make a tuple of class `kind` without calling it."""
+    """Return a tuple of class `kind`, made without calling it."""
     return tuple.__new__(kind, items)
 
 
 def field_of(holder: Object, slots: Object, number: int) -> Object:
-    """Return the field of `holder` that a slot of its class names, as `holder.field` gives it."""
+    """Return the field of `holder` for slot `number` of its class, as `holder.field` does."""
     return getattr(holder, slots[number].__name__)
 
 
 def as_long(value: Object) -> int:
-    """Return a number of 64 bits; OverflowError for a larger one."""
+    """Return a number of 64 bits; raise OverflowError for a larger one."""
     if not -1 << 63 <= value < 1 << 63:
         raise OverflowError("Python int too large to convert to C long")
     return int(value)
 
 
 def set_number(holder: Object, slots: Object, number: int, value: int) -> Object:
-    """Set the field that a slot names, and return its object; the one before stays where it is equal."""
+    """Set the field of slot `number`, and return its object; an equal object stays."""
     setattr(holder, slots[number].__name__, value)
     return value
 
@@ -114,13 +114,13 @@ def bytes_equal(buffer: Address, position: int, other: Address, start: int, size
 
 
 def body_crc(buffer: Address, position: int, size: int) -> int:
-    """Compute RocketMQ's CRC of a stretch: IEEE CRC-32 without its top bit."""
+    """Return RocketMQ's CRC of a range of bytes: IEEE CRC-32 without its top bit."""
     return _crc32()(bytes(buffer[position : position + size])) & CRC_MASK
 
 
 @functools.cache
 def _crc32() -> Callable[[bytes], int]:
-    """Compute isal's CRC-32, else crcmod's."""
+    """Return the function for CRC-32: isal's, else crcmod's."""
     try:
         from isal import isal_zlib
     except ImportError:
@@ -132,9 +132,9 @@ def _crc32() -> Callable[[bytes], int]:
 
 
 def find_head(buffer: Address, head: int, start: int, stop: int) -> int:
-    """Find an int whose upper three bytes are those of `head`: the first in start … stop - 4, or -1.
+    """Return the first position in start … stop - 4 of an int that begins as `head` does, or -1.
 
-    RocketMQ's two record magics differ in the last byte only.
+    Three bytes are compared: RocketMQ's two record magics differ only in the last.
     """
     wanted = (head >> 8 & 0xFFFFFF).to_bytes(3, "big")
     while start + 4 <= stop:
@@ -147,13 +147,13 @@ def find_head(buffer: Address, head: int, start: int, stop: int) -> int:
 
 
 def find_bytes(buffer: Address, text: Address, size: int, start: int, stop: int) -> int:
-    """Return first position in start … stop - size of `size` bytes of text, or -1."""
+    """Return the first position in start … stop - size of `size` bytes of text, or -1."""
     found = bytes(buffer[start:stop]).find(bytes(text[:size])) if size > 0 and stop > start else -1
     return start + found if found >= 0 else -1
 
 
 def find_either(buffer: Address, first: int, second: int, start: int, stop: int) -> int:
-    """Return first position in start … stop - 1 of one byte or the other, or `stop`."""
+    """Return the first position in start … stop - 1 of one byte or the other, or `stop`."""
     part = bytes(buffer[start:stop])
     found = part.find(first)
     other = part.find(second, 0, found if found >= 0 else len(part)) if second != first else -1
@@ -162,7 +162,7 @@ def find_either(buffer: Address, first: int, second: int, start: int, stop: int)
 
 
 def find_all(buffer: Address, wanted: int, start: int, stop: int) -> int:
-    """Return a bit for each of the next 64 bytes, the lowest for the first, that is this byte."""
+    """Return a bit for each of the next 64 bytes that is this byte, the lowest for the first."""
     part = bytes(buffer[start : min(stop, start + 64)])
     return sum(1 << place for place, byte in enumerate(part) if byte == wanted)
 
@@ -173,13 +173,13 @@ def lowest_bit(bits: int) -> int:
 
 
 def prefetch(buffer: Address, position: int) -> None:
-    """Fetch the cache line at `position`, inside the buffer or not, for a read to come; here nothing."""
+    """Prefetch the cache line at `position`, inside of the buffer or not, for a read; here nothing."""
 
 
 def prefetch_near(buffer: Address, position: int) -> None:
-    """Fetch the line into the first level of the cache, for a change to come; here nothing."""
+    """Prefetch the line into the first level of the cache, for a write; here nothing."""
 
 
 def has_lost_page() -> bool:
-    """Return whether a page was lost (lost_pages.h); never where kernels run uncompiled."""
+    """Return whether a page was lost (lost_pages.h); here never."""
     return False

@@ -1,8 +1,8 @@
-"""Finding a property in the raw property bytes of a record, without making strings.
+"""Finds properties in the raw property bytes of a record, without making strings.
 
 Splitting the bytes at 0x02, 0x01 and space gives the same parts as splitting the decoded text: Java's UTF-8 decoder
-drops no ASCII byte. The reader's rule is that of formats/properties.py: a part counts if a name and a value stand on
-both sides of its first 0x01, and of equal names the last one wins.
+drops no ASCII byte. The rule is that of formats/properties.py: a part counts if its first 0x01 has a name before it and
+a value after it, and of equal names the last one counts.
 
 Source: MessageDecoder.string2messageProperties, Integer.parseInt (Java 8).
 """
@@ -24,17 +24,17 @@ from store.kernels.native import (
     start_of,
 )
 
-# How far ahead of its turn a record's properties are asked for.
+# Records between the prefetch of properties and their use.
 PREFETCH_RECORDS = 6
 _LINE_SIZE = 64
-# Bytes that find_all looks at.
+# Bytes that find_all reads.
 BLOCK_SIZE = 64
 
 NAME_END = ord(names.NAME_VALUE_SEPARATOR)
 PART_END = ord(names.PROPERTY_SEPARATOR)
 SPACE = ord(names.KEY_SEPARATOR)
 
-# Codes of the names that dispatch asks for.
+# Codes of the names that dispatch needs.
 OTHER, TAGS, KEYS, DELAY, UNIQ_KEY = range(5)
 
 _TAGS = int.from_bytes(names.TAGS.encode(), "big")
@@ -50,13 +50,13 @@ _INT_LIMIT = 1 << 31
 
 @kernel
 def find_text(buffer: Bytes, text: Bytes, start: Long, stop: Long) -> Long:
-    """Return first place of the text in start … stop - len(text), or -1."""
+    """Return the first position of the text in start … stop - len(text), or -1."""
     return find_bytes(start_of(buffer), start_of(text), size_of(text), max(start, 0), min(stop, size_of(buffer)))
 
 
 @cfunc
 def name_code(buffer: Address, start: Long, size: Long) -> Long:
-    """Return the code of the name at this place, of those that dispatch asks for."""
+    """Return the code of the name at `start`; OTHER for a name that dispatch does not need."""
     if size == 4:
         name = read_int(buffer, start)
         if name == _TAGS:
@@ -73,9 +73,9 @@ def name_code(buffer: Address, start: Long, size: Long) -> Long:
 
 @cfunc
 def find_values(buffer: Address, start: Long, stop: Long) -> tuple[Long, Long, Long, Long, Long, Long, Long, Long]:
-    """Find the values of TAGS, DELAY, UNIQ_KEY and KEYS: start and end of each, -1 for none.
+    """Return start and end of the values of TAGS, DELAY, UNIQ_KEY and KEYS, -1 for an absent one.
 
-    Of equal names the last one counts. The end counts as a PART_END, though no byte is read there.
+    Of equal names the last one counts. `stop` counts as a PART_END; no byte is read there.
     """
     tags_start = tags_stop = delay_start = delay_stop = -1
     uniq_start = uniq_stop = keys_start = keys_stop = -1
@@ -110,7 +110,7 @@ def find_values(buffer: Address, start: Long, stop: Long) -> tuple[Long, Long, L
 
 @cfunc
 def parse_int(buffer: Address, start: Long, stop: Long) -> tuple[Flag, Long]:
-    """Parse ASCII text as Integer.parseInt does: (False, 0) where Java throws."""
+    """Return (True, number) of ASCII text as of Integer.parseInt, (False, 0) if Java throws."""
     at = start
     negative: Flag = False
     if at < stop:
@@ -136,7 +136,7 @@ def parse_int(buffer: Address, start: Long, stop: Long) -> tuple[Flag, Long]:
 
 @cfunc
 def prefetch_properties(buffer: Address, columns: Matrix, row: Long, count: Long) -> None:
-    """Ask for the topic and the first properties of a record whose turn comes soon."""
+    """Prefetch the topic and the first properties of a record ahead."""
     if row < count:
         at = columns[Column.TOPIC_POSITION, row]
         prefetch(buffer, at)

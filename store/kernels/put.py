@@ -1,13 +1,13 @@
 """One message of a producer, from its fields to the segment and the result, in one compiled call.
 
-    log      PutParts: what a put needs beside the message; tuples, as reading an attribute takes 12 ns
-    message  a Message; field_of reads a field of it by its slot in 2 ns
+    log      PutParts: the parts of the log that a put needs; tuples, as reading an attribute takes 12 ns
+    message  a Message; field_of reads a field by its slot in 2 ns
 
-Usual messages are put here. Otherwise the answer is None, and no record was written: a queue's first message, a delayed
-one, another host than the last message's, a field of another kind. Also a size beyond a limit, no room, a closed gate,
-a clock that went back, a lost page.
+Only usual messages are put here. For others the result is None, and no record is written. These are a queue's first
+message, a delayed one, and one with another host than the last message's or a field of another type. The result is None
+too for a size beyond a limit, no room, a closed gate, a clock that went back, or a lost page.
 
-The append holds the GIL from its first look to its last write, as append_message does.
+The append holds the GIL from its first read to its last write, as append_message does.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ NEWEST_TIME = 0
 
 @with_objects
 def put_message(log: Object, message: Object, result_type: Object, status: Object, delay_mark: Object) -> Object:
-    """Append a message whose put is a usual one; returns a `result_type` of `status`, or None."""
+    """Append a usual message; return a `result_type` with `status`, or None for another message."""
     queues, hosts, tail, gate, clock, max_body, max_record, fields, file_fields = as_tuple(log)
     queue_id = field_of(message, fields, QUEUE_ID)
     queue = queues.get((field_of(message, fields, TOPIC), queue_id))
@@ -91,7 +91,7 @@ def put_message(log: Object, message: Object, result_type: Object, status: Objec
     sys_flag = sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6) | host_bits
     if not (is_int(queue_id) and is_int(flag) and is_int(sys_flag) and is_int(times)):
         return None
-    # A call of Python's function takes 85 ns.
+    # A Python function as clock takes 85 ns a call.
     now_ms: Long = clock_ms()
     if clock is not None:
         now_ms = clock()

@@ -1,6 +1,6 @@
-"""Requests to dispatch: tags codes and keys of records, from one pass over their properties.
+"""Dispatch requests: tags codes and keys of records, from one reading of their properties.
 
-tags_codes and key_hashes give the same for who needs the one or the other alone.
+tags_codes (dispatch.py) and key_hashes (index.py) give one of the two alone.
 
 Source: DispatchRequest, CommitLog.checkMessageAndReturnSize (4.9.8).
 """
@@ -28,10 +28,10 @@ def dispatch_requests(
     records: Longs,
     state: Longs,
 ) -> Long:
-    """Fill codes as tags_codes does, and hash keys as key_hashes does; returns the number of hashes.
+    """Fill codes as tags_codes does, and hash keys as key_hashes does; return the number of hashes.
 
-    codes                               of the records first … state[0] - 1, each at its record's number
-    with_tags, hashes, records, state   as those of key_hashes
+    codes                               filled for the records first … state[0] - 1, each at its record's number
+    with_tags, hashes, records, state   as in key_hashes
     """
     data = start_of(buffer)
     found = 0

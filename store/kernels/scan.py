@@ -1,4 +1,4 @@
-"""The walk over records: boundaries and columns, with the broker's own verdict on every record.
+"""The scan of records: boundaries and columns, with the broker's own verdict on every record.
 
     0          4       8     12        16     20            28          36        40
     | size     | magic | crc | queue   | flag | queue offset| log offset| sys flag| born time …
@@ -8,16 +8,16 @@
 The steps for one record, in the broker's order:
 
 1. Fewer than 8 bytes left, or 8 zero bytes: nothing was written here (END; LIMIT when no byte is left).
-2. The blank's magic ends the segment, whatever its size says. An unknown magic is damage, unless a DLedger entry begins
-   here: its header of 48 bytes is skipped, and its body is the record. An entry of a newer DLedger without a message
-   is passed over. DLedger's own blank is int -1, int size.
+2. The blank's magic ends the segment, whatever size is before it. An unknown magic is damage, unless a DLedger entry
+   begins here: its header of 48 bytes is skipped, and its body is the record. An entry of a newer DLedger without a
+   message is skipped. DLedger's own blank is int -1, int size.
 3. The fixed fields, then each length against the bytes left and against the size.
 4. A DELAY level in the schedule topic must be a number.
 5. The sum of the parts must be the size.
 6. On request the body's CRC.
 
-The size reported with damage is the broker's: the record's own size where only the sum is wrong (dispatch skips that
-many bytes), else -1. Nothing is read that the steps before have not found to lie below `limit`.
+The size reported with damage is the broker's: the record's own size if only the sum is wrong (dispatch skips that many
+bytes), else -1. Each read is below `limit` by the checks of the steps before.
 
 Source: CommitLog.checkMessageAndReturnSize (4.9.8; 5.3.3 adds V2 and a check of the size against the bytes left),
 DLedgerCommitLog.checkMessageAndReturnSize.
@@ -77,7 +77,7 @@ _SCHEDULE_2 = int.from_bytes(SCHEDULE_TOPIC[8:16], "big")
 _SCHEDULE_3 = int.from_bytes(SCHEDULE_TOPIC[11:19], "big")
 assert SCHEDULE_TOPIC_SIZE == 19
 
-# What a scan leaves in `state`.
+# The places of `state`.
 NEXT_POSITION, OUTCOME, REASON, SIZE = range(4)
 
 _PREFETCH_RECORDS = 6
@@ -94,13 +94,14 @@ def scan_records(
     columns: Matrix,
     state: Longs,
 ) -> Long:
-    """Fill `columns` with the records from `position` on; returns how many there are.
+    """Fill `columns` with the records from `position` on; return their number.
 
-    buffer     the segment; position, limit  places in it, limit is where readable bytes end
+    buffer     the segment
+    limit      position in it where readable bytes end
     accept_v2  follow 5.3.3 instead of 4.9.8
     columns    int64 [len(COLUMN_NAMES), capacity], rows in the order of COLUMN_NAMES
-    state      int64 [8]: next position, ScanOutcome, DamageReason, and the size that the damaged record or the blank
-               declares, as the broker would report it
+    state      int64 [8]: next position, ScanOutcome, DamageReason, and the size of the damaged record or the blank, as
+               a broker reports it
     """
     data = start_of(buffer)
     capacity = columns.shape[1]
@@ -136,7 +137,7 @@ def scan_records(
 
 @cfunc
 def prefetch_record(buffer: Address, position: Long, topic_at: Long) -> None:
-    """Fetch the head of a record some way ahead, supposing that the sizes stay about the same."""
+    """Prefetch the head and topic of a record ahead, supposing that records have about the same size."""
     prefetch(buffer, position)
     prefetch(buffer, position + _LINE_SIZE)
     prefetch(buffer, position + topic_at)
@@ -144,7 +145,7 @@ def prefetch_record(buffer: Address, position: Long, topic_at: Long) -> None:
 
 @cfunc
 def read_head(buffer: Address, position: Long, limit: Long, accept_v2: Flag) -> tuple[Long, Long, Long]:
-    """Return outcome, reason and size by the first 8 bytes; FULL means that a record may stand here."""
+    """Return outcome, reason and size by the first 8 bytes; FULL: a record may begin here."""
     left = limit - position
     if left < HEAD_SIZE:
         return (LIMIT if left <= 0 else END), SOUND, 0
@@ -161,9 +162,9 @@ def read_head(buffer: Address, position: Long, limit: Long, accept_v2: Flag) -> 
 
 @cfunc
 def read_entry_head(buffer: Address, position: Long, limit: Long, accept_v2: Flag) -> tuple[Long, Long, Long]:
-    """Tell outcome, reason and size by a DLedger entry's header; FULL: its body may be a record.
+    """Return outcome, reason and size by a DLedger entry's header; FULL: its body may be a record.
 
-    An entry's size counts the header, and its body has the magic of a record. WITHOUT_MESSAGE: there is none in it.
+    An entry's size includes the header, and its body has the magic of a record. WITHOUT_MESSAGE: it has no message.
     """
     left = limit - position
     magic = read_int(buffer, position)
@@ -186,9 +187,8 @@ def read_entry_head(buffer: Address, position: Long, limit: Long, accept_v2: Fla
 
 @cfunc
 def read_other_entry(buffer: Address, position: Long, left: Long, size: Long) -> tuple[Long, Long, Long]:
-    """Tell outcome, reason and size by the header of a newer DLedger's entry, whose body is no record.
-
-    Nothing repeats the entry's size, so all fields are held against what an entry may have.
+    """Return outcome, reason and size by the header of a newer DLedger's entry; its body is no record.
+    No other field has the entry's size, so all fields are checked against the values that an entry may have.
     """
     if size < ENTRY_HEADER_SIZE:
         return DAMAGE, BAD_MAGIC, -1
@@ -210,7 +210,7 @@ def read_other_entry(buffer: Address, position: Long, left: Long, size: Long) ->
 def read_record(
     buffer: Address, position: Long, limit: Long, accept_v2: Flag, columns: Matrix, row: Long
 ) -> tuple[Long, Long]:
-    """Check the lengths of the record at `position`, write its columns; gives reason and broker's size."""
+    """Check the lengths of the record at `position`, write its columns; return reason and broker's size."""
     left = limit - position
     size = read_int(buffer, position)
     if size < 0:
@@ -251,10 +251,10 @@ def read_record(
 def read_lengths(
     buffer: Address, at: Long, limit: Long, size: Long, is_v2: Flag
 ) -> tuple[Long, Long, Long, Long, Long, Long, Long]:
-    """Return reason, then place and size of body, topic and properties, from the body size at `at` on.
+    """Return reason, then position and size of body, topic and properties; the body size is at `at`.
 
     Each length is compared with the bytes left. Topic and properties are compared with the record's size too: the
-    broker reads them into an array of that size. Negative sizes of body and properties count as none.
+    broker reads them into an array of that size. Negative sizes of body and properties count as 0.
     """
     if limit - at < 4:
         return no_lengths(BODY_BEYOND)
@@ -298,7 +298,7 @@ def read_topic_size(buffer: Address, at: Long, is_v2: Flag) -> Long:
 
 @cfunc
 def sum_reason(size: Long, left: Long, body: Long, hosts_extra: Long) -> Long:
-    """Name the reason why the parts do not add up to the size."""
+    """Return the reason for parts that do not add up to the size."""
     if size > left:
         return SIZE_BEYOND_SEGMENT
     if size < FIXED_SIZE + hosts_extra:
@@ -308,7 +308,7 @@ def sum_reason(size: Long, left: Long, body: Long, hosts_extra: Long) -> Long:
 
 @cfunc
 def is_schedule_topic(buffer: Address, at: Long) -> Flag:
-    """Return whether the 19 bytes at `at` name the topic of delayed messages."""
+    """Return whether the 19 bytes at `at` are SCHEDULE_TOPIC_XXXX."""
     return (
         read_long(buffer, at) == _SCHEDULE_1
         and read_long(buffer, at + 8) == _SCHEDULE_2
@@ -318,7 +318,7 @@ def is_schedule_topic(buffer: Address, at: Long) -> Flag:
 
 @cfunc
 def is_delay_level_valid(buffer: Address, start: Long, stop: Long) -> Flag:
-    """Return whether the properties have no DELAY, or one that Integer.parseInt takes."""
+    """Return whether the properties have no DELAY, or one that Integer.parseInt accepts."""
     _, _, level_at, level_stop, _, _, _, _ = find_values(buffer, start, stop)
     if level_at < 0:
         return True
@@ -364,11 +364,10 @@ def find_record_start(
     accept_v2: Flag,
     columns: Matrix,
 ) -> Long:
-    """Find the first sound record from `position` on that names its own place, or -1.
+    """Return the position of the first sound record from `position` on with its own log offset, or -1.
 
-    Used to go on behind damage and to cut a segment into parts for several threads. `columns` needs room for one
-    record, whose columns it holds afterwards. Bytes of a message that hold a copy of a record are not treated as one:
-    a copy names another place.
+    Used to continue after damage, and to divide a segment among threads. `columns` needs room for one record, and holds
+    its columns afterwards. A copy of a record inside of a message has another log offset, so it is not found.
     """
     data = start_of(buffer)
     limit = min(limit, size_of(buffer))
@@ -390,7 +389,7 @@ def find_record_start(
 
 @cfunc
 def find_magic(buffer: Address, start: Long, stop: Long, accept_v2: Flag) -> Long:
-    """Return first place of a magic that the rules accept, or -1."""
+    """Return the first position of an accepted magic, or -1."""
     at = find_head(buffer, MAGIC_V1, start, stop)
     while at >= 0:
         magic = read_int(buffer, at)

@@ -1,7 +1,7 @@
-"""The compiled module for workers that get this package as a zip, for a zip can't be loaded from.
+"""The compiled module for workers with this package as a zip: no zip can hold extension modules.
 
-It travels beside the zip as a file whose name ends with the version and processor that it is for. Workers of another
-kind find none with the ending of their own, and run kernels uncompiled.
+It is sent beside the zip, as a file with its version of Python and processor in its suffix. Other workers find no file
+with their own suffix, and run kernels uncompiled.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _FILE_NAME = f"rmqctl_kernels{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 
 def copy_to_ship(compiled: ModuleType, folder: Path) -> Path:
-    """Return a copy of the compiled module in `folder`, under the name that workers look for."""
+    """Copy the compiled module to `folder`, under the name that workers search; return the copy."""
     return Path(shutil.copyfile(str(compiled.__file__), folder / _FILE_NAME))
 
 
 def load_shipped(name: str) -> ModuleType:
-    """Return the compiled module from a folder of the import path; ImportError where none has it."""
+    """Return the compiled module from a folder of the import path; raise ImportError without one."""
     for path in (Path(folder, _FILE_NAME) for folder in sys.path):
         spec = spec_from_file_location(name, path) if path.is_file() else None
         if spec is not None and spec.loader is not None:

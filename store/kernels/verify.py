@@ -1,6 +1,6 @@
-"""Checks of a record beyond its lengths: CRCs, its own address, and the records beside it.
+"""Checks of a record beyond its lengths: CRCs, log offset, store time and queue offset.
 
-Each kernel returns the number of the first record that fails, or `count`; to get all, go on from there.
+Each kernel returns the number of the first record that fails, or `count`; to find all, continue after it.
 
 Source: CommitLog.checkMessageAndReturnSize (4.9.8); MessageDecoder.createCrc32, CommitLog.doAppend (5.3.3).
 """
@@ -25,7 +25,7 @@ NO_QUEUE_OFFSET = -1
 
 @kernel
 def first_bad_body(buffer: Bytes, columns: Matrix, start: Long, count: Long) -> Long:
-    """Return first record whose body does not have the CRC it is stored with; an empty body always has."""
+    """Return the first record with a body that does not have the stored CRC; an empty body passes."""
     data = start_of(buffer)
     for row in range(start, count):
         size = columns[Column.BODY_SIZE, row]
@@ -36,10 +36,7 @@ def first_bad_body(buffer: Bytes, columns: Matrix, start: Long, count: Long) -> 
 
 @kernel
 def first_bad_log_offset(columns: Matrix, start: Long, count: Long, file_start: Long) -> Long:
-    """Return first record that names another place than its own.
-
-    A leftover of an earlier life of the file.
-    """
+    """Return the first record with another log offset than its position: a leftover in a reused file."""
     for row in range(start, count):
         if columns[Column.LOG_OFFSET, row] != file_start + columns[Column.POSITION, row]:
             return row
@@ -48,9 +45,9 @@ def first_bad_log_offset(columns: Matrix, start: Long, count: Long, file_start: 
 
 @kernel
 def first_earlier(columns: Matrix, start: Long, count: Long, latest_ms: Long) -> Long:
-    """Return first record stored before the one in front of it.
+    """Return the first record with a store time before the previous record's.
 
-    `latest_ms` is the store time ahead of `start`.
+    latest_ms  the store time of the record before `start`
     """
     for row in range(start, count):
         if columns[Column.STORE_TIMESTAMP_MS, row] < latest_ms:
@@ -61,10 +58,10 @@ def first_earlier(columns: Matrix, start: Long, count: Long, latest_ms: Long) ->
 
 @kernel
 def first_queue_gap(columns: Matrix, slots: Longs, start: Long, count: Long, next_offsets: Longs) -> Long:
-    """Return first record whose queue offset is not its queue's next.
+    """Return the first record with a queue offset that is not its queue's next.
 
-    slots         queue number per record, negative to leave it out
-    next_offsets  per queue the offset awaited, NO_QUEUE_OFFSET to take any; moved on here up to the record in front
+    slots         queue number per record, negative to skip the record
+    next_offsets  per queue the expected offset, NO_QUEUE_OFFSET for any; updated up to the returned record
     """
     for row in range(start, count):
         queue = slots[row]
@@ -79,7 +76,7 @@ def first_queue_gap(columns: Matrix, slots: Longs, start: Long, count: Long, nex
 
 @kernel
 def first_bad_properties_crc(buffer: Bytes, columns: Matrix, start: Long, count: Long, state: Longs) -> Long:
-    """Find the first record whose `__CRC32#` is not that of its bytes; state[0] counts those with one."""
+    """Return the first record with a wrong `__CRC32#`; state[0] is the number of records that have one."""
     data = start_of(buffer)
     state[0] = 0
     for row in range(start, count):
@@ -95,7 +92,7 @@ def first_bad_properties_crc(buffer: Bytes, columns: Matrix, start: Long, count:
 
 @cfunc
 def stored_properties_crc(buffer: Address, end: Long, properties_size: Long) -> Long:
-    """Return the number in the block that ends at `end`, or -1 when the properties do not end with one."""
+    """Return the CRC in the block that ends at `end`, or -1 if the properties do not end with a block."""
     start = end - CRC_BLOCK_SIZE
     if properties_size < CRC_BLOCK_SIZE or read_long(buffer, start) != _CRC_NAME:
         return -1
