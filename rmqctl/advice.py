@@ -1,7 +1,7 @@
 """The commands to run on a store's faults, in the order that loses nothing.
 
-A fault of the engine (an error, a problem, a finding, a trap) carries a code and what the code is about. Every command
-that shows faults takes the commands, their costs and their order from here.
+A fault of the engine (an error, a problem, a finding, a trap) has a code and a subject, such as topic and queue. Every
+command that shows faults takes the commands, their costs and their order from here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SALVAGE, CUT, QUEUES, INDEX = "salvage --to NEWSTORE", "truncate-dirty", "rebuil
 TIMER, COMPACTION, CHECKPOINT = "rebuild timer", "rebuild compaction", "checkpoint rewrite"
 MESSAGE_DATABASE = "rebuild message-database"
 COMMANDS = {
-    # Kinds of findings. Where a cut would lose what a salvage keeps, the salvage comes first.
+    # Kinds of findings. The salvage comes first if a truncation would lose records that it keeps.
     "bad-crc": (SALVAGE, CUT),
     "bad-length": (SALVAGE, CUT),
     "bad-self-offset": (SALVAGE,),
@@ -61,7 +61,7 @@ COMMANDS = {
     "missing-message-entry": (MESSAGE_DATABASE,),
     "checkpoint-ahead": (CHECKPOINT,),
     "checkpoint-invalid": (CHECKPOINT,),
-    # Problems that a look at the files shows.
+    # Problems that `info` reads off the files.
     "unreadable": ("check",),
     "config-table": ("config check",),
     "damage": ("simulate",),
@@ -77,7 +77,7 @@ COMMANDS = {
     "no-index": (f"{INDEX} --dry-run",),
     "no-checkpoint": ("checkpoint show",),
     "unreadable-queue": ("check",),
-    # What a simulated start and the consumers' offsets show.
+    # Traps and losses of a simulated start, and faults of consumer offsets.
     "no-start": ("simulate",),
     "loses-intact": (SALVAGE, CUT),
     "loses-damaged": ("recover",),
@@ -89,21 +89,21 @@ COMMANDS = {
     "remove-entry": ("config check",),
     "reset-offset": ("config check",),
 }
-"""The commands to run on a fault, in their order: the first shows or keeps what the last, which mends, would lose."""
+"""The commands to run on a fault, in order. The last one mends; one before it shows or keeps what that would lose."""
 
 MENDED_IN_QUEUES = {"wrong-size": QUEUES}
-"""The command that mends a kind in the files of a queue alone."""
+"""The command for kinds of findings that can be mended in a queue's files alone."""
 
 
 Fault = tuple[str, tuple[object, ...]]
-"""The code of an error, a problem, a finding or a trap, and what it is about."""
+"""The code of an error, a problem, a finding or a trap, and its subject."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """A command to run, after `rmqctl --store DIR`.
 
-    can_be_undone  whether `undo` takes it back; None where it changes nothing in the store
+    can_be_undone  whether `undo` takes it back; None if it does not change the store
     """
 
     command: str
@@ -126,50 +126,50 @@ _STEPS = (
     Step(CHECKPOINT, "reads the newest segments", can_be_undone=True),
     Step("rebuild topics", "reads the whole log", can_be_undone=True),
 )
-"""The order of a plan: what shows, what keeps, then the log, what is built from it, and tables. Other commands look."""
+"""The order of a plan: commands that show, that keep, that mend the log, derived files, tables. Others only read."""
 
 MENDING = tuple(step.command for step in _STEPS if step.can_be_undone)
 WITHHELD = {"missing-segment": (QUEUES,), "newer": MENDING, "no-log": MENDING}
-"""Commands that do harm where a fault is: a rebuild gives new queue offsets to the messages after a gap."""
+"""Commands that do harm beside a fault: a rebuild gives new queue offsets to the messages after a missing segment."""
 
 
 def commands_for(code: str, subject: Sequence[object] = ()) -> tuple[str, ...]:
-    """Look up the commands for a fault, in their order, after `rmqctl --store DIR`."""
+    """Return the commands for a fault, in order, without `rmqctl --store DIR`."""
     in_hint = HINTS.get(code, "").partition("`rmqctl ")[2].partition("`")[0]
     commands = COMMANDS.get(code) or ((in_hint,) if in_hint else ())
     return tuple(command.format(*subject) for command in commands)
 
 
 def command_for(code: str, subject: Sequence[object] = ()) -> str:
-    """Look up the command to run first; empty without one."""
+    """Return the command to run first; empty without one."""
     return next(iter(commands_for(code, subject)), "")
 
 
 def mended_by(kind: str, topic: str | None) -> str | None:
-    """Look up the command that mends a kind of findings in its files.
+    """Return the command that mends a kind of findings, None without one.
 
-    topic  of the queue whose file it is about, None where it is about another file
+    topic  the topic of a finding in a queue's file, None for another file
     """
     last = COMMANDS.get(kind, ("",))[-1]
     return last if last in MENDING else (MENDED_IN_QUEUES.get(kind) if topic is not None else None)
 
 
 def fault_of(kind: str, topic: str | None, queue_id: int | None) -> Fault:
-    """Name the fault of a finding; a wrong length of a queue's file is one of its own."""
+    """Return the fault of a finding; a queue file of a wrong length has a code of its own."""
     return ("queue-file-size", (topic, queue_id)) if kind in MENDED_IN_QUEUES and topic is not None else (kind, ())
 
 
 def step_of(command: str) -> Step:
-    """Look up the cost of a command."""
+    """Return the command with its cost and whether it can be undone."""
     known = next((step for step in _STEPS if command.startswith(step.command)), Step(""))
     return Step(command, known.cost, None if command.endswith("--dry-run") else known.can_be_undone)
 
 
 def plan_of(faults: Iterable[Fault], withheld: Collection[str] = (), done: Collection[str] = ()) -> list[Step]:
-    """Order the commands for the faults of one store: each once, none that another covers.
+    """Return the commands for one store's faults in order: each once, none that another covers.
 
-    withheld  commands that would do harm to this store, beside those that its faults forbid
-    done      commands that need not be run again
+    withheld  commands that would harm this store, beside those that its faults forbid
+    done      commands that need not run again
     """
     faults = list(faults)
     withheld = {*withheld, *(command for code, _ in faults for command in WITHHELD.get(code, ()))}
@@ -181,7 +181,7 @@ def plan_of(faults: Iterable[Fault], withheld: Collection[str] = (), done: Colle
     if "not-shut-down" in dict(faults) and not wanted.keys().isdisjoint(MENDING):
         wanted["recover"] = None
     if "recover" in wanted:
-        # It cuts the log at the same place.
+        # recover truncates the log at the same offset.
         wanted.pop(CUT, None)
     kept = [
         command
@@ -196,7 +196,7 @@ def plan_of(faults: Iterable[Fault], withheld: Collection[str] = (), done: Colle
 
 
 def say_plan(session: Session, steps: Iterable[Step]) -> None:
-    """Note the steps of a plan, a line each."""
+    """Write the steps of a plan to stderr, a line each."""
     for number, step in enumerate(steps, 1):
         undone = "; undo takes it back" if step.can_be_undone else ""
         session.note(f"step {number}: rmqctl --store {session.store.place} {step.command} ({step.cost}{undone})")

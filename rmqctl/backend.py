@@ -1,11 +1,11 @@
 """The choice of engine: this process, or Spark.
 
-    --engine local, spark           as it says
-    --master, --remote              Spark
-    a log of more than --spark-above   Spark, where PySpark is installed and Java is there
-    else                            this process
+    --engine local, --engine spark     the named one
+    --master, --remote                 Spark
+    a log of more than --spark-above   Spark, if PySpark and Java are installed
+    else                               this process
 
-Stores at a URI are read by either.
+Both read stores at a URI.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ SparkAbove = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """The engine, and why it was taken, as a clause for people."""
+    """The chosen engine, and the reason as a clause for people."""
 
     is_spark: bool
     why: str
     is_second_choice: bool = False
-    """Whether the log is large enough for Spark, which can't be had."""
+    """Whether the log is large enough for Spark, but Spark is not installed."""
 
     def tell(self, session: Session) -> None:
-        """Say the engine where that matters; else only with --verbose and in the log."""
+        """Note the engine if it is Spark or a second choice; else log it for --verbose and --log."""
         say = session.note if self.is_spark or self.is_second_choice else session.log
         say(f"engine: {self}")
 
@@ -74,8 +74,7 @@ class Backend:
 def choose_backend(
     engine: Engine, log_bytes: int, *, master: str | None, remote: str | None, spark_above_bytes: int
 ) -> Backend:
-    """Return the engine for so many bytes of commit log."""
-
+    """Return the engine for `log_bytes` of commit log by the options."""
     if engine is Engine.LOCAL:
         return Backend(False, "asked for")
     if engine is Engine.SPARK:
@@ -93,9 +92,9 @@ def choose_backend(
 
 
 def stores_of(session: Session, given: Sequence[str] | None) -> list[str]:
-    """Return the stores given to the command, else the global one.
+    """Return the stores given to the command, else the global one; each folder once.
 
-    Globs and @FILE are taken apart, and a folder named twice counts once.
+    Globs and @FILE become the stores that they list.
     """
     from store.layout import is_address
 
@@ -121,7 +120,7 @@ def _stores_in(text: str) -> list[str]:
     path = Path(text).expanduser()
     if is_address(text) or not any(sign in text for sign in "*?[") or path.exists():
         return [text]
-    # A folder beside the stores, as lost+found, is no store that was meant.
+    # The glob may match other folders too, such as lost+found.
     folders = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
     fs = Filesystem()
     found = sorted(str(one) for one in folders if (one / "commitlog").is_dir() or find_member_logs(one, fs))
@@ -145,12 +144,12 @@ def _size(byte_count: int) -> str:
 
 
 def require_own_commitlog(layout: StoreLayout, reader: str) -> None:
-    """Raise BadRequest for a commit log in another folder: a store at an address is one folder."""
+    """Raise BadRequest for a commit log outside of the store's folder: `reader` reads only that folder."""
     from store.errors import BadRequest
 
     if layout.has_plain_log and layout.commitlog != layout.root / "commitlog":
         raise BadRequest(
-            f"storePathCommitLog names another folder than the store's commitlog, which is what {reader} reads",
+            f"storePathCommitLog names a folder outside of the store, and {reader} reads only commitlog in the store",
             file=layout.commitlog,
             hint="put a link in its place",
         )

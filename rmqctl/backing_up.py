@@ -1,4 +1,4 @@
-"""Follow a broker with a backup, and restore one in tasks of Spark."""
+"""Follows a broker with a backup, and restores a backup in tasks of Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from store.verbs import BackupTarget, CreateOptions
 
 HA_ADDRESS = "127.0.0.1:10912"
-"""haListenPort of a broker whose listenPort is the default."""
+"""The default of haListenPort."""
 
 
 def follow_broker(
@@ -28,13 +28,13 @@ def follow_broker(
     *,
     has_controller: bool,
 ) -> Manifest:
-    """Keep a backup up to date until a signal comes."""
+    """Keep a backup up to date with the broker at HOST:PORT until a signal ends it; return its manifest."""
     from store.engine.ha import DEFAULT_EVERY_S, Address, FollowOptions, follow_master
 
     address, (root, fs), lost = Address.parse(broker), session.store.reached, LostConnections(session)
 
     def on_created(made: Manifest) -> None:
-        # From here on a signal ends the command in its time, and before as any other.
+        # From here on a signal ends the following cleanly; before, it interrupts as in any command.
         following.enter_context(session.interrupts.deferred())
         session.note(f"note: backup {made.id} is made, and follows {broker} from here on")
 
@@ -55,7 +55,7 @@ def follow_broker(
 def restore_cluster(
     session: Session, backend: Backend, master: str | None, remote: str | None
 ) -> Iterator[RestoreTasks | None]:
-    """Start Spark where it is chosen."""
+    """Yield the restore tasks of a started Spark, or None if this process is chosen."""
     backend.tell(session)
     if not backend.is_spark:
         yield None

@@ -1,10 +1,12 @@
-"""Measuring puts: latency and throughput of one flush mode, beside the device's limits in that run.
+"""Measures puts: latency and throughput by flush mode, beside the device's limits in the same run.
 
-    limits   plain appends of records, each followed by fdatasync; a large write with one fdatasync; a memory copy
-    modes    async (page cache, flushed by time), sync (put returns when the device has it), transient (locked buffers)
+    limits   appends of one record, each with an fdatasync; a large write with one fdatasync; a memory copy
+    async    messages go to the page cache and are flushed by time
+    sync     a put returns after its flush
+    transient  messages go to buffers from the transient pool, locked in memory
 
-The ratio of sync is its throughput against fdatasyncs per second x messages per flush: 1 would mean that all time goes
-into the device. The ratio of the others is bytes per second against the memory copy.
+The ratio of sync is messages per second / (fdatasyncs per second x messages per flush). At 1 all time is the device's.
+The ratio of the others is bytes per second / bytes per second of the memory copy.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ SETTINGS = {
     "transient": {"flushDiskType": "ASYNC_FLUSH", "transientStorePoolEnable": "true"},
 }
 
-# Small files where there is no store to take sizes from, so that creating them does not drown what is measured.
+# Without a store to take sizes from: small files, so that their creation does not dominate the measurement.
 GEOMETRY = {"mappedFileSizeCommitLog": str(SEGMENT_SIZE), "maxHashSlotNum": "1000", "maxIndexNum": "4000"}
 
 
@@ -82,7 +84,7 @@ class Measured:
             "max_us": round(self.latencies_ns[-1] / 1000, 1),
             "flush_count": self.flush_count,
             "messages_per_flush": round(self.messages_per_flush, 1) if self.flush_count else None,
-            # Three digits that count: a slow device or a loaded machine gives ratios of less than 0.0005.
+            # Three significant digits: a slow device or a loaded machine gives ratios below 0.0005.
             "ratio": float(f"{self.ratio(limits):.3g}"),
         }
 
@@ -96,7 +98,7 @@ def measure_limits(folder: Path, record_size: int) -> Limits:
 
 
 def _fdatasync_rate(folder: Path, record_size: int) -> float:
-    """Append to a preallocated file, as a commit log does, each made durable."""
+    """Return appends per second to a preallocated file, as of a commit log, each with an fdatasync."""
     record = os.urandom(record_size)
     with (folder / "limit").open("wb", buffering=0) as file:
         os.posix_fallocate(file.fileno(), 0, SEGMENT_SIZE)
@@ -141,7 +143,7 @@ def measure_mode(
     on_put: Callable[[int], None],
     given: Mapping[str, object] = GEOMETRY,
 ) -> Measured:
-    """Put `count` messages from `threads` threads into a new store in `folder` with the settings given."""
+    """Put `count` messages from `threads` threads into a new store in `folder`, and measure each put."""
     from store import Message, open_store
 
     settings = {**given, **SETTINGS[mode]}
@@ -161,7 +163,7 @@ def measure_mode(
 
 
 def _wait(parts: list[_Part], on_put: Callable[[int], None]) -> None:
-    """Wait until all threads are done; an interrupt stops them first, so that the store can be closed."""
+    """Wait until all threads are done, and raise the error of one; an interrupt stops them first."""
     try:
         while any(part.is_alive() for part in parts):
             for part in parts:
@@ -179,7 +181,7 @@ def _wait(parts: list[_Part], on_put: Callable[[int], None]) -> None:
 
 
 class _Part(threading.Thread):
-    """One thread's puts and how long each took."""
+    """One thread's puts, with the latency of each."""
 
     def __init__(self, put: Callable[[Any], Any], message: Any, count: int) -> None:
         super().__init__(daemon=True)
@@ -202,7 +204,7 @@ class _Part(threading.Thread):
 
 
 def histogram(measured: list[Measured]) -> list[dict[str, object]]:
-    """Return messages per latency class; a class reaches up to a power of two of microseconds."""
+    """Return messages by latency class and mode; a class ends at a power of two of microseconds."""
     counts: dict[int, dict[str, int]] = {}
     for one in measured:
         for value in one.latencies_ns:

@@ -1,6 +1,6 @@
 """Shell completion from the store: topics, queue ids, consumer groups, changes that can be undone.
 
-Only names of folders and small files are read, no engine is imported; a store that cannot be read completes nothing.
+Only folder names and small tables are read, and no engine is imported. An unreadable store completes nothing.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_queue(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Queue ids of the topic that was given."""
+    """Return the queue ids of the topic on the command line."""
     topics = set(_names(_root(ctx) / "consumequeue"))
-    # Words before an option that has no value yet are not parsed: the words themselves name the topic.
+    # Typer has not parsed the words before an unfinished option, so the topic is searched among them.
     topic = ctx.params.get("topic") or next((word for word in _words() if word in topics), None)
     return _chosen(_names(_root(ctx) / "consumequeue" / topic), incomplete) if topic else []
 
@@ -42,12 +42,12 @@ def complete_change(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _words() -> list[str]:
-    """Return the command line so far: bash hands it over under one name, the other shells under Typer's."""
+    """Return the words of the command line so far: bash sets COMP_WORDS, other shells Typer's variable."""
     return (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or "").split()
 
 
 def _root(ctx: typer.Context) -> Path:
-    """Return the store of --store, wherever it was given, or of the environment."""
+    """Return the folder of --store, before or after the command, or of RMQCTL_STORE."""
     given = ctx.params.get("global_store")
     root = ctx.find_root().params.get("store")
     default = os.environ.get("RMQCTL_STORE") or DEFAULT_STORE
@@ -70,7 +70,7 @@ def _table(file: Path, name: str) -> Iterable[str]:
 
 
 def _chosen(names: Iterable[str], incomplete: str) -> list[str]:
-    """Name a shell can take back: a name with control characters is left out."""
+    """Return the names that begin with `incomplete`; no names with control characters."""
     return sorted((name for name in names if name.startswith(incomplete) and name.isprintable()), key=_natural)
 
 

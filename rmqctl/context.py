@@ -1,11 +1,11 @@
-"""A command's surroundings: streams, terminal and clock, the global options, and the store they name.
+"""Session: the run of one command, with its environment, its global options and its store.
 
-    Environment  the outside world; tests put their own in its place   environment.py
-    Options      the global options as they were given                 options.py
-    GivenStore   the store of --store, and the ways to open it         given_store.py
-    Session      all three, and what commands need besides: say something, ask, show a result
+    Environment  streams, terminal, variables and clock; tests have their own   environment.py
+    Options      the global options                                             options.py
+    GivenStore   the store of --store, and the ways to open it                  given_store.py
+    Session      all three; writes notes, asks questions, prints the result
 
-What a command opens is closed when the command ends, however it ends.
+Resources of the command are closed when it ends, also by an error.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from rmqctl.tables import Look
 
 KEPT_BYTES = 128 << 20
-"""Bytes of a walked log that a command keeps mapped."""
+"""Bytes of a scanned log that a command keeps mapped."""
 LONGEST_LINE = 2000
-"""Characters of one line on stderr: what a user gave is not echoed whole."""
+"""Characters of one line on stderr: long input of the user is not echoed whole."""
 _FULL = tuple(os.strerror(code).lower() for code in (errno.ENOSPC, errno.EDQUOT))
 
 
@@ -46,7 +46,7 @@ class Session:
     def __init__(self, environment: Environment, run: Callable[[Sequence[str], Environment], int]) -> None:
         self.environment = environment
         self.run = run
-        """Runs another command line, and gives its exit code."""
+        """Runs another command line, and returns its exit code."""
         self.options = Options()
         self.resources = ExitStack()
         self.met_findings = False
@@ -61,20 +61,20 @@ class Session:
         self.command_line = ""
 
     def take_options(self, values: OptionValues) -> None:
-        """Take the parsed global options, by name; those after the command win, and settings add up."""
+        """Set parsed global options, by name; options after the command win, and settings add up."""
         both = [*(self._values.get("settings") or ()), *(values.get("settings") or ())]
         self._values = {**self._values, **values, "settings": both}
         self.options = read_options(self._values)
 
     def check_settings(self) -> None:
-        """Refuse settings that RocketMQ does not know, and values that they cannot have."""
+        """Raise BadRequest for unknown settings and impossible values."""
         if self.options.settings or self.options.broker_conf is not None:
             from store.config import StoreConfig
 
             StoreConfig().with_settings(self.store.settings())
 
     def take_pace(self) -> None:
-        """Set the process's pace, priority and remote retries by the options, until the session ends."""
+        """Set pace, priority and remote retries of the process by the options, until the session ends."""
         from store.files import Filesystem, Pace, lower_priority
 
         before, Filesystem.pace = (
@@ -99,7 +99,7 @@ class Session:
         RemoteRequests.retries = retries
 
     def take_scratch(self) -> None:
-        """Use the folder of --scratch as the temporary one, until the session ends."""
+        """Use the folder of --scratch as temporary folder until the session ends."""
         place = self.options.scratch
         if place is None:
             return
@@ -115,14 +115,14 @@ class Session:
         self.resources.callback(end)
 
     def catch_lost_pages(self) -> None:
-        """Let the process survive lost pages of mapped files; `report_lost_pages` names them."""
+        """Survive lost pages of mapped files; `report_lost_pages` reports them."""
         from store import catch_lost_pages
 
         catch_lost_pages()
         self._catches_lost_pages = True
 
     def report_lost_pages(self) -> bool:
-        """Name the lost pages that no error and no finding has named; False without any."""
+        """Report lost pages that no error or finding has reported yet; return whether there were any."""
         if not self._catches_lost_pages:
             return False
         from store.files import settle_lost_pages
@@ -133,14 +133,13 @@ class Session:
         return bool(errors)
 
     def parse_time(self, text: str, option: str) -> int:
-        """Return a time given to `option`, in epoch milliseconds; a usage error where it is none."""
+        """Return the value of `option` as epoch milliseconds; raise a usage error if it is no time."""
         try:
             return parse_time(text, self.environment.clock_ms())
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint=option) from None
 
-    # Talking.
-
+    # Notes, warnings, questions.
     def note(self, text: str) -> None:
         """Write a remark to stderr, unless --quiet."""
         if not self.options.quiet:
@@ -153,21 +152,21 @@ class Session:
         self._say(f"warning: {text}", "WARNING")
 
     def fail(self, text: str) -> None:
-        """Write to stderr why the command ended."""
+        """Write the reason of a failure to stderr."""
         self._failures.append(text)
         self._say(f"rmqctl: {text}", "ERROR")
 
     def repeats_full_disk(self, text: str) -> bool:
-        """Return whether a full disk was named before; the threads of a log and of its queues both meet it."""
+        """Return whether a full disk was reported before: the threads of log and queues both meet it."""
         return any(full in text and full in said for full in _FULL for said in self._failures)
 
     def hold_notes(self) -> None:
-        """Keep notes until the result is shown, where one terminal shows both: the verdict is first."""
+        """Hold notes back until the result is printed, if a terminal shows both: the verdict comes first."""
         if self.format is Format.TABLE and self.environment.stdout.isatty() and self.environment.stderr.isatty():
             self._held = []
 
     def release_notes(self) -> None:
-        """Write the notes that were held, and hold no more."""
+        """Write the held notes, and hold no more."""
         held, self._held = self._held, None
         for line in held or ():
             self._write_line(line)
@@ -188,7 +187,7 @@ class Session:
         return self._log is not None
 
     def start_log(self) -> None:
-        """Begin the log that --log and --verbose ask for."""
+        """Begin the log of --log and --verbose."""
         if self.options.log is not None or self.options.verbose:
             from rmqctl.log import RunLog
             from store import __version__
@@ -215,7 +214,7 @@ class Session:
             self._log.write(level, text, is_said=True)
 
     def _fold_line(self, text: str) -> str:
-        """Fold a line between words, as no terminal does; a command stays whole, to be copied."""
+        """Fold a line between words at the terminal's width; a command stays whole, to be copied."""
         if not self.environment.stderr.isatty():
             return text
         from rmqctl.layout import fold_words
@@ -236,7 +235,7 @@ class Session:
         return answer
 
     def progress(self, title: str, total: int | None = None, unit: str = "bytes") -> Progress:
-        """Return a bar on stderr for work of more than a second; shows nothing with --no-progress or --quiet."""
+        """Return a bar on stderr; it shows nothing without a terminal, with --no-progress or --quiet."""
         from rmqctl.progress import Progress
 
         stderr = self.environment.stderr
@@ -247,7 +246,7 @@ class Session:
 
     @property
     def format(self) -> Format:
-        """--format, with `auto` decided: a table on a terminal, and where colours are wanted in a pipe."""
+        """--format; `auto` is a table on a terminal or with --color always, else plain."""
         if self.options.format is not Format.AUTO:
             return self.options.format
         is_table = self.options.color is Color.ALWAYS or self.environment.stdout.isatty()
@@ -262,9 +261,9 @@ class Session:
         return self.options.color is Color.ALWAYS
 
     def refuse_inside(self, store: Path, *targets: Path | None) -> None:
-        """Refuse a target inside of a store that is only read.
+        """Raise a usage error for a target inside of a store that is only read.
 
-        A foreign name in commitlog/ keeps a broker from starting.
+        A foreign name in commitlog/ would keep a broker from starting.
         """
         source = store.resolve()
         source = source.parent if source.is_file() and source.parent.name == "commitlog" else source
@@ -273,7 +272,7 @@ class Session:
                 raise typer.BadParameter(f"{target} is inside of {store}, which is only read; name another folder")
 
     def look(self, *, color: bool | None = None) -> Look:
-        """Fit results to the terminal; with --wide, in pipes and in files they are as wide as they are."""
+        """Return the look of results: fitted to a terminal; unlimited with --wide, in pipes and files."""
         from rmqctl.tables import Look
 
         fits = self.environment.stdout.isatty() and not self.options.wide
@@ -285,7 +284,7 @@ class Session:
         return sum(line.count("\n") + 1 for line in self._held or ()) + bool(self._held)
 
     def show(self, result: Result) -> None:
-        """Print `result` as --format says."""
+        """Print `result` in the form of --format, then the held notes."""
         stream = self.environment.stdout
         render(result, self.format, stream, None if self.format.is_for_programs else self.look())
         stream.flush()

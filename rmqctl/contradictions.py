@@ -1,8 +1,7 @@
-"""Pairs of contradicting options.
+"""Pairs of options that contradict each other, or make one another ineffective.
 
-They contradict, or one has no effect beside the other. A command refuses a pair of its line in PAIRS where both are on
-the command line: defaults and variables such as RMQCTL_STORE contradict nothing. `--flush sync` is the option with this
-value alone; such a name is the first of its pair.
+A command refuses a pair in PAIRS if both are on the command line. Defaults and variables such as RMQCTL_STORE do not
+count. `--flush sync` is the option with this value only; such a name comes first in its pair.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ CHANGING: Pairs = (
 
 
 def refuse_contradictions(ctx: Context) -> None:
-    """Raise a usage error that names two options of the command line that do not go together."""
+    """Raise a usage error for two options of the command line that contradict each other."""
     path = ctx.command_path.partition(" ")[2]
     given = set(given_options(ctx))
     for one, others, why in (*PAIRS.get(path, ()), *CHANGING, *GLOBAL):
@@ -108,7 +107,7 @@ def refuse_contradictions(ctx: Context) -> None:
 def given_options(ctx: Context) -> Iterator[str]:
     """Yield the names of options and arguments on the command line.
 
-    They stand before the command's name or after it. An option's name comes with its value too: `--flush` and
+    They may stand before or after the command. Each option is yielded as name, and as name with value: `--flush` and
     `--flush sync`. Variables and defaults do not count.
     """
     root = ctx.find_root()

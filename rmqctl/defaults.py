@@ -5,7 +5,7 @@
     [set]
     maxMessageSize = 8388608
 
-The file is looked for in XDG_CONFIG_HOME where that is set. A variable comes before it, the command line before both.
+The file is in XDG_CONFIG_HOME if that is set. A variable overrides the file, and the command line both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAMES = {"settings": "set"}
 
 
 def option_names() -> dict[str, str]:
-    """Return the name of each global option, as file and variables have it, and its parameter."""
+    """Return the parameter of each global option by its name in the file, such as remote-retries."""
     parameters = [name for name in inspect.signature(global_options).parameters if name not in _NOT_OPTIONS]
     return {_NAMES.get(name, name).replace("_", "-"): name for name in parameters}
 
@@ -33,7 +33,7 @@ def option_names() -> dict[str, str]:
 def read_defaults(variables: Mapping[str, str]) -> dict[str, object]:
     """Return the defaults by parameter.
 
-    Raises a usage error for a file that is no TOML, and for a name that is no global option.
+    Raise a usage error for an unreadable file, and for a name that is no global option.
     """
     names = option_names()
     found = {names[name]: value for name, value in _of_file(variables, names).items()}

@@ -1,8 +1,8 @@
-"""Names that are deprecated: each works for one minor version, and a warning has its successor.
+"""Deprecated names: each still works for one minor version, and a warning names its successor.
 
-A key begins as a line of tests/promises.txt does: `command get --max`, `alias audit`, `store find`,
-`document get names messages[].flag`. The value is the minor version that deprecates it, and what to use. An entry is
-deleted with what it names. A deprecated function of the library raises DeprecationWarning besides.
+A key has the form of a line in tests/promises.txt: `command get --max`, `alias audit`, `store find`,
+`document get names messages[].flag`. The value is the minor version that deprecates the name, and the successor. The
+entry is deleted together with the name. A deprecated function of the library also warns with DeprecationWarning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The dump command's choice of files and entries, and its rows."""
+"""dump: the choice of files and entries, and their rows."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 WHERE_ROWS = 4096
 HEX_BYTES = 8
 SHOWN_LETTERS = 24
-"""Bytes and letters of one field that people see."""
+"""Bytes and characters of one field that people see."""
 
 
 def folder_of(session: Session, kind: str, target: str | None) -> DumpedFolder | None:
-    """Return the database with rows of a kind: the target, or the store's; None where they are in files."""
+    """Return the database with entries of a kind: the target, or the store's; None if they are in files."""
     from store.opened import make_layout
     from store.verbs import dumped_folder, dumped_folder_at
 
@@ -35,9 +35,9 @@ def folder_of(session: Session, kind: str, target: str | None) -> DumpedFolder |
 
 
 def files_of(session: Session, kind: str, target: str | None, asked: Asked) -> list[DumpedFile]:
-    """Return the files of a target.
+    """Return the files of a target: a path, TOPIC or TOPIC/QUEUE; without a target those of the store.
 
-    A path, a topic with or without a queue, or without a target the store's.
+    Raise NotAStore if there are none.
     """
     from store.errors import NotAStore
     from store.verbs import dumped_at, dumped_files
@@ -52,7 +52,7 @@ def files_of(session: Session, kind: str, target: str | None, asked: Asked) -> l
 
 
 def split_target(target: str | None) -> tuple[str | None, int | None]:
-    """Return topic and queue id of TOPIC/QUEUE or TOPIC; a topic cannot hold a slash."""
+    """Return topic and queue id of TOPIC/QUEUE or TOPIC; raise NotAStore for another text with a slash."""
     from store.errors import NotAStore
     from store.layout import parse_whole_number
 
@@ -78,15 +78,15 @@ class EntryFilter:
 
     @property
     def is_for_messages(self) -> bool:
-        """Whether only records can satisfy it."""
+        """Whether only records can match."""
         return any(one is not None for one in (self.from_ms, self.to_ms, self.topic, self.tags, self.key))
 
     def may_want(self, raw: bytes) -> bool:
-        """Return the test on a record's bytes, before it is decoded."""
+        """Return whether an undecoded record may match: its bytes contain topic and key."""
         return all(text is None or text.encode() in raw for text in (self.topic, self.key))
 
     def wants(self, entry: Entry) -> bool:
-        """Return the whole test."""
+        """Return whether the entry matches."""
         if self.from_number is not None and entry.number < self.from_number:
             return False
         if self.to_number is not None and entry.number > self.to_number:
@@ -105,17 +105,17 @@ class EntryFilter:
         )
 
     def part_of(self, block: EntryBlock) -> EntryBlock:
-        """Return the entries of a block of units that satisfy it."""
+        """Return the entries of a block that match by number."""
         low, high = self.from_number, self.to_number
         rows = block.numbers >= (low if low is not None else block.numbers)
         return block.select(rows & (block.numbers <= (high if high is not None else block.numbers)))
 
 
 class NewEntries:
-    """Follow a log or a queue that is being written: each entry once, in order.
+    """Follows a log or a queue that is being written: yields each entry once, in order.
 
-    A look reads one file after another. It may meet half of a record; or it passes the end of one file before the
-    writer goes on to the next, and reads that one afterwards. Both look like damage or a gap; the next look decides.
+    Each reading goes through the files in order. It may meet half of a record. Or the writer may begin the next file
+    after the end of this one was read. Both look like damage or a gap; the next reading decides.
 
     after  number of the next entry: a log offset or a queue offset; None before the first
     """
@@ -126,7 +126,7 @@ class NewEntries:
         self._doubted = self._shown_fault = -1
 
     def settled(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        """Yield the entries of one look, up to the first one in doubt."""
+        """Yield the entries of one reading, up to the first one in doubt."""
         expected = self.after
         for entry in entries:
             if entry.kind == "blank":
@@ -148,10 +148,7 @@ class NewEntries:
         return is_new
 
     def _take(self, entry: Entry) -> int | None:
-        """Return the number of the entry after this one.
-
-        None behind damage, whose length the entry does not tell.
-        """
+        """Return the number of the entry after this one; None after damage, as its length is unknown."""
         if entry.is_fault:
             self._shown_fault = entry.number
             return None
@@ -165,7 +162,7 @@ ENTRY_NAMES = ("kind", "file", "position")
 class EntryRows:
     """Makes rows of entries, and counts entries and faults.
 
-    unshown  makes the rows that --where looks at; of bodies that are not shown nothing is said
+    unshown  makes the rows for --where, without warnings about their bodies
     """
 
     def __init__(
@@ -178,16 +175,16 @@ class EntryRows:
 
     @property
     def is_csv(self) -> bool:
-        """Whether all rows have the names of one heading."""
+        """Whether all rows need the names of one heading."""
         return self._session.format is Format.CSV
 
     @property
     def is_filtered(self) -> bool:
-        """Whether --where looks at each row."""
+        """Whether --where filters the rows."""
         return self._where is not None
 
     def names(self, pieces: Iterable[Entry | EntryBlock]) -> tuple[str, ...]:
-        """Return every name that a row of these entries has, each once."""
+        """Return every name in the rows of these entries, each once."""
         from store.verbs import Entry
 
         found = dict.fromkeys(ENTRY_NAMES)
@@ -201,13 +198,13 @@ class EntryRows:
         return tuple(found)
 
     def rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, object]]:
-        """Yield the rows of the entries that --where leaves, up to --limit."""
+        """Yield the rows of the entries that match --where, up to --limit."""
         for entry, row in self.chosen(entries):
             del entry
             yield row
 
     def chosen(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, dict[str, object]]]:
-        """Yield entries with their rows."""
+        """Yield the entries that match --where, up to --limit, with their rows."""
         walked = self._counted(entries)
         kept = self._filtered(walked) if self._where is not None else walked
         for entry in islice(kept, self._limit):
@@ -258,10 +255,7 @@ class EntryRows:
                 }
 
     def _hex(self, data: bytes) -> str:
-        """Return all bytes for programs and with --wide.
-
-        Else the first of them, and an ellipsis where more follow.
-        """
+        """Return the bytes as hex: all for programs and with --wide, else the first HEX_BYTES."""
         if self._session.format.is_for_programs:
             return data.hex()
         if self._session.options.wide or len(data) <= HEX_BYTES:

@@ -21,13 +21,13 @@ class Environment:
     variables: Mapping[str, str]
     clock_ms: Callable[[], int]
     width: int | None = None
-    """Columns of the terminal; None asks it."""
+    """Columns of the terminal; None reads them from it."""
 
     @classmethod
     def real(cls) -> Environment:
         """Return the process's own environment.
 
-        Characters that stdout's encoding lacks are escaped, so that no output breaks off in the middle.
+        stdout escapes characters that its encoding lacks, so that no output breaks off.
         """
         _open_closed_streams()
         reconfigure = getattr(sys.stdout, "reconfigure", None)
@@ -36,19 +36,19 @@ class Environment:
         return cls(sys.stdin.buffer, sys.stdout, sys.stderr, os.environ, lambda: time.time_ns() // 1_000_000)
 
     def screen(self) -> tuple[int, int]:
-        """Return the terminal's columns and lines; 24 lines where the width is given."""
+        """Return the terminal's columns and lines; 24 lines if `width` is set."""
         return (self.width, 24) if self.width else shutil.get_terminal_size()
 
     @property
     def can_ask(self) -> bool:
-        """Whether stdin and stderr are terminals, so that a question is read and answered."""
+        """Whether stdin and stderr are terminals, so that a question can be answered."""
         return self.stdin.isatty() and self.stderr.isatty()
 
 
 def use_utf8_names() -> None:
-    """Start the process again in UTF-8 mode where Python takes file names for ASCII.
+    """Start the process again in UTF-8 mode if Python decodes file names as ASCII.
 
-    Topics are names of folders, in UTF-8 whatever the locale is. The streams keep their encoding.
+    Topics are folder names in UTF-8 in any locale. The streams keep their encoding.
     """
     if sys.getfilesystemencoding() == "ascii":
         encoding = getattr(sys.stdout, "encoding", None) or "ascii"
@@ -57,10 +57,10 @@ def use_utf8_names() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Put /dev/null where the caller closed a standard stream.
+    """Open /dev/null in place of a closed standard stream.
 
-    Else the next file that is opened gets its number, and a library's output to stdout goes into a store's file.
-    Stdout's is opened for reading, so that a result that cannot be written is an error, as with a full device.
+    Else the next file would get the stream's number, and a library's output would go into a file of the store.
+    For stdout it is opened for reading: writing a result is then an error, as on a full device.
     """
     for name, mode, flag in (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
         if getattr(sys, name) is None:

@@ -1,7 +1,4 @@
-"""The exit codes of the process.
-
-An engine error becomes a number here and nowhere else.
-
+"""The exit codes of the process; only this module maps errors of the engine to them.
 0    done, nothing wrong found
 1    done, with findings: damage, a message that was not found, a put that was refused
 2    wrong usage, contradicting options, a change that needs --yes
@@ -27,7 +24,7 @@ DECLINED = 6
 DEFECT = 70
 INTERRUPTED = 130
 MISSING = (errno.ENOENT, errno.ENOTDIR)
-"""What the system says of a path that is not there; one code, whatever the path was for."""
+"""Error numbers of a missing path; it has the same exit code in every option."""
 
 
 def exit_code_of(error: BaseException) -> int:

@@ -1,9 +1,9 @@
-"""doctor --fix: the commands of the plan, one after the other, each with its own plan and question.
+"""doctor --fix: runs the commands of doctor's plan, one after the other, each with its own question.
 
-1. the store is examined, and the first command that mends, and has not run, is next
-2. a salvage before it is the user's: it keeps what the next one may cut
-3. the command runs as if it were typed; undo takes it back
-4. go on at 1, until nothing is left, or a command does not end well
+1. examine the store; the next step is the first mending command of the plan
+2. ask the user to run a salvage first if the plan has one: it keeps records that the next step may cut
+3. run the step as if it were typed; undo takes it back
+4. continue at 1 until the plan is empty, or a command fails, or a step that has run is still in the plan
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from rmqctl.exit_codes import DECLINED, FINDINGS
 def run_fixes(session: Session, plan: Callable[[], list[Step]], *, may_ask: bool) -> None:
     """Run steps 1 to 4.
 
-    plan     examines the store, and gives the commands for its faults
-    may_ask  False for --yes: nothing is asked, and a salvage that is to come first ends it
+    plan     examines the store, and returns the commands for its faults
+    may_ask  False for --yes: nothing is asked, and a plan with a salvage ends before it
     """
     session.store.require_folder()
     session.release_notes()
@@ -41,7 +41,7 @@ def run_fixes(session: Session, plan: Callable[[], list[Step]], *, may_ask: bool
 
 
 def _next(session: Session, plan: list[Step], done: set[str], *, may_ask: bool) -> Step | None:
-    """Return the first command that mends and has not run; None where the next move is the user's."""
+    """Return the plan's first mending command; None, with a message, if the user must act first."""
     for step in plan:
         if step.command == SALVAGE and SALVAGE not in done:
             done.add(SALVAGE)
@@ -58,7 +58,7 @@ def _next(session: Session, plan: list[Step], done: set[str], *, may_ask: bool) 
 
 
 def run_command(session: Session, words: list[str]) -> int:
-    """Run another command line on the same store; its answer goes to stderr."""
+    """Run another command on the same store, its result on stderr; return its exit code."""
     options = session.options
     given = [word for name, value in options.settings.items() for word in ("--set", f"{name}={value}")]
     given += ["--broker-conf", str(options.broker_conf)] if options.broker_conf is not None else []

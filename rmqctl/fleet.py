@@ -20,9 +20,9 @@ def check_fleet(
     columns: Sequence[str],
     spark: tuple[Engine, str | None, str | None, int],
 ) -> Result:
-    """Check each of the stores.
+    """Check each of the stores, and return all findings as one result.
 
-    spark  the engine, the address of a master, that of a Spark Connect, and the GiB of log from which on it is used
+    spark  values of --engine, --master, --remote and --spark-above
     """
     from rmqctl.querying import open_tables
     from store import CheckOptions

@@ -55,7 +55,7 @@ TERMS = {
 
 
 def terms_in(text: str) -> list[str]:
-    """Give the terms that a text uses, in the order of the glossary; a term may be a plural there."""
+    """Return the terms that occur in a text, in the singular or plural, in the glossary's order."""
     words = " ".join(text.split())
     terms = (term for part in TERMS for term in part.split(", "))
     return [term for term in terms if re.search(rf"\b{re.escape(term)}s?\b|\b{re.escape(term[:-1])}ies\b", words)]

@@ -1,7 +1,7 @@
-"""Finds and parses commands: lazily, and with the global options in either place.
+"""Finds and parses commands: lazily, and with the global options before or after the command.
 
-A command's module is imported, and its parameters are read, when that command is asked for. `rmqctl --help` imports
-the modules for their first lines, and reads no parameters.
+Only the module of the command that runs is imported, and its parameters read. `rmqctl --help` imports all modules for
+their first lines, but reads no parameters.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _TakesGlobals:
         return own + [_copied(option) for option in root.params if _is_repeated(option, taken)]
 
     def take_globals(self, ctx: Any) -> None:
-        """Move options given behind the command's name to the session."""
+        """Move global options after the command's name to the session."""
         given = {}
         for name in [name for name in ctx.params if name.startswith(GLOBAL_PREFIX)]:
             value = ctx.params.pop(name)
@@ -57,7 +57,7 @@ class _TakesGlobals:
 
 
 def _refuse_second_store(command: Any, ctx: Any, words: list[str]) -> None:
-    """Refuse a second --store where one is taken: the parser would drop the first."""
+    """Raise a usage error for a second --store if one is taken: the parser would drop the first."""
     if ctx.resilient_parsing:
         return
     order = command.make_parser(ctx).parse_args(list(words))[2]
@@ -71,10 +71,7 @@ def _is_repeated(option: Any, taken: set[str]) -> bool:
 
 
 def _copied(option: Any) -> Any:
-    """Copy an option under a name that no parameter of a command has.
-
-    Help shows it at the root only.
-    """
+    """Return a copy of a global option for a command, under a name of its own and hidden from the help."""
     twin = copy.copy(option)
     twin.name = GLOBAL_PREFIX + option.name
     twin.get_help_record = lambda ctx: None
@@ -84,7 +81,7 @@ def _copied(option: Any) -> Any:
 class Command(_TakesGlobals, TyperCommand):
     """One command.
 
-    commands  those that a word behind its name means instead, as `rebuild timer`
+    commands  the commands of two words that begin with this one, by their second word, such as `rebuild timer`
     """
 
     commands: Mapping[str, Any] = {}
@@ -109,7 +106,7 @@ def _first_word(ctx: Context) -> str:
 
 
 class LazyCommands(Mapping[str, Any]):
-    """Commands by name; each is made when it is asked for."""
+    """Commands by name; each is made at its first use."""
 
     def __init__(self, makers: Mapping[str, Callable[[], Any]]) -> None:
         self._makers = makers
@@ -128,7 +125,7 @@ class LazyCommands(Mapping[str, Any]):
 
 
 class CommandGroup(TyperGroup):
-    """Lists commands in the order of need, with the first line of each one's help."""
+    """A group that lists its commands in their own order, with the first line of each help."""
 
     def __init__(self, *, commands: Any = None, summaries: Callable[[], Mapping[str, str]], **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -177,7 +174,7 @@ class RootGroup(CommandGroup):
         return name, command, rest
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
-        """Write the commands before the options, as they are asked for daily."""
+        """Write the commands before the options."""
         self.format_commands(ctx, formatter)
         TyperCommand.format_options(self, ctx, formatter)  # type: ignore[arg-type]
 
@@ -198,7 +195,7 @@ def _maker(name: str, place: CommandPlace) -> Callable[[], Any]:
 
 
 def _make_command(name: str, place: CommandPlace) -> Any:
-    """Return the command, from a Typer application that holds nothing else."""
+    """Return the command, made by a Typer application of its own."""
     function, examples = place.load()
     epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples) + f"\n\n{GLOBALS_NOTE}"
     single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)

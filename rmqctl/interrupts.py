@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP interrupt the main thread, but not in the middle of a change."""
+"""Interrupts of the main thread by Ctrl-C, SIGTERM and SIGHUP, but not in the middle of a change."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 class Interrupts:
     """Signals of one run.
 
-    Inside deferred() the signal is kept until the block ends. After the first signal further ones are ignored, so that
-    the store can be closed cleanly. `raised` says whether one has interrupted the run.
+    Inside deferred() a signal waits until the block ends. After the first signal further ones are ignored, so that
+    the store can be closed cleanly. `raised` is whether a signal has interrupted the run.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Interrupts:
         try:
             before = {number: signal.signal(number, self._handle) for number in _numbers()}
         except ValueError:
-            # Python takes handlers in the main thread only; here the caller's own handlers stay.
+            # Python sets handlers in the main thread only; in another the caller's handlers stay.
             yield
             return
         try:
@@ -36,7 +36,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
-        """Run a block that a signal must not cut in two."""
+        """Run a block to its end before a signal interrupts."""
         self._depth += 1
         try:
             yield
@@ -48,7 +48,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def allowed(self) -> Iterator[None]:
-        """Run a block inside of deferred() that a signal may end, also one that came before."""
+        """Run a block inside of deferred() that a signal may interrupt, also one from before the block."""
         depth, self._depth = self._depth, 0
         try:
             if self._pending:
@@ -59,7 +59,7 @@ class Interrupts:
             self._depth = depth
 
     def asked(self) -> bool:
-        """Tell whether a signal has come inside of deferred(); the block then raises nothing."""
+        """Return whether a signal has come inside of deferred(); the block's end then does not raise."""
         self.raised, self._pending = self.raised or self._pending, False
         return self.raised
 
@@ -76,7 +76,7 @@ class Interrupts:
 
 
 def _numbers() -> list[signal.Signals]:
-    """Return the signals that end a run; a lost terminal is none for a command that nohup started."""
+    """Return the signals that end a run; without SIGHUP under nohup."""
     ending = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         ending.append(signal.SIGHUP)

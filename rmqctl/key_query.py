@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from store import QueryResult, ReadableStore, StoredMessage
 
 MOST = 64
-"""What a broker gives at most (maxMsgsNumBatch)."""
+"""A broker's limit of messages in an answer (maxMsgsNumBatch)."""
 
 
 class KeyQuery(NamedTuple):
-    """A question to the index; store times in ms."""
+    """A query of the index; store times in ms."""
 
     topic: str
     key: str
@@ -35,7 +35,7 @@ class KeyQuery(NamedTuple):
 
 
 def find_by_key(session: Session, asked: KeyQuery, opened: ReadableStore) -> tuple[list[StoredMessage], QueryResult]:
-    """Give the messages, newest first, and the index's answer; warn of damage, and of a missing topic."""
+    """Return the messages, newest first, and the index's answer; warn of damage and of an unknown topic."""
     answer = opened.query(
         asked.topic,
         asked.key,

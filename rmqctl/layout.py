@@ -1,8 +1,6 @@
 """Fits a table to the terminal: the width of each column, and cells folded to it.
 
-Widths are columns of a terminal, not letters.
-
-A Chinese character or an emoji is two columns wide (wcwidth).
+Widths are columns of a terminal, not characters: a Chinese character or an emoji takes two (wcwidth).
 """
 
 from __future__ import annotations
@@ -12,24 +10,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _WHOLE_NAMES = {"change_id", "msg_id", "uniq_key", "state", "status", "severity"}
-"""Columns that are never folded: what is copied from the screen, and words that are read at a glance."""
+"""Columns that are never folded: ids that are copied from the screen, and words that are read at a glance."""
 _LEAST_WANTED = (
     "properties", "property_bytes", "property_size", "prepared_transaction_offset", "body_crc", "body_size",
     "tags_code", "flag", "sys_flag", "reconsume_times", "compression", "body_state", "crc_ok", "born_host",
     "store_host", "born_timestamp_ms", "position", "file", "bytes", "size", "log_offset", "keys", "tags", "body",
 )  # fmt: skip
-"""Columns that are left out first, where a line has no room for all; then those at the right."""
+"""Columns that are dropped first if a line has no room for all; then columns from the right."""
 _LEAST_WIDTHS = {"file": 30, "topic": 19, "group": 30, "name": 30}
-"""So that a segment's name is never torn, nor most names of settings and groups."""
+"""Least widths that keep segment names, and most names of settings and groups, whole."""
 _HALF_OF_THE_LINE = ("topic", "group")
-"""Names that are whole up to this width, whatever else has to be left out."""
+"""Columns whose names stay whole up to half of the line, even if other columns are dropped."""
 _LEAST_WIDTH = 8
 _MOST_LINES = {"body": 3, "properties": 3}
-"""Of one cell; the last is then an ellipsis."""
+"""Limits of lines in one cell; the last line is then an ellipsis."""
 _WHOLE = re.compile(r"[0-9A-F]{32,},?|\d{4}-\d\d-\d\d(?:T\d\d)?")
-"""Ids and dates in other text; they are never torn."""
+"""Ids and dates inside of other text; they are never split."""
 MOMENT = re.compile(r"(?P<date>\d{4}-\d\d-\d\d)T(?P<time>\d\d:\d\d:\d\d\.\d{3}\S*)")
-# A piece of text that stays on one line: a moment's date, or letters up to a blank, a slash or a comma.
+# A piece of text that stays on one line: a moment's date, or characters up to a blank, a slash or a comma.
 _PIECES = re.compile(r"\d{4}-\d\d-\d\dT(?=\d\d:)|[^\s/,]+[/,]?|[/,]|\s+")
 # The first word with its prefix, a command up to a parenthesis or the end, or a word; each with its blanks.
 _SENTENCE = re.compile(r"^(?:rmqctl|warning|note): \S+\s*|`[^`]*`\S*\s*|\brmqctl --store [^(`]+|\S+\s*")
@@ -38,16 +36,16 @@ _WORDS_OF_A_NAME = re.compile(r"[^_]*_|[^_]+")
 
 @dataclass(slots=True)
 class Column:
-    """A column as texts. One that is `numeric` is never folded."""
+    """A column as texts; a `numeric` one is never folded."""
 
     header: str
     cells: Sequence[str]
     numeric: bool
 
     def least_width(self, *, whole_moments: bool, line: int = 0) -> int:
-        """Return the columns of the terminal needed at least, of a line of `line`.
+        """Return the least width in terminal columns, on a line of `line` columns.
 
-        A moment may go on two lines unless `whole_moments`.
+        whole_moments  keep date and time of a moment on one line
         """
         longest = max(map(text_width, self.cells), default=0)
         header = max((text_width(word) for word in _WORDS_OF_A_NAME.findall(self.header)), default=0)
@@ -78,9 +76,9 @@ def _first_lines(cell: str, most: int) -> str:
 
 
 def fit_columns(columns: Sequence[Column], width: int, gap: int) -> list[Column]:
-    """Return the columns folded so that a line of them, `gap` blanks between two, has `width` at most.
+    """Return the columns folded so that their line, `gap` blanks between two, has at most `width`.
 
-    Columns for which there is no room are left out, the least wanted first. The first one always stays.
+    Columns without room are dropped, the least wanted first. The first column always stays.
     """
     kept = list(columns)
     least = [column.least_width(whole_moments=True, line=width) for column in kept]
@@ -95,14 +93,14 @@ def fit_columns(columns: Sequence[Column], width: int, gap: int) -> list[Column]
 
 
 def _least_wanted(columns: Sequence[Column]) -> int:
-    """Find the column to leave out next; the first one always stays."""
+    """Return the index of the column to drop next; never that of the first."""
     names = [column.header for column in columns[1:]]
     named = (names.index(name) + 1 for name in _LEAST_WANTED if name in names)
     return next(named, len(columns) - 1)
 
 
 def _share(least: Sequence[int], natural: Sequence[int], room: int) -> list[int]:
-    """Return each column's width: its natural one, capped where not all have room; never below its least."""
+    """Return each column's width: its natural one, capped if the room is too small, at least its least."""
     cap = max(natural)
     widths = list(natural)
     while sum(widths) > room and cap > 1:
@@ -112,9 +110,9 @@ def _share(least: Sequence[int], natural: Sequence[int], room: int) -> list[int]
 
 
 def fold(text: str, width: int, pieces: re.Pattern[str] = _PIECES) -> str:
-    """Fold `text` to lines of `width` at most.
+    """Fold `text` to lines of at most `width`.
 
-    Cuts at blanks and behind slashes and commas; only longer `pieces` are torn.
+    Lines end at blanks, and after slashes and commas; only `pieces` longer than a line are split.
     """
     if text_width(text) <= width:
         return text
@@ -130,7 +128,7 @@ def fold(text: str, width: int, pieces: re.Pattern[str] = _PIECES) -> str:
 
 
 def fold_words(text: str, width: int) -> str:
-    """Fold a sentence to lines of `width`; commands of rmqctl stay whole, to be copied."""
+    """Fold a sentence to lines of `width`; commands of rmqctl stay on one line, to be copied."""
     lines = [""]
     for piece in _SENTENCE.findall(text):
         is_short = text_width(piece.rstrip()) <= width
@@ -141,7 +139,7 @@ def fold_words(text: str, width: int) -> str:
 
 
 def _torn(piece: str, width: int) -> list[str]:
-    """Return a piece in parts that are not wider than a line."""
+    """Return a piece split into parts of at most `width`."""
     parts = [""]
     for letter in piece:
         if parts[-1] and text_width(parts[-1] + letter) > width:
@@ -151,7 +149,7 @@ def _torn(piece: str, width: int) -> list[str]:
 
 
 def text_width(text: str) -> int:
-    """Return the columns of the terminal that one line of text takes."""
+    """Return the width of one line of text in terminal columns."""
     if text.isascii():
         return len(text)
     from wcwidth import wcswidth

@@ -1,7 +1,7 @@
 """The log of a run: files opened, decisions and changes, with times, for --log FILE and --verbose.
 
-logging is imported only when one of the two is asked for. Lines hold no control characters, so that a name in a store
-can neither drive a terminal nor forge a line.
+This module, and with it logging, is imported only for these options. Control characters are escaped: a name in a
+store can neither control a terminal nor forge a line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rmqctl.show import escape_controls
 LOGGER = logging.getLogger("rmqctl")
 ENGINE_LOGGER = logging.getLogger("store")
 SAID = {"is_said": True}
-"""`extra` of a line that also stands on stderr."""
+"""`extra` of a line that was written to stderr as well."""
 _LINE = "%(asctime)s %(levelname)s %(message)s"
 
 
@@ -28,7 +28,7 @@ class _Escaped(logging.Formatter):
 
 
 class RunLog:
-    """Handlers for the length of one run."""
+    """The log of one run, to a file and stderr; loggers have its handlers until close()."""
 
     def __init__(self, file: Path | None, stderr: TextIO | None) -> None:
         self._handlers: list[logging.Handler] = []

@@ -2,8 +2,8 @@
 
     python -m rmqctl.manpages man/
 
-Everything about commands comes from the Typer application, so a page cannot say anything else than --help does.
-A test fails when the pages in the repository are not what this module writes.
+Everything about commands comes from the Typer application, so a page cannot contradict --help. A test fails if the
+pages in the repository differ from what this module writes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from store import __version__
 
 
 def write_pages(folder: Path) -> list[Path]:
-    """Write every page below `folder` and give their paths."""
+    """Write every page below `folder` and return their paths."""
     written = []
     for name, text in pages(folder).items():
         path = folder / name
@@ -37,7 +37,10 @@ def write_pages(folder: Path) -> list[Path]:
 
 
 def pages(folder: Path) -> dict[str, str]:
-    """Return every page by its path below man/, the folder with the Markdown of some."""
+    """Return every page by its path below man/.
+
+    folder  man/, with the Markdown of the pages in section 7
+    """
     root = typer.main.get_command(app)
     found = {
         "man1/rmqctl.1": _root_page(root),
@@ -67,7 +70,7 @@ def _root_page(root: Any) -> str:
         ".SH COMMANDS",
         *_panels(),
         ".SH GLOBAL OPTIONS",
-        "They stand before or after the command.",
+        "They may stand before or after the command.",
         *_options(root),
         *_times_and_formats(),
         *_exit_codes({}),
@@ -92,7 +95,7 @@ def _glossary_page() -> str:
 
 
 def _panels() -> Iterator[str]:
-    """Yield the commands by panel, as --help has them."""
+    """Yield the commands by panel, as in --help."""
     for title, words in PANELS.items():
         yield f".SS {title}"
         places = (place for word in words for place in COMMANDS if place.path.split()[0] == word)
@@ -121,7 +124,10 @@ def _command_page(place: CommandPlace, command: Any) -> str:
 
 
 def _sections(sections: Mapping[str, Callable[[], Iterable[tuple[str, str]]]]) -> Iterator[str]:
-    """Return a command's own sections: per title a function that gives terms and texts."""
+    """Yield a command's own sections.
+
+    sections  by title a function that returns terms with their texts
+    """
     for title, entries in sections.items():
         yield f".SH {title}"
         yield from (_entry(f"\\fB{roff(term)}\\fR", text) for term, text in entries())
@@ -140,27 +146,27 @@ def _see_also(place: CommandPlace, terms: Sequence[str]) -> list[str]:
 
 
 FILES = ("commitlog", "consumequeue", "index", "checkpoint", "abort", "lock", ".rmqctl")
-"""What a command reads or writes that names no FILES of its own."""
+"""The files of a command without a list of its own."""
 _FILE_TEXTS = {
     "commitlog": "The messages of all topics, in segments.",
-    "consumequeue": "Per topic and queue, where its messages are.",
-    "consumequeue_ext": "Bit maps of SQL filters, and store times, where the broker keeps them.",
-    "index": "Which messages may have a key.",
-    "rocksdbstore": "Index, timers and half messages of 5.4 and later, each where a setting says so.",
+    "consumequeue": "For each topic and queue the log offsets of its messages.",
+    "consumequeue_ext": "Bit maps of SQL filters, and store times, if enableConsumeQueueExt is set.",
+    "index": "For the hash of each key the log offsets of its messages.",
+    "rocksdbstore": "Index, timers and half messages of 5.4 and later, each if a setting puts it there.",
     "checkpoint": "Times up to which the files can be trusted.",
     "abort": "There while a broker runs, or after a crash.",
-    "lock": "Its first byte is locked by the running owner; changing commands take it.",
+    "lock": "Its first byte is locked by a running broker; changing commands lock it too.",
     "config": "The broker's tables: topics, subscription groups, consumer offsets.",
     ".rmqctl": "Quarantine and staging of changing commands; reading commands leave it alone.",
 }
 ENVIRONMENT = {
-    "RMQCTL_STORE": "The store's root folder, where --store is not given.",
+    "RMQCTL_STORE": "The store's root folder, if --store is not given.",
     "NO_COLOR": "If set to anything, --color auto means never; TERM=dumb does the same.",
     "RMQCTL_FORMAT, RMQCTL_SET, ...": "The default of a global option, by its name. rmqctl.toml in $XDG_CONFIG_HOME "
-    "(else ~/.config) may hold them as well; variables come before it.",
-    "COLUMNS": "Width of tables on a terminal that does not tell its own.",
-    "RMQCTL_SPARK_CACHE": "Folder for the classes that Spark starts faster with (150 MB); empty for none.",
-    "TMPDIR": "Where reading commands build what a store lacks.",
+    "(else ~/.config) may hold defaults too; a variable overrides it.",
+    "COLUMNS": "Width of tables, if the terminal does not report its own.",
+    "RMQCTL_SPARK_CACHE": "Folder for an archive of classes that makes Spark start faster (150 MB); empty for none.",
+    "TMPDIR": "Where reading commands build missing files, without --scratch.",
 }
 
 
@@ -203,13 +209,13 @@ def _examples(command: Any) -> list[str]:
 
 
 TIMES = """
-Epoch milliseconds, ISO 8601 (2026-11-21T04:00:00Z; without a zone it is local time), or relative to now: -15m, -2h,
--3d. In JSON times are epoch milliseconds, and their names end in _ms.
+Epoch milliseconds, ISO 8601 (2026-11-21T04:00:00Z; local time without a zone), or relative to now: -15m, -2h, -3d.
+In JSON times are epoch milliseconds, and their names end in _ms.
 """
 FORMATS = """
-json is one document with a schema name; jsonl and csv hold the rows of the command's main list, of info one row of
-everything. Of an empty list jsonl has no line, and csv its heading. 64-bit numbers are JSON numbers. table and plain
-shorten long texts and escape control characters.
+json is one document with a schema name. jsonl and csv hold the rows of the command's main list; for info they hold one
+row of everything. For an empty list jsonl has no line, and csv only its heading. 64-bit numbers are JSON numbers.
+table and plain shorten long texts and escape control characters.
 """
 
 
@@ -218,7 +224,10 @@ def _times_and_formats() -> list[str]:
 
 
 def _exit_codes(special: Mapping[int, str]) -> list[str]:
-    """Return all exit codes; `special` gives one of them its meaning for the command at hand."""
+    """Return all exit codes.
+
+    special  the meaning of some codes for the command at hand
+    """
     codes = re.findall(r"^(\d+) +(.*)$", exit_codes.__doc__ or "", re.MULTILINE)
     texts = {int(code): f"{text[:1].upper()}{text[1:]}." for code, text in codes} | dict(special)
     return [".SH EXIT STATUS", *(_entry(f"\\fB{code}\\fR", text) for code, text in texts.items())]

@@ -1,6 +1,6 @@
 """Pages of section 7 from Markdown: man/rmqctl-NAME.md becomes man7/rmqctl-NAME.7.
 
-The pages have headings, paragraphs, lists and code, and so has this.
+Only headings, paragraphs, lists and code are translated, as the pages have nothing else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads messages for `put --input`: JSON lines as `get`, `index-query` and `export` write them.
 
-A line is an object with the names of messages.py; names that the store itself gives (offsets, sizes, CRC) are passed
-over, unknown ones are refused. Every problem with a line is a ValueError that says what is wrong.
+A line is an object with the names of messages.py. Values that the store itself assigns (offsets, sizes, CRC) are
+ignored; unknown names are refused. Every problem with a line is a ValueError with the reason.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _INTEGERS = {
 }  # fmt: skip
 _OF_THE_PROPERTIES = {"properties", "keys", "tags", "uniq_key", "delay_level"}
 _ECHOED = 40
-"""Characters of a value that a message about it repeats."""
+"""Characters of a value that an error message repeats."""
 
 
 class StoredLine(NamedTuple):
-    """The message of one line, its store time if named, and `crc_ok`."""
+    """The message of one line, its store time if given, and `crc_ok`."""
 
     message: Message
     store_timestamp_ms: int | None
@@ -49,20 +49,20 @@ class StoredLine(NamedTuple):
 
 
 def parse_stored(line: str | bytes, default_topic: str | None, now_ms: int) -> StoredLine:
-    """Read a message from one line of JSON, with its store time and the soundness of its body."""
+    """Return the message of one line of JSON, with its store time and `crc_ok`."""
     row = _read_quickly(line)
     if row is not None:
-        # A fault is described by the exact parser: this one makes a float of a large number.
+        # The exact parser describes faults: orjson reads a large integer as a float.
         with contextlib.suppress(ValueError):
             return _stored(row, default_topic, now_ms)
     return _stored(_read_object(line), default_topic, now_ms)
 
 
 def _read_quickly(line: str | bytes) -> dict[str, Any] | None:
-    """Read the object of a simple line; None leaves the line to the exact parser.
+    """Return the object of a simple line; None leaves the line to the exact parser.
 
-    A simple line has no escapes, and gives each name once. Without escapes two quotes are around each text; of a name
-    that is given twice one text is missing.
+    A simple line has no escapes and each name once. Then it has two quotes for each text of the object. If a name is
+    there twice, the object lacks a text.
     """
     if isinstance(line, str) or b"\\" in line:
         return None
@@ -96,12 +96,9 @@ def _stored(row: dict[str, Any], default_topic: str | None, now_ms: int) -> Stor
 
 
 def build_message(row: Mapping[str, object], body: bytes, now_ms: int) -> Message:
-    """Return a message from the names of a message object and its body.
-
-    Absent names get a producer's defaults.
-    """
+    """Return the message of a message object and its body; missing names get a producer's defaults."""
     if "property_bytes" in row:
-        # They say all of it; what the map shows of them need not be what a producer may give.
+        # They are complete. The map may show properties that no producer may set.
         stored_properties = _decode(row["property_bytes"], "base64", "property_bytes")
         _require_no_other_properties(row, stored_properties)
         row = {name: value for name, value in row.items() if name not in _OF_THE_PROPERTIES}
@@ -128,7 +125,7 @@ def build_message(row: Mapping[str, object], body: bytes, now_ms: int) -> Messag
 
 
 def _require_no_other_properties(row: Mapping[str, object], stored: bytes) -> None:
-    """Raise ValueError where a name that was edited says something else than property_bytes."""
+    """Raise ValueError if another name, edited by the user, differs from property_bytes."""
     said = decode_properties(stored)
     shown: dict[str, object] = {"properties": said, "keys": [key for key in said.get("KEYS", "").split(" ") if key]}
     shown |= {"tags": said.get("TAGS"), "uniq_key": said.get("UNIQ_KEY")}
@@ -152,7 +149,7 @@ def _read_object(line: str | bytes) -> dict[str, Any]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object whose names are given once: of two values one would be lost in silence."""
+    """Return the object; raise ValueError if it has a name twice, as one value would be lost in silence."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
@@ -161,7 +158,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read_body(row: Mapping[str, Any]) -> bytes:
-    """Return the body as it is to be stored: one that was decompressed for showing is compressed again."""
+    """Return the body to store; a body that was decompressed for showing is compressed again."""
     text, encoding = row.get("body", ""), row.get("body_encoding", "base64")
     if "body_text" in row:
         text, encoding = row["body_text"], "utf8"
@@ -219,7 +216,7 @@ def _read_keys(row: Mapping[str, Any]) -> list[str]:
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise ValueError("keys is not a list of texts")
     stored = (row.get("properties") or {}).get("KEYS")
-    # The property says the same, and how many blanks are between two keys.
+    # The property KEYS has the same keys, and the exact blanks between them.
     return [] if isinstance(stored, str) and stored.split() == keys else keys
 
 

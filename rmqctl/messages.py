@@ -1,15 +1,15 @@
-"""The message object: its names wherever a command shows a message or `put --input` reads one.
+"""The message object: the names of a message in every command's output and in `put --input`.
 
-    body             text in the encoding that body_encoding names: utf8, hex or base64
-    body_state       plain, decompressed, or stored: still compressed, by what compression says
-    outer_queue_offset  of a message inside a record of several: the queue offset of the record
+    body             text in the encoding body_encoding: utf8, hex or base64
+    body_state       plain; decompressed; or stored, still compressed by `compression`
+    outer_queue_offset  for a message inside a record of several: the queue offset of the record
     crc_ok           whether the stored body has the CRC of the record
     properties       the map that a broker and its clients see
-    property_bytes   base64 of the property string, only where the map does not say all of it (text that is no UTF-8,
-                     names given twice, empty values, a separator after the last property as 5.x sets it)
+    property_bytes   base64 of the property string, only if the map is not all of it (text that is not UTF-8, a name
+                     twice, empty values, a separator after the last property as in 5.x)
 
-What is shown reads back into an equal message: property_bytes say all of the properties, and other names that differ
-from them are refused. A decompressed body is compressed again.
+A printed message object reads back into an equal message. property_bytes hold all properties, and other names that
+contradict them are refused. A decompressed body is compressed again.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ OnlySound = Annotated[bool, typer.Option("--only-sound", help="Leave out message
 
 
 class MessageRows:
-    """Makes message objects, and remembers the damage of the messages that were shown."""
+    """Makes message objects, and counts damaged bodies among them."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class MessageRows:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return every name of a row for programs; the last two are of some messages only."""
+        """Every name of a row for programs; only some messages have the last two."""
         return ROW_NAMES if self._encoding is not BodyEncoding.NONE else ROW_NAMES_WITHOUT_BODY
 
     @property
@@ -90,17 +90,17 @@ class MessageRows:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that people see of a message in a table."""
+        """The columns of a table for people."""
         shown = SHOWN_COLUMNS[:-1] if self._encoding is BodyEncoding.NONE else SHOWN_COLUMNS
         return (*shown, "damage") if self.unsound_count else shown
 
     def row(self, message: StoredMessage) -> dict[str, object]:
-        """Return the message object. Without --body people get text (hex where it is none), programs base64."""
+        """Return the message object. Without --body people get text (hex if not UTF-8), programs base64."""
         body = self._body_of(message)
         is_sound = message.is_crc_right
         self.unsound_count += not is_sound
         encoding, text = _encode(body.data, self._encoding, self._form)
-        # A table shows the beginning only, and thousands of bodies of 64 MiB each are not kept for it.
+        # A table shows the beginning only; this saves memory for thousands of bodies of up to 64 MiB.
         text = text if self._form.is_for_programs else text[: CELL_LIMIT + 1]
         properties = message.read_properties()
         row: dict[str, Any] = {
@@ -138,14 +138,14 @@ class MessageRows:
         return row
 
     def warn_of_damage(self) -> None:
-        """Say on stderr how many of the rows differ from the message that was put."""
+        """Warn of bodies that could not be decompressed, and of bodies without the record's CRC."""
         self.warn_of_undecoded()
         if self.unsound_count:
             bodies = "one body does" if self.unsound_count == 1 else f"{self.unsound_count} bodies do"
             self._warn(f"{bodies} not have the record's CRC (crc_ok false){self._remedy}")
 
     def warn_of_undecoded(self) -> None:
-        """Say once how many bodies could not be decompressed since the last call."""
+        """Warn once of all bodies since the last call that could not be decompressed."""
         others = self._undecoded_count - 1
         if others >= 0:
             more = f"; so are those of {count(others, 'other message')}" if others else ""
@@ -154,7 +154,7 @@ class MessageRows:
 
     @cached_property
     def _decode(self) -> Callable[[bytes, int], Body]:
-        """The maker of shown bodies, looked up once: a row costs less than an import."""
+        """The function that decodes bodies, looked up once: an import per row would be slow."""
         from store.formats import Body, BodyState, compression_of, decode_body
 
         def keep(body: bytes, sys_flag: int) -> Body:
@@ -172,9 +172,9 @@ class MessageRows:
 
 
 def message_line(record: bytes, *, with_body: bool = True, stored: bool = False, encoding: str = "utf-8") -> str:
-    """Write the message object of a stored record as one line of JSON for put --input.
+    """Return the message object of a stored record as one line of JSON for put --input.
 
-    encoding  of where the line goes: what is no UTF-8 gets ASCII
+    encoding  of the target; ASCII with escapes unless it is UTF-8
     """
     from store.formats import decode_record
 

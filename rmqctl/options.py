@@ -1,4 +1,4 @@
-"""The global options: declared once here, taken before the command and after it.
+"""The global options: declared once here, accepted before and after the command.
 
     rmqctl --format json get OrderTopic        rmqctl get OrderTopic --format json
 
@@ -55,11 +55,11 @@ class StartingLine(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The global options as they were given."""
+    """The values of the global options."""
 
     store: Path = Path(DEFAULT_STORE)
     uri: str | None = None
-    """--store where it is a URI or a backup, which the commands take that read stores anywhere."""
+    """--store if it is a URI or a backup; commands that only read accept it."""
     broker_conf: Path | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     format: Format = Format.AUTO
@@ -101,9 +101,9 @@ class OptionValues(TypedDict, total=False):
 
 
 def read_options(values: OptionValues) -> Options:
-    """Return the options from the parsed values.
+    """Return the options from the parsed values; raise a usage error for an impossible one.
 
-    Typer has looked at the values; in a context they are texts, unless they are defaults.
+    Typer has validated the values, but leaves them as texts unless they are defaults.
     """
     store = str(values["store"])
     if not store.strip():
@@ -143,7 +143,7 @@ def _parse_setting(text: str) -> tuple[str, str]:
 
 
 def _parse_rate(text: str | None) -> float | None:
-    """Return bytes per second; a suffix counts by 1024, as rsync's --bwlimit does."""
+    """Return bytes per second; the suffixes K, M, G are powers of 1024, as in rsync's --bwlimit."""
     if text is None:
         return None
     found = _RATE.fullmatch(text.strip())
@@ -177,15 +177,17 @@ BwLimit = Annotated[
 MOST_CONNECTIONS = 100
 Connections = Annotated[
     int,
-    typer.Option(min=2, metavar="N", help="Connections of a port or socket at most; one more closes the most idle."),
+    typer.Option(min=2, metavar="N", help="At most N connections of a port or socket; one more closes the most idle."),
 ]
 LOOPBACK = "127.0.0.1"
 MetricsPort = Annotated[
     str | None,
-    typer.Option("--metrics", metavar="[HOST:]PORT", help="Serve OpenMetrics by HTTP; HOST is the loopback."),
+    typer.Option("--metrics", metavar="[HOST:]PORT", help="Serve OpenMetrics by HTTP; without HOST on the loopback."),
 ]
 Cold = Annotated[bool, typer.Option("--cold", help="Keep the log out of the page cache, which a broker needs.")]
-Log = Annotated[Path | None, typer.Option(metavar="FILE", help="Append what is opened, decided and changed to FILE.")]
+Log = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Append a log to FILE: opened files, decisions, changes.")
+]
 RemoteRetries = Annotated[
     int | None,
     typer.Option(
@@ -220,9 +222,9 @@ def global_options(
         ),
     ] = Format.AUTO,
     wide: Annotated[bool, typer.Option("--wide", help="Do not fit tables to the terminal width.")] = False,
-    color: Annotated[Color, typer.Option(help="Colours; auto is on a terminal unless NO_COLOR is set.")] = Color.AUTO,
+    color: Annotated[Color, typer.Option(help="Colours; auto: on a terminal, unless NO_COLOR is set.")] = Color.AUTO,
     no_color: Annotated[bool, typer.Option("--no-color", help="The same as --color never.")] = False,
-    time: Annotated[TimeForm, typer.Option(help="How people see times; programs get milliseconds.")] = TimeForm.UTC,
+    time: Annotated[TimeForm, typer.Option(help="Form of times for people; programs get ms.")] = TimeForm.UTC,
     log: Log = None,
     scratch: Scratch = None,
     nice: Nice = False,
@@ -235,7 +237,7 @@ def global_options(
     ] = False,
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="Show what is opened, decided and changed, and tracebacks, on stderr."),
+        typer.Option("--verbose", "-v", help="Write the log of --log, with tracebacks, to stderr."),
     ] = False,
     version: Annotated[
         bool,
@@ -250,7 +252,7 @@ def global_options(
 
 
 def listen_address(text: str | None, option: str) -> str | None:
-    """Return the address that an option gives, with a host; None where it is not given."""
+    """Return the address of an option, on the loopback without a host; None if it is not given."""
     from store import BadRequest
     from store.engine.ha import Address
 

@@ -1,4 +1,4 @@
-"""The one renderer: a Result in each form of --format."""
+"""The renderer of a Result in each form of --format."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Format(StrEnum):
 
 
 def render(result: Result, form: Format, stream: TextIO, look: Look | None = None) -> None:
-    """Print `result` in `form` (not AUTO) to `stream`; `look` is for the forms that people read."""
+    """Print `result` in `form` (not AUTO) to `stream`; `look` is for the forms for people."""
     if form.is_for_programs:
         from rmqctl import programs
 

@@ -1,6 +1,6 @@
 """Results for programs: JSON, JSON lines, CSV, metrics.
 
-Numbers and texts are given as they are, rows as they come.
+Values are written unchanged, and rows of JSON lines and CSV as soon as a command yields them.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from rmqctl.show import escape_controls, escape_in_json, is_number
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 MOST_IN_MEMORY = 32 << 20
-"""Characters of a JSON document that is not written yet."""
+"""Characters of an unfinished JSON document in memory; a larger one waits in a temporary file."""
 
 
 def render_json(result: Result, stream: TextIO) -> None:
-    """Write one whole document, or none where a row cannot be read. Facts known early come first.
+    """Write one whole document, or none if a row cannot be read.
 
-    A large document waits in a temporary file until it is whole.
+    Facts come first, unless they are known only after the rows. A large document waits in a temporary file.
     """
-    # People's forms, whose messages are shown by the same names, need no temporary file.
+    # Imported here: other forms use this module too, and need no temporary file.
     import tempfile
 
     with tempfile.SpooledTemporaryFile(MOST_IN_MEMORY, "w+", encoding="utf-8", newline="") as document:
@@ -60,21 +60,21 @@ def _facts(facts: Facts, to_text: Callable[[object], str]) -> Iterator[str]:
 
 
 def render_jsonl(result: Result, stream: TextIO) -> None:
-    """Write the rows of the main list, one a line, each as soon as it is there."""
+    """Write the rows of the main list, one a line, each as soon as it is read."""
     for row in _main_rows(result):
         stream.write(_json_lines(row, lambda value: json_for(stream, value), behind="\n"))
         stream.flush()
 
 
 def _main_rows(result: Result) -> Iterable[Row | RowBlock | str]:
-    """Return the first table's rows; one row of everything where the result is a summary."""
+    """Return the first table's rows; for a summary one row of everything."""
     if result.tables and not result.is_summary:
         return result.tables[0].read_blocks()
     return [{**result.read_facts(), **{table.name: list(table.rows) for table in result.tables}}]
 
 
 def render_csv(result: Result, stream: TextIO) -> None:
-    """Write the main list by RFC 4180, with a heading; neither spreadsheet nor terminal obeys a cell."""
+    """Write the main list by RFC 4180 with a heading; no cell can drive a spreadsheet or a terminal."""
     rows = (row for rows in _main_rows(result) for row in (_parsed(rows) if isinstance(rows, str) else [rows]))
     first = next(rows, None)
     head = first.columns if isinstance(first, RowBlock) else first
@@ -92,8 +92,8 @@ def render_csv(result: Result, stream: TextIO) -> None:
 def render_prometheus(result: Result, stream: TextIO) -> None:
     """Write numbers as gauges in the text format of Prometheus.
 
-    Facts have no labels. Rows of the first table have those that the result names. The node exporter reads such a
-    text from a file (textfile collector).
+    Facts have no labels. Rows of the first table have the result's labels, and are left out without any. The node
+    exporter reads the text from a file (textfile collector).
     """
     # Facts may be known only after the rows.
     tables = [list(table.rows) for table in result.tables]
@@ -125,7 +125,7 @@ def _label(value: object) -> str:
 
 
 def _json_lines(row: Row | RowBlock | str, to_text: Callable[[object], str], before: str = "", behind: str = "") -> str:
-    """Return the JSON of a row or of each row of a block, with a text before and behind."""
+    """Return the JSON of a row, or of each row of a block, each between the texts `before` and `behind`."""
     if isinstance(row, str):
         return before + row[:-1].replace("\n", behind + before) + behind
     if not isinstance(row, RowBlock):
@@ -152,7 +152,7 @@ def _csv_lines(block: RowBlock, names: Sequence[str]) -> str:
 
 
 def _place(value: Any, to_text: Callable[[object], str]) -> str:
-    """Return a column's place in the template of a block's rows."""
+    """Return the part of a row's template for a column: %d for numbers, else the shared value."""
     return "%d" if hasattr(value, "dtype") else _literal(to_text(value))
 
 
@@ -161,14 +161,14 @@ def _literal(text: str) -> str:
 
 
 def _filled(template: str, block: RowBlock, names: Sequence[str] = ()) -> str:
-    """Format the template once for all rows: several times as fast as row by row."""
+    """Return the template filled for all rows at once: faster than row by row."""
     columns: Iterator[Any] = (block.columns.get(name) for name in (names or block.columns))
     numbers = [one.tolist() for one in columns if hasattr(one, "dtype")]
     return template * block.count % tuple(itertools.chain.from_iterable(zip(*numbers, strict=True)))
 
 
 def _safe_cell(cell: Any) -> Any:
-    """Escape controls in a text, and set an apostrophe before one that a spreadsheet would run."""
+    """Return a text with escaped controls, and an apostrophe if a spreadsheet would take it as a formula."""
     if not isinstance(cell, str):
         return cell
     text = escape_controls(cell, "\n")
@@ -182,12 +182,12 @@ def _csv_cell(value: Any) -> Any:
 
 
 def json_for(stream: TextIO, value: object, *, indent: int | None = None) -> str:
-    """Write compact JSON that `stream` can hold: readable where the stream is UTF-8, else escaped."""
+    """Return JSON that `stream` can encode: escaped unless the stream is UTF-8."""
     return to_json(value, ascii_only=not is_utf8(getattr(stream, "encoding", None) or "utf-8"), indent=indent)
 
 
 def is_utf8(encoding: str) -> bool:
-    """Return whether this is a name of UTF-8."""
+    """Return whether the encoding is UTF-8."""
     return encoding.lower().replace("-", "").replace("_", "") == "utf8"
 
 
@@ -198,5 +198,5 @@ def to_json(value: object, *, ascii_only: bool = False, indent: int | None = Non
 
 @cache
 def _encoder(ascii_only: bool, indent: int | None) -> json.JSONEncoder:
-    # json.dumps makes a new one for each row.
+    # json.dumps would create an encoder for each row.
     return json.JSONEncoder(ensure_ascii=ascii_only, indent=indent, default=str)

@@ -1,6 +1,6 @@
 """A progress bar with percentage, rate and ETA on stderr.
 
-The bar appears after half a second, whether or not the work has reported by then.
+The bar appears after half a second, even if the work has not reported progress by then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ REDRAW_EVERY_S = 0.1
 
 
 class Progress:
-    """Counts work that is done.
+    """The progress of one task, with a bar on `stream`; None for no bar.
 
     Rich is imported when the bar appears, so quick commands do not pay for it.
     """
@@ -53,7 +53,7 @@ class Progress:
         self.update(self.done + amount)
 
     def update(self, done: int, total: int | None = None) -> None:
-        """Set how much is done in all; cheap enough to call for every record."""
+        """Set the amount done so far, and the total; cheap enough to call for every record."""
         self.done = done
         if total is not None:
             self.total = total
@@ -86,7 +86,7 @@ class Progress:
 
     @property
     def rate(self) -> str:
-        """How much is done in a second, since the beginning of the work."""
+        """The amount done per second since the beginning, with its unit."""
         from rmqctl.show import show_bytes
 
         pace = self.done / max(time.monotonic() - self._began, 1e-3)
@@ -94,7 +94,7 @@ class Progress:
 
     @property
     def remaining(self) -> str:
-        """Hours, minutes and seconds to go at this rate; dashes while it is not known."""
+        """The remaining time as H:MM:SS at this rate; dashes while it is unknown."""
         if not self.total or not self.done:
             return "-:--:--"
         passed = time.monotonic() - self._began

@@ -1,7 +1,7 @@
 """Reads the files of `put --input` as blocks of lines of JSON.
 
-The files are JSON lines, or what `export` writes as Parquet or CSV, as the ending of the name says. Of a folder the
-files are read by name; its folders (topic=T) give columns to their files.
+A file has JSON lines, or is a Parquet or CSV file of `export`, by its suffix. The files of a folder are read in the
+order of their names. Folders named COLUMN=VALUE, such as topic=T, give their files a column.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BLOCK_SIZE = 1 << 20
 NEWLINE = b"\n"
 _PARQUET_ROWS = 64
-"""Rows that are made at a time: each may have a body of 4 MiB."""
+"""Rows that are read at a time, as each may have a body of 4 MiB."""
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 
 Cells = Mapping[str, Any]
@@ -37,7 +37,9 @@ Cells = Mapping[str, Any]
 class Block(NamedTuple):
     """Messages as whole lines of JSON, and their place.
 
-    number, kind, file  the first line or row of a file in a folder
+    number  of the first line or row, from 1
+    kind    line or row
+    file    prefix of the place for a file in a folder, else empty
     """
 
     text: bytes
@@ -46,14 +48,14 @@ class Block(NamedTuple):
     file: str = ""
 
     def place(self, row: int) -> str:
-        """Return the place of a line in words; the first is 0."""
+        """Return the place of the block's line `row` (from 0) in words."""
         return f"{self.file}{self.kind} {self.number + row}"
 
 
 def files_of(name: str) -> list[Path]:
-    """List the files of --from.
+    """Return the files of --input.
 
-    A folder without any is a usage error, a file that is not there an OSError.
+    Raise a usage error for a folder without any, an OSError for a missing file.
     """
     given = Path(name)
     if not given.is_dir():
@@ -66,11 +68,9 @@ def files_of(name: str) -> list[Path]:
 
 
 def read_blocks(session: Session, name: str) -> Iterator[Block]:
-    """Yield the messages of a file, a folder, or stdin for `-`.
+    """Yield the messages of a file, a folder, or stdin for `-`; from a pipe as they arrive.
 
-    Of a pipe a block is as much as its writer has written.
-
-    ValueError for a file whose content is not what its name says.
+    Raise ValueError if a file's content does not fit its suffix.
     """
     if name == "-":
         _widen_pipe(session.environment.stdin)
@@ -86,7 +86,7 @@ def read_blocks(session: Session, name: str) -> Iterator[Block]:
 
 
 def _blocks(stream: IO[bytes], file: str) -> Iterator[Block]:
-    """Yield whole lines, without waiting for more where there are some."""
+    """Yield whole lines as soon as some are there, without waiting for a full block."""
     from store.reading import count_lines
 
     read, number, begun = cast(BufferedIOBase, stream).read1, 1, [b""]
@@ -103,7 +103,7 @@ def _blocks(stream: IO[bytes], file: str) -> Iterator[Block]:
 
 
 def _row_blocks(path: Path, place: str) -> Iterator[Block]:
-    """Yield the rows of a table as lines, those before a faulty one too."""
+    """Yield the rows of a table as lines, up to a faulty row; then raise ValueError."""
     lines: list[bytes] = []
     number = 0
     try:
@@ -121,13 +121,13 @@ def _row_blocks(path: Path, place: str) -> Iterator[Block]:
 
 
 def _widen_pipe(stream: IO[bytes]) -> None:
-    """Let a pipe hold as much as a block."""
+    """Enlarge the pipe's buffer to the size of a block."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, BLOCK_SIZE)
 
 
 def bytes_of(name: str) -> int | None:
-    """Return the bytes of a file or folder of lines; None for stdin and for packed tables."""
+    """Return the bytes of a file or folder of JSON lines; None for stdin, Parquet and CSV."""
     files = files_of(name) if name != "-" else []
     return sum(path.stat().st_size for path in files) if not any(path.suffix in _TABLES for path in files) else None
 
@@ -173,7 +173,7 @@ _TABLES: dict[str, Callable[[Path], Iterator[dict[str, Any]]]] = {".parquet": _p
 
 
 def _message(row: Cells) -> dict[str, object]:
-    """Return the message object of a row of `messages`, whose values are Arrow's or text."""
+    """Return the message object of a row of the table `messages`, with Arrow's values or CSV's texts."""
     found: dict[str, Any] = {name: row[name] for name in ("topic", "born_host", "store_host", "body_state")}
     for name in ("queue_id", "flag", "sys_flag", "reconsume_times", "prepared_transaction_offset"):
         found[name] = int(row[name])

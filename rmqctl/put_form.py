@@ -1,8 +1,8 @@
-"""Takes another store's messages for `put --input`: their destination, form and store time.
+"""The destination, form and store time of messages of `put --input`.
 
---as-new      as a producer would send them (the default), each message once (CopyFilter): a message that waits in the
-              schedule topic goes to its real topic, from where the store delays it again
---as-stored   as they were stored, in the topic and queue they were in; nothing is delayed again
+--as-new      as a producer would send them (the default), each message once (CopyFilter); a message in the schedule
+              topic goes to its real topic, and the store delays it again
+--as-stored   as they were stored, in the same topic and queue; nothing is delayed again
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PutForm:
         queue_map: Sequence[str] | None,
         store_host: Host | None = None,
     ) -> PutForm:
-        """Return the form that the options ask for; a usage error where a map is none."""
+        """Return the form by the options; raise a usage error for a map that is not OLD=NEW."""
         topics = dict(pair_of(text, "--topic-map") for text in topic_map or ())
         queues = dict(_queue(text) for text in queue_map or ())
         return cls(as_stored, keep_times, topics, queues, store_host)
@@ -68,7 +68,7 @@ class PutForm:
         return bool(self.topics or self.queues)
 
     def place(self, message: Message) -> Message:
-        """Return the message where it is to go."""
+        """Return the message with its new topic, queue id and store host."""
         if not self.as_stored:
             from store.verbs import at_real_place
 

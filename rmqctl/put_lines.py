@@ -1,12 +1,12 @@
 """The messages of `put --input`: read from files, chosen, placed, and put many at a time.
 
 Steps of LinePut:
-  1. read a block of lines, or make it of rows of a table   put_files.py
-  2. take the lines that leave no doubt as columns          MessageLines
-  3. parse each other one as a message                      message_input.py
-     leave it out if it is a copy that a broker made        CopyFilter
-     place it: topic, queue and form                        put_form.py
-  4. put the block's messages by one call                   put_rows.py
+  1. read a block of lines, or make it from rows of a table   put_files.py
+  2. parse simple lines at once, as columns                   MessageLines
+  3. parse each other line as a message                       message_input.py
+     leave it out if a broker made it as a copy               CopyFilter
+     place it: topic, queue and form                          put_form.py
+  4. put the block's messages by one call                     put_rows.py
 """
 
 from __future__ import annotations
@@ -48,13 +48,16 @@ LEFT_OUT = {
     "half": "half messages",
     "op": "marks of ended transactions",
     "discarded": "discarded half messages",
-    "delayed": "waiting for a delay, of which the delivered copy was put",
-    "retried": "for consumers that failed, of which the message was put",
+    "delayed": "delayed messages whose delivered copy was put",
+    "retried": "retries of messages that were put",
 }
 
 
 class LinePut:
-    """One run of `put --input`. `topic` is of the lines that name none."""
+    """One run of `put --input`.
+
+    topic  the topic of lines without one
+    """
 
     def __init__(
         self, session: Session, opened: WritableStore | StoreClient, form: PutForm, name: str, topic: str | None
@@ -76,7 +79,7 @@ class LinePut:
         self._lines = MessageLines(topic, session.environment.clock_ms(), self._is_left, leaves_copies=leaves_copies)
 
     def result(self) -> Result:
-        """Return the result: programs get a row per message as it is stored; people get the sums."""
+        """Return the result: a row per stored message for programs, the sums for people."""
         if self._session.format.is_for_programs:
             return Result("put", self._facts, [Table("results", self.rows())], lambda: exit_code(self._counts))
         refused = list(self._refused())
@@ -97,7 +100,7 @@ class LinePut:
             yield from self._rows(found.messages, answer, range(len(found)))
 
     def _refused(self) -> Iterator[PutRow]:
-        """Put the messages, and yield the rows of those that are not stored as asked."""
+        """Put the messages, and yield the rows of refused ones and of others not stored with PUT_OK."""
         for found, answer in self._answers():
             is_good = answer.status is PutStatus.PUT_OK
             yield from self._rows(found.messages, answer, sorted(answer.refused) if is_good else range(len(found)))
@@ -111,7 +114,7 @@ class LinePut:
             yield row
 
     def _answers(self) -> Iterator[tuple[LineColumns, PutManyResult]]:
-        """Put block by block; of a pipe as much as is there, as its writer may be waiting."""
+        """Put block by block, from a pipe as blocks arrive: its writer may be waiting."""
         in_all = bytes_of(self._name)
         with self._session.progress("put", in_all, "bytes" if in_all else "messages") as bar:
             for found in self._columns():
@@ -128,11 +131,11 @@ class LinePut:
         return {"counts": dict(self._counts), "left_out": dict(self._left_out)}
 
     def _is_left(self, topic: str) -> bool:
-        """Return whether lines of the topic are parsed singly: their messages may go elsewhere, or nowhere."""
+        """Return whether lines of the topic are parsed singly: their messages may be moved or left out."""
         return self._form.moves or (self._copies is not None and self._copies.chooses(topic))
 
     def _columns(self) -> Iterator[LineColumns]:
-        """Yield the messages block by block, up to a line that is no message."""
+        """Yield the messages block by block, up to a line that is not a message."""
         try:
             for block in read_blocks(self._session, self._name):
                 self._read_bytes += len(block.text)
@@ -145,7 +148,7 @@ class LinePut:
             yield self._read(Block(text, 1), chooses=False)
 
     def _read(self, block: Block, *, chooses: bool = True) -> LineColumns:
-        """Return the messages of a block. A line that is no message ends it, and is the problem to report."""
+        """Return the messages of a block, up to a line that is not a message: that is the problem to report."""
         batch = self._lines.read(block.text)
         for row in batch.left:
             line = batch.line(row)
@@ -185,7 +188,7 @@ class LinePut:
         return answer
 
     def _end(self) -> None:
-        """Warn of lines left out or damaged; a usage error after a line that is no message."""
+        """Warn of lines left out or damaged; raise a usage error for a line that is not a message."""
         if self._left_out:
             kinds = ", ".join(f"{number} {LEFT_OUT[kind]}" for kind, number in sorted(self._left_out.items()))
             self._session.warn(f"left out as copies that a broker made: {kinds}; --as-stored puts every line")
@@ -195,12 +198,12 @@ class LinePut:
             raise self._problem
         if self._damaged_count:
             lines = f"{count(self._damaged_count, 'line')} of --input with crc_ok false"
-            put = "the damaged bodies were put as they are, and have the CRC of what they hold"
-            self._session.warn(f"{lines}: {put}; take those lines out to leave them out")
+            put = "the damaged bodies were put unchanged, with a CRC that matches them now"
+            self._session.warn(f"{lines}: {put}; remove those lines from the input to leave them out")
 
 
 def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield blocks of lines."""
+    """Yield the lines joined to blocks of about BLOCK_SIZE."""
     begun: list[bytes] = []
     size = 0
     for line in lines:

@@ -1,6 +1,6 @@
-"""Write rows of a put's result, and read their statuses: the exit code, and the reason in words.
+"""The rows of a put's result, and from their statuses the exit code and messages to the user.
 
-Puts of many messages defer signals, so that no message is stored without its row.
+Puts of many messages defer signals, so that every stored message has its row.
 """
 
 from __future__ import annotations
@@ -39,14 +39,17 @@ class PutRow(TypedDict):
 
 
 def level_count_of(opened: WritableStore | StoreClient) -> int:
-    """Return the count of the store's delay levels."""
+    """Return the number of the store's delay levels."""
     from store import WritableStore
 
     return len(opened.config.delay_levels_ms) if isinstance(opened, WritableStore) else opened.delay_level_count
 
 
 def row_of(message: Message, answer: PutResult, level_count: int = 0) -> PutRow:
-    """Return the row of a message that was put alone; with levels, a delayed one is where it waits."""
+    """Return the row of a message that was put alone.
+
+    level_count  delay levels of the store: a delayed message has the topic and queue where it waits
+    """
     topic, queue_id = _place(message, level_count)
     row: PutRow = {
         "status": answer.status.value,
@@ -93,7 +96,8 @@ def rows_of_columns(
 ) -> Iterator[PutRow]:
     """Yield the rows of some messages that were put by one call.
 
-    With levels, a delayed one is where it waits.
+    level_count  delay levels of the store: a delayed message has the topic and queue where it waits
+    rows         the numbers of the messages, from 0
     """
     from store.formats import encode_message_id
 
@@ -121,7 +125,7 @@ def rows_of_columns(
 
 
 def _place(message: Message, level_count: int) -> tuple[str, int]:
-    """Return the topic and queue that a put stores the message in."""
+    """Return the topic and queue id of the stored message."""
     level = waiting_level(message, level_count)
     return (SCHEDULE_TOPIC, level - 1) if level > 0 else (message.topic, message.queue_id)
 
@@ -143,7 +147,7 @@ def _refusal(row: PutRow) -> str:
 def exit_code(statuses: Collection[str]) -> int:
     """Return the code of a failed put.
 
-    A segment that could not be created is the disk's fault, else a finding.
+    IO_ERROR if a segment could not be created, FINDINGS for another refusal.
     """
     if NO_SEGMENT in statuses:
         return IO_ERROR
@@ -151,7 +155,7 @@ def exit_code(statuses: Collection[str]) -> int:
 
 
 def say_no_segment(session: Session, row: PutRow) -> None:
-    """Say why a put found no segment to write to."""
+    """Report the reason if a put found no segment to write to."""
     if row["status"] == NO_SEGMENT:
         session.fail(row["reason"])
 
@@ -166,6 +170,6 @@ def say_refused_topics(session: Session, topics: Collection[str]) -> None:
 
 
 def say_too_long(session: Session, refused: Sequence[PutRow]) -> None:
-    """Note the option that allows the topics refused."""
+    """Note the option that allows a refused topic of more than 127 bytes."""
     if any("4.x" in row.get("reason", "") for row in refused):
         session.note("--compat 5.3 makes a new store that takes longer topics")

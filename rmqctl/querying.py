@@ -1,4 +1,4 @@
-"""The tables of one store or of a fleet for the commands that ask them: in this process, or on Spark."""
+"""The tables of one store or of a fleet for commands that query them: in this process, or on Spark."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Rows = list[dict[str, Any]]
 
 
 class Tables(Protocol):
-    """Answers questions about the stores with either engine."""
+    """The tables of the stores, with either engine."""
 
     @property
     def stores(self) -> Sequence[str]:
-        """The stores, as they were given."""
+        """The stores as given on the command line."""
 
     def query(self, text: str, limit: int) -> tuple[Sequence[str], Rows]:
         """Return the names of the columns and the first `limit` rows of the answer."""
@@ -37,7 +37,7 @@ class Tables(Protocol):
         """Write messages as files under `target`."""
 
     def export_lines(self, export: Export) -> Iterator[str]:
-        """Return the lines of an export as JSON lines, with their ends, some at a time."""
+        """Yield an export as JSON lines, several whole lines at a time."""
 
     def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
         """Return the findings in one of the stores."""
@@ -74,7 +74,7 @@ def open_tables(
                 yield SparkTables(session, list(stores), spark, outer)
         session.store.warn_of_damage(stores.values())
         if remote or not (master or "local").startswith("local"):
-            session.note("damage is named where executors share the scratch folder; else ask `rmqctl check`")
+            session.note("damage is reported only if executors share the scratch folder; else run `rmqctl check`")
         return
     backend.tell(session)
     if session.environment.stdout is sys.stdout:
@@ -91,7 +91,8 @@ def embedded_engine(
 ) -> Iterator[EmbeddedEngine]:
     """Start DuckDB with the tables of the stores.
 
-    A signal waits while it starts: a library that is interrupted in its import may swallow that, or end the process.
+    A signal waits until it has started: a library that is interrupted while it is imported may swallow the signal, or
+    end the process.
     """
     with contextlib.ExitStack() as opened:
         with session.interrupts.deferred():
@@ -102,7 +103,7 @@ def embedded_engine(
 
 
 def _check_spark_finds_log(session: Session, stores: Sequence[str]) -> None:
-    """Raise BadRequest for a commit log in another folder: executors would not find it."""
+    """Raise BadRequest for a commit log outside of the store's folder: executors would not find it."""
     from store.layout import is_address
     from store.opened import make_layout
 
@@ -121,11 +122,9 @@ def _check_spark_gets_folders(stores: Mapping[str, StoreReader]) -> None:
 
 
 def _spare_pandas() -> None:
-    """Keep pyarrow from importing an installed pandas with its first array.
+    """Keep pyarrow from importing an installed pandas with its first array: that takes half a second.
 
-    The import takes half a second.
-
-    For a process of our own only: pyarrow takes pandas as not installed from here on.
+    Only for a process of rmqctl itself: from here on pyarrow treats pandas as not installed.
     """
     if "pandas" in sys.modules:
         return

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from store.reading import MergedMessages
 
 HOLD_MS = 30_000
-"""How long the process that serves a store is asked to wait; then it is asked again."""
+"""Time that the serving process waits for a message before it answers; then it is asked again."""
 LOOK_MS = 500
-"""The same where several queues are followed."""
+"""The same if several queues are followed."""
 MOST_IN_RUNS = 1 << 12
 """Messages of all queues that are known beside those that were shown."""
 
 
 class Span(NamedTuple):
-    """Limits of a reading: a number of messages, or of the last ones, and store times."""
+    """Limits of a reading: a number of messages, or of the last messages, and store times."""
 
     max_count: int | None
     last: int | None
@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 
 class Chosen(TypedDict):
-    """The messages that are read, and how."""
+    """Options of reading that the engine takes."""
 
     one_call: bool
     only_sound: bool
@@ -61,7 +61,7 @@ class QueueReading:
         self.session, self.store, self.rows, self.topic, self.readers = session, opened, rows, topic, readers
         self.reader: MessageIterator | MergedMessages = next(iter(readers.values()))
         self.columns: tuple[str, ...] = ()
-        """Those in front of a message's own."""
+        """Columns before those of the message itself."""
 
     @classmethod
     def begin(
@@ -76,9 +76,10 @@ class QueueReading:
         is_single: bool,
         **chosen: Unpack[Chosen],
     ) -> Self:
-        """Open a reader of each queue, from its place on.
+        """Open a reader of each queue.
 
-        chosen  which messages
+        places     the first queue offset by queue id
+        is_single  whether one queue was asked for, so that rows need no queue id
         """
         alone = is_single and span.last is None and span.until_ms is None
         most = span.max_count if alone else None
@@ -100,7 +101,7 @@ class QueueReading:
         return {queue: reader.next_offset for queue, reader in self.readers.items()}
 
     def result(self) -> Result:
-        """Return the messages as they come, and the facts about them when all have."""
+        """Return the result: messages as they are read, and facts that are known after the last one."""
         blocks = self._lines() if self.rows.are_lines else None
         table = Table(
             "messages", self._rows(), lambda: (*self.columns, *self.rows.columns), blocks, names=self.rows.names
@@ -130,7 +131,7 @@ class QueueReading:
             self.session.warn(describe(damage))
 
     def write_raw(self) -> int:
-        """Return the records go from file to stdout inside the kernel."""
+        """Copy the records from file to stdout inside the kernel; return the exit code."""
         opened = cast("MessageStore", self.store)
         with RecordWriter(opened, self.session.environment.stdout) as writer:
             for message in self.reader:
@@ -139,7 +140,7 @@ class QueueReading:
 
     def follow(self, raw: bool, message_filter: MessageFilter | None) -> int:
         """Print messages as they arrive, one a line, until a signal ends it."""
-        # Of several queues one tells when to look; the wait for it is short.
+        # The wait is for one queue; with several queues it is short, so that the others are read soon.
         queue = next(iter(self.readers))
         wait = _waiter(self.session, self.store, (self.topic, queue), message_filter, is_only=len(self.readers) == 1)
         self.session.release_notes()
@@ -188,7 +189,7 @@ def _waiter(
     *,
     is_only: bool,
 ) -> Callable[[int], None]:
-    """Return the way to wait for a message: by the owner's notice, else by watching the files."""
+    """Return a function that waits for a message: by the serving process, else by watching the files."""
     from store.engine.serving import StoreClient
 
     if isinstance(opened, StoreClient):

@@ -1,4 +1,4 @@
-"""Writing records out as they are stored, from file to file descriptor inside the kernel."""
+"""Writes stored records unchanged to a stream, inside the kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class RecordWriter:
-    """Copies stored records to a stream: by sendfile where the stream allows it, else through memory."""
+    """Copies stored records to a stream: by sendfile if the stream has a descriptor, else through memory."""
 
     def __init__(self, store: MessageStore, stream: TextIO) -> None:
         stream.flush()
@@ -20,7 +20,7 @@ class RecordWriter:
         try:
             self._target: int | None = stream.fileno()
         except io.UnsupportedOperation:
-            # A stream in memory, as tests have it.
+            # A stream in memory.
             self._target = None
 
     def __enter__(self) -> RecordWriter:
@@ -47,7 +47,7 @@ class RecordWriter:
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
-            # A target that sendfile does not take, such as a file opened for appending.
+            # sendfile refuses some targets, such as a file opened for appending.
             sent = os.write(self._target, os.pread(source, size, position))
         if not sent:
             raise BrokenPipeError

@@ -1,4 +1,4 @@
-"""Builds queues and index for `rebuild` and `recover`: in this process, or mapped over Spark's tasks."""
+"""Builds queues and index for `rebuild` and `recover`: in this process, or in tasks of Spark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def make_rebuild(
     master: str | None = None,
     remote: str | None = None,
 ) -> Rebuild:
-    """Return the builder of the chosen engine, with its progress shown."""
+    """Return the function that rebuilds with the chosen engine, with a progress bar."""
     if on_spark:
         require_own_commitlog(layout, "Spark")
     address, clock = str(layout.root), session.environment.clock_ms

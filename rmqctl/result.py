@@ -1,9 +1,9 @@
-"""The value that a command returns, the same for people and for programs. `rmqctl.output` prints it.
+"""Result: the value that a command returns, for people and for programs. `rmqctl.output` prints it.
 
-    facts    single values, under the names they have in JSON
-    tables   lists of equal rows; the first one is the command's main list, which CSV and JSON lines hold
+    facts    single values, by their names in JSON
+    tables   lists of rows; the first is the command's main list, and the one in CSV and JSON lines
 
-A name says its unit, and with it how people see it: `..._ms` is a moment, `..._bytes` an amount of bytes.
+The end of a name is its unit, and the form in which people see it: `..._ms` is a time, `..._bytes` a number of bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class RowBlock:
-    """Rows as columns, for programs: an array of integers, or the value that all rows share."""
+    """Rows as columns, for programs: each an array of integers, or a value that all rows share."""
 
     count: int
     columns: Mapping[str, Any]
@@ -31,11 +31,11 @@ class Table:
     """A list of rows.
 
     name     its key in JSON
-    rows     read once, so that a command may yield them as it goes
-    columns  what people see, perhaps known only after the rows were read; None for every key of the first row
-    blocks   the rows for programs, where a command has them as columns, or as lines of JSON
+    rows     read once, so that a command may yield them
+    columns  the columns for people; a function if they are known after the rows; None for the first row's keys
+    blocks   the rows for programs, if a command has them as columns, or as lines of JSON
     is_detail  left out on a terminal without --wide
-    names    every name that a row for programs may have, where some rows lack some
+    names    every name in rows for programs, if not all rows have the same names
     """
 
     name: str
@@ -56,9 +56,8 @@ class Table:
 class Result:
     """The result of a command.
 
-    Facts, exit code and verdict may be functions, asked after the rows were read.
-
-    The verdict is one line for people, printed first; programs see what it says in the facts.
+    Facts, exit code and verdict may be functions: they are called after the rows are read. The verdict is one line for
+    people, printed first; the facts have the same for programs.
     """
 
     command: str
@@ -67,13 +66,13 @@ class Result:
     exit_code: int | Callable[[], int] = 0
     verdict: str | Callable[[], str] = ""
     is_summary: bool = False
-    """Whether CSV and JSON lines hold one row with everything, and not the rows of the first table."""
+    """Whether CSV and JSON lines hold one row with everything instead of the rows of the first table."""
     is_plan: bool = False
-    """Whether people see the tables first, on a terminal the first rows, and no losses that are none."""
+    """Whether people see tables before facts, a terminal only the first rows, and counts of losses only above 0."""
     labels: Sequence[str] = ()
-    """The columns that name a row of the first table as a metric; its rows are none where it is empty."""
+    """The columns of the first table that become labels of metrics; without any its rows become no metrics."""
     main_facts: Sequence[str] = ()
-    """The facts that a terminal shows; all where it is empty."""
+    """The facts that a terminal shows; empty for all."""
 
     @property
     def schema(self) -> str:

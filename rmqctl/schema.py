@@ -1,10 +1,10 @@
 """JSON Schema (2020-12) of every --format json document, from the types of its values.
 
-    documents/        the types that a document has its names from
+    documents/        the types of the documents
     vocabulary.json   every name once, with its type and meaning
 
-A schema holds the definitions that it refers to, so that it needs no other file.
-A document names its schema and number, `rmqctl.get/1`; the number goes up when a name goes or changes its meaning.
+A schema contains the definitions that it refers to, so it needs no other file. A document has the name of its schema
+with a number, `rmqctl.get/1`. The number is raised when a name is removed or changes its meaning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Schema = dict[str, Any]
 
 
 def load_schema(command: str) -> dict[str, object]:
-    """Return the schema of a command's document (`checkpoint show`); KeyError without one."""
+    """Return the schema of the document of a command such as `checkpoint show`; KeyError without one."""
     defs: Schema = {}
     title, body = Result(command).schema, _object(TYPES[command], defs)
     return {
@@ -42,7 +42,7 @@ def load_schema(command: str) -> dict[str, object]:
 
 
 def _object(types: Sequence[Any], defs: Schema) -> Schema:
-    """Return the schema of an object with the names of all these types; those of a mapping are any."""
+    """Return the schema of an object with the names of all these types; a mapping allows any name."""
     named = {name: hint for one in types if not _is_mapping(one) for name, hint in _names_of(one)}
     others: bool | Schema = False
     for one in filter(_is_mapping, types):
@@ -68,7 +68,7 @@ def _names_of(one: type) -> Iterator[tuple[str, Any]]:
 
 
 def _property(name: str, hint: Any, defs: Schema) -> Schema:
-    """Return a name's definition, narrowed to the types of its value; rows and objects have no word."""
+    """Return a name's definition in the vocabulary, narrowed to the value's types; rows are not in it."""
     own = _schema_of(hint, defs)
     if "properties" in own.get("items", own) or (own.get("type") == "object" and name not in vocabulary()):
         return own
@@ -110,7 +110,7 @@ def _first_line(one: Any) -> str:
 
 
 def _types(schema: Schema) -> set[str]:
-    """Name the JSON types of a value; those of an enumeration are strings."""
+    """Return the JSON types of a value; an enumeration has strings."""
     types = schema.get("type", "string" if "enum" in schema else [])
     return {types} if isinstance(types, str) else set(types)
 

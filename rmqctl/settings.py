@@ -1,4 +1,4 @@
-"""The settings of the store at hand with where each comes from."""
+"""The settings of --store, with the source of each value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rmqctl.context import Session
 
 
 def values_and_sources(session: Session) -> Mapping[str, tuple[object, str]]:
-    """Return value and source (set, file, inferred) by name, for settings that are not at their default."""
+    """Return value and source (set, file, inferred) by name, for settings that are given or inferred."""
     from store.config import check_settings
     from store.opened import infer_settings, make_layout
 
@@ -18,7 +18,7 @@ def values_and_sources(session: Session) -> Mapping[str, tuple[object, str]]:
 
 
 def with_sources(session: Session, inferred: Mapping[str, object]) -> Mapping[str, tuple[object, str]]:
-    """Return the same for inferred settings that are known."""
+    """Return the same, for a caller that has inferred the settings."""
     from store.config import StoreConfig, check_settings
 
     given = check_settings(session.store.settings())

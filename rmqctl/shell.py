@@ -1,7 +1,7 @@
-"""The shell of `sql` without a query: asks the tables until the input ends.
+"""The shell of `sql` without a query: runs queries until the input ends.
 
-A query ends with a semicolon or an empty line. What begins with a dot is for the shell: .tables, .schema [TABLE],
-.help, .quit. On a terminal the input has completion of tables, columns and words of SQL, and a history that is kept.
+A query ends with a semicolon or an empty line. Words with a dot are for the shell: .tables, .schema [TABLE], .help,
+.quit. On a terminal the input has completion of tables, columns and words of SQL, and a history in a file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HELP = """A query ends with ; or an empty line. .tables, .schema [TABLE], .help,
 
 
 def run_shell(session: Session, tables: Tables, limit: int) -> int:
-    """Answer queries until the input ends. The exit code is 2 where a query that was piped in failed."""
+    """Run queries until the input ends; return USAGE if a query from a pipe failed."""
     session.release_notes()
     session.note(HELP)
     failed_count = 0
@@ -54,7 +54,7 @@ def _answer(session: Session, tables: Tables, text: str, limit: int) -> Result:
 
 
 def _command(text: str) -> Result:
-    """Answer a word with a dot."""
+    """Return the result of a word with a dot."""
     word, *names = text.split()
     if word == ".tables":
         rows = [{"table": name, "columns": len(columns)} for name, columns in TABLES.items()]
@@ -118,7 +118,7 @@ def _read_line(session: Session, prompt: str, *, is_typed: bool) -> str | None:
 
 @contextlib.contextmanager
 def _keyboard(session: Session) -> Iterator[bool]:
-    """Return whether lines are typed; then set up completion, history, a Ctrl-C that ends one query."""
+    """Yield whether lines are typed; then with completion, history, and a Ctrl-C that ends one query."""
     if not session.environment.can_ask:
         yield False
         return
@@ -151,13 +151,13 @@ def _history_file(session: Session) -> Path:
 
 
 def complete(start: str, number: int) -> str | None:
-    """Return the `number`-th way to go on from `start`, for readline."""
+    """Return the completion `number` (from 0) of `start`, for readline; None after the last."""
     found = completions(start)
     return found[number] if number < len(found) else None
 
 
 def completions(start: str) -> Sequence[str]:
-    """Return words of SQL, tables and columns that begin with `start`, in either case."""
+    """Return words of SQL, tables and columns that begin with `start`, in upper or lower case."""
     columns = (column for table in TABLES.values() for column in table)
     known = dict.fromkeys((*DOT_WORDS, *TABLES, *columns, *WORDS))
     return [word for word in known if re.match(re.escape(start), word, re.IGNORECASE)]

@@ -1,4 +1,4 @@
-"""Single values as people see them: moments, byte counts, and texts that cannot drive a terminal."""
+"""Single values for people: times, byte counts, and texts that cannot drive a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 from rmqctl.times import show_time
 
 CELL_LIMIT = 200
-"""Characters of one cell that people see; programs get all of it."""
+"""Characters of one cell for people; programs get the whole text."""
 
 
 class TimeForm(StrEnum):
@@ -21,7 +21,7 @@ class TimeForm(StrEnum):
 
 
 def show_value(name: str, value: object, times: TimeForm = TimeForm.UTC) -> str:
-    """Return one value as people see it; the last word of its JSON name decides how."""
+    """Return one value as text for people; the last word of its JSON name is its unit."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -48,7 +48,7 @@ def _show_number(name: str, value: float, times: TimeForm) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a number; True and False are none."""
+    """Return whether a value is a number, not a truth value."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -68,7 +68,7 @@ _PLURALS = {"entry": "entries", "flush": "flushes", "half": "halves", "index": "
 
 
 def words(name: str) -> str:
-    """Write a JSON name for people: without the unit, as the value has it; messages are counted."""
+    """Return a JSON name for people: without its unit, as the value has it; message_count is messages."""
     if name.endswith("_count"):
         noun = name.removesuffix("_count")
         name = noun if noun in _ADJECTIVES else _PLURALS.get(noun, f"{noun}s")
@@ -92,12 +92,12 @@ def count_is(number: int, noun: str) -> str:
 
 
 def list_some(values: Sequence[object], most: int = 8) -> str:
-    """Return the first few of many, with commas."""
+    """Return the first `most` values with commas, and an ellipsis for the others."""
     return ", ".join(map(str, values[:most])) + (", …" if len(values) > most else "")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the nearest of the known names, as the end of a sentence; nothing where none is near."""
+    """Return the nearest of the known names as the end of a sentence; empty if none is near."""
     from difflib import get_close_matches
 
     by_folded = {one.casefold(): one for one in known}
@@ -106,24 +106,24 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def printable(text: str, limit: int = CELL_LIMIT) -> str:
-    """Put `text` on one line, with control characters escaped, cut to a readable length."""
+    """Return `text` on one line, with control characters escaped, and shortened to `limit`."""
     shown = escape_controls(text[: limit + 1])
     return shown if len(text) <= limit else shown[: limit - 1] + "…"
 
 
 def escape_controls(text: str, keep: str = "") -> str:
-    """Escape everything in `text` that a terminal does not show as a character, except those in `keep`."""
+    """Return `text` with unprintable characters escaped, except those in `keep`."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
-# What no JSON parser minds, but a terminal may obey or no encoding take: DEL and C1, marks of direction, surrogates.
+# Valid in JSON, but a terminal may obey them or no encoding hold them: DEL and C1, marks of direction, surrogates.
 _UNSAFE = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def escape_in_json(text: str) -> str:
-    """Return JSON with the characters escaped that a terminal may obey; JSON escapes those below U+0020."""
+    """Return JSON with characters of _UNSAFE escaped; JSON itself escapes those below U+0020."""
     if (text.isascii() and "\x7f" not in text) or _UNSAFE.search(text) is None:
         return text
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -1,4 +1,4 @@
-"""The engine's ways to open a store for a plan, given the global options."""
+"""The engine's ways to open --store for a plan, by the global options."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ def planning(
     *,
     passes_foreign: bool = False,
 ) -> AbstractContextManager[OpenedStore]:
-    """Open --store for a plan. Without `compat` the rules of the line that wrote the store apply.
+    """Open --store for a plan.
 
-    verb  the word of the change, which some structures refuse; None for a look, which leaves queue files out that
-          keep a broker from starting, with a note
-    passes_foreign  whether foreign names are left out; the plan says which brokers they keep from starting
+    verb            the change's word in store.structures.registry, refused by some structures; None for reading: then
+                    queue files that keep a broker from starting are left out, with a note
+    compat          the broker line whose rules apply; None for the line that wrote the store
+    passes_foreign  leave out foreign names; the plan reports the brokers that do not start with them
     """
     from store import staged_store
     from store.opened import foreign_only
@@ -53,9 +54,9 @@ def planning(
 
 
 def locked(session: Session, *, take: bool = True) -> AbstractContextManager[tuple[StoreLayout, Filesystem]]:
-    """Hold the lock of --store inside of the block if it is to `take` it; give the store's layout.
+    """Yield the layout and file system of --store, with its lock held in the block if `take` is set.
 
-    Commands that use this leave the log alone, and queues in a database alone or rebuild them.
+    For commands that do not change the log, and that rebuild queues in a database or do not change them.
     """
     from store.opened import locked_store
 
@@ -64,7 +65,7 @@ def locked(session: Session, *, take: bool = True) -> AbstractContextManager[tup
 
 
 def staging(layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool) -> AbstractContextManager[Path]:
-    """Give a folder for files that a command builds; remove it when the block ends."""
+    """Yield a folder for files that a command builds; remove it when the block ends."""
     from store.opened import staging as staged_folder
 
     return staged_folder(layout, fs, name, dry_run=dry_run)

@@ -1,4 +1,4 @@
-"""rmqstore(5): the files of a store on disk. Places and sizes come from the format modules."""
+"""rmqstore(5): the files of a store on disk. Positions and sizes come from the format modules."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from store.formats import IPV4_HOST_SIZE, IPV6_HOST_SIZE
 
 TREE = """\
 commitlog/<20 digits>                            the messages of all topics
-consumequeue/<topic>/<queue id>/<20 digits>      per queue: where its messages are
-consumequeue_ext/<topic>/<queue id>/<20 digits>  long filter data, only if enabled
-index/<17 digits>                                keys: which messages may have them
-checkpoint                                       up to when the files can be trusted
+consumequeue/<topic>/<queue id>/<20 digits>      for each queue: the log offsets of its messages
+consumequeue_ext/<topic>/<queue id>/<20 digits>  filter bit maps, only if enableConsumeQueueExt
+index/<17 digits>                                for each key's hash: the log offsets of its messages
+checkpoint                                       times up to which the files can be trusted
 abort                                            there while a broker runs, or after a crash
 lock                                             byte 0 is locked by the running broker
 config/*.json                                    the broker's tables: topics, consumer offsets
-.rmqctl/                                         what rmqctl took away, and its staging files
+.rmqctl/                                         files that rmqctl removed (quarantine), and staging files
 """
 
 _IPV6_EXTRA = IPV6_HOST_SIZE - IPV4_HOST_SIZE
@@ -77,7 +77,8 @@ _CHECKPOINT = (
     (8, "long", "store time of the last message put into a consume queue"),
     (16, "long", "end time of the last full index file that was flushed"),
     (24, "long", "5.x: offset flushed on the master"),
-    (32, "long", "5.x: start of the last valid record"),
+    (32, "long", "5.x: log offset of the last valid record at the last recovery"),
+    (40, "long", "5.5: log offset of the newest flushed queue entry's record"),
 )
 
 
@@ -124,19 +125,19 @@ def _commit_log() -> list[str]:
         _text(
             f"The smallest record has {formats.message.RECORD_MIN_SIZE} bytes. "
             f"Every IPv6 host adds {_IPV6_EXTRA}, V2 adds 1. "
-            "V2 is written by 5.x for topics of more than 127 characters; a 4.x broker takes it for damage."
+            "5.x writes V2 for topics of more than 127 characters; a 4.x broker treats such a record as damage."
         ),
         _text("Bits of the sys flag:"),
         _table(("bit", "meaning"), tuple((f"0x{bit:X}", text) for bit, text in _SYS_FLAGS)),
         _text(
             "A record that does not fit with 8 bytes to spare goes into the next file, and the rest of this "
-            f"one becomes a blank: an int with its size, and the magic 0x{formats.message.BLANK_MAGIC:08X}. What "
-            "follows may be anything."
+            f"one becomes a blank: an int with its size, and the magic 0x{formats.message.BLANK_MAGIC:08X}. The "
+            "bytes after them may be anything."
         ),
         _text(
             "Properties are one text: name, byte 1, value, byte 2, name, and so on. 4.x leaves out the last "
             "byte 2. KEYS (separated by spaces) and UNIQ_KEY are indexed, TAGS is hashed into the queue entry, "
-            "DELAY asks for a delay level: such a message is stored under SCHEDULE_TOPIC_XXXX, its real place "
+            "DELAY is a delay level: such a message is stored in SCHEDULE_TOPIC_XXXX, with its real topic and queue "
             "in REAL_TOPIC and REAL_QID."
         ),
         _text("A message id is the hexadecimal text of the store host and the log offset: 32 digits, 56 for IPv6."),
@@ -152,9 +153,9 @@ def _queues() -> list[str]:
         ),
         _table(("at", "type", "meaning"), _UNIT),
         _text(
-            "An entry of zeros was never written. Prepared and rolled-back messages have none. A queue that "
-            "does not begin at a file's start is filled up with entries of offset 0 and size "
-            f"0x{formats.queue_unit.PRE_BLANK_SIZE:X}. Of a delayed message the tags field is the time of delivery."
+            "An entry of zeros was never written. Prepared and rolled-back messages have no entry. If a queue does "
+            "not begin at a file's start, the file is filled up to its first entry with entries of offset 0 and size "
+            f"0x{formats.queue_unit.PRE_BLANK_SIZE:X}. For a delayed message the tags field is the time of delivery."
         ),
         _text(
             f"consumequeue_ext holds entries of {formats.queue_unit.EXT_UNIT_MIN_SIZE} bytes and a bit map: short "
@@ -174,14 +175,14 @@ def _index() -> list[str]:
         _table(("at", "type", "meaning"), _INDEX_HEADER),
         _text("A slot is an int: the number of the newest entry whose key hash modulo the slots is this slot. Entry:"),
         _table(("at", "type", "meaning"), _INDEX_ENTRY),
-        _text("The key itself is not stored, so two keys of one hash can only be told apart by reading the records."),
+        _text("The key itself is not stored, so only the records distinguish two keys of one hash."),
     ]
 
 
 def _small_files() -> list[str]:
     return [
         ".SH CHECKPOINT",
-        _text(f"One page of {formats.checkpoint_page.CHECKPOINT_SIZE} bytes, zero behind these fields:"),
+        _text(f"One page of {formats.checkpoint_page.CHECKPOINT_SIZE} bytes, zero after these fields:"),
         _table(("at", "type", "meaning"), _CHECKPOINT),
         _text(
             "After a crash a broker begins at the newest segment whose first message is at least "
@@ -190,19 +191,18 @@ def _small_files() -> list[str]:
         ),
         ".SH ABORT AND LOCK",
         _text(
-            "abort is there while a broker runs; one that is found at a start means that the last run did not "
-            "end cleanly. 4.x leaves it empty, 5.x writes its process id. lock holds the text lock; the "
-            "running owner has an fcntl write lock on its byte 0."
+            "abort is there while a broker runs. If it is there at a start, the last run did not end cleanly. "
+            "4.x leaves it empty, 5.x writes its process id. lock holds the text lock; the running broker has an "
+            "fcntl write lock on its byte 0."
         ),
         ".SH ONLY READ",
         _text(
-            "Consume queues of 5.x in a RocksDB (storeType=defaultRocksDB) are read, checked, recovered and "
-            "built anew, and not changed otherwise. They are read from a copy of the database's small files, by the "
-            "package rocksdict; without it, or where the database is damaged, the queues are built from the log, "
-            "which a note says. Beside queue files (rocksdbCQDoubleWriteEnable) the files are read, and the RocksDB "
-            "is checked, recovered and built anew with them. What a broker newer than 5.3 left is read, and never "
-            "changed. A DLedger log is read like a plain one: each of its entries is a header of 48 bytes and a "
-            "record."
+            "Consume queues of 5.x in a RocksDB (storeType=defaultRocksDB) are read, checked, recovered and rebuilt, "
+            "and not changed otherwise. They are read from a copy of the database's small files, by the package "
+            "rocksdict. Without it, or if the database is damaged, the queues are built from the log, with a note. "
+            "Beside queue files (rocksdbCQDoubleWriteEnable) the files are read, and the RocksDB is checked, recovered "
+            "and rebuilt with them. A store of a broker newer than 5.5 is read, and never changed. A DLedger log is "
+            "read like a plain one: each of its entries is a header of 48 bytes and a record."
         ),
     ]
 
@@ -217,7 +217,7 @@ def _literal(text: str) -> str:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return columns by spaces: readable in every viewer, and no preprocessor is needed."""
+    """Return a table aligned with spaces, readable in every viewer without a preprocessor."""
     cells = [[str(cell) for cell in row] for row in (headings, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headings) - 1)]
     lines = []

@@ -16,7 +16,7 @@ END_OF_TIME_MS = (1 << 63) - 1
 
 
 def store_times(session: Session, since: str | None, until: str | None) -> tuple[int, int]:
-    """Read --since and --until, in ms; without them all times."""
+    """Return the values of --since and --until in ms, all times without them."""
     since_ms = session.parse_time(since, "--since") if since is not None else 0
     until_ms = session.parse_time(until, "--until") if until is not None else END_OF_TIME_MS
     if since_ms > until_ms:
@@ -25,7 +25,7 @@ def store_times(session: Session, since: str | None, until: str | None) -> tuple
 
 
 def and_store_times(session: Session, where: str | None, since: str | None, until: str | None) -> str | None:
-    """Add the limits to a condition on the table `messages`; None where there is no condition at all."""
+    """Return a condition on the table `messages` with the limits added; None if there is no condition."""
     since_ms, until_ms = store_times(session, since, until)
     limits = [
         f"store_timestamp {compared} timestamp '{_literal(time_ms)}'"

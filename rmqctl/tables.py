@@ -1,15 +1,13 @@
 """Results for people: a verdict, facts, tables that fit the terminal.
 
-1. every value becomes a text cell                          show.py
-2. each column gets a width: what it needs at least, and its share of what is left          layout
-3. cells are folded to it, at blanks and slashes; numbers and names that are copied are never folded
-4. columns for which there is no room even so are left out, the least wanted first, and named below the table
+1. every value becomes a text cell                                                      show.py
+2. each column gets its least width, and a share of the remaining room                  layout.py
+3. cells are folded to that width at blanks and slashes; numbers and ids are never folded
+4. columns without room are left out, the least wanted first, and listed below the table
+5. a plan shows its first rows only, so that its verdict stays on the screen
 
-5. of a plan the first rows are shown, so that its verdict stays on the screen
-
-A result that is longer than the screen ends with its verdict once more.
-
-In a pipe or a file no cell is folded, and no column and no row is left out.
+A result longer than the screen ends with its verdict once more. In a pipe or a file no cell is folded, and no column
+and no row is left out.
 """
 
 from __future__ import annotations
@@ -25,17 +23,17 @@ from rmqctl.show import TimeForm, escape_controls, is_number, show_value, words
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How people want to see results. `width` and `height` None set no limit."""
+    """The look of results for people; no limit if `width` or `height` is None."""
 
     width: int | None = 80
     color: bool = False
     times: TimeForm = TimeForm.UTC
     height: int | None = None
     note_lines: Callable[[], int] = lambda: 0
-    """The lines of notes that follow the result; asked once its rows are read."""
+    """Returns the number of lines of notes that follow the result; called after the rows are read."""
 
     def room(self) -> int | None:
-        """Return the lines that a result has on the screen, beside notes, command line and prompt."""
+        """Return the lines of the screen for a result, without notes, command line and prompt."""
         return None if self.height is None else self.height - self.note_lines() - _PROMPT
 
 
@@ -50,11 +48,11 @@ class Block:
     title: str = ""
     dropped: list[str] = field(default_factory=list)
     more: int = 0
-    """Rows that are not shown."""
+    """Number of rows that are not shown."""
     left_out: list[str] = field(default_factory=list)
-    """Tables of which no row is shown, each with its rows."""
+    """Tables without a shown row, each with its number of rows."""
     date: str = ""
-    """Of all moments in the table, where they share one and do not show it."""
+    """The date of all times in the table, if they share it and it is left out of them."""
 
     def notes(self, width: int | None) -> list[str]:
         """Return the notes on left-out rows, columns and dates."""
@@ -78,7 +76,7 @@ class Block:
         return f"no {self.noun}\n"
 
     def height(self, width: int | None) -> int:
-        """Return the lines that the block takes, with the blank one in front of it; without rows it is one."""
+        """Return the block's number of lines, with the blank one before it."""
         if not self.rows:
             # A table that is left out has its place in the note of another.
             return 0 if self.more else 2
@@ -96,7 +94,7 @@ def render_plain(result: Result, stream: TextIO, look: Look) -> None:
 
 
 def render_markdown(result: Result, stream: TextIO, look: Look) -> None:
-    """Draw tables for documents; a cell cannot be folded in them."""
+    """Draw tables for Markdown documents, without folded cells."""
     _render_tabulate(result, stream, Look(None, False, look.times), "pipe", lambda name: f"**{name}**\n")
 
 
@@ -117,7 +115,7 @@ def _render_tabulate(result: Result, stream: TextIO, look: Look, style: str, hea
             continue
         cells = [[_pipe_safe(cell) if style == "pipe" else cell for cell in row] for row in block.rows]
         align = ["right" if number else "left" for number in block.numeric]
-        # Facts have no headings; Markdown knows no table without them.
+        # Facts have no headings, but a table in Markdown needs some.
         headers = block.headers or (["", ""] if style == "pipe" else ())
         shape = style if headers else "plain"
         stream.write(tabulate.tabulate(cells, headers, shape, disable_numparse=True, colalign=align).rstrip() + "\n")
@@ -136,7 +134,7 @@ def render_rich(result: Result, stream: TextIO, look: Look) -> None:
     from rich.text import Text
 
     blocks = _fitted_blocks(result, look)
-    # Not asked of the terminal: --color always is for pipes too.
+    # Rich does not decide by the terminal: --color always is for pipes too.
     colors: Literal["standard"] | None = "standard" if look.color else None
     console = Console(file=stream, force_terminal=look.color, color_system=colors, highlight=False, width=10_000)
     start = f"\x1b[1;{_tone(result)}m" if look.color else ""
@@ -201,23 +199,23 @@ _RANK_STYLES = {"1": "red", "2": "red", "3": "yellow"}
 _COUNTS_IN_RED = ("lost_", "damaged_")
 _RED, _YELLOW, _GREEN = 31, 33, 32
 _WORST_RANK = 2
-"""Of what doctor finds, up to which messages are lost or a broker does not start."""
+"""Up to this rank of doctor's findings messages are lost, or a broker does not start."""
 _PROMPT = 2
-"""Lines of a screen that are not the result's: the command line and the next prompt."""
+"""Lines of the screen for the command line and the next prompt."""
 _MAIN_FACTS_OF_PLANS = (
     "trigger", "log_end", "stopped_by", "message_count", "topic_count", "added_count", "freed_bytes", "lost_intact",
     "change_id",
 )  # fmt: skip
 _LAST_LEFT_OUT = ("lost",)
-"""Tables of plans of which rows stay as long as the first table has more than one."""
+"""Tables of plans that keep rows as long as the first table has more than one."""
 _ZERO_SAYS_NOTHING = (
     "lost_", "damaged_", "unsound_", "wrong_", "fault_", "duplicate_", "skipped_", "gap_", "unreadable_", "unconsumed_",
 )  # fmt: skip
-"""Facts and columns that a terminal shows only where one is not 0."""
+"""Prefixes of facts and columns that a terminal shows only if one is not 0."""
 
 
 def _style_of(name: str, cell: str) -> str:
-    """Return the colour of a cell under `name`: of its word, its rank, or a count of losses."""
+    """Return the colour of a cell in column `name`: by its word, its rank, or a count of losses."""
     if name == "rank":
         return _RANK_STYLES.get(cell, "")
     if name.startswith(_COUNTS_IN_RED):
@@ -235,7 +233,7 @@ def _tone(result: Result) -> int:
 
 
 def _write_verdict(result: Result, stream: TextIO, width: int | None, style: Callable[[str], str]) -> str:
-    """Write the first line, once the rows are read; give the separator after it."""
+    """Write the verdict as first line; return the separator after it."""
     verdict = escape_controls(result.read_verdict())
     if not verdict:
         return ""
@@ -244,7 +242,7 @@ def _write_verdict(result: Result, stream: TextIO, width: int | None, style: Cal
 
 
 def _fit(block: Block, width: int | None, gap: int) -> None:
-    """Fold the block's cells to `width`, and drop the columns that don't fit."""
+    """Fold the block's cells to `width`, and drop the columns without room."""
     if width is None:
         return
     if block.headers:
@@ -276,7 +274,7 @@ def _drop_zeros(block: Block) -> None:
 
 
 def _share_date(block: Block) -> None:
-    """Take the date out of a table's moments, where all have the same one."""
+    """Move the date out of a table's times if all have the same."""
     moments = [match for row in block.rows for cell in row if (match := MOMENT.fullmatch(cell))]
     dates = {match["date"] for match in moments}
     if len(dates) == 1:
@@ -285,13 +283,13 @@ def _share_date(block: Block) -> None:
 
 
 def _fitted_blocks(result: Result, look: Look) -> list[Block]:
-    """Lay out facts, then each table as shown; of a plan the other way round.
+    """Return the fitted facts, then the tables; for a plan the tables first.
 
-    Titles only for several tables. All rows are read here.
+    All rows are read here. Tables have titles if there are several.
     """
     shown = [table for table in result.tables if look.width is None or not table.is_detail]
     tables = [_table_block(table, look.times, len(shown) > 1) for table in shown]
-    # Only of the main list is it worth a line that it is empty.
+    # Report emptiness for the main list only.
     tables = [block for number, block in enumerate(tables) if block.rows or not number]
     room = look.room() if look.width is not None and result.is_plan else None
     for block in tables:
@@ -320,12 +318,11 @@ def _shorten(block: Block, rows: int) -> None:
 
 
 def _fit_screen(tables: Sequence[Block], facts: list[Block], room: int, width: int | None) -> None:
-    """Leave out rows until tables and facts have `room` lines.
+    """Leave out rows until tables and facts take `room` lines.
 
-    Tables of which no row is left are named below.
-
-    Three rows of the first table and two of each other stay. Then a fact that is alone goes, then the less wanted
-    tables, then all rows but one of each. Room that is left is filled with rows again, from the first table on.
+    First, three rows of the first table and two of each other stay. Then a single fact is left out, then the less
+    wanted tables, then all rows but one of each. Remaining room is filled with rows again, from the first table on.
+    Tables without a row are named below.
     """
     first, *others = tables
     unwanted = [block for block in others if block.title not in _LAST_LEFT_OUT]
@@ -356,9 +353,9 @@ def _fit_screen(tables: Sequence[Block], facts: list[Block], room: int, width: i
 
 
 def _facts_block(result: Result, look: Look, main: Sequence[str]) -> list[Block]:
-    """Return the facts that are known.
+    """Return a block of the facts that are not None; empty without any.
 
-    On a terminal the main ones, and no losses and damages that are none.
+    A terminal shows the main facts only, and counts of losses and damage only above 0.
     """
     facts = {name: value for name, value in result.read_facts().items() if value is not None}
     if result.is_plan or look.width is not None:
@@ -381,5 +378,5 @@ def _table_block(table: Table, times: TimeForm, with_title: bool) -> Block:
 
 
 def _is_numeric(values: Sequence[object]) -> bool:
-    """Return whether a column holds numbers, and no text that might have to be folded."""
+    """Return whether a column holds numbers, and no text that may need folding."""
     return any(map(is_number, values)) and not any(isinstance(value, str) for value in values)

@@ -6,16 +6,16 @@ import re
 from datetime import UTC, datetime
 
 LATEST_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999, beyond which Python knows no dates."""
+"""The last millisecond of the year 9999; Python has no later dates."""
 _ACCEPTED = "write epoch milliseconds, ISO 8601 (2026-11-21T04:00:00Z) or -15m, -2h, -3d"
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 _RELATIVE = re.compile(r"([+-])(\d+)(ms|[smhdw])", re.ASCII)
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """Read `text` as epoch milliseconds.
+    """Return `text` as epoch milliseconds; a time without a zone is local.
 
-    A time without a zone is local. ValueError names the accepted forms.
+    Raise ValueError, with the accepted forms, for another text.
     """
     time_ms = _parse(text.strip(), now_ms)
     if not 0 <= time_ms <= LATEST_MS:
@@ -38,9 +38,9 @@ def _parse(text: str, now_ms: int) -> int:
 
 
 def show_time(time_ms: int, *, local: bool = False) -> str:
-    """Show epoch milliseconds as ISO 8601, in UTC or the local zone.
+    """Return epoch milliseconds as ISO 8601, in UTC or the local zone.
 
-    0 (never set) is a dash, a number that is no date stays a number.
+    0 (never set) is a dash; a number outside of Python's dates stays a number.
     """
     if time_ms == 0:
         return "-"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 PAGES = ("cookbook", "install", "library", "remote", "spark", "stability")
-"""Pages of the manual by topic; `sql` is a command, and its page is `man 7 rmqctl-sql`."""
+"""Pages of the manual by topic. `rmqctl help sql` explains the command; the page is `man 7 rmqctl-sql`."""
 TOPICS = ("glossary", *PAGES)
 _FOLDERS = (Path(__file__).parent / "pages", Path(__file__).parents[1] / "man")
-"""Where the Markdown is: in an installed package, and in the repository."""
+"""The folders of the Markdown: in an installed package, and in the repository."""
 
 
 def topic_text(topic: str) -> str:
-    """Return the page of one of the TOPICS."""
+    """Return the text of a topic in TOPICS."""
     if topic == "glossary":
         from rmqctl.glossary import glossary_lines
 

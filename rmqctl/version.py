@@ -1,4 +1,4 @@
-"""The text of `--version`, with whether kernels were compiled when rmqctl was installed."""
+"""The text of `--version`, with a line if the kernels run uncompiled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def version_text() -> str:
 
 
 def uncompiled_reason() -> str | None:
-    """Return why kernels run uncompiled, without loading them; None where they are compiled."""
+    """Return the reason that kernels run uncompiled, without loading them; None if they are compiled."""
     if os.environ.get(NO_EXTENSIONS, "") not in ("", "0"):
         return SWITCHED_OFF
     package = find_spec("store")

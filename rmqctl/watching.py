@@ -1,7 +1,7 @@
-"""Waiting for a store's files to change, beside the process that writes them.
+"""FileWatcher: waits for changes of a store's files that another process writes.
 
-watchfiles (inotify) reports files that are made and bytes that are written. A broker appends through memory maps, which
-the kernel does not report. So the files are read every half second as well.
+watchfiles (inotify) reports created files and written bytes. A broker appends through memory maps, and the kernel does
+not report that. So the files are read every half second as well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOOK_EVERY_S = 0.5
 
 
 class FileWatcher:
-    """Waits for changes of the log's folders and of one queue's; says once where only time tells."""
+    """Waits for changes in the log's folders and one queue's; notes once if watchfiles is not installed."""
 
     def __init__(self, session: Session, layout: StoreLayout, topic: str, queue_id: int) -> None:
         queue = layout.queue_folder(topic, queue_id)

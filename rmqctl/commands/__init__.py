@@ -8,8 +8,8 @@ To add the command `find-gaps`:
        functions, and a line in GROUPS
     3. a line in documents/ with the types of its --format json document, such as the dataclass that its verb
        returns; a new name gets its meaning in vocabulary.json
-    4. `python -m rmqctl.manpages man` writes its man page; optional module values of the man page:
-       FILES (name → what it is to the command) and SEE_ALSO (names of other commands)
+    4. `python -m rmqctl.manpages man` writes its man page; optional module values for it: FILES (names in a store),
+       SEE_ALSO (names of other commands), EXIT_CODES (code → its meaning here), SECTIONS (title → function)
 
     def run(ctx: typer.Context, topic: ..., ) -> Result:
         session: Session = ctx.obj
@@ -30,7 +30,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class CommandPlace:
-    """Where a command's function is. `path` is one word, or group and word."""
+    """The place of a command's function. `path` is one word, or two as in `checkpoint show`."""
 
     path: str
     module: str
@@ -48,20 +48,20 @@ class CommandPlace:
         return str(getattr(self._module(), self.function).__doc__).split("\n", 1)[0].split(". ")[0].rstrip(".")
 
     def exit_codes(self) -> Mapping[int, str]:
-        """Return meanings of exit codes that are the command's own."""
+        """Return the command's own meanings of exit codes."""
         return self._value("EXIT_CODES") or {}
 
     def sections(self) -> Mapping[str, Callable[[], Iterable[tuple[str, str]]]]:
-        """Return the command's own sections of its man page: per title a function that gives terms and texts."""
+        """Return the command's own sections of its man page: by title a function for terms with texts."""
         return self._value("SECTIONS") or {}
 
     def files(self) -> Sequence[str] | None:
-        """Return the files of a store that the command reads or writes, None where it names none."""
+        """Return the files of a store that the command reads or writes; None for the default list."""
         files: Sequence[str] | None = self._value("FILES")
         return files
 
     def see_also(self) -> Sequence[str]:
-        """Return commands that the man page points to."""
+        """Return the commands under SEE ALSO."""
         return self._value("SEE_ALSO") or ()
 
     def _value(self, name: str) -> Any:
@@ -145,9 +145,9 @@ PANELS = {
     "Tables and settings": ("config", "delay", "timer", "transaction", "filter", "schema"),
     "Undo": ("undo", "quarantine"),
 }
-"""The words of `rmqctl --help` by panel; what is asked for daily comes first."""
+"""The words of `rmqctl --help` by panel, those needed daily first."""
 RUNS_ON = ("Write and serve", "Copy and convert")
-"""Panels whose commands may run for hours; the others show notes after their result."""
+"""Panels whose commands may run for hours, and write notes at once; others write notes after their result."""
 FOREIGN = {
     "querymsgbyid": ("get --msg-id ID",),
     "querymsgbykey": ("index-query TOPIC KEY",),
@@ -169,7 +169,7 @@ FOREIGN = {
     "redrive": ("replay FROM --to NAMESERVER",),
     "restore": ("backup restore FROM --to NEWSTORE",),
 }
-"""Words of other tools in lower case, and the commands that do it. Source: mqadmin (4.9.8), Kafka's tools, Unix."""
+"""Words of other tools in lower case, and the commands to use instead. Source: mqadmin (4.9.8), Kafka, Unix."""
 ALIASES = {
     "rebuild queues": "rebuild --queues",
     "rebuild index": "rebuild --index",
@@ -181,7 +181,7 @@ ALIASES = {
     "send": "replicate serve",
     "timer rebuild": "rebuild timer",
 }
-"""Words that stand for others; help and completion show none of them."""
+"""Old and alternative words by their command's words or options; hidden from help and completion."""
 FLEET_DOCUMENT = "audit"
 """The document of `check --fleet`."""
 DOCUMENTS = (*(place.path for place in COMMANDS), FLEET_DOCUMENT)
@@ -191,11 +191,11 @@ GROUPS = {
     "backup": "Back a store up beside its broker, and restore it",
     "config": "Show and mend a broker's settings and its tables",
     "checkpoint": "Show or rewrite the checkpoint",
-    "delay": "Show what becomes of delayed messages",
-    "timer": "Show what becomes of timer messages",
+    "delay": "Show the state of delayed messages",
+    "timer": "Show the state of timer messages",
     "replicate": "Copy a live broker's log, or serve a log to slaves",
-    "transaction": "Show what became of transactions, or end one",
+    "transaction": "Show the outcome of transactions, or end one",
     "upgrade": "Show the consequences of an upgrade or a downgrade",
     "filter": "Show or change the SQL subscriptions of consumer groups",
-    "quarantine": "List or purge what changing commands took away",
+    "quarantine": "List or purge files that changing commands removed",
 }

@@ -76,7 +76,7 @@ def run_create(
     ] = False,
     every: Annotated[
         float | None,
-        typer.Option(min=0.1, metavar="SECONDS", help="With --follow: the time between growths.", show_default="10"),
+        typer.Option(min=0.1, metavar="SECONDS", help="With --follow: update this often.", show_default="10"),
     ] = None,
 ) -> Result:
     """Back up a store beside its live broker.
@@ -85,16 +85,17 @@ def run_create(
     past the end of the copied log. Queues and index are left out, because restore builds them. Messages that the broker
     still holds in its transient pool (transientStorePoolEnable) are not in the backup.
 
-    Segments of earlier backups are not read again. After a kill the next run continues with what was finished. Files in
-    TO are plain bytes or zstd, and never change. backups/ID.json lists them with digests and is written last. TO can be
-    a prefix in an object store, s3://BUCKET/PREFIX: new segments are read twice then, and no lock keeps a prune away.
+    Segments of earlier backups are not read again. After a kill the next run continues after the finished files. Files
+    in TO are plain bytes or zstd, and never change. backups/ID.json lists them with digests and is written last. TO can
+    be a prefix in an object store, s3://BUCKET/PREFIX: then new segments are read twice, and no lock prevents a prune
+    meanwhile.
 
     With --follow the command makes a backup, and then receives the log as a slave of --broker, through restarts of the
-    broker. The received end of the log is durable in TO/following within a second, or in a scratch folder where TO is
-    an object store. Every few seconds, and at SIGTERM or Ctrl-C, the backup grows up to there. Files that it replaces
-    are deleted an hour later; in an object store a prune deletes them, because another writer may need them. After a
-    day the next backup begins, so that prune has a choice. A SYNC_MASTER waits for this slave as for any other; a
-    master with --controller never counts it.
+    broker. Received bytes are durable in TO/following within a second; if TO is an object store, in a scratch folder.
+    Every few seconds, and at SIGTERM or Ctrl-C, they are added to the backup. Files that it replaces are deleted an
+    hour later; in an object store a prune deletes them, because another writer may need them. After a day the next
+    backup begins, so that prune can delete old ones. A SYNC_MASTER waits for this slave as for any other; a master with
+    --controller never counts it.
 
     --bwlimit, --nice and --cold spare the broker. Every reading command takes a backup: --store backup:TO, or
     backup:TO@ID. Exit code 1 when a file could not be copied in full, or when the log is damaged.
@@ -142,7 +143,7 @@ def _created(made: Manifest, before: set[str]) -> Result:
 def run_list(ctx: typer.Context, source: Folder) -> Result:
     """List the backups of a folder, oldest first.
 
-    new_bytes are those that no older backup has. Exit code 1 where a manifest is damaged.
+    new_bytes counts bytes that no older backup has. Exit code 1 when a manifest is damaged.
     """
     from store.verbs import BackupFiles, added_bytes
 
@@ -236,7 +237,7 @@ def run_prune(
     source: Folder,
     keep_last: Annotated[int | None, typer.Option(min=1, metavar="N", help="Keep the newest N backups.")] = None,
     keep_days: Annotated[
-        float | None, typer.Option(min=0, metavar="DAYS", help="Keep backups of the last D days.")
+        float | None, typer.Option(min=0, metavar="DAYS", help="Keep backups of the last DAYS days.")
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -358,7 +359,7 @@ def _restored_facts(made: RestoreReport) -> dict[str, Any]:
 
 
 def _manifests(session: Session, files: BackupFiles) -> list[Manifest]:
-    """Read all manifests; warns of damaged ones."""
+    """Return all readable manifests; warn of damaged ones."""
     errors: list[StoreError] = []
     found = files.manifests(errors)
     for error in errors:

@@ -51,32 +51,31 @@ def run(
 ) -> Result:
     """Bundle a store without message bodies, for an expert.
 
-    The bundle opens as a store: `rmqctl --store TO doctor` has the findings that the store has, and every reading
-    command takes it. Files keep their names, lengths and times. Queues, index, checkpoint and tables are whole: topics,
-    groups, keys, tags and properties can be read in it. In place of each body is a digest of it, repeated to the body's
-    length. Its CRC is that of the digits, or wrong where it was wrong. In damage and in what is past the log's end,
-    other bytes than fields are question marks. Unknown files, and files that a change took away, are zeros of the same
-    length.
+    The bundle opens as a store: `rmqctl --store TO doctor` has the same findings as in the store, and every reading
+    command accepts it. Files keep their names, lengths and times. Queues, index, checkpoint and tables are whole, so
+    topics, groups, keys, tags and properties can be read. Each body is replaced by its digest, repeated to the body's
+    length. The CRC matches the digits, or is wrong if it was wrong before. In damage and past the log's end, bytes
+    outside of fields are question marks. Unknown files, and files in quarantine, are zeros of the same length.
 
-    With --hide-properties, values of properties are replaced as well, but for those that brokers and clients set for
-    themselves. Names of properties, topics and groups stay. Keys and tags get a text with the same length and hash
-    code, because index and queues hold hash codes: short ones can be guessed, and a single character stays. Where a
-    RocksDB holds keys (5.4 and later), this is refused.
+    With --hide-properties, values of properties are replaced too, except those that brokers and clients set themselves.
+    Names of properties, topics and groups stay. Keys and tags get a text with the same length and hash code, because
+    index and queues hold hash codes: short ones can be guessed, and a single character stays. The option is refused if
+    a RocksDB holds keys (5.4 and later).
 
-    --hide-names does that too, and replaces names of topics, groups, cluster and broker in records, folders, tables and
-    bundle.json; addresses of hosts in records and message ids; the client's part of UNIQ_KEY; and settings that may
-    name a host. A name keeps its length, its hash code, and a prefix such as %RETRY%. Names of the brokers' own topics
-    stay, and those of digits alone. Names without such a twin are listed, and stay. Ports, times, queue ids, attributes
-    of topics and filter expressions in tables stay. Findings have no texts in bundle.json. Where a RocksDB, tiered
-    storage or pop consumers hold names, this is refused.
+    --hide-names includes --hide-properties. It also replaces names of topics, groups, cluster and broker in records,
+    folders, tables and bundle.json; addresses of hosts in records and message ids; the client's part of UNIQ_KEY; and
+    settings that may name a host. A name keeps its length, its hash code, and a prefix such as %RETRY%. Names of the
+    brokers' own topics stay, and names of digits alone. A name without such a replacement is listed, and stays. Ports,
+    times, queue ids, attributes of topics and filter expressions in tables stay. Findings have no texts in
+    bundle.json. The option is refused if a RocksDB, tiered storage or pop consumers hold names.
 
-    Equal bodies have equal digests. The salt keeps guesses from being compared with them. Give the same salt to compare
-    two bundles. bundle.json in the archive has the settings given, the findings, digests of segments, queues and index,
-    and what is in each file. `tar --zstd -x` unpacks a bundle.
+    Equal bodies have equal digests. The salt prevents a comparison with digests of guessed bodies. Give the same salt
+    to compare two bundles. bundle.json in the archive has the given settings, the findings, digests of segments, queues
+    and index, and the content of each file. `tar --zstd -x` unpacks a bundle.
 
-    The files are listed before anything is written, and --dry-run only lists them. `doctor` then examines the store and
-    the bundle. The store is only read. Bytes that the device cannot read are named, and are unreadable in the bundle
-    too. A bundle is unpacked into the scratch folder by each command that reads it.
+    The files are listed before anything is written; --dry-run only lists them. After writing, `doctor` examines store
+    and bundle, and their findings are compared. The store is only read. Bytes that the device cannot read are reported,
+    and are unreadable in the bundle too. Each command that reads a bundle unpacks it into the scratch folder.
     """
     session: Session = ctx.obj
     _check_target(session, to)
@@ -170,13 +169,13 @@ def _write(
 
 
 def _settings(session: Session, *, hide_names: bool) -> dict[str, str]:
-    """Return the settings given; with `hide_names` those that cannot name a host, a broker or a cluster."""
+    """Return the given settings; with `hide_names` without those that may name a host, broker or cluster."""
     given = session.store.settings_for_bundle().items()
     return {name: value for name, value in given if not hide_names or _NAMELESS.fullmatch(value)}
 
 
 def _findings_in(session: Session, bundle: Path, hide_names: bool) -> list[tuple[object, ...]]:
-    """Examine a bundle as its reader will."""
+    """Return the findings of an examination of the bundle."""
     from store.opened import make_layout, reach_store
     from store.verbs import examine
 
@@ -189,7 +188,7 @@ def _findings_in(session: Session, bundle: Path, hide_names: bool) -> list[tuple
 
 
 def _findings(found: Examination, root: Path, hide_names: bool) -> list[tuple[object, ...]]:
-    """List the findings without the store's folder, scratch folders, and texts with hidden names."""
+    """Return the findings without the store's folder, scratch folders, and texts with hidden names."""
     return [
         (
             *(one.rank, one.area, one.what, one.count, one.code),

@@ -42,7 +42,7 @@ MaxSeconds = Annotated[
 FromOffset = Annotated[
     int, typer.Option("--from", min=0, metavar="N", help="Begin at the segment that holds this log offset.")
 ]
-Fleet = Annotated[bool, typer.Option("--fleet", help="Check large stores; a --store may be several.")]
+Fleet = Annotated[bool, typer.Option("--fleet", help="Check as a fleet: one list of findings, with counts.")]
 
 
 def run(
@@ -61,16 +61,17 @@ def run(
 
     Compares the log with queues, index and checkpoint, in both directions. Nothing is changed.
 
-    Each record: length, CRC, log offset and time. Each queue entry and index entry: the record that it points to. Each
-    record: the entries that it should have. Also headers, chains, holes, the checkpoint, and files that no broker made.
-    With --format jsonl each finding is printed as soon as it is found. Exit code 1 when something was found.
+    Each record is checked: length, CRC, log offset, time, and the entries that it should have. Each queue entry and
+    index entry is compared with its record. Also checked are headers, chains, holes, the checkpoint, and files that no
+    broker made. With --format jsonl each finding is printed as soon as it is found. Exit code 1 when something was
+    found.
 
-    A finding lists the command that mends it, if there is one. A log that lacks segments has none for its queues: a
-    rebuild would give new queue offsets to the messages after the gap.
+    A finding has the command that mends it, if there is one. If the log lacks segments, no command is given for its
+    queues: a rebuild would give new queue offsets to the messages after the gap.
 
-    Beside a live broker, check covers what was dispatched when it began.
+    Beside a live broker, check covers the records that were dispatched before it began.
 
-    A check that ran out of time prints the --from value to continue with. Both runs together find what one run finds,
+    A check that ran out of time prints the --from value to continue with. Both runs together find the same as one run,
     except a queue offset that does not follow a record more than one segment earlier.
 
     --store can be one segment file. With several stores, and with --fleet, --master, --remote or --engine spark, the
@@ -99,7 +100,7 @@ def run(
 
 
 class _Check:
-    """A check under way; it counts the findings as they are printed."""
+    """A running check; it counts the findings as they are printed."""
 
     def __init__(self, session: Session, files: StoreReader, options: CheckOptions) -> None:
         from store.opened import make_layout
@@ -132,12 +133,12 @@ class _Check:
         self._warn()
 
     def _mended_by(self, finding: Finding) -> str | None:
-        """Look up the command that mends a finding, but for one that would do harm to this log's queues."""
+        """Return the command that mends a finding; None without one, and if it would harm this store."""
         command = mended_by(finding.kind, finding.topic)
         return None if command in self.withheld else command
 
     def _advise(self, faults: Collection[Fault]) -> None:
-        """Say the commands to run, in the order that loses nothing."""
+        """Write the commands to run to stderr, in the order that loses nothing."""
         was_shut_down = self.progress.horizon is not None or not self.files.exists("abort")
         closed: list[Fault] = [] if was_shut_down or not faults else [("not-shut-down", ())]
         plan = plan_of([*closed, *faults], self.withheld, done=("check",))
@@ -150,7 +151,7 @@ class _Check:
                 self.session.note(hint)
 
     def _warn(self) -> None:
-        """Warn of a log that was not checked as a whole."""
+        """Warn if the log was not checked as a whole."""
         progress, warn = self.progress, self.session.warn
         if progress.horizon is not None:
             warn(
@@ -160,13 +161,13 @@ class _Check:
         if not progress.bytes_in_all:
             warn("no segment was checked: " + ("none is in the sample" if self.files.segments() else "there is none"))
         if progress.stopped_at is not None:
-            warn(f"time is up; go on with --from {progress.stopped_at}")
+            warn(f"time is up; continue with --from {progress.stopped_at}")
 
     def facts(self) -> Facts:
         done = self.progress.bytes_done
         return {"finding_count": self.count, "checked_bytes": done, "stopped_at": self.progress.stopped_at}
 
     def verdict(self) -> str:
-        """Sum up the findings, and say where the check ended early."""
+        """Return the number of findings, and the checked bytes."""
         checked = f"in {show_bytes(self.progress.bytes_done)} of the log"
         return f"{count(self.count, 'finding') if self.count else 'nothing wrong'} {checked}"

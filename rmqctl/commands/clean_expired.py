@@ -1,4 +1,4 @@
-"""clean-expired: delete files that the broker's retention rules let expire."""
+"""clean-expired: delete files that have expired by the broker's retention rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""delay: the delivery of delayed messages, and where a broker goes on delivering."""
+"""delay: the delivery of delayed messages, and the delay offsets where a broker continues it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run_show(
 ) -> Result:
     """Show delayed messages and their delivery.
 
-    States: pending; due; delivered; assumed (delivered, the copy has expired); duplicate (delivered, and will be
+    States: pending; due; delivered; assumed (delivered, and the copy has expired); duplicate (delivered, and will be
     delivered again); blocked (an earlier message of its level stops the service); lost (expired before delivery). Exit
     code 1 when a message is blocked, duplicate or lost.
     """
@@ -61,7 +61,7 @@ def run_show(
     shown = [_row(message) for message in messages if state in (None, message.state)]
     if counts[DelayState.DUPLICATE] and session.store.has_owner():
         session.note(
-            "a running owner writes its offsets every ten seconds; duplicates come only if it is killed before"
+            "a running broker writes its offsets every ten seconds; duplicates come only if it is killed before that"
         )
     tables = [Table("messages", shown, COLUMNS), Table("levels", [_level_row(one, messages) for one in levels])]
     wrong = sum(counts[name] for name in WRONG_STATES)

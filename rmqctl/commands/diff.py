@@ -1,4 +1,4 @@
-"""diff: two stores held against each other."""
+"""diff: the differences of two stores."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def run(
 
 
 def _verdict(found: StoreDiff) -> str:
-    """Return how the stores differ, in one line."""
+    """Return the differences in one line."""
     ranges = len(found.only_a) + len(found.only_b)
     return (
         f"different: {count(found.differing_records, 'record')}, {count(len(found.queues), 'queue')}; "

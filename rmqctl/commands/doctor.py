@@ -42,12 +42,12 @@ def run(
 ) -> Result:
     """List everything that is wrong, the worst first.
 
-    Runs info, check, simulate, config check and lag, and looks for placeholders of a salvaged store. Each finding has
-    the command that mends or explains it, its cost, and whether undo can reverse it. Ranks: 1 a broker does not start,
-    2 messages are lost or will be, 3 consumers or queries get wrong results, 4 good to know.
+    Runs info, check, simulate, config check and lag, and looks for placeholders of a salvage. Each finding has the
+    command that mends or explains it, its cost, and whether undo can reverse it. Ranks: 1 a broker does not start, 2
+    messages are lost or will be, 3 consumers or queries get wrong results, 4 good to know.
 
-    Nothing is written without --fix, which runs the mending commands in order. Each shows its plan and asks first. The
-    run stops at the first that does not succeed. Exit code 1 when something is wrong.
+    Nothing is written without --fix, which runs the mending commands in order. Each shows its plan and asks first; the
+    first that fails ends the run. Exit code 1 when something is wrong.
     """
     session: Session = ctx.obj
     if fix:
@@ -95,7 +95,7 @@ def _verdict(found: Examination) -> str:
 
 
 def worst_in_words(found: Examination) -> str:
-    """Return the worst diagnosis in words: check and traps have a code for it, and words in the detail."""
+    """Return the worst diagnosis in words; findings of check and traps have theirs in the detail."""
     worst = found.diagnoses[0]
     if worst.area == "check":
         return worst.detail.partition("; ")[0]
@@ -103,7 +103,7 @@ def worst_in_words(found: Examination) -> str:
 
 
 def loss_on_restart(found: Examination) -> str:
-    """Say how many messages a restart loses, where that is the worst; else nothing."""
+    """Return the loss by a restart in words if it is the worst diagnosis, else an empty text."""
     worst = found.diagnoses[0]
     start = next((one for one in found.starts if one.starts and one.lost.messages == worst.count), None)
     if start is None or (worst.rank, worst.area) != (2, "simulate") or not start.lost.messages:
@@ -113,16 +113,13 @@ def loss_on_restart(found: Examination) -> str:
 
 
 def withheld_from(found: Examination) -> list[str]:
-    """Name the commands that would do harm to this store.
-
-    Only the group of a DLedger's member cuts its entries.
-    """
+    """Return the commands that would harm this store; in a group member's log only the group truncates."""
     cut = [CUT] if not found.info.layout.has_plain_log else []
     return [*cut, *(command for one in found.diagnoses for command in WITHHELD.get(one.code, ()))]
 
 
 def plan_for(found: Examination) -> list[Step]:
-    """List the commands to run, in their order, but for those whose work is done here."""
+    """Return the commands to run, in order; check and simulate have run already."""
     faults: list[Fault] = [(one.code, one.subject) for one in found.info.problems]
     faults += [(one.code, one.subject) for one in found.diagnoses]
     faults += [fault_of(one.kind, one.topic, one.queue_id) for one in found.findings]

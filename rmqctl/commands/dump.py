@@ -1,4 +1,4 @@
-"""dump: every field of every record, unit or entry of a file."""
+"""dump: every field of every entry of a file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXAMPLES = (
     "rmqctl --store /data/store dump checkpoint --hex",
     "rmqctl --store /data/store dump commitlog --follow --format jsonl",
 )
-EXIT_CODES = {1: "Bytes were met that are not what they should be."}
+EXIT_CODES = {1: "Some bytes are damaged."}
 FILES = ("commitlog", "consumequeue", "index", "checkpoint")
 SEE_ALSO = ("info", "find", "check", "get")
 PEOPLE_LIMIT = 100
@@ -36,7 +36,7 @@ FOLLOW_EVERY_S = 0.5
 
 
 class Kind(StrEnum):
-    """Kinds of files."""
+    """Values of KIND."""
 
     COMMITLOG = "commitlog"
     CONSUMEQUEUE = "consumequeue"
@@ -79,8 +79,8 @@ def run(
             metavar="[FILE|TOPIC/QUEUE]", help="A file, or a topic or queue of the store.", show_default="all"
         ),
     ] = None,
-    from_text: Annotated[str | None, typer.Option("--from", metavar="N", help="From this offset.")] = None,
-    to_text: Annotated[str | None, typer.Option("--to", metavar="N", help="Up to this offset.")] = None,
+    from_text: Annotated[str | None, typer.Option("--from", metavar="N", help="From this offset on.")] = None,
+    to_text: Annotated[str | None, typer.Option("--to", metavar="N", help="Up to this offset, included.")] = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help="Records of this store time or later.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Records of this store time or earlier.")] = None,
     limit: Annotated[
@@ -103,11 +103,11 @@ def run(
     """Show every field of a file's entries.
 
     commitlog: records, blanks, damage and headers of DLedger entries. consumequeue: entries, also of batch queues and
-    RocksDB. index: header and entries. checkpoint. ext: entries of consumequeue_ext. delay: delay offsets. timer:
-    timerwheel, timerlog and timercheck. state: epochs, identity, tables and pop checkpoints of a 5.x broker. messages:
-    keys, timers and half messages in the RocksDB of 5.4 and later.
+    RocksDB. index: header and entries. checkpoint: its fields. ext: entries of consumequeue_ext. delay: delay offsets.
+    timer: timerwheel, timerlog and timercheck. state: epochs, identity, tables and pop checkpoints of a 5.x broker.
+    messages: keys, timers and half messages in the RocksDB of 5.4 and later.
 
-    A file needs no store around it, and a segment needs no name. --from and --to are log offsets of records, queue
+    A file needs no store around it, and a segment may have any name. --from and --to are log offsets of records, queue
     offsets of queue entries, numbers of index entries, and positions in other files.
     """
     session: Session = ctx.obj
@@ -138,7 +138,7 @@ def _result(kind: Kind, rows: EntryRows, messages: MessageRows, table: Table) ->
         return {"entry_count": rows.count, "fault_count": rows.fault_count}
 
     def verdict() -> str:
-        faults = f", {count(rows.fault_count, 'place')} with wrong bytes" if rows.fault_count else ""
+        faults = f", {count(rows.fault_count, 'place')} damaged" if rows.fault_count else ""
         return f"{rows.count:,} {'entry' if rows.count == 1 else 'entries'} of {kind.value}{faults}"
 
     return Result("dump", facts, [table], lambda: FINDINGS if rows.fault_count else OK, verdict)
@@ -150,7 +150,7 @@ def _table(rows: EntryRows, dump: _Dump, *, with_fields: bool) -> Table:
         return Table("fields", rows.field_rows(entries), FIELD_COLUMNS)
 
     def columns() -> tuple[str, ...]:
-        """Return columns for people: the detail only where there is one."""
+        """Return columns for people, with the detail if there is damage."""
         return (*COLUMNS.get(kind, ()), *(("detail",) if rows.fault_count and kind in COLUMNS else ()))
 
     pieces = dump.pieces(rows)
@@ -200,26 +200,26 @@ def _filter(
 
 
 class _Dump:
-    """The entries of files of one kind that the filter wants."""
+    """The entries of files of one kind that match the filter."""
 
     def __init__(
         self, session: Session, kind: Kind, wanted: EntryFilter, target: str | None, *, with_fields: bool
     ) -> None:
         self.kind, self.wanted = kind, wanted
         self._session, self._with_fields = session, with_fields
-        # Of the log a topic or queue is a filter: records of all queues are in the same files.
+        # In the log a topic or queue is a filter, as records of all queues are in the same files.
         is_of_log = kind is Kind.COMMITLOG and target is not None and not Path(target).exists()
         self._target = None if is_of_log else target
 
     def folder(self) -> DumpedFolder | None:
-        """Return the database with the entries, where they are in one."""
+        """Return the database with the entries; None if they are in files."""
         return folder_of(self._session, self.kind.value, self._target)
 
     def files(self, asked: Asked) -> list[DumpedFile]:
         return files_of(self._session, self.kind.value, self._target, asked)
 
     def asked(self, after: int | None = None) -> Asked:
-        """Return the choice of entries from --from on, or from where an entry begins or will begin."""
+        """Return the choice of entries: from --from on, or from `after`, the number of the next entry."""
         from store.verbs import Asked
 
         is_path = self._target is not None and Path(self._target).exists()
@@ -229,9 +229,9 @@ class _Dump:
         return Asked(first, topic, queue_id, self.wanted.may_want, self._with_fields, is_exact, settings)
 
     def entries(self, after: int | None = None) -> Iterator[Entry]:
-        """Yield all of them, file by file; files before --from are passed over.
+        """Yield the matching entries, file by file; files before --from are skipped.
 
-        after  begin here instead, where an entry begins or will begin
+        after  the number of the next entry, to begin there instead
         """
         asked = self.asked(after)
         folder = self.folder()
@@ -246,7 +246,7 @@ class _Dump:
                     yield entry
 
     def pieces(self, rows: EntryRows) -> Iterator[Entry | EntryBlock] | None:
-        """Return the chosen entries in blocks; None where the files are read entry by entry."""
+        """Return the matching entries in blocks; None if they are in files, or --where needs each row."""
         folder = self.folder()
         if folder is None or rows.is_filtered:
             return None

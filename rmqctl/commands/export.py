@@ -60,7 +60,7 @@ def run(
     JSON lines hold the message object of `get`. Parquet and CSV hold the columns of the table messages, with bodies as
     stored. `put --input` reads all of them. crc_ok is false for a body that does not match the record's CRC.
     body_problem (body_state in JSON lines) is set for a body that cannot be decompressed. CSV keeps text as stored,
-    even if a spreadsheet would run it as a formula; `get --format csv` makes it harmless.
+    even if a spreadsheet would take it as a formula; `get --format csv` escapes it.
     """
     session: Session = ctx.obj
 

@@ -29,7 +29,7 @@ EXIT_CODES = {1: "Nothing was found, or a place of the message is damaged."}
 FILES = ("commitlog", "consumequeue", "index", "config")
 SEE_ALSO = ("index-query", "get", "dump", "sql")
 LIVES = 5
-"""Unique keys whose whole life is looked for."""
+"""Most unique keys whose other records are searched."""
 COLUMNS = ("log_offset", "topic", "queue_id", "queue_offset", "store_timestamp_ms", "tags", "keys")
 LIFE_COLUMNS = ("store_timestamp_ms", "role", "topic", "queue_id", "queue_offset", "log_offset", "uniq_key")
 
@@ -40,25 +40,25 @@ def run(
         str | None, typer.Argument(metavar="[TEXT]", help="A key, a unique key, a message id, or any text.")
     ] = None,
     body_pattern: Annotated[
-        str | None, typer.Option("--body", metavar="REGEX", help="Search this text in bodies.")
+        str | None, typer.Option("--body", metavar="REGEX", help="Search bodies for this pattern.")
     ] = None,
     where: Annotated[
         str | None, typer.Option(metavar="SQL", help="Rows of the table `messages` that satisfy this condition.")
     ] = None,
     most: Annotated[int, typer.Option("--limit", "--max", min=1, metavar="N", help="Messages at most.")] = 20,
-    scan: Annotated[bool, typer.Option("--scan", help="Scan the whole log, also where the index covers it.")] = False,
+    scan: Annotated[bool, typer.Option("--scan", help="Scan the whole log, without the index.")] = False,
     life: Annotated[bool, typer.Option("--life/--no-life", help="Look for the other records of a message.")] = True,
     stored_body: StoredBody = False,
     outer: Outer = False,
 ) -> Result:
     """Find a message, its places and its later copies.
 
-    Searches all topics: by index where the index covers the log, by scan elsewhere; the result shows how much of each.
-    Text that is neither a key nor a message id is searched in the whole log. Shows the record with file and position,
-    its queue entry, its index entries, and the groups that consumed it. Then all records with the same unique key, in
-    order of time: delayed, delivered, retried, dead, half and committed. Of a record with several messages (5.x) it
-    shows those that match, or all if only the record matches; --outer shows the record. Exit code 1 when nothing was
-    found, or when a place is damaged.
+    Searches all topics: by the index where it covers the log, else by a scan; the result shows the bytes of each. Text
+    that is neither a key nor a message id is searched in the whole log. Shows the record with file and position, its
+    queue entry, its index entries, and the groups that consumed it. Then all records with the same unique key, in order
+    of time: delayed, delivered, retried, dead, half and committed. For a record with several messages (5.x) it shows
+    the matching ones, or all if only the record matches; --outer shows the record. Exit code 1 when nothing was found,
+    or when a place is damaged.
 
     --store can be one segment file of any name. Queues and index are not searched then.
     """
@@ -134,7 +134,7 @@ def _result(
 
 
 def _place_row(place: Place) -> dict[str, Any]:
-    """Return the place; its position is None where no file has it."""
+    """Return the row of a place; its position is None if no file has it."""
     return {**asdict(place), "position": place.position if place.position >= 0 else None}
 
 

@@ -49,9 +49,9 @@ def run(
     before = _read(verify) if verify is not None else None
     reader = session.store.open_reader(or_segment=True)
     if reader.exists("batchconsumequeue"):
-        session.warn("batch consume queues are not looked at, only their messages in the log")
+        session.warn("batch consume queues have no digest, only their messages in the log")
     if any(reader.exists(f"{folder}/CURRENT") for folder in ("consumequeue", "consumequeue_rocksdb")):
-        session.warn("the RocksDB with the consume queues is not looked at, only its messages in the log")
+        session.warn("consume queues in a RocksDB have no digest, only their messages in the log")
     with session.progress("reading the store", sum(file.size for file in reader.segments())) as bar:
         digests, whole = fingerprint_files(reader, bar.update)
     if before is not None and reader.is_segment:
@@ -81,7 +81,7 @@ def _short(digest: str) -> str:
 
 
 def _read(path: Path) -> list[Digest]:
-    """Return the parts of an earlier fingerprint; a usage error for a file that holds none."""
+    """Return the parts of an earlier fingerprint; raise a usage error for another file."""
     from store.verbs import Digest
 
     try:

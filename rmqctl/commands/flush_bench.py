@@ -1,4 +1,4 @@
-"""flush-bench: how fast this device takes messages, under each way of flushing."""
+"""flush-bench: throughput and latency of puts on the store's device, by flush mode."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ def run(
 
     Throughput and latency for each flush mode, with the given settings and the store's file sizes (small files if there
     is no store). Works in a scratch folder beside the store, never in it, and removes it afterwards. Also measures the
-    limits of device (append and fdatasync) and memory (copy) in the same run. Ratio of sync: throughput against
-    fdatasyncs per second times messages per flush. Ratio of the others: bytes per second against the memory copy.
+    limits of device (append and fdatasync) and memory (copy) in the same run. The ratio of sync is messages per second
+    divided by fdatasyncs per second times messages per flush. For other modes it is bytes per second divided by those
+    of the memory copy.
     """
     from rmqctl.bench import SETTINGS, histogram, measure_limits, measure_mode
 
@@ -86,10 +87,7 @@ def run(
 
 
 def _settings(session: Session) -> dict[str, Any]:
-    """Return settings for the scratch store.
-
-    Those given, the sizes of the store's files, else small ones.
-    """
+    """Return settings for the scratch store: those given, the store's file sizes, else small files."""
     from rmqctl.bench import GEOMETRY
     from store.files import Filesystem
     from store.opened import infer_settings, make_layout

@@ -1,4 +1,4 @@
-"""get: messages of one queue, or one message by its id or log offset."""
+"""get: messages of a topic or a queue, or one message by its id or log offset."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXAMPLES = (
     "rmqctl --store /data/store get OrderTopic --group billing",
     "rmqctl --store /data/store get --msg-id 7F00000100002A9F0000000000000245 --raw > record.bin",
 )
-EXIT_CODES = {1: "Nothing was found, or something of what was found is damaged."}
+EXIT_CODES = {1: "Nothing was found, or a message is damaged."}
 FILES = ("commitlog", "consumequeue", "consumequeue_ext", "config", "checkpoint", "abort")
 SEE_ALSO = ("index-query", "check", "export")
 REMEDY = "; --only-sound leaves such messages out"
@@ -94,16 +94,16 @@ def run(
 ) -> Result | int:
     """Read messages of a topic or queue, or one message.
 
-    Without --queue, messages of all queues are listed in order of store time. With --group the answer is that of a
-    broker to this group, by config/consumerFilter.json; tag subscriptions are in no file.
+    Without --queue, messages of all queues are listed in order of store time. With --group the messages are those that
+    a broker would give to this group, by config/consumerFilter.json; tag subscriptions are in no file.
 
-    Reads until --limit or the end of the queues. A record with several messages (5.x) gives one row for each message,
+    Reads until --limit or the end of the queues. A record with several messages (5.x) has one row for each message,
     with outer_queue_offset, unless --outer. Compressed bodies are decompressed, unless --stored-body. A message whose
     body does not match the record's CRC is marked (crc_ok is false), or left out with --only-sound. Exit code 1 when
     nothing was found, or when a message is damaged.
 
-    Nothing is written: get works on a read-only mount and beside a live broker. --follow of a store that `rmqctl serve`
-    has open shows each message at once. Otherwise it looks when a file appears, and twice a second.
+    Nothing is written: get works on a read-only mount and beside a live broker. If `rmqctl serve` has the store open,
+    --follow shows each message at once. Otherwise it reads the files when one appears, and twice a second.
     """
     session: Session = ctx.obj
     _check_surroundings(session, follow=follow, raw=raw)
@@ -135,7 +135,7 @@ def run(
 def _places(
     opened: ReadableStore, asked: tuple[str, int | None], offset: int | None, since_ms: int | None, last: int | None
 ) -> dict[int, int]:
-    """Return the queues to read, and the queue offset to begin at in each."""
+    """Return the first queue offset to read, by queue id."""
     topic, queue = asked
     queues = [queue] if queue is not None else [0] if offset is not None else list(opened.queue_ids(topic)) or [0]
     return {one: _start(opened, topic, one, offset, since_ms, last) for one in queues}
@@ -144,7 +144,7 @@ def _places(
 def _follow(
     session: Session, first: QueueReading, read: Callable[..., QueueReading], raw: bool, message_filter: Any
 ) -> int:
-    """Follow queues by the process that serves the store, and by its files when that has ended."""
+    """Follow queues by the process that serves the store; by its files after that has ended."""
     from store import StoreClosed
 
     try:
@@ -155,16 +155,16 @@ def _follow(
 
 
 def _open(session: Session, *, from_files: bool) -> ReadableStore:
-    """Return the process that serves the store, else its files; raw records and a group need the files."""
+    """Return the process that serves the store, else the store itself; `from_files` takes the store."""
     served = session.store.find_served() if not from_files else None
     return served or session.store.open_for_reading()
 
 
 def _check_surroundings(session: Session, *, follow: bool, raw: bool) -> None:
     if follow and session.options.uri is not None:
-        raise typer.BadParameter("--follow needs a store in a folder; what arrives at a URI later is not seen")
+        raise typer.BadParameter("--follow needs a store in a folder; at a URI, later messages are not seen")
     if raw and session.environment.stdout.isatty():
-        raise typer.BadParameter("--raw writes bytes that a terminal may obey; send them to a file or a pipe")
+        raise typer.BadParameter("--raw writes bytes that can drive a terminal; send them to a file or a pipe")
 
 
 def _place_of(msg_id: str | None, log_offset: int | None) -> int:
@@ -193,7 +193,7 @@ def _filter(tags: str | None, sql: str | None, key: str | None) -> Any:
 
 
 def _subscription(session: Session, opened: ReadableStore, topic: str, group: str) -> Any:
-    """Return the filter of a group, with a note of how a broker takes it."""
+    """Return the filter of a group, with a note on its effect in a broker."""
     from store.reading import SubscriptionFilter, load_filters
 
     inner = cast("MessageStore", opened)
@@ -211,16 +211,16 @@ def _subscription(session: Session, opened: ReadableStore, topic: str, group: st
     elif found.expression is None:
         session.warn(f"the expression of {group} does not compile, so every message is shown: {own.expression}")
     else:
-        session.note(f"note: {group} takes {found.expression}")
+        session.note(f"note: {group} is subscribed to {found.expression}")
     return found
 
 
 def _start(
     opened: ReadableStore, topic: str, queue_id: int, offset: int | None, since_ms: int | None, last: int | None
 ) -> int:
-    """Return the queue offset to begin at.
+    """Return the first queue offset to read.
 
-    A queue whose files are lost is in the store's view from here on.
+    Asking for it opens the queue: a queue with lost files is then among the store's queues.
     """
     first = opened.min_offset(topic, queue_id)
     if since_ms is not None:
@@ -231,14 +231,14 @@ def _start(
 
 
 def _first_since(opened: ReadableStore, topic: str, queue_id: int, since_ms: int) -> int:
-    """Find the first message from a time on; a broker's search may give the one before."""
+    """Return the queue offset of the first message from a time on; the engine may find the one before."""
     found = opened.offset_by_time(topic, queue_id, since_ms)
     near = next(iter(opened.messages(topic, queue_id, found, must_exist=False, max_count=1)), None)
     return found + 1 if near is not None and near.store_timestamp_ms < since_ms else found
 
 
 def _tell_of_queues(session: Session, opened: ReadableStore, topic: str, queue: int | None) -> None:
-    """Note other queues of the topic, or the topic that was meant."""
+    """Note the topic's queues for an unknown queue, or a similar name for an unknown topic."""
     own = opened.queue_ids(topic)
     if not own:
         session.note(f"no topic is called {topic!r}{did_you_mean(topic, set(opened.topics()))}")
@@ -285,7 +285,7 @@ def _get_by_key(session: Session, asked: KeyQuery, rows: MessageRows, raw: bool)
 
 
 def _lookup(session: Session, opened: ReadableStore, log_offset: int) -> StoredMessage | None:
-    """Return the message at a log offset; BadRequest inside of a record."""
+    """Return the message at a log offset; raise BadRequest inside of a record."""
     from store import BadRequest, DamagedRecord
 
     damaged = None

@@ -24,7 +24,7 @@ EXAMPLES = (
     "rmqctl --store /data/store index-query OrderTopic paid --tags",
     "rmqctl --store /data/store index-query OrderTopic order-4711 --database",
 )
-EXIT_CODES = {1: "Nothing was found, or something of what was found is damaged."}
+EXIT_CODES = {1: "Nothing was found, or a message is damaged."}
 FILES = ("index", "rocksdbstore", "commitlog", "checkpoint", "abort")
 SEE_ALSO = ("get", "rebuild")
 
@@ -56,12 +56,13 @@ def run(
 ) -> Result:
     """Find messages by key.
 
-    The index holds only hashes, so every hit is compared with its record; --unverified skips that, as a broker does. Of
-    a record with several messages (5.x) it shows those that have the key, or all if only the record has it; --outer
-    shows the record. Keys of inner messages are in no index; `find` searches them. Keys in no index file are searched
-    in the message database (5.4 and later), then in the log that it does not cover; `find --scan` reads the whole log.
-    --database answers as a broker does: the oldest hours first, without messages that have no unique key or were not
-    written to the database before the broker was killed.
+    The index holds only hashes, so every hit is compared with its record; --unverified skips that, as a broker does.
+    For a record with several messages (5.x) it shows those that have the key, or all if only the record has it; --outer
+    shows the record. Keys of inner messages are in no index; `find` searches them.
+
+    Keys in no index file are searched in the message database (5.4 and later), then in the log that it does not cover;
+    `find --scan` reads the whole log. With --database the result is that of a broker: the oldest hours first, without
+    messages that have no unique key or were not written to the database before the broker was killed.
 
     Exit code 1 when nothing was found, or when a message is damaged.
     """

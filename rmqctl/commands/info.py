@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from store.verbs import Problem, StoreInfo
 
 EXAMPLES = ("rmqctl --store /data/store info", "rmqctl --store /data/store --format json info")
-EXIT_CODES = {1: "Something is missing, incomplete or wrong."}
+EXIT_CODES = {1: "Something is missing, incomplete or damaged."}
 SEE_ALSO = ("check", "simulate", "dump", "config settings")
 MAIN_FACTS = (
     "compat", "is_closed", "lock_holder", "log_bytes", "log_end", "last_ms", "topic_count",
     "message_count", "queues_built_to", "disk_used_percent", "next_command",
 )  # fmt: skip
-"""So that the verdict, the problems and these fit 80 columns and 24 lines."""
+"""The facts on a terminal: with verdict and problems they fit 80 columns and 24 lines."""
 Settings = Annotated[bool, typer.Option("--settings", help="Also show settings that differ from their default.")]
 
 
@@ -31,8 +31,8 @@ def run(ctx: typer.Context, show_settings: Settings = False) -> Result:
 
     Version and the sign for it, sizes, offsets, first and last time, topics, queues, index, lock owner, free space.
     Also missing or incomplete parts, and the next command. Reads file lists, headers and the log's tail. A log of up to
-    1 GiB is read whole, to find lost files of queues and index. Also works on stores that no other command opens:
-    RocksDB, damaged ones, one in use. Exit code 1 when something is missing, incomplete or wrong.
+    1 GiB is read whole, to find lost files of queues and index. Also works on damaged stores that other commands
+    refuse. Exit code 1 when something is missing, incomplete or damaged.
 
     message_count counts queue entries. `salvage`, `simulate` and `usage` count records, which include half and
     rolled-back messages that are in no queue.
@@ -85,7 +85,7 @@ def _next_command(info: StoreInfo) -> str:
 
 
 def _amounts(info: StoreInfo) -> dict[str, int | None]:
-    """Count topics, queues and messages; null for unreadable queues."""
+    """Return the numbers of topics, queues and messages; None if queues are unreadable."""
     amounts = {
         "topic_count": info.topic_count,
         "queue_count": len(info.queues),

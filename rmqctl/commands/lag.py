@@ -1,4 +1,4 @@
-"""lag: who has not consumed yet."""
+"""lag: the consumer groups that are behind."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def run(
 
     Compares config/consumerOffset.json with the minimum and maximum of each queue: lag in messages, bytes and time.
     Uses its .bak if a broker would load that, and its .tmp if a broker would load neither. Also lists offsets outside
-    their queue, groups that never consumed, and messages in retry and dead-letter topics. Exit code 1 when an offset is
-    outside its queue, or when the group or topic is unknown.
+    of their queue, groups that never consumed, and messages in retry and dead-letter topics. Exit code 1 when an offset
+    is outside of its queue, or when the group or topic is unknown.
     """
     session: Session = ctx.obj
 
@@ -83,7 +83,7 @@ def run(
 
 
 def _unknown(session: Session, report: LagReport, group: str | None, topic: str | None) -> str:
-    """Return the verdict on a group or topic that no table and no queue knows; empty without one."""
+    """Return the verdict on a group or topic that is in no table and no queue; empty if both are known."""
     asked = (("consumer group", group, report.groups), ("topic", topic, report.topics))
     unknown = [(kind, name, known) for kind, name, known in asked if name is not None and name not in known]
     for kind, name, known in unknown:

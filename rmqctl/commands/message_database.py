@@ -26,9 +26,9 @@ def run_rebuild(
 ) -> Result:
     """Rebuild rocksdbstore/ from the log (5.4 and later).
 
-    Half messages without an end are open again, with the check counts of the old database; those that it had given up
-    stay given up. Index and timers are built if the old database has them, or if indexRocksDBEnable and
-    timerRocksDBEnable are true. A due timer that was neither delivered nor deleted is delivered at the broker's start.
+    Half messages without an end are open again, with the check counts of the old database; those it had discarded stay
+    discarded. Index and timers are built if the old database has them, or if indexRocksDBEnable and timerRocksDBEnable
+    are true. A due timer that was neither delivered nor deleted is delivered at the broker's start.
     """
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)

@@ -33,8 +33,8 @@ EXAMPLES = (
 SEE_ALSO = ("get", "recover", "export", "transaction resolve")
 FILES = ("commitlog", "consumequeue", "index", "checkpoint", "abort", "lock")
 MOST_BODY_BYTES = 256 << 20
-"""Of a body in a file or a pipe, which may have no end; a broker takes 4 MiB by default."""
-EXIT_CODES = {1: "The store refused a message; `status` says why."}
+"""Limit of a body from a file or a pipe, which may have no end; a broker accepts 4 MiB by default."""
+EXIT_CODES = {1: "The store refused a message; `status` has the reason."}
 
 
 class Transaction(StrEnum):
@@ -81,6 +81,7 @@ PropertyOption = Annotated[
     list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property; repeatable.")
 ]
 HalfOption = Annotated[str | None, typer.Option(metavar="GROUP", help="Put a half message of this producer group.")]
+TransientPool = Annotated[bool, typer.Option("--transient-pool", help="Write through buffers from the transient pool.")]
 BodyFile = Annotated[str | None, typer.Option(metavar="FILE", help="Body from a file, or - for stdin.")]
 FromOption = Annotated[
     str | None,
@@ -111,7 +112,7 @@ def run(
     queue_map: QueueMap = None,
     store_host: StoreHostOption = None,
     flush: FlushOption = None,
-    transient_pool: Annotated[bool, typer.Option("--transient-pool", help="Write through locked buffers.")] = False,
+    transient_pool: TransientPool = False,
     recover: Annotated[bool, typer.Option("--recover", help="Recover first if the last owner crashed.")] = False,
     force_empty_log: ForceEmptyLog = False,
     compat: CompatOption = None,
@@ -119,12 +120,12 @@ def run(
     """Append messages to the store.
 
     Creates a store in an empty or missing folder. A store that was not shut down is refused without --recover. If
-    `rmqctl serve` has the store open, its process takes the messages.
+    `rmqctl serve` has the store open, the messages go through its process.
 
-    --input is a file, or a folder that export wrote. A line is the object that get shows, with the body in base64 or as
+    --input is a file, or a folder that export wrote. A line is the message object of get, with the body in base64 or as
     `body_text`; .parquet and .csv hold the columns of export. By default (--as-new) each message is put once, as a
-    producer would send it. Half messages, transaction ends, and copies for a delay or a retry are skipped if the
-    message itself is in the input; a message that still waits is put last. With --half the message waits for
+    producer would send it. Half messages and transaction ends are left out. So are copies for a delay or a retry if
+    the message itself is in the input; a message that still waits is put last. With --half the message waits for
     `transaction resolve`.
     """
     session: Session = ctx.obj
@@ -136,7 +137,7 @@ def run(
         from rmqctl.put_lines import LinePut
 
         if from_file != "-":
-            # Before the store is opened, and perhaps created, for nothing.
+            # Refused before the store is opened, and perhaps created.
             files_of(from_file)
         form = PutForm.given(as_stored, keep_times, topic_map, queue_map, _store_host(session, store_host))
         return LinePut(session, open_for_writing(), form, from_file, topic).result()
@@ -168,7 +169,7 @@ def _tell_of_compaction(session: Session, topic: str | None) -> None:
     if named:
         session.warn(
             f"a put does not feed the compaction log of {', '.join(named)}, which consumers read: put messages of "
-            "such topics through the broker, or run `rmqctl compaction mend` afterwards"
+            "such topics through the broker, or run `rmqctl rebuild compaction` afterwards"
         )
 
 
@@ -212,7 +213,7 @@ def _settings(flush: Flush | None, transient_pool: bool) -> dict[str, str]:
 
 
 def _store_host(session: Session, given: str | None) -> Host | None:
-    """Return the store host by option or settings, None without."""
+    """Return the store host by the option or settings; None without them."""
     from store import Host, StoreConfig
 
     settings = session.store.settings()
@@ -257,7 +258,7 @@ def _message(session: Session, row: dict[str, Any], content: bytes, store_host: 
 
 def _check_half(group: str | None) -> None:
     if group == "":
-        raise typer.BadParameter("a half needs the name of its producer group", param_hint="--half")
+        raise typer.BadParameter("a half message needs the name of its producer group", param_hint="--half")
 
 
 def _put_half(session: Session, opened: WritableStore | StoreClient, message: Message, *, group: str) -> Result:
@@ -272,7 +273,7 @@ def _put_half(session: Session, opened: WritableStore | StoreClient, message: Me
         else:
             service = TransactionalMessageService(opened, session.environment.clock_ms)
             answer = service.prepare(message, group)
-            # Writes the count of open halves (5.x).
+            # Writes the number of open half messages (5.x).
             service.last_work()
     row = row_of(message, answer)
     row["topic"], row["queue_id"] = HALF_TOPIC, 0
@@ -288,5 +289,5 @@ def _put_one(session: Session, opened: WritableStore | StoreClient, message: Mes
     levels = level_count_of(opened)
     asked = waiting_level(message, sys.maxsize)
     if asked > levels:
-        session.note(f"note: --delay-level {asked} is above the greatest level of messageDelayLevel: {levels} is taken")
+        session.note(f"note: --delay-level {asked} is above the greatest level of messageDelayLevel: {levels} is used")
     return result_of(session, row_of(message, answer, levels))

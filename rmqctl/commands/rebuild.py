@@ -69,10 +69,10 @@ def run(
     Everything is built in a staging folder and renamed into place under the store's lock. The old files go to
     quarantine. Without --queues and --index both are built; with --topic or --queue only queues.
 
-    A word after the command rebuilds one structure: `queues` and `index` as the options do; `timer` (timerwheel,
-    timerlog, timercheck), `compaction` (messages of compacted topics), `message-database` (rocksdbstore),
-    `delay-offsets` (delayOffset.json) and `topics` (topics.json) have options of their own: `rmqctl rebuild timer
-    --help`.
+    A word after the command rebuilds one structure. `queues` and `index` are the same as --queues and --index. These
+    have options of their own (`rmqctl rebuild timer --help`): `timer` (timerwheel, timerlog, timercheck), `compaction`
+    (messages of compacted topics), `message-database` (rocksdbstore), `delay-offsets` (delayOffset.json) and `topics`
+    (topics.json).
     """
     session: Session = ctx.obj
     if queue is not None and topic is None:
@@ -106,7 +106,7 @@ def run(
 
 
 def _remark(session: Session, change: Change[RebuildPlan], scope: RebuildScope) -> None:
-    """Say how to save lost messages; warn where the log holds nothing of a narrow scope."""
+    """Note the way to save lost messages; warn if the log holds nothing of a narrow scope."""
     from store.verbs.rebuild import staged_files
 
     if change.lost and session.store.open_reached().segments():
@@ -118,10 +118,10 @@ def _remark(session: Session, change: Change[RebuildPlan], scope: RebuildScope) 
 
 
 def _warn_of_gaps(session: Session, reader: StoreReader) -> None:
-    """Warn where the log lacks segments: messages after them get other queue offsets."""
+    """Warn if the log lacks segments: later messages get other queue offsets."""
     for before, after in pairwise(reader.segments()):
         if after.number != before.number + before.size:
-            gap = f"the log lacks segments in front of {after.number}"
+            gap = f"the log lacks segments before {after.number}"
             session.warn(f"{gap}: later messages get other queue offsets; {hint_for('missing-segment')}")
 
 
@@ -133,7 +133,7 @@ def _engine(
     remote: str | None,
     spark_above_gib: int,
 ) -> Rebuild:
-    """Return the rebuild of the engine that is chosen for the log's size."""
+    """Return the function that rebuilds with the engine chosen by the options and the log's size."""
     from rmqctl.backend import choose_backend
     from rmqctl.rebuilding import make_rebuild
     from store.opened import make_layout, refuse_unchangeable
@@ -143,7 +143,7 @@ def _engine(
     log_bytes = sum(file.size for file in log.segments())
     backend = choose_backend(engine, log_bytes, master=master, remote=remote, spark_above_bytes=spark_above_gib << 30)
     if backend.is_spark:
-        # The executors build queues from a store in a folder that all of them see.
+        # Raises BadRequest for a URI: executors need a folder that all of them see.
         _ = session.store.root
         refuse_unchangeable(layout, fs, "spark")
     backend.tell(session)

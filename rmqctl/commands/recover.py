@@ -1,4 +1,4 @@
-"""recover: a broker's recovery at its start, as a plan that can be looked at first."""
+"""recover: a broker's recovery at its start, as a plan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXAMPLES = (
     "rmqctl --store /data/store recover --engine spark --master 'local[8]' --yes",
 )
 WALKED_SEGMENTS = 3
-"""The newest ones, which a recovery after a clean shutdown reads, and after most crashes too."""
+"""Newest segments that a recovery reads after a clean shutdown, and after most crashes."""
 SEE_ALSO = ("simulate", "truncate-dirty", "undo", "check")
 
 
@@ -38,18 +38,18 @@ def _differences() -> list[tuple[str, str]]:
 
 
 SECTIONS = {"DIFFERENCES FROM A BROKER": _differences}
-"""For the man page: the plan names those that apply to the store."""
+"""Sections of the man page; a plan lists the differences that apply to the store."""
 
 
 Normal = Annotated[bool, typer.Option("--normal", help="As after a clean shutdown.")]
 Abnormal = Annotated[bool, typer.Option("--abnormal", help="As after a crash.")]
 CompatOption = Annotated[
     Compat | None,
-    typer.Option(help="The broker version whose rules apply.", show_default="the line that wrote the store"),
+    typer.Option(help="The broker version whose rules apply.", show_default="the version that wrote the store"),
 ]
 KeepIndex = Annotated[bool, typer.Option("--keep-index", help="Rebuild the index files that a broker would delete.")]
 AsBroker = Annotated[
-    bool, typer.Option("--as-broker", help="Leave what a broker's start leaves, and lose what it loses.")
+    bool, typer.Option("--as-broker", help="Make exactly the changes of a broker's start, with its losses.")
 ]
 
 
@@ -112,7 +112,7 @@ def _note_lost_keys(session: Session, change: Change[RecoveryPlan]) -> None:
     keys = change.report.lost_index_keys
     if keys:
         session.note(
-            f"note: after this {count(keys, 'key')} of messages that stay will not be found, as after a broker's "
+            f"note: after this {count(keys, 'key')} of remaining messages will not be found, as after a broker's "
             "start; --keep-index rebuilds them"
         )
 
@@ -168,11 +168,9 @@ def _choose(
     mode: str,
     stays: bool,
 ) -> Backend:
-    """Return the engine.
+    """Return the engine. By size alone Spark is used only if the recovery reads the whole log.
 
-    By size alone Spark is taken only where this process would read the whole log as well.
-
-    stays  the options are for the walk in this process
+    stays  whether other options need this process
     """
     from rmqctl.backend import Backend, choose_backend
     from store.verbs.recover import reads_whole_log

@@ -1,4 +1,4 @@
-"""replay: stored messages into a live cluster."""
+"""replay: send stored messages into a live cluster."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ EXAMPLES = (
 )
 SEE_ALSO = ("simulate", "stale", "salvage", "export", "put")
 FILES = ("commitlog",)
-EXIT_CODES = {1: "A message was refused, is in doubt, or was not sent; or a dry run foretells that."}
+EXIT_CODES = {1: "A message was refused, is in doubt or was not sent; or a dry run shows that one would be refused."}
 PLANNED = ("topic", "message_count", "body_bytes", "delayed_count", "already_count", "refused_count")
 SENT = ("topic", "message_count", "acknowledged_count", "already_count", "refused_count", "doubt_count", "held_count")
 LEFT_OUT = {
-    "damaged": "with another body than their CRC is of",
-    "unreadable": "with a body that cannot be decompressed, at which a consumer stops",
-    "empty": "with an empty body, at which a consumer of 4.x stops",
+    "damaged": "with a body that does not match the CRC",
+    "unreadable": "with a body that cannot be decompressed, which stops a consumer",
+    "empty": "with an empty body, which stops a consumer of 4.x",
     "placeholder": "placeholders of a salvage",
     "half": "half messages",
     "ended": "half messages that were committed or rolled back",
@@ -45,8 +45,8 @@ LEFT_OUT = {
     "op": "ends of transactions",
     "rolled-back": "messages that were rolled back",
     "recalled": "timer messages that were recalled, and the recalls",
-    "delayed": "waiting for a delay, of which the delivered copy is sent",
-    "retried": "for consumers that failed, of which the message is sent",
+    "delayed": "delayed messages whose delivered copy is sent",
+    "retried": "retries of messages that are sent",
     "system": "in topics of the broker's own",
 }
 
@@ -56,27 +56,28 @@ From = Annotated[
 ]
 To = Annotated[str, typer.Option("--to", metavar="HOST:PORT", help="A name server (several with ;), or one broker.")]
 LedgerFolder = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Where the ledger is kept; the same again goes on.")
+    Path | None, typer.Option(metavar="DIR", help="Folder of the ledger; with it a later run continues.")
 ]
 Where = Annotated[
-    str | None, typer.Option(metavar="SQL", help="Which messages: a condition as of export.", show_default="all")
+    str | None, typer.Option(metavar="SQL", help="Only messages that satisfy this (see export).", show_default="all")
 ]
 Topics = Annotated[
-    list[str] | None, typer.Option(metavar="TOPIC", help="Of this topic; what waits for it too; repeatable.")
+    list[str] | None, typer.Option(metavar="TOPIC", help="Only of or delayed for this topic; repeatable.")
 ]
 Ids = Annotated[
-    list[str] | None, typer.Option("--id", metavar="ID", help="A message id or unique key; repeatable, @FILE.")
+    list[str] | None,
+    typer.Option("--id", metavar="ID", help="Only this message id or unique key; @FILE lists several; repeatable."),
 ]
-Losses = Annotated[bool, typer.Option("--losses", help="What the broker's next start loses (simulate).")]
-Stale = Annotated[bool, typer.Option("--stale", help="What stale lists as lost.")]
+Losses = Annotated[bool, typer.Option("--losses", help="Only messages that the broker's next start loses (simulate).")]
+Stale = Annotated[bool, typer.Option("--stale", help="Only messages that `stale` lists as lost.")]
 TopicMap = Annotated[list[str] | None, typer.Option(metavar="OLD=NEW", help="Send to another topic; repeatable.")]
-Half = Annotated[bool, typer.Option("--half", help="Half messages that nothing ended too, as plain messages.")]
+Half = Annotated[bool, typer.Option("--half", help="Also half messages without an end, as plain messages.")]
 Ordered = Annotated[
     bool, typer.Option("--ordered", help="Keep the order of each queue; else messages go to all queues in turn.")
 ]
 Rate = Annotated[float | None, typer.Option(min=0.01, metavar="N", help="Messages a second at most.")]
 Verify = Annotated[
-    bool, typer.Option("--verify", help="Look for what is in doubt in the broker's index and queues, before and after.")
+    bool, typer.Option("--verify", help="Search the broker for messages in doubt, before and after sending.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent and refused; send nothing.")]
 
@@ -106,11 +107,12 @@ def run(
     property RMQCTL_ORIGIN holds the id of the old record. A waiting delayed message goes to its topic with the rest of
     its delay. Retries (%RETRY%group) and dead letters (%DLQ%group) go to %RETRY%group, so only this group gets them
     again; --topic-map sends them elsewhere. Half messages are left out without --half; other system topics and damaged
-    bodies are always left out. What is left out is counted. No topic is created.
+    bodies are always left out. Messages left out are counted. No topic is created.
 
     Each message is written to the ledger before it is sent. After a kill, run the same command again: acknowledged
-    messages are not sent again. Messages in doubt are, and are listed, because they may be there twice. With --verify
-    the broker is searched first, and what it has is not sent again. The store FROM should not change meanwhile.
+    messages are not sent again. Messages in doubt are sent again, and listed, because they may be there twice. With
+    --verify the broker is searched first, and messages found there are not sent again. The store FROM should not change
+    meanwhile.
     """
     from store.engine.remoting import Cluster
     from store.verbs import Ledger, Replay, acknowledged_in, plan_replay
@@ -119,7 +121,7 @@ def run(
     if source is not None:
         _take_source(session, source)
     if stale and (where or since or until or ids or losses):
-        raise typer.BadParameter("chooses by itself; only --topic goes with it", param_hint="--stale")
+        raise typer.BadParameter("it chooses the messages itself; combine it only with --topic", param_hint="--stale")
     _check_places(session, to, None if dry_run else ledger, needs_ledger=not dry_run)
     chooser = _chooser(session, topic_map, half)
     condition = _condition(session, where, topic, since, until, losses=losses, half=half)
@@ -136,7 +138,7 @@ def run(
 
 
 def _check_places(session: Session, to: str, ledger: Path | None, *, needs_ledger: bool) -> None:
-    """Raise a usage error without a target or a ledger's folder, or for a ledger inside the store."""
+    """Raise a usage error for a missing target or ledger folder, or a ledger inside of the store."""
     if not to:
         raise typer.BadParameter("name the target: a name server or a broker", param_hint="--to")
     if ledger is None and needs_ledger:
@@ -148,13 +150,13 @@ def _check_places(session: Session, to: str, ledger: Path | None, *, needs_ledge
 def _run(session: Session, replay: Replay, messages: Iterator[Any], chooser: Chooser, *, verifies: bool) -> Result:
     ledger, found = replay.ledger, Counter[Any]()
     if verifies:
-        with session.progress("asking for what is in doubt"):
+        with session.progress("searching messages in doubt"):
             found = replay.verify()
     with session.progress("sending", unit="messages") as bar:
         replay.on_progress = bar.update
         report = replay.run(messages)
     if verifies:
-        with session.progress("asking for what is in doubt"):
+        with session.progress("searching messages in doubt"):
             found += replay.verify()
     counts, uncertain = ledger.counts(), ledger.uncertain()
     sent, doubts, unsent = report.total("acknowledged"), counts["doubt"], report.total("held") + counts["again"]
@@ -176,7 +178,7 @@ def _run(session: Session, replay: Replay, messages: Iterator[Any], chooser: Cho
     bad = report.stopped_by or doubts or unsent or report.total("refused") or _damaged(chooser)
     _say_left_out(session, chooser)
     if report.stopped_by or doubts or unsent:
-        session.note("note: the same command again goes on; with --verify it asks first for what is in doubt")
+        session.note("note: run the same command again to continue; with --verify it first searches messages in doubt")
     return Result("replay", facts, tables, FINDINGS if bad else OK, verdict)
 
 
@@ -219,7 +221,7 @@ def _refused_rows(report: ReplayReport) -> list[dict[str, Any]]:
     ]
 
 
-# Which messages.
+# The choice of messages.
 
 
 def _take_source(session: Session, source: str) -> None:

@@ -35,10 +35,10 @@ def run(
     address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="The HA port of a master.", show_default=False)],
     to: Annotated[Path, typer.Option(metavar="DIR", help="The store's folder to copy into; new, or a former copy.")],
     from_offset: Annotated[
-        str, typer.Option(metavar="N|min|last-segment", help="Where a new copy begins: the segment that holds N.")
+        str, typer.Option(metavar="N|min|last-segment", help="A new copy begins with the segment that holds this.")
     ] = "min",
     follow: Annotated[
-        bool, typer.Option("--follow", help="Keep copying, over lost connections too, until Ctrl-C.")
+        bool, typer.Option("--follow", help="Keep copying until Ctrl-C, also after lost connections.")
     ] = False,
     rate: Annotated[bool, typer.Option("--rate", help="Show the rate on stderr each second.")] = False,
     observe: Annotated[
@@ -46,7 +46,7 @@ def run(
     ] = False,
     compat: Annotated[
         Compat | None,
-        typer.Option(help="The master's version, kept in the copy.", show_default="the copy's own; 4.9 for a new one"),
+        typer.Option(help="The master's version, noted in the copy.", show_default="the copy's own; 4.9 for a new one"),
     ] = None,
     controller: Annotated[
         bool, typer.Option("--controller", help="The master is a 5.x broker in controller mode.")
@@ -57,7 +57,7 @@ def run(
 
     Speaks the HA protocol of 4.x, and of 5.x without a controller, to haListenPort (default: listenPort + 1). Segments
     are byte-identical. Size, magic, CRC and log offset of each record are verified before it is written. Only synced
-    bytes are acknowledged. Without --follow the command ends when it has what the master had.
+    bytes are acknowledged. Without --follow the command ends when it has reached the end of the master's log.
 
     An interrupted copy continues at its end. Before that, its last MiB, or up to 20 MiB of its last segment, is
     compared with the master's. Bytes lost in a power cut are written again. Any other difference is an error (exit code
@@ -76,8 +76,8 @@ def run(
     choice = _Choice(begin, follow, rate, observe, controller, compat, page)
     report = _receive(session, address, to, choice)
     if report.is_size_assumed:
-        size = f"the copy's segments have {report.segment_size} bytes, as nothing that was received ends one yet"
-        session.note(f"note: {size}; --set mappedFileSizeCommitLog=N says otherwise")
+        size = f"the copy's segments have {report.segment_size} bytes by default: no end of a segment was received yet"
+        session.note(f"note: {size}; --set mappedFileSizeCommitLog=N sets another size")
     exit_code = FINDINGS if report.unfinished_bytes else OK
     return Result("replicate pull", _facts(address, to, report), [], exit_code, _verdict(report))
 
@@ -126,7 +126,7 @@ def _receive(session: Session, address: str, to: Path, choice: _Choice) -> Recei
 def _metrics_page(
     session: Session, address: str | None, receiver: Receiver, copy: LogCopy
 ) -> AbstractContextManager[object]:
-    """Return the page of the copy's metrics, where one is asked for."""
+    """Return the server of the copy's metrics; an empty context without --metrics."""
     from store.engine.ha import Address
     from store.engine.serving import CopyCollector, MetricsServer
 
@@ -162,7 +162,7 @@ def _begin_of(text: str) -> Begin | int:
 
 
 def _with_rate(session: Session, update: Callable[[int], None]) -> Callable[[int], None]:
-    """Add a line to the progress, at most one each second."""
+    """Return a progress function that also notes the rate, at most once a second."""
     before, counted = time.monotonic(), 0
 
     def on_progress(received: int) -> None:
@@ -199,5 +199,5 @@ def _verdict(report: ReceiveReport) -> str:
     text = f"{count(report.record_count, 'record')} verified and durable"
     text += f", log offsets {report.log_start} to {report.log_end}"
     if report.unfinished_bytes:
-        text += f"; {count(report.unfinished_bytes, 'byte')} of a record that did not come whole left out"
+        text += f"; {count(report.unfinished_bytes, 'byte')} of an incomplete record left out"
     return text

@@ -1,4 +1,4 @@
-"""replicate serve: a store's commit log, served to slaves."""
+"""replicate serve: serve a store's commit log to slaves."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ EXAMPLES = (
     "rmqctl --store /data/store replicate serve --listen 0.0.0.0:10912 --once",
 )
 SEE_ALSO = ("replicate pull",)
-# A signal that the system hands to another thread doesn't end the main thread's wait.
+# A signal that another thread receives does not end the main thread's wait.
 _LOOK_FOR_SIGNALS_S = 0.5
 HEARTBEAT_S = 0.5
-"""The log of a closed store does not grow: a slave need not wait 5 s to hear that it has everything."""
+"""The log of a closed store does not grow: a slave need not wait 5 s (a broker's interval) to learn its end."""
 
 
 def run(
     ctx: typer.Context,
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where slaves connect; port 0 takes a free one.")],
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address for slaves; port 0 chooses a free port.")],
     connections: Connections = MOST_CONNECTIONS,
     once: Annotated[bool, typer.Option("--once", help="End when a slave has reported the log's end.")] = False,
 ) -> Result:
     """Serve a store's commit log to slaves.
 
     Speaks the HA protocol of 4.x, and of 5.x without a controller, as a master does: to slaves of a broker and to
-    `rmqctl replicate pull`. The log is served as it is now and never written. A slave with a log gets what follows its
-    end; a new slave gets the last segment, as from a master. Whoever reaches the port can read the log: the protocol
-    has no passwords and no encryption.
+    `rmqctl replicate pull`. The log is served as it is now and never written. A slave with a log gets the bytes after
+    its end; a new slave gets the last segment, as from a master. Anybody who can reach the port can read the log: the
+    protocol has no passwords and no encryption.
 
-    Ends at Ctrl-C or SIGTERM, or with --once when a slave has everything. Exit code 1 when none has.
+    Ends at Ctrl-C or SIGTERM, or with --once when a slave has everything. Exit code 1 when no slave has everything.
     """
     session: Session = ctx.obj
     from store.engine.ha import Address, CommitLogSource, HAMaster, MasterOptions
@@ -77,5 +77,5 @@ def _serve(master: HAMaster, *, once: bool) -> None:
         while not once:
             threading.Event().wait(_LOOK_FOR_SIGNALS_S)
     except KeyboardInterrupt:
-        # A server's ordinary end.
+        # The ordinary end of a server.
         return

@@ -1,4 +1,4 @@
-"""salvage: every record that can still be read."""
+"""salvage: save every record that can still be read."""
 
 from __future__ import annotations
 
@@ -79,12 +79,13 @@ def run(
     (the body is damaged), partial (something else contradicts it). No CRC covers header, topic and properties, except
     with enabledAppendPropCRC (5.x).
 
-    Gaps are log offsets without a saved record: damaged or unreadable bytes, cut or missing files. lost counts the
-    messages that the target does not get, as in `recover`: of grades that it does not take, in gaps that queue entries
+    Gaps are log offsets without a saved record: damaged or unreadable bytes, truncated or missing files. lost counts
+    messages that do not get into the target, as in `recover`: those of a worse grade, those in gaps that queue entries
     point to, and missing queue offsets beside a gap. With --raw the segment size is inferred from blanks; --set
     mappedFileSizeCommitLog overrides it. Exit code 1 when a record is lost or not certain.
 
-    A new store gets the broker's tables (brought) and every queue offset: a placeholder (RMQCTL_LOST) fills each gap.
+    A new store gets the broker's tables (brought). Messages keep their queue offsets: a placeholder (RMQCTL_LOST) fills
+    each missing one.
     """
     session: Session = ctx.obj
     _refuse_contradictions(to, move_list, keep_offsets=keep_offsets, stored_body=stored_body)
@@ -123,7 +124,7 @@ def _refuse_contradictions(to: Path | None, move_list: Path | None, *, keep_offs
 
 @contextmanager
 def _segments(session: Session, image: Path | None) -> Iterator[Path | None]:
-    """Make a scratch folder with the segments carved from the image; None without one."""
+    """Yield a scratch folder with the segments carved from the image; None without an image."""
     if image is None:
         yield None
         return
@@ -148,7 +149,7 @@ def _result(session: Session, path: Path, settings: Mapping[str, str], target: _
     if target.path is None and report.records:
         session.note("nothing was written; --to NEWSTORE, FILE.jsonl or FILE.parquet saves the records")
     if report.first_log_offset > 0:
-        text = f"note: the log begins at {report.first_log_offset}; what was before it expired or is lost"
+        text = f"note: the log begins at {report.first_log_offset}; earlier records have expired or are lost"
         session.note(f"{text}; {count(report.units_before, 'queue entry')} still point to it")
     brought = report.new_store.brought if report.new_store is not None else []
     tables = [
@@ -186,7 +187,7 @@ def _facts(report: SalvageReport, target: _Target) -> dict[str, Any]:
 
 
 def _warn(session: Session, report: SalvageReport) -> None:
-    """Warn of losses that the tables do not show."""
+    """Warn of losses that are not in the tables."""
     for end in report.unknown_ends:
         if end.topic is None:
             session.warn(f"queues without a record start at 0: {end.fault}")
@@ -200,7 +201,7 @@ def _warn(session: Session, report: SalvageReport) -> None:
         )
     for one in made.brought if made is not None else ():
         if not one.copied_from:
-            session.warn(f"{one.file} was not brought: {one.remark}")
+            session.warn(f"{one.file} was not copied: {one.remark}")
     if report.unread_offsets:
         session.warn(f"nothing is counted as unconsumed: {report.unread_offsets}")
     if report.lost_ops is not None:
@@ -215,8 +216,8 @@ def _describe_lost_ops(ops: LostOps) -> str:
     found = [f"{count(number, 'lost message')} {where}" for number, where in counts if number]
     return (
         f"{' and '.join(found)}: without its op record a half message is checked again, and may be committed a second "
-        "time; before a broker starts with the new store, see `transaction show` there, and end with `transaction "
-        "resolve` what it warns of or calls in-doubt"
+        "time; before a broker starts with the new store, run `transaction show` on it, and `transaction resolve` for "
+        "each transaction that is in-doubt or has a warning"
     )
 
 
@@ -241,7 +242,7 @@ def _verdict(report: SalvageReport) -> str:
 
 
 def _save(session: Session, path: Path, settings: Mapping[str, str], target: _Target) -> SalvageReport:
-    """Walk the source and write the target."""
+    """Scan the source and write the target."""
     from store import Grade, salvage
     from store.files import Filesystem
 
@@ -272,7 +273,7 @@ def _write_table(target: _Target, runs: Iterator[SalvagedRun]) -> int:
 
 
 def _write_lines(target: _Target, runs: Iterator[SalvagedRun]) -> int:
-    """Return the message object of get, one a line, with grade, reason and file."""
+    """Write message objects as of `get`, one a line, with grade, reason and file; return their number."""
     from store.formats import decode_record
 
     assert target.path is not None

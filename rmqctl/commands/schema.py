@@ -62,9 +62,9 @@ def run(
 
 
 def _names(schema: Mapping[str, Any], words: Mapping[str, Any], prefix: str = "") -> Iterator[dict[str, str]]:
-    """Yield each name of a document, those of its rows behind the list's own.
+    """Yield each name of a document; the names of rows follow their list's name.
 
-    `words` are the definitions.
+    words  the schema's definitions
     """
     for name, said in schema.get("properties", {}).items():
         meaning = {**words.get(name, {}), **said}

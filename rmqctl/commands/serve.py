@@ -25,11 +25,11 @@ EXAMPLES = (
 )
 SEE_ALSO = ("put", "get", "stats", "flush", "stop", "replicate pull")
 FILES = ("commitlog", "consumequeue", "index", "checkpoint", "abort", "lock")
-# A signal that the system hands to another thread doesn't end the main thread's wait.
+# A signal that another thread receives does not end the main thread's wait.
 _LOOK_FOR_SIGNALS_S = 0.5
 
 HaListen = Annotated[
-    str | None, typer.Option(metavar="[HOST:]PORT", help="Serve the log to slaves; HOST is the loopback.")
+    str | None, typer.Option(metavar="[HOST:]PORT", help="Serve the log to slaves; without HOST on the loopback.")
 ]
 IdleTimeout = Annotated[
     float, typer.Option(min=0.1, metavar="SECONDS", help="Close a connection that is idle for this long.")
@@ -54,23 +54,23 @@ def run(
     delivery of delayed messages, checks of half messages, statistics, disk checks. Expired segments are deleted by
     deleteWhen, fileReservedTime and the disk's ratios (not with --no-clean).
 
-    No producer can be asked about a half message: it is put back with one more check. After transactionCheckMax checks,
-    or fileReservedTime, it goes to TRANS_CHECK_MAX_TIME_TOPIC, as in a broker without producers. Other rmqctl processes
-    of the same user put, get and query through a socket in the store's folder, and use `stats`, `flush` and `stop`.
-    Programs use store.serving.StoreClient.
+    No producer can be asked about a half message: each check puts it back with a higher check count. After
+    transactionCheckMax checks, or fileReservedTime, it goes to TRANS_CHECK_MAX_TIME_TOPIC, as in a broker without
+    producers. Other rmqctl processes of the same user put, get and query through a socket in the store's folder, and
+    use `stats`, `flush` and `stop`. Programs use store.serving.StoreClient.
 
     No network port is open by default. A port without a host is on the loopback. Neither protocol has passwords or
-    encryption. A port or socket has at most --connections connections, and at most a sixth of the process's files
-    (ulimit -n); one more closes the connection that was idle for longest. A connection has --idle-timeout to send a
+    encryption. A port or socket has at most --connections connections, and at most a sixth of the process's open files
+    (ulimit -n); one more closes the connection that has been idle longest. A connection has --idle-timeout to send a
     request or read an answer, a slave haHousekeepingInterval to report.
 
     Ends at `rmqctl stop`, SIGTERM or Ctrl-C with exit code 0, after everything is durable and the abort marker is
-    removed. The marker stays when a full disk or a failed service refuses puts, as in a broker.
+    removed. The marker stays if a full disk or a failed service refuses puts, as in a broker.
     """
     session: Session = ctx.obj
     from store.engine.ha import Limits
 
-    # Before a store is created for nothing.
+    # Refused before a store is created.
     slaves_address, metrics_address = listen_address(ha_listen, "--ha-listen"), listen_address(metrics, "--metrics")
     limits = Limits(connections, idle_timeout)
     with session.interrupts.deferred():
@@ -79,7 +79,7 @@ def run(
         )
         with ExitStack() as open_ports:
             server, page = _open_ports(session, opened, open_ports, metrics_address, limits)
-            # A signal that came before must not end the command here: it is raised when the block ends.
+            # An earlier signal waits until the block ends.
             facts = _facts(opened, server, page)
             ended_by = _serve(session, opened, server, ready)
             facts |= _counts(opened)
@@ -113,7 +113,7 @@ def _open_ports(
 
 
 def _serve(session: Session, opened: ServedStore, server: ControlServer, ready: bool) -> str:
-    """Wait for the end, and warn of findings when they come up; gives the cause of the end."""
+    """Wait for the end, warn of new findings meanwhile, and return the cause of the end."""
     try:
         with session.interrupts.allowed():
             if ready:

@@ -1,4 +1,4 @@
-"""stats, flush, stop: asked of the process that serves a store."""
+"""stats, flush, stop: requests to the process that serves a store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXAMPLES = {
 }
 SEE_ALSO = ("serve",)
 EXIT_CODES = {
-    "stats": {1: "The store refuses puts or gets, or a service has met damage.", 2: "No process serves the store."},
+    "stats": {1: "The store refuses puts or gets, or a service met damage.", 2: "No process serves the store."},
     "flush": {2: "No process serves the store."},
     "stop": {1: "The store is not closed in the time allowed.", 2: "No process serves the store."},
 }
@@ -39,12 +39,12 @@ def run_stats(
 ) -> Result:
     """Show the counters of a served store.
 
-    The runtime report has the names of `mqadmin brokerStatus`. Rates are those of the last 10, 60 and 600 seconds,
-    latencies those of the last full minute. The counters have the names of BrokerStatsManager; their keys are a topic,
-    topic@group or queueId@topic@group. All begin with the serving process.
+    The runtime report has the names of `mqadmin brokerStatus`. Its rates cover the last 10, 60 and 600 seconds, its
+    latencies the last full minute. The counters have the names of BrokerStatsManager; their keys are a topic,
+    topic@group or queueId@topic@group. All count from the start of the serving process.
 
-    Also shows each slave's acknowledged offset, delayed messages that wait or are due, half messages in doubt or given
-    up, and each port's connections.
+    Also shows each slave's acknowledged offset, pending and due delayed messages, half messages in doubt or discarded,
+    and each port's connections.
     """
     session: Session = ctx.obj
     served = session.store.connect_served()
@@ -66,7 +66,7 @@ def run_stats(
         "warnings": report["findings"],
     }
     wrong = [*report["flags"], *report["findings"]]
-    state = f"it says {', '.join(wrong)}" if wrong else "no flag is set"
+    state = f"it reports {', '.join(wrong)}" if wrong else "no flag is set"
     verdict = f"process {served.process_id} has taken {count(_messages(report['runtime']), 'message')}; {state}"
     tables = [
         Table("runtime", runtime),
@@ -80,7 +80,7 @@ def run_stats(
 
 
 def _messages(runtime: dict[str, str]) -> int:
-    # The broker reports one message where there is none.
+    # A broker reports a total of 1 message for none.
     return int(runtime["putMessageTimesTotal"]) if runtime["putMessageSizeTotal"] != "0" else 0
 
 
@@ -99,7 +99,7 @@ def run_flush(ctx: typer.Context) -> Result:
 def run_stop(
     ctx: typer.Context,
     timeout: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for the process to end.")
+        float, typer.Option(min=0, metavar="SECONDS", help="Wait at most this long for the process to end.")
     ] = 60.0,
 ) -> Result:
     """Stop the process that serves a store.
@@ -110,5 +110,5 @@ def run_stop(
     served = session.store.connect_served()
     is_closed = served.stop(timeout)
     facts = {"process_id": served.process_id, "is_closed": is_closed}
-    told = "has closed the store" if is_closed else f"has not closed the store in {timeout:g} seconds"
-    return Result("stop", facts, [], OK if is_closed else FINDINGS, f"process {served.process_id} {told}")
+    done = "has closed the store" if is_closed else f"has not closed the store in {timeout:g} seconds"
+    return Result("stop", facts, [], OK if is_closed else FINDINGS, f"process {served.process_id} {done}")

@@ -33,12 +33,14 @@ def run(
 ) -> Result:
     """Show a broker's next start without making it.
 
-    Whether a broker of this version starts, where its recovery begins, where and why its log ends, and each file's
-    fate. What is lost: messages and bytes per topic and queue, how many of them are intact past the end, how many each
-    consumer group had not consumed. As in `recover`, also queue entries, index keys, and delayed messages that are
-    delivered at once. Messages are records of the log, as in `salvage`, including half and rolled-back ones that are in
-    no queue. Traps of the version are listed with the command that prevents them. Nothing is written. Exit code 1 when
-    a version does not start, loses something or has a trap.
+    Shows whether a broker of this version starts, where its recovery begins, where and why its log ends, and the change
+    of each file. Losses are messages and bytes by topic and queue. Each has the number that is intact past the end, and
+    the number that each consumer group had not consumed. As in `recover`, queue entries, index keys, and delayed
+    messages that are delivered at once are counted too. Messages are records of the log, as in `salvage`, including
+    half and rolled-back ones that are in no queue.
+
+    Traps of the version are listed with the command that prevents them. Nothing is written. Exit code 1 when a version
+    does not start, loses something or has a trap.
     """
     session: Session = ctx.obj
 
@@ -56,7 +58,7 @@ def run(
 
 
 def simulated(session: Session, line: str | None) -> SimulatedStart:
-    """Return the start of a broker of the line, with progress."""
+    """Return the simulated start of a broker of this line, with a progress bar."""
     from store import simulate
 
     root, fs = session.store.reached
@@ -93,7 +95,7 @@ def verdict_of(one: SimulatedStart) -> str:
         return f"a {one.compat} broker starts and loses nothing{traps}; the log ends at {one.log_end}"
     intact = one.lost.intact
     lost = count(one.lost.messages, "message")
-    return f"a {one.compat} broker starts and loses {lost}, {intact} of them intact past the cut"
+    return f"a {one.compat} broker starts and loses {lost}, {intact} of them intact past the end"
 
 
 def _lost_beside_messages(one: SimulatedStart) -> str:

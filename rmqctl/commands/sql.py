@@ -1,4 +1,4 @@
-"""sql: ask the tables of stores, in this process or on Spark."""
+"""sql: query the tables of stores, in this process or on Spark."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def run(
 ) -> Result | int:
     """Query stores with SQL.
 
-    The tables are messages, consumequeue, index, segments and anomalies. This process answers with DuckDB, Spark with
-    its own SQL; --engine chooses, otherwise the size of the log. Times are timestamps in UTC, printed as ISO 8601.
+    The tables are messages, consumequeue, index, segments and anomalies. This process uses DuckDB, Spark its own SQL;
+    --engine chooses, by default the size of the log. Times are timestamps in UTC, printed as ISO 8601.
     unix_millis(store_timestamp) is the store_timestamp_ms of other commands.
     """
     session: Session = ctx.obj

@@ -1,4 +1,4 @@
-"""stale: records behind the valid end of a segment."""
+"""stale: records past the log's end, and in quarantine."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def run(
     state: Annotated[State | None, typer.Option(help="Only records of this state.")] = None,
     topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Only records of this topic.")] = None,
     to: Annotated[
-        Path | None, typer.Option("--to", metavar="FILE", help="Write their messages to FILE, which put --input reads.")
+        Path | None, typer.Option("--to", metavar="FILE", help="Write their messages to FILE, for put --input.")
     ] = None,
 ) -> Result:
     """List records left past a segment's end.
 
-    An earlier recovery truncated the log and left bytes past its end, or moved a segment to quarantine. Each record
-    there is duplicate (the log has the same message), overwritten (another message has its queue offset) or lost. --to
+    An earlier recovery truncated the log and left bytes past its end, or moved a segment to quarantine. A record there
+    is a duplicate (the log has the same message), overwritten (another message has its queue offset) or lost. --to
     writes the messages as JSON lines. Exit code 1 when one is lost.
     """
     session: Session = ctx.obj
@@ -71,7 +71,7 @@ def run(
         "lost_messages": lost,
         "written_to": str(to) if to is not None else None,
     }
-    verdict = f"{count(len(chosen), 'stale record')}, {lost} of them with messages that nothing else has"
+    verdict = f"{count(len(chosen), 'stale record')}, {lost} of them lost: their messages are nowhere else"
     verdict = verdict if chosen else "no stale records"
     table = Table("stale_records", [_row(session, one) for one in chosen], COLUMNS)
     return Result("stale", facts, [table], FINDINGS if lost else OK, verdict)

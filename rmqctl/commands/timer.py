@@ -1,4 +1,4 @@
-"""timer: show messages that are delivered at a time of their own (5.x)."""
+"""timer: messages that are delivered at a given time (5.x)."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def run_show(
 
     States: pending; rolled (put into the timer topic again, for a long delay); delivered; duplicate (delivered or
     rolled, and a start repeats it); deleted; delete (it deletes another message); deleteRolling (deleted once both have
-    rolled); assumed (delivered, the record has expired); lost (unreachable from the wheel, or no longer in the log).
-    Exit code 1 when a message is duplicate or lost.
+    rolled); assumed (delivered, and the record has expired); lost (unreachable from the wheel, or no longer in the
+    log). Exit code 1 when a message is duplicate or lost.
     """
     session: Session = ctx.obj
     time_ms = session.parse_time(at, "--at")

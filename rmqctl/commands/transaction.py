@@ -40,7 +40,7 @@ COLUMNS = (
     "half_count",
 )  # fmt: skip
 OP_WAIT_S = 5.0
-"""A store of line 5.x gathers op records for 3 s (transactionOpBatchInterval)."""
+"""Longest wait for an op record: a 5.x broker collects them for 3 s (transactionOpBatchInterval)."""
 COLUMNS_OF_WARNED = ("state", "uniq_key", "warnings", *COLUMNS[2:])
 
 
@@ -54,9 +54,9 @@ def run_show(
 ) -> Result:
     """Show transactions and the outcome of each.
 
-    States: committed; rolled-back; discarded (given up after too many checks); in-doubt (the broker will ask its
-    producer); inconsistent (the check has passed it, and no record shows its end). The evidence is in half records, op
-    records and the commit record. Exit code 1 when a transaction is inconsistent or has a warning.
+    States: committed; rolled-back; discarded (after too many checks); in-doubt (the broker will ask the producer);
+    inconsistent (the check is past it, and no record shows its end). They are read from half records, op records and
+    commit records. Exit code 1 when a transaction is inconsistent or has a warning.
     """
     session: Session = ctx.obj
     born_before_ms = None if older_than is None else _born_before(session, older_than)
@@ -117,13 +117,13 @@ def run_resolve(
     quarantine: Quarantine = None,
     no_quarantine: NoQuarantine = False,
 ) -> Result:
-    """End a transaction whose producer doesn't.
+    """End a transaction in place of its producer.
 
-    Appends what a broker appends after the producer's answer: with --commit the message in its topic, and in both cases
-    the op record that ends the checks. Queues, index and checkpoint follow. Takes transactions that are in doubt or
-    inconsistent, and with --commit committed ones that lack the op record.
+    Appends the records of a broker after the producer's answer: with --commit the message in its topic, and in both
+    cases the op record that ends the checks. Queues, index and checkpoint follow. The transaction must be in doubt or
+    inconsistent; with --commit also a committed one without op record.
 
-    If `rmqctl serve` has the store open, its process takes the answer. undo does not reverse this command.
+    If `rmqctl serve` has the store open, its process ends the transaction. undo does not reverse this command.
     """
     session: Session = ctx.obj
     if commit == rollback:
@@ -144,12 +144,12 @@ def run_resolve(
 def _resolve_served(
     session: Session, served: StoreClient, transaction_id: str, consent: ChangeOptions, *, commit: bool
 ) -> Result:
-    """Let the process that serves the store end the transaction that its files show."""
+    """End the transaction through the process that serves the store."""
     from store.engine.services import TransactionState, find_open_transaction, review_transactions
     from store.formats import OP_TOPIC
 
     if consent.quarantine is not None or not consent.keep:
-        raise typer.BadParameter("a store that is served is only appended to; leave out --quarantine, --no-quarantine")
+        raise typer.BadParameter("nothing is removed from a served store; leave out --quarantine and --no-quarantine")
     review = review_transactions(session.store.open())
     transaction = find_open_transaction(review, transaction_id, commit=commit)
     half = transaction.halves[-1]
@@ -169,7 +169,7 @@ def _resolve_served(
     appended: list[dict[str, Any]] = []
     group, ops_before = transaction.producer_group or "", max(0, served.max_offset(OP_TOPIC, 0))
     with session.interrupts.deferred():
-        # One that was committed already gets the op record alone.
+        # An already committed transaction gets the op record only.
         if commit and transaction.state is not TransactionState.COMMITTED:
             answer = served.transactions.commit(half.log_offset, group, is_answer=True)
             if answer.log_offset < 0:
@@ -180,7 +180,7 @@ def _resolve_served(
             served.transactions.rollback(half.log_offset, group, is_answer=True)
         op = _find_op(served, ops_before, half.queue_offset)
     if op is None:
-        session.note("note: the op record comes with the next ones of the process, as a 5.x broker gathers them")
+        session.note("note: the process writes the op record later, with others, as a 5.x broker does")
     else:
         appended.append({"topic": op.topic, "log_offset": op.log_offset, "size": op.size})
     done = "committed" if commit else "rolled back"
@@ -189,7 +189,7 @@ def _resolve_served(
 
 
 def _find_op(served: StoreClient, start: int, half_queue_offset: int) -> StoredMessage | None:
-    """Return the op record from `start` on that names the half; None where it is not there in time."""
+    """Return the op record of the half message, from queue offset `start` on; None after OP_WAIT_S."""
     from store.formats import OP_TOPIC
 
     deadline = time.monotonic() + OP_WAIT_S

@@ -1,4 +1,4 @@
-"""truncate-dirty: cut the log, its queues and its index back to an offset."""
+"""truncate-dirty: truncate the log, its queues and its index at an offset."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def run(
 ) -> Result:
     """Truncate the log, its queues and index at an offset.
 
-    Without --offset the log is read from its beginning, and truncated at the first record that is not valid. An offset
-    inside a record is refused.
+    Without --offset the log is read from its beginning, and truncated at the first invalid record. An offset inside of
+    a record is refused.
     """
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)

@@ -32,14 +32,14 @@ def run(
         bool,
         typer.Option(
             "--force",
-            help="Also if the store has changed since; files in the way go to quarantine.",
+            help="Undo even if the store has changed since; changed files go to quarantine.",
         ),
     ] = False,
 ) -> Result:
     """Undo a change.
 
-    Restores every file with its time. Refused if the store has changed since, unless --force. Always refused if it
-    would destroy a record that was put since.
+    Restores every file with its time. Refused if the store has changed since, unless --force is given. Always refused
+    if it would destroy a record that was put since.
     """
     from store.change import undo
 
@@ -47,8 +47,6 @@ def run(
     with locked(session) as (layout, fs), session.interrupts.deferred():
         undone = undo(layout.root, change_id, quarantine=quarantine, force=force, fs=fs, elsewhere=layout.commitlogs)
     if undone.set_aside:
-        session.note(
-            f"{count(len(undone.set_aside), 'file')} that stood in the way: kept in {undone.set_aside[0].parent}"
-        )
+        session.note(f"{count(len(undone.set_aside), 'changed file')} moved to {undone.set_aside[0].parent}")
     facts = {"change_id": change_id, "file_count": undone.file_count, "set_aside_count": len(undone.set_aside)}
     return Result("undo", facts, verdict=f"{count(undone.file_count, 'file')} as before {change_id}")

@@ -1,4 +1,4 @@
-"""upgrade: a store under a broker of another version."""
+"""upgrade: the consequences of another broker version for a store."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def run_show(
 ) -> Result:
     """Show the consequences of an upgrade or a downgrade.
 
-    The start of the other version's broker on this store, as `simulate` shows it, and notes on differences: settings
-    that it needs, and messages that it would deliver twice, deliver although deleted, or never find, each with a count
-    and a remedy. Nothing is written.
+    Shows the start of the other version's broker on this store, as `simulate` does. Notes list settings that it needs.
+    They also list messages that it would deliver twice, deliver although deleted, or never find. Each has a count and a
+    remedy. Nothing is written.
     """
     session: Session = ctx.obj
     if to is StartingLine.ALL:

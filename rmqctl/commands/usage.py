@@ -1,4 +1,4 @@
-"""usage: who fills the commit log."""
+"""usage: messages and bytes of the commit log by topic, queue, tag or day."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_GROUPS = 1_000_000
 
 def run(
     ctx: typer.Context,
-    by: Annotated[str, typer.Option(metavar="NAMES", help="Some of topic, queue, tag, day, with commas.")] = "topic",
+    by: Annotated[str, typer.Option(metavar="NAMES", help="One or more of topic,queue,tag,day.")] = "topic",
     since: Since = None,
     until: Until = None,
     stores: Stores = None,
@@ -38,8 +38,7 @@ def run(
 ) -> Result:
     """Show disk usage.
 
-    Messages, bytes, share and times by topic, queue, tag or day, the largest first. Several stores are also grouped by
-    store.
+    Messages, bytes, share and times by topic, queue, tag or day, the largest first; with several stores also by store.
     """
     session: Session = ctx.obj
 

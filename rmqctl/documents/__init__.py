@@ -1,6 +1,6 @@
-"""The types of the JSON documents: the value of a command has their names, and no other.
+"""The types of the JSON documents: a command's document has exactly their names.
 
-Schemas are made from them. The tests hold each command's document against its schema.
+Schemas are made from these types. Tests check each command's document against its schema.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from store.verbs.recover import CheckpointPlan, LostCounts, RecoveryPlan, Trunca
 
 
 class Planned(TypedDict):
-    """The names of every change, beside those of its report."""
+    """The names of every change; those of its report come beside them."""
 
     applied: bool
     actions: list[PlannedAction]
@@ -32,7 +32,7 @@ class InBundle(TypedDict):
 
 
 class Bundle(TypedDict):
-    """The content of a bundle, and its result."""
+    """The files of a bundle, and the result of writing it."""
 
     applied: bool
     target: str

@@ -1,4 +1,4 @@
-"""The types of documents about copies of a store, and about ways back."""
+"""The types of documents about copies of a store, and about undo and quarantine."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class BackupDiff(TypedDict):
 
 
 class PrunedBackup(TypedDict):
-    """A backup that is deleted."""
+    """A backup, and whether it is deleted or kept."""
 
     backup_id: str
     verdict: str
@@ -112,7 +112,7 @@ class PrunedFile(TypedDict):
 
 
 class BackupPrune(TypedDict):
-    """Backups that are deleted."""
+    """The backups and files of a prune."""
 
     applied: bool
     freed_bytes: int
@@ -167,7 +167,7 @@ class Size(TypedDict):
 
 
 class Salvage(TypedDict):
-    """The store that salvage wrote."""
+    """The records that a salvage found, and its target."""
 
     target: str | None
     saved_records: int
@@ -222,7 +222,7 @@ class QuarantinePurge(TypedDict):
 
 
 class ReplayedTopic(TypedDict):
-    """The messages of a topic."""
+    """The messages of a topic, counted by outcome."""
 
     topic: str | None
     message_count: int | None
@@ -246,7 +246,7 @@ class RefusedMessages(TypedDict):
 
 
 class UncertainMessage(TypedDict):
-    """A message that may be there, or twice."""
+    """A message in doubt: it may be in the target, or twice there."""
 
     topic: str | None
     uniq_key: str | None
@@ -255,7 +255,7 @@ class UncertainMessage(TypedDict):
 
 
 class Replay(TypedDict):
-    """Messages that were sent again."""
+    """The messages of a replay."""
 
     left_out: dict[str, int]
     topics: list[ReplayedTopic]
@@ -303,7 +303,7 @@ class ReplicateServe(TypedDict):
 
 
 class OneSided(TypedDict):
-    """A range of the log that one store has."""
+    """A range of the log that only one store has."""
 
     store: str
     start: int
@@ -335,7 +335,7 @@ class Diff(TypedDict):
 
 
 class Part(TypedDict):
-    """One part of a store."""
+    """One part of a store, with its digest."""
 
     kind: str
     name: str
@@ -346,7 +346,7 @@ class Part(TypedDict):
 
 
 class PartDifference(TypedDict):
-    """A part that differs from the file."""
+    """A part that differs from the earlier fingerprint."""
 
     kind: str
     name: str

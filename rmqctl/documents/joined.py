@@ -8,4 +8,4 @@ Types = TypeVarTuple("Types")
 
 
 class Joined(Generic[*Types]):
-    """A row with the names of each of these types; the last type of a name holds."""
+    """A row with the names of each of these types; for a name in several, the last type counts."""

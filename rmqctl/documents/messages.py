@@ -1,4 +1,4 @@
-"""The types of documents about messages and where they are."""
+"""The types of documents about messages and their places."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class FoundMessage(Shown):
 
 
 class Get(TypedDict):
-    """Messages, and where reading goes on."""
+    """Messages, and the offset to read on from."""
 
     messages: list[Message]
     status: str
@@ -84,7 +84,7 @@ class SearchedBytes(TypedDict):
 
 
 class Position(TypedDict):
-    """The position in a file; null where no file has it."""
+    """The position in a file; null if no file has it."""
 
     position: int | None
 
@@ -105,13 +105,13 @@ class Find(TypedDict):
 
 
 class IndexFile(TypedDict):
-    """An index file that was asked."""
+    """An index file that was searched."""
 
     file: str | None
 
 
 class IndexQuery(TypedDict):
-    """Messages that the index finds."""
+    """Messages found by key."""
 
     message_count: int | None
     messages: list[Message]
@@ -287,7 +287,7 @@ class Usage(TypedDict):
 
 
 class Bucket(TypedDict):
-    """The messages of a stretch of time."""
+    """The messages of one span of time."""
 
     start_ms: int
     message_count: int | None
@@ -303,7 +303,7 @@ class Second(TypedDict):
 
 
 class JumpRow(TypedDict):
-    """Two adjacent records with too large a step in store time."""
+    """The step in store time between two adjacent records."""
 
     jump_seconds: float
 

@@ -28,7 +28,7 @@ class Serve(TypedDict):
 
 
 class RuntimeValue(TypedDict):
-    """A value of the broker."""
+    """A value of a broker's runtime report."""
 
     runtime_name: str
     runtime_value: str
@@ -46,7 +46,7 @@ class Counter(TypedDict):
 
 
 class GroupBehind(TypedDict):
-    """How far a group was behind."""
+    """The lag of a group at its last read."""
 
     set: str
     key: str
@@ -78,7 +78,7 @@ class Stats(TypedDict):
 
 
 class Flush(TypedDict):
-    """The end of the durable log."""
+    """The log end that a flush made durable."""
 
     process_id: int
     log_end: int | None
@@ -110,7 +110,7 @@ class ModeRow(TypedDict):
 LatencyRow = TypedDict(
     "LatencyRow", {"up_to_us": int, "async": NotRequired[int], "sync": NotRequired[int], "transient": NotRequired[int]}
 )
-"""The puts of each mode up to a time."""
+"""The number of puts of each mode in a latency class."""
 
 
 class FlushBench(TypedDict):

@@ -13,7 +13,7 @@ from store.verbs.recover import FileOutcome, LostCounts, LostOfGroup, LostQueue
 
 
 class Problem(TypedDict):
-    """Something to mend, and the command that mends it."""
+    """A problem, and the command to run."""
 
     what: str
     detail: str
@@ -29,7 +29,7 @@ class Structure(TypedDict):
 
 
 class Given(TypedDict):
-    """A setting, and where it comes from."""
+    """A setting, and the source of its value."""
 
     name: str
     value: Any
@@ -68,7 +68,7 @@ class Info(TypedDict):
 
 
 class Kinds(TypedDict):
-    """The kind of a finding, one of all."""
+    """The kind of a finding."""
 
     kind: Annotated[str, finding_kinds]
 
@@ -201,7 +201,7 @@ class RetryTopic(TypedDict):
 
 
 class Lag(TypedDict):
-    """How far consumer groups are behind."""
+    """The lag of consumer groups."""
 
     offsets_file: str | None
     group_count: int

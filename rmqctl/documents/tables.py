@@ -30,7 +30,7 @@ class PromisedOffset(TypedDict):
 
 
 class CheckpointShow(TypedDict):
-    """The checkpoint beside the files."""
+    """The checkpoint's promises, compared with the files."""
 
     file_bytes: int | None
     faults: list[str]
@@ -44,7 +44,7 @@ class CheckpointShow(TypedDict):
 
 
 class TableFinding(TypedDict):
-    """A finding in a table."""
+    """A finding in a table under config/."""
 
     kind: str
     file: str | None

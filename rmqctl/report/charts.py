@@ -12,12 +12,12 @@ from rmqctl.show import escape_controls
 
 HEIGHT_PER_BAR, LEAST_HEIGHT, CHART_WIDTH = 26, 50, 900
 ROOM_FOR_VALUE = 1.12
-"""The value of a bar stands past its end: a short bar has no room for it."""
+"""Room past the longest bar for its value, as a factor: values stand past the bars' ends."""
 MOST_BARS, MOST_COLUMNS = 20, 120
 _SCRIPT = re.compile(r"<script.*?</script>", re.S)
-# pygal names each chart's styles by a random id; the page names none, so that two reports of a store are the same.
+# pygal gives each chart a random id; it is replaced, so that two reports of a store are the same.
 _RANDOM_ID = re.compile(r"chart-[0-9a-f-]{36}")
-# A browser shows a title as a tooltip: pygal's for a label is the label's place in the chart, of a named bar 0, 1, 2.
+# A browser shows a title as a tooltip. pygal's title of a label is only the label's number in the chart.
 _PLACE_TITLE = re.compile(r"(</text>)<title>[^<]*</title>")
 
 Show = Callable[[float], str]
@@ -48,7 +48,7 @@ def bars(values: Sequence[tuple[str, float]], title: str, show: Show = plain_num
 
 
 def columns(values: Sequence[tuple[str, float]], title: str) -> Markup:
-    """Draw upright columns in the order of time; adjacent ones are joined above MOST_COLUMNS."""
+    """Draw upright columns in the order of time; more than MOST_COLUMNS are summed to fewer."""
     import pygal
 
     step = -(-len(values) // MOST_COLUMNS) or 1

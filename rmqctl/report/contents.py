@@ -1,4 +1,4 @@
-"""Sections of the report: text, charts and tables, made of one examination and one query."""
+"""Sections of the report: text, charts and tables, from one examination, a timeline and a query."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from store.verbs.recover import SimulatedStart
 
 MOST_ROWS = 500
-"""Rows of one table on the page; how many were left out is said below it."""
+"""Rows of one table on the page; a line below it has the number of rows left out."""
 LONG_WORD = 24
-"""Letters of a word that a column is not made wide enough for."""
+"""A column is not made wide enough for a word with more characters."""
 MOMENT_LETTERS = {"second": 19, "minute": 16, "hour": 13, "day": 10}
-"""How much of a moment a bucket of the timeline needs."""
+"""Characters of a time that name a bucket of the timeline."""
 
 
 @dataclass(slots=True)
 class Cell:
-    """A value as people see it, and its sort key."""
+    """A value as text for people, and its sort key."""
 
     text: str
     key: str
@@ -76,7 +76,7 @@ class Usage:
 
 
 def table_of(title: str, rows: Iterable[Mapping[str, object]], names: Sequence[str] | None = None) -> PageTable:
-    """Return a table of rows under JSON names; the first MOST_ROWS of them."""
+    """Return a table of the first MOST_ROWS rows, with headings from their JSON names."""
     everything = list(rows)
     shown = everything[:MOST_ROWS]
     names = names or list(shown[0] if shown else ())
@@ -90,7 +90,7 @@ def _cell(name: str, value: Any) -> Cell:
 
 
 def show_cell(name: str, value: object) -> str:
-    """Return a value as `show_value` has it, with commas in whole numbers."""
+    """Return a value as of `show_value`, with commas in whole numbers."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and not name.endswith(("_ms", "_bytes"))
     return f"{value:,}" if is_count else show_value(name, value)
 
@@ -117,7 +117,7 @@ def _findings(found: Examination) -> Section:
     text = (
         "Nothing is wrong." if not rows else "The worst first. Rank 1: a broker does not start. 2: messages are lost, "
     )
-    text += "" if not rows else "or will be. 3: consumers or queries see something wrong. 4: to know."
+    text += "" if not rows else "or will be. 3: consumers or queries get wrong results. 4: good to know."
     tables = [table_of("Findings", rows)] if rows else []
     return Section(
         "findings", "What is wrong", text, tables=[*tables, *([table_of("Each place", each)] if each else [])]
@@ -138,7 +138,7 @@ def _finding(one: Diagnosis, root: Path) -> dict[str, object]:
 
 
 def _starts(starts: Iterable[SimulatedStart]) -> Iterator[Section]:
-    """Yield a section for each start; lines that do the same have one together."""
+    """Yield a section for each start; broker lines with the same outcome share one."""
     alike: list[tuple[list[str], Section]] = []
     for start in starts:
         section = _start(start)

@@ -9,7 +9,7 @@ from rmqctl.show import escape_controls, words
 
 
 def make_page(title: str, verdict: str, rank: int, facts: Mapping[str, object], sections: Sequence[Section]) -> str:
-    """Return the text of the file. `rank` colours the verdict: 0 is sound."""
+    """Return the page's HTML. `rank` colours the verdict: 0 is sound, 1 the worst."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

@@ -96,12 +96,10 @@ def scan_records(
 ) -> Long:
     """Fill `columns` with the records from `position` on; return their number.
 
-    buffer     the segment
-    limit      position in it where readable bytes end
+    buffer     the segment; its readable bytes end at `limit`
     accept_v2  follow 5.3.3 instead of 4.9.8
     columns    int64 [len(COLUMN_NAMES), capacity], rows in the order of COLUMN_NAMES
-    state      int64 [8]: next position, ScanOutcome, DamageReason, and the size of the damaged record or the blank, as
-               a broker reports it
+    state      int64 [8]: next position, ScanOutcome, DamageReason, the broker's size of a damaged record or the blank
     """
     data = start_of(buffer)
     capacity = columns.shape[1]
@@ -357,12 +355,7 @@ def read_records(buffer: Bytes, places: Longs, sizes: Longs, columns: Matrix) ->
 
 @kernel
 def find_record_start(
-    buffer: Bytes,
-    position: Long,
-    limit: Long,
-    file_start: Long,
-    accept_v2: Flag,
-    columns: Matrix,
+    buffer: Bytes, position: Long, limit: Long, file_start: Long, accept_v2: Flag, columns: Matrix
 ) -> Long:
     """Return the position of the first sound record from `position` on with its own log offset, or -1.
 

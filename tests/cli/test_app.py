@@ -203,7 +203,7 @@ def test_global_options_are_taken_before_and_behind_the_command(tmp_path: Path) 
     (tmp_path / "commitlog").mkdir()
     before = rmqctl("--format", "json", "quarantine", "list", store=tmp_path)
     for words in (["quarantine", "list", "--format", "json"], ["quarantine", "--format", "json", "list"]):
-        assert rmqctl(*words, "--store", store).out == before.out != ""
+        assert rmqctl(*words, "--store", tmp_path).out == before.out != ""
 
 
 def test_a_setting_behind_the_command_adds_to_those_before_it(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_damage_in_the_log_is_named_where_rows_are_left_out(words: Sequence[str]
     run = rmqctl(*words, store=damaged)
     assert run.code == 1
     assert f"{LOG}, offset " in run.err
-    assert "what was there is left out" in run.err
+    assert "messages there are left out" in run.err
     whole = rmqctl(*words, store=sound)
     assert (whole.code, "left out" in whole.err) == (0, False)
     assert (run.out == whole.out) == ("find" in words)
@@ -64,7 +64,7 @@ def test_damage_is_named_where_a_lost_queue_is_built_from_the_log(tmp_path: Path
 @pytest.mark.spark
 def test_damage_that_tasks_of_spark_pass_over_is_named(damaged: Path) -> None:
     run = rmqctl("sql", "select count(*) from messages", "--engine", "spark", store=damaged)
-    assert (run.code, f"{LOG}, offset " in run.err, "what was there is left out" in run.err) == (1, True, True)
+    assert (run.code, f"{LOG}, offset " in run.err, "messages there are left out" in run.err) == (1, True, True)
 
 
 def test_the_table_of_damage_names_it_itself(damaged: Path) -> None:

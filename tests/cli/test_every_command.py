@@ -103,7 +103,6 @@ WITHOUT_ROWS = (
 WITHOUT_NUMBERS = ("put", "simulate", "fingerprint", "schema", "config settings", "quarantine list", "backup list")
 """Commands that have no number but in rows."""
 ABSENT_IN = {Format.JSONL: WITHOUT_ROWS, Format.PROMETHEUS: WITHOUT_NUMBERS}
-NEED_A_SERVER = ("stats", "flush", "stop", "filter register", "filter unregister")
 FORMS = [form for form in Format if form is not Format.AUTO]
 STORE_IS_NAMED = ("diff", "replay", "replicate pull")
 OF_BACKUPS = ("backup list", "backup verify", "backup diff", "backup prune", "backup restore")

@@ -79,7 +79,7 @@ TRIED: dict[str, tuple[Callable[[Path], Path], list[int]]] = {
     "A queue has the wrong type": (of_another_type, [1, 1]),
     "Half messages are stuck": (with_services, [0, 0, 0]),
     "The store needs a backup": (copy_of("normal"), [0, 0, 0, 0]),
-    "A store is to be as it was": (backed_up, [0, 0, 0, 0]),
+    "A store must go back to an earlier moment": (backed_up, [0, 0, 0, 0]),
     "Moving to another host": (copy_of("normal"), [0, 0, 0, 0]),
     "Before an upgrade": (copy_of("normal"), [0, 0, 0]),
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.exit_codes import NOT_READABLE, OK
+from rmqctl.exit_codes import NOT_READABLE
 from rmqctl.hints import HINTS
 from tests.cli.running import rmqctl
 
@@ -17,10 +17,8 @@ COMMANDS = (
     "index-query T order-1", "timeline", "dump commitlog", "config check", "config show", "checkpoint show",
     "delay show", "timer show", "transaction show", "filter show", "truncate-dirty --dry-run", "rebuild --dry-run",
     "clean-expired --dry-run", "rebuild timer --dry-run", "fingerprint", "quarantine list", "quarantine purge --yes",
-    "undo ID", "upgrade show --to 5.3", "sql select", "backup create TO",
+    "undo ID", "upgrade show --to 5.3", "sql select", "backup create TO", "stats", "flush", "stop", "config settings",
 )  # fmt: skip
-SERVED = ("stats", "flush", "stop", "config settings")
-"""Commands that need no store in the folder: it may be of a store that a broker has yet to create."""
 
 
 @pytest.mark.parametrize("line", COMMANDS)
@@ -35,17 +33,6 @@ def test_what_is_not_a_store_is_refused_by_every_command_in_the_same_words(
     words = [str(tmp_path / "to") if word == "TO" else word for word in line.split()]
     run = rmqctl(*words, store=store)
     assert (run.code, run.out, run.err) == (NOT_READABLE, "", f"rmqctl: {store}: {reason}; {HINTS['no-store']}\n")
-
-
-@pytest.mark.parametrize("line", SERVED)
-def test_a_missing_path_is_refused_by_commands_that_take_any_folder(line: str, tmp_path: Path) -> None:
-    run = rmqctl(*line.split(), store=tmp_path / "absent")
-    assert (run.code, run.err) == (NOT_READABLE, f"rmqctl: {tmp_path / 'absent'}: {MISSING}; {HINTS['no-store']}\n")
-
-
-def test_settings_are_listed_without_any_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert rmqctl("config", "settings").code == OK
 
 
 def test_a_checkpoint_without_a_log_names_the_setting_of_the_log(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_a_target_that_takes_no_more_stops_the_run(
     broker.behave = lambda message, tries: (14, "service not available now, maybe disk full") if tries else None
     run = rmqctl("replay", store, "--to", broker.address, "--ledger", tmp_path / "one", "--id", "U01")
     assert run.out.startswith("stopped: code 14: service not available now, maybe disk full; 0 messages sent")
-    assert (run.code, "note: the same command again goes on" in run.err) == (FINDINGS, True)
+    assert (run.code, "note: run the same command again to continue" in run.err) == (FINDINGS, True)
 
 
 WRONG = {
@@ -188,7 +188,7 @@ WRONG = {
     "STORE --to TARGET --ledger STORE": (USAGE, "is inside of"),
     "STORE --to TARGET --dry-run --where nothing=1": (USAGE, "the query fails"),
     "STORE --to TARGET --dry-run --topic-map x": (USAGE, "'x' is not OLD=NEW"),
-    "STORE --to TARGET --dry-run --stale --losses": (USAGE, "only --topic goes with it"),
+    "STORE --to TARGET --dry-run --stale --losses": (USAGE, "combine it only with --topic"),
     "STORE --to TARGET --dry-run --since yesterday": (USAGE, "'yesterday' is not a time"),
     "STORE --to TARGET --dry-run --id @ABSENT": (NOT_READABLE, "no such file"),
     "STORE --to nowhere --dry-run": (USAGE, "an address is HOST:PORT"),

@@ -119,7 +119,11 @@ def shown(*words: str) -> str:
     ("command", "first", "last"),
     [
         ("lag", "no consumer group has an offset", "counts as never consumed"),
-        ("simulate", "a 4.9 broker starts and loses 250 messages, 249 of them intact past the cut", "takes it back)"),
+        (
+            "simulate",
+            "a 4.9 broker starts and loses 250 messages, 249 of them intact past the end",
+            "takes it back)",
+        ),
         ("check", "1 finding in 256.0 KiB of the log", "broker would; undo takes it back)"),
         (
             "recover --dry-run",

@@ -127,7 +127,7 @@ def test_the_first_damage_passed_over_is_named_and_the_others_counted(
     given = cast(Any, object.__new__(GivenStore))
     given._session = SimpleNamespace(warn=warned.append, met_findings=False)
     given.warn_of_damage([SimpleNamespace(damage=damage) for damage in damages])
-    assert warned == [f"{one}; what was there is left out, `rmqctl check` says more" for one in named]
+    assert warned == [f"{one}; messages there are left out, `rmqctl check` shows more" for one in named]
     assert given._session.met_findings == bool(named)
 
 

@@ -263,7 +263,7 @@ def test_beside_an_owner_the_start_is_that_after_its_abrupt_end(line: str, store
     with StoreLock(store / "lock", Filesystem()):
         run = rmqctl(*line.split(), store=store)
     assert run.code == 0
-    assert "holds the store: shown is the start if it ended abruptly now" in run.err
+    assert "holds the store; the start shown is the one after its abrupt end" in run.err
     assert "holds the store" not in rmqctl(*line.split(), store=store).err
 
 

@@ -111,7 +111,7 @@ def test_a_lost_first_segment_may_have_expired(copy_of: CopyOf) -> None:
     found = rmqctl("salvage", store=root)
     assert found.code == 0
     assert (
-        "the log begins at 16384; what was before it expired or is lost; 55 queue entries still point to it"
+        "the log begins at 16384; earlier records have expired or are lost; 55 queue entries still point to it"
         in found.err
     )
 

@@ -86,7 +86,7 @@ def test_a_torn_table_is_brought_from_its_bak_and_one_without_is_named(source: P
     assert brought["config/consumerFilter.json"][0] == ""
     assert not (tmp_path / "new/config/consumerFilter.json").exists()
     run = rmqctl("salvage", "--to", tmp_path / "other", store=source)
-    assert "config/consumerFilter.json was not brought: consumerFilter.json is damaged" in run.err
+    assert "config/consumerFilter.json was not copied: consumerFilter.json is damaged" in run.err
 
 
 def test_files_of_no_known_meaning_are_named_and_left(source: Path, tmp_path: Path) -> None:

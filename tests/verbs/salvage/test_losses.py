@@ -193,8 +193,8 @@ def test_a_lost_message_that_is_or_may_be_an_op_record_is_said_with_what_to_do(
     assert {name: count for name, count in found.items() if name.endswith("_op_records")} == facts
     expected = [
         f"warning: {one}: without its op record a half message is checked again, and may be committed a second time; "
-        "before a broker starts with the new store, see `transaction show` there, and end with `transaction resolve` "
-        "what it warns of or calls in-doubt"
+        "before a broker starts with the new store, run `transaction show` on it, and `transaction resolve` for each "
+        "transaction that is in-doubt or has a warning"
         for one in said
     ]
     assert [line for line in run.err.splitlines() if "half message" in line] == expected
