@@ -23,6 +23,7 @@ import typer
 from rmqctl.context import Session
 from rmqctl.exit_codes import DECLINED, FINDINGS, OK
 from rmqctl.hints import describe
+from rmqctl.options import require_folder
 from rmqctl.output import Format, render
 from rmqctl.result import Result, Table
 from rmqctl.show import count, show_bytes
@@ -34,7 +35,12 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and chan
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Apply the plan without asking.")]
 Quarantine = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Where to keep what is removed.", show_default="STORE/.rmqctl/quarantine"),
+    typer.Option(
+        metavar="DIR",
+        callback=require_folder,
+        help="Where to keep what is removed.",
+        show_default="STORE/.rmqctl/quarantine",
+    ),
 ]
 NoQuarantine = Annotated[
     bool, typer.Option("--no-quarantine", help="Delete what is removed; the change cannot be undone.")

@@ -6,8 +6,13 @@ the clause for each code that says what to do. advice.py has the commands to run
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from store.errors import StoreIOError
 
 HINTS = {
     "no-store": "give a store's root folder with --store (a broker's storePathRootDir)",
@@ -147,12 +152,21 @@ def describe(error: BaseException) -> str:
     is_elsewhere = isinstance(error, NotAStore) and error.code in (None, "no-store")
     if is_elsewhere and (meant := _meant_store(error.file)):
         return f"{str(error).partition('; ')[0]}; did you mean {meant}?"
+    if isinstance(error, StoreIOError) and "folder" in error.reason and (file := _file_in_path(error)):
+        return f"{file}: a file, where a folder is expected; name a folder"
     code = error.code
     if code is None and isinstance(error, StoreIOError) and error.file is not None:
         from store.opened import is_in_scratch
 
         code = "scratch-place" if is_in_scratch(error.file) else None
     return with_hint(str(error), code, error.subject) if code is not None else str(error)
+
+
+def _file_in_path(error: StoreIOError) -> Path | None:
+    """Return the file that the system refused as a folder."""
+    if error.errno not in (errno.ENOTDIR, errno.EEXIST) or error.file is None:
+        return None
+    return next((one for one in (error.file, *error.file.parents) if one.is_file()), None)
 
 
 def _meant_store(file: object) -> str:

@@ -158,6 +158,13 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def require_folder(place: Path | None) -> Path | None:
+    """Return the place; BadParameter for a file."""
+    if place is not None and place.is_file():
+        raise typer.BadParameter(f"{place} is a file; name a folder")
+    return place
+
+
 StartingLineOption = Annotated[
     StartingLine | None,
     typer.Option(
@@ -167,7 +174,10 @@ StartingLineOption = Annotated[
 Scratch = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR", help="Where readers and dry runs build missing files.", show_default="the temporary folder"
+        metavar="DIR",
+        callback=require_folder,
+        help="Where readers and dry runs build missing files.",
+        show_default="the temporary folder",
     ),
 ]
 Nice = Annotated[bool, typer.Option("--nice", help="Give other processes priority for processor and disk.")]

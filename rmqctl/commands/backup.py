@@ -12,6 +12,7 @@ from rmqctl.backing_up import HA_ADDRESS, follow_broker, restore_cluster
 from rmqctl.changing import DryRun, Yes
 from rmqctl.context import Session
 from rmqctl.exit_codes import DECLINED, FINDINGS, OK
+from rmqctl.options import require_folder
 from rmqctl.result import Result, Table
 from rmqctl.show import count, show_bytes
 
@@ -57,6 +58,10 @@ FILES = {
 }
 
 From = Annotated[str, typer.Argument(metavar="FROM", help="A folder of backups, or a URI; @ID after it chooses one.")]
+NewStore = Annotated[
+    Path,
+    typer.Option("--to", metavar="NEWSTORE", callback=require_folder, help="The new store's folder, absent or empty."),
+]
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder of backups, or a URI.")]
 
 
@@ -280,7 +285,7 @@ def run_prune(
 def run_restore(
     ctx: typer.Context,
     source: From,
-    to: Annotated[Path, typer.Option("--to", metavar="NEWSTORE", help="The new store's folder, absent or empty.")],
+    to: NewStore,
     at: Annotated[str | None, typer.Option(metavar="TIME", help="End before the first record stored later.")] = None,
     log_offset: Annotated[int | None, typer.Option(min=0, metavar="N", help="End before this log offset.")] = None,
     topic: Annotated[

@@ -14,6 +14,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.options import require_folder
 from rmqctl.put_form import pair_of
 from rmqctl.result import Result, Table
 from rmqctl.show import count
@@ -56,7 +57,8 @@ From = Annotated[
 ]
 To = Annotated[str, typer.Option("--to", metavar="HOST:PORT", help="A name server (several with ;), or one broker.")]
 LedgerFolder = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Folder of the ledger; with it a later run continues.")
+    Path | None,
+    typer.Option(metavar="DIR", callback=require_folder, help="Folder of the ledger; with it a later run continues."),
 ]
 Where = Annotated[
     str | None, typer.Option(metavar="SQL", help="Only messages that satisfy this (see export).", show_default="all")

@@ -14,7 +14,7 @@ import typer
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.lost_connections import LostConnections
-from rmqctl.options import Compat, MetricsPort, listen_address
+from rmqctl.options import Compat, MetricsPort, listen_address, require_folder
 from rmqctl.result import Result
 from rmqctl.show import count
 
@@ -33,7 +33,12 @@ RATE_INTERVAL_S = 1.0
 def run(
     ctx: typer.Context,
     address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="The HA port of a master.", show_default=False)],
-    to: Annotated[Path, typer.Option(metavar="DIR", help="The store's folder to copy into; new, or a former copy.")],
+    to: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR", callback=require_folder, help="The store's folder to copy into; new, or a former copy."
+        ),
+    ],
     from_offset: Annotated[
         str, typer.Option(metavar="N|min|last-segment", help="A new copy begins with the segment that holds this.")
     ] = "min",

@@ -62,7 +62,9 @@ class BackupFiles:
         root = self._place.look_at("")
         if root is None:
             raise NotAStore("no such folder", file=self.address)
-        if not root.is_folder or self._place.look_at(MANIFESTS) is None:
+        if not root.is_folder:
+            raise NotAStore("a file, where a folder of backups is expected", file=self.address, hint="name a folder")
+        if self._place.look_at(MANIFESTS) is None:
             raise NotAStore("no backup is in it", file=self.address, code="no-backup")
 
     def find(self, backup: str | None) -> Manifest:
