@@ -31,6 +31,7 @@ FILES = ("commitlog", "consumequeue", "index", "checkpoint", "config")
 SEE_ALSO = ("doctor", "report", "backup create", "salvage")
 _OTHER_FINDINGS = "doctor has other findings in the bundle than in the store: did it change meanwhile?"
 _NAMELESS = re.compile(r"-?\d+|true|false|[\d\smhd;]+|(A?SYNC_)?(FLUSH|MASTER)|SLAVE|default\w*")
+_ABSENT, _PAST_ALL = "left out", 1 << 63
 _SCRATCH = re.compile(r"[^\s:]*/rmqctl-scratch-\w+")
 
 
@@ -45,6 +46,9 @@ def run(
     ] = False,
     hide_names: Annotated[
         bool, typer.Option("--hide-names", help="Replace names of topics, groups and hosts, and properties too.")
+    ] = False,
+    short: Annotated[
+        bool, typer.Option("--short", help="Leave out old segments of the log, before the first finding.")
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -69,6 +73,9 @@ def run(
     times, queue ids, attributes of topics and filter expressions in tables stay. Findings have no texts in
     bundle.json. The option is refused if a RocksDB, tiered storage or pop consumers hold names.
 
+    With --short, segments before the one that precedes the first finding in the log are left out, as if they had
+    expired; without such a finding, all but two. Queues and index stay whole. Without a plain log nothing is left out.
+
     Equal bodies have equal digests. The salt prevents a comparison with digests of guessed bodies. Give the same salt
     to compare two bundles. bundle.json in the archive has the given settings, the findings, digests of segments, queues
     and index, and the content of each file. `tar --zstd -x` unpacks a bundle.
@@ -82,11 +89,12 @@ def run(
     if not (dry_run or yes or session.environment.can_ask):
         raise typer.BadParameter("this writes the listed files into a bundle: give --yes, or look first with --dry-run")
     hides = {"hides_properties": hide_properties or hide_names, "hides_names": hide_names}
-    plan, reader = _plan(session, **hides)
+    found = examine_store(session, None) if short else None
+    plan, reader = _plan(session, found, **hides)
     rows: list[dict[str, Any]] = [
         {"file": one.path, "content": one.content, "size_bytes": one.size} for one in plan.files
     ]
-    what = f"{count(len(plan.files), 'file')} of {show_bytes(plan.size)}"
+    what = f"{count(sum(one.content != _ABSENT for one in plan.files), 'file')} of {show_bytes(plan.size)}"
     facts: dict[str, Any] = {"applied": False, "target": str(to), "size_bytes": plan.size}
     result = Result("bundle", facts, [Table("files", rows)], OK, f"would bundle {what}", is_plan=True)
     if dry_run:
@@ -97,7 +105,7 @@ def run(
         if not session.ask(f"Bundle {what} into {to}?"):
             result.verdict, result.exit_code = "nothing was written", DECLINED
             return result
-    found = examine_store(session, None)
+    found = found or examine_store(session, None)
     written = _write(session, to, (plan, reader, found), salt, **hides)
     notes = list(_notes(session, found, written, to, hide_names))
     for note in (*plan.left_out, *notes):
@@ -132,8 +140,8 @@ def _check_target(session: Session, to: Path) -> None:
         session.refuse_inside(session.store.root, to)
 
 
-def _plan(session: Session, **hides: bool) -> tuple[BundlePlan, StoreReader]:
-    """List the files of the store."""
+def _plan(session: Session, found: Examination | None, **hides: bool) -> tuple[BundlePlan, StoreReader]:
+    """List the files of the store; with `found`, without segments before the first of them."""
     from store.files import StoreReader
     from store.opened import make_layout
     from store.verbs import plan_bundle
@@ -142,7 +150,11 @@ def _plan(session: Session, **hides: bool) -> tuple[BundlePlan, StoreReader]:
     layout = make_layout(root, session.store.settings(), fs)
     reader = StoreReader(str(root), fs, commitlogs=layout.commitlogs_elsewhere)
     reader.check_has_broker_files()
-    return plan_bundle(layout, reader, fs, **hides), reader
+    plan = plan_bundle(layout, reader, fs, **hides)
+    if found is not None:
+        places = [one.offset for one in found.findings if Path(one.file).parent in layout.commitlogs]
+        plan.leave_out_before(min([*places, *(one.log_end for one in found.starts)], default=_PAST_ALL))
+    return plan, reader
 
 
 def _write(

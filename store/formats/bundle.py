@@ -21,8 +21,9 @@ DOCUMENT, UNREADABLE = "bundle.json", "unreadable.json"
 FOLDER = "store"
 END = bytes(2 * tarfile.BLOCKSIZE)
 """The end of a tar file."""
-WHOLE, BODILESS, RENAMED, EMPTIED = "whole", "bodies replaced", "names replaced", "zeros"
-"""Content of a file in the archive: its bytes; its records with other bodies; other names in its text; its length."""
+WHOLE, BODILESS, RENAMED, EMPTIED, ABSENT = "whole", "bodies replaced", "names replaced", "zeros", "left out"
+"""Content of a file in the archive: its bytes; its records with other bodies; other names in its text; its length;
+nothing."""
 
 Ranges = Sequence[tuple[int, int]]
 """Ranges of a file's bytes, each with its first byte and the one after its last."""
@@ -30,7 +31,7 @@ Ranges = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class BundledFile:
-    """One file of the store. `path` is below the store's root, `content` is one of the four above."""
+    """One file of the store. `path` is below the store's root, `content` is one of the five above."""
 
     path: str
     size: int

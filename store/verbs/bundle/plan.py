@@ -3,19 +3,21 @@
 whole            files derived from the log, and the tables
 bodies replaced  files of records: the log, a group's entries, compacted messages
 names replaced   tables and other texts, if names are hidden
+left out         old segments of the log, on request
 zeros            unknown files, and files that changes removed: names and lengths alone
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
-from store.formats.bundle import BODILESS, EMPTIED, RENAMED, WHOLE, BundledFile
+from store.formats.bundle import ABSENT, BODILESS, EMPTIED, RENAMED, WHOLE, BundledFile
 from store.layout import OWN_FOLDER, StoreLayout, parse_segment_name
 from store.structures.registry import STRUCTURES, names_of, present, structure_of
 from store.verbs.bundle.names import names_in
@@ -36,8 +38,16 @@ class BundlePlan:
 
     @property
     def size(self) -> int:
-        """Bytes of the files, uncompressed."""
-        return sum(one.size for one in self.files)
+        """Bytes of the files in the archive, uncompressed."""
+        return sum(one.size for one in self.files if one.content != ABSENT)
+
+    def leave_out_before(self, log_offset: int) -> None:
+        """Leave out the log's segments, as if they had expired, up to the second one before `log_offset`."""
+        segments = [one for one in self.files if one.content == BODILESS and one.path.startswith("commitlog/")]
+        starts = sorted(file_start(one.path) or 0 for one in segments)
+        first = starts[max(0, bisect_right(starts, log_offset) - 2)] if starts else 0
+        old = {one.path for one in segments if (file_start(one.path) or 0) < first}
+        self.files = [replace(one, content=ABSENT) if one.path in old else one for one in self.files]
 
 
 def plan_bundle(

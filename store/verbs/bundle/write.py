@@ -11,6 +11,7 @@ from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.bundle import (
+    ABSENT,
     BODILESS,
     DOCUMENT,
     END,
@@ -103,7 +104,7 @@ def _archive(
     for folder in plan.folders:
         yield encode_head(f"{FOLDER}/{renamed(folder)}", 0, options.made_ms, is_folder=True)
     done = 0
-    for file in plan.files:
+    for file in (one for one in plan.files if one.content != ABSENT):
         yield encode_head(f"{FOLDER}/{renamed(file.path)}", file.size, file.mtime_ms)
         for part in _bytes_of(reader, file, mask):
             yield part
