@@ -115,6 +115,8 @@ def _render_tabulate(result: Result, stream: TextIO, look: Look, style: str, hea
             continue
         cells = [[_pipe_safe(cell) if style == "pipe" else cell for cell in row] for row in block.rows]
         align = ["right" if number else "left" for number in block.numeric]
+        # Without letters of two columns it measures a cell much faster.
+        tabulate.WIDE_CHARS_MODE = not all(cell.isascii() for row in [block.headers, *cells] for cell in row)
         # Facts have no headings, but a table in Markdown needs some.
         headers = block.headers or (["", ""] if style == "pipe" else ())
         shape = style if headers else "plain"

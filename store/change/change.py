@@ -27,6 +27,7 @@ from store.errors import DamagedFile, StoreError
 from store.files import lost_pages
 from store.files.durable import sync_files
 from store.files.filesystem import Filesystem
+from store.files.scratch import is_in_scratch
 
 R = TypeVar("R", bound=PlanReport)
 R_co = TypeVar("R_co", bound=PlanReport, covariant=True)
@@ -96,7 +97,7 @@ class Change(Generic[R_co]):
         if isinstance(action, Patch):
             return len(action.after)
         path = action.staged if isinstance(action, Publish) else action.path
-        return self.fs.stat(path).st_size if self.fs.exists(path) else 0
+        return self.fs.bytes_at(path) or 0
 
     def rows(self) -> list[PlannedAction]:
         """Return a row for each action."""
@@ -166,9 +167,9 @@ class Change(Generic[R_co]):
         return journal.id
 
     def _remove_staged(self) -> None:
-        if self.staging is not None:
+        if self.staging is not None and not is_in_scratch(self.staging):
             self.fs.remove_tree(self.staging)
-            self.staging = None
+        self.staging = None
 
     def _roll_back(self, journal: Journal, error: BaseException) -> None:
         """Undo the finished actions, also after an interrupt; add the result to the error."""

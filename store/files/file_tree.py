@@ -90,13 +90,16 @@ class FileTree:
 
     def exists(self, path: Path) -> bool:
         """Return whether the name exists; a missing permission is an error."""
+        return self.bytes_at(path) is not None
+
+    def bytes_at(self, path: Path) -> int | None:
+        """Return the bytes of what has the name, None without it; a missing permission is an error."""
         with os_errors(path, "look at the file"):
             try:
                 require_possible(path)
-                path.stat()
+                return path.stat().st_size
             except (FileNotFoundError, NotADirectoryError):
-                return False
-            return True
+                return None
 
     def look_at(self, path: Path) -> Entry | None:
         """Describe the entry of this name, None without one."""

@@ -51,7 +51,7 @@ def lower_checkpoint(
 
 def publish_actions(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem) -> list[Action]:
     """Return the actions that publish the staged files, and remove old files without a replacement."""
-    staged = {root / path.relative_to(staging): path for path in staged_files(staging, fs)}
+    staged = {root / name: staging / name for name in _staged_names(staging, fs)}
     layout, new = StoreLayout(root), StoreLayout(staging)
     old = _old_files(layout, scope, fs)
     for room in rooms_with(names_of(new, fs), "build", "replaced_files"):
@@ -61,8 +61,12 @@ def publish_actions(root: Path, staging: Path, scope: RebuildScope, fs: Filesyst
 
 def staged_files(staging: Path, fs: Filesystem) -> list[Path]:
     """Return the files of a staging folder."""
+    return [staging / name for name in _staged_names(staging, fs)]
+
+
+def _staged_names(staging: Path, fs: Filesystem) -> list[str]:
     entries = fs.list_below(str(staging.parent), staging.name)
-    return [staging.parent / entry.path for entry in entries if not entry.is_folder]
+    return [entry.path.removeprefix(f"{staging.name}/") for entry in entries if not entry.is_folder]
 
 
 def _old_files(layout: StoreLayout, scope: RebuildScope, fs: Filesystem) -> list[Path]:
