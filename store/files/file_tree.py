@@ -93,7 +93,7 @@ class FileTree:
         return self.bytes_at(path) is not None
 
     def bytes_at(self, path: Path) -> int | None:
-        """Return the bytes of what has the name, None without it; a missing permission is an error."""
+        """Return the size of the file of this name, None without one; a missing permission is an error."""
         with os_errors(path, "look at the file"):
             try:
                 require_possible(path)

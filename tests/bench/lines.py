@@ -1,4 +1,4 @@
-"""JSON lines in and out of a store, beside what orjson alone takes to parse them.
+"""JSON lines in and out of a store, beside what orjson alone takes to parse them; Parquet and CSV beside a check.
 
     python -m tests.bench.lines --messages 1000000 --folder /data
 
@@ -95,9 +95,12 @@ def measure(folder: Path, count: int) -> None:
     for name, way, words in (
         ("export --to - --as jsonl, to a pipe", to_pipe, ("export", "--to", "-", "--as", "jsonl")),
         ("get Topic0 --format jsonl, to a pipe", to_pipe, ("-f", "jsonl", "get", "Topic0", "--limit", str(count))),
+        ("export --as parquet", run, ("export", "--as", "parquet", "--to", str(folder / "parquet-{}"))),
+        ("export --as csv", run, ("export", "--as", "csv", "--to", str(folder / "csv-{}"))),
+        ("check", run, ("check",)),
     ):
-        costs = [way("--store", str(stores[number]), *words) for number in given]
-        show(name, count if words[0] == "export" else count // 4, costs)
+        costs = [way("--store", str(stores[number]), *(word.format(number) for word in words)) for number in given]
+        show(name, count // 4 if "get" in words else count, costs)
 
 
 def show(name: str, count: int, costs: list[Cost]) -> None:

@@ -60,8 +60,8 @@ class Engine:
         self._worker = worker
         for table, columns in TABLES.items():
             connection.register(table, TableDataset(stores, table, columns, watch, outer=outer))
-        with_records = TableDataset(stores, "messages", MESSAGES | {RECORD: "binary"}, watch, outer=outer)
-        connection.register(MESSAGES_WITH_RECORDS, with_records)
+        self._messages = TableDataset(stores, "messages", MESSAGES | {RECORD: "binary"}, watch, outer=outer)
+        connection.register(MESSAGES_WITH_RECORDS, self._messages)
 
     def query(self, text: str, *, limit: int, on_progress: OnProgress | None = None) -> tuple[list[str], list[Row]]:
         """Return the columns' names and the first `limit` rows of the answer, with values as in JSON."""
@@ -89,6 +89,12 @@ class Engine:
         self._watch.begin(on_progress)
         with self._errors():
             reader = self._wait(lambda: self._connection.sql(text).to_arrow_reader(ANSWER_BATCH_ROWS))
+        return pa.RecordBatchReader.from_batches(reader.schema, self._batches(reader))
+
+    def read_messages(self, columns: Sequence[str], on_progress: OnProgress | None = None) -> pa.RecordBatchReader:
+        """Return columns of all messages and of RECORD, in log order and without DuckDB."""
+        self._watch.begin(on_progress)
+        reader = self._messages.scanner(columns).to_reader()
         return pa.RecordBatchReader.from_batches(reader.schema, self._batches(reader))
 
     def _batches(self, reader: Any) -> Iterator[pa.RecordBatch]:

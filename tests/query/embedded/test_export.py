@@ -14,6 +14,7 @@ import pytest
 from store import Message, open_store
 from store.query.embedded import export as module
 from tests.cli.running import rmqctl
+from tests.support.golden import golden
 from tests.support.stores import SMALL
 
 TOPICS = ("A", "%RETRY%g", "B=b")
@@ -60,6 +61,30 @@ def test_each_message_is_in_the_files_of_its_partition(
         place = f"topic={TOPICS[number % 3]}/queue_id={number % 2}/day=1970-01-02"
         expected.setdefault(place, []).append(str(number))
     assert {unquote(place): numbers for place, numbers in found.items()} == expected
+
+
+ALL_MESSAGES = [
+    *((kind, words) for kind in ("parquet", "jsonl") for words in ((), ("--no-body",), ("--outer",))),
+    ("parquet", ("--store", "normal", "--store", "batch")),
+]
+
+
+@pytest.mark.parametrize(("kind", "words"), ALL_MESSAGES, ids=str)
+def test_all_messages_are_written_without_a_query_as_by_one(
+    kind: str, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, asked = module._query, list[str]()
+    monkeypatch.setattr(module, "_query", lambda *of: asked.append(query(*of)) or asked[-1])
+    words = tuple(word if word.startswith("--") else str(golden(word).store) for word in words)
+    by_scan = exported(golden("batch").store, tmp_path / "all", kind, *words)
+    assert asked == []
+    by_query = exported(golden("batch").store, tmp_path / "query", kind, "--where", "true", *words)
+    assert len(asked) == 1
+    one, other = (folder / f"part-00000.{kind}" for folder in (by_scan, by_query))
+    if kind == "jsonl":
+        assert one.read_bytes() == other.read_bytes()
+    else:
+        assert pq.read_table(one).equals(pq.read_table(other))
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
