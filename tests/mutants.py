@@ -654,7 +654,9 @@ def main() -> int:
             print("root may not make a mount namespace here: try random mutants as another user", file=sys.stderr)
             return 2
         os.environ["TMPDIR"] = tempfile.tempdir = unpacked
-        os.environ["RMQCTL_UNPACKED_ARCHIVES"] = unpacked
+        os.environ["RMQCTL_UNPACKED_ARCHIVES"] = os.environ["SPARK_LOCAL_DIRS"] = unpacked
+        if given.spark:
+            os.environ["JDK_JAVA_OPTIONS"] = f"-Djava.io.tmpdir={unpacked}"
         if given.random is None:
             return try_named(given.names)
         if given.turn is not None:

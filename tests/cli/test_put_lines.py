@@ -188,6 +188,14 @@ def test_lines_that_are_left_keep_their_place_between_the_others() -> None:
     assert found.uniq_keys() == [b"U", None, b"U", b"U", b"U", b"U", None, b"U"]
 
 
+@pytest.mark.parametrize(("leaves_copies", "left"), [(True, [1]), (False, [])])
+def test_a_copy_of_another_topics_message_is_left_where_copies_are(leaves_copies: bool, left: list[int]) -> None:
+    texts = [line(properties={"UNIQ_KEY": "U"}, keys=..., tags=...), line(properties={"REAL_TOPIC": "T"}, keys=...,
+             tags=..., uniq_key=...), line()]  # fmt: skip
+    lines = MessageLines(None, NOW_MS, lambda topic: False, leaves_copies=leaves_copies)
+    assert lines.read(b"\n".join(texts)).left == left
+
+
 @pytest.mark.parametrize(("end", "kept"), [(0, []), (1, [0]), (4, [0, 2, 3]), (5, [0, 2, 3])])
 def test_lines_behind_the_end_are_left_out(end: int, kept: list[int]) -> None:
     texts = [line(topic=f"T{number % 3}", flag=number) for number in range(6)]

@@ -253,3 +253,12 @@ def test_a_path_of_4096_bytes_is_that_of_no_file(size: int, is_possible: bool) -
     else:
         with pytest.raises(FileNotFoundError):
             require_possible(path)
+
+
+def test_a_new_file_may_be_read_by_all_and_written_by_its_owner(fs: Filesystem, tmp_path: Path) -> None:
+    mask = os.umask(0)
+    try:
+        fs.open_new(tmp_path / NAME)
+    finally:
+        os.umask(mask)
+    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o644

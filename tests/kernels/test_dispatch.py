@@ -369,3 +369,14 @@ def test_a_record_with_the_most_keys_fits_the_least_room() -> None:
     data = log_of([{"properties": properties}, {"properties": b"KEYS\x01b"}])
     assert len(properties) == 32_767
     assert index_files(data, 100, 20_000, MAX_KEYS_OF_RECORD) == index_files(data, 100, 20_000)
+
+
+@pytest.mark.parametrize(
+    ("ms", "seconds"), [(0, 0), (999, 0), (1000, 1), (4_999_999, 4999), (5_000_000, 5000), (-1, 0)]
+)
+def test_an_entry_has_the_whole_seconds_since_the_files_first_record(ms: int, seconds: int) -> None:
+    first_ms = 1_700_000_000_000
+    times = (first_ms, first_ms + ms)
+    (file,) = index_files(log_of([{"properties": b"KEYS\x01k", "store_timestamp_ms": one} for one in times]), 1, 3)
+    # A file's entries begin at 1, and an entry's time is behind its hash and log offset.
+    assert struct.unpack_from(">i", file, 40 + 4 + 20 * 2 + 12) == (seconds,)

@@ -189,3 +189,12 @@ def test_a_closed_gate_and_a_store_time_before_the_newest_stop_a_put(gate: tuple
 def test_a_number_or_a_host_that_no_record_can_hold_is_refused(wrong: dict[str, int]) -> None:
     position, segment, cells = append_one(MESSAGE, **wrong)
     assert (position, set(segment), cells) == (-2, {0xFF}, (0, 0, 0, 0))
+
+
+@pytest.mark.parametrize("size", [127, 128, 255, 256, 300, 32_767])
+def test_a_topic_has_a_size_of_a_byte_or_in_v2_of_two(size: int) -> None:
+    message = {**MESSAGE, "topic": b"t" * size, "store_timestamp_ms": 7}
+    expected = record(**message, position=FILE_START)
+    position, segment, cells = append_one(message)
+    assert (position, segment) == (0, expected + bytes(8))
+    assert cells == (0, 7, len(expected), 1)

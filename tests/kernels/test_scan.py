@@ -81,9 +81,14 @@ _PROPERTIES_AT = _TOPIC_AT + 1 + 5
         (_SOUND[:60], DamageReason.SIZE_BEYOND_SEGMENT, -1),
         (_with_int(_SOUND, _BODY_SIZE_AT, 0x7FFFFFFF), DamageReason.BODY_BEYOND, -1),
         (_SOUND[:_TOPIC_AT] + b"\x80" + _SOUND[_TOPIC_AT + 1 :], DamageReason.NEGATIVE_TOPIC, -1),
+        (_SOUND[:_TOPIC_AT] + b"\xff" + _SOUND[_TOPIC_AT + 1 :], DamageReason.NEGATIVE_TOPIC, -1),
         (_SOUND[:_TOPIC_AT] + b"\x7f" + _SOUND[_TOPIC_AT + 1 :], DamageReason.TOPIC_BEYOND, -1),
         (_SOUND[:_PROPERTIES_AT] + b"\x7f\xff" + _SOUND[_PROPERTIES_AT + 2 :], DamageReason.PROPERTIES_BEYOND, -1),
         (_with_int(_SOUND, 0, len(_SOUND) + 1) + b"\0", DamageReason.LENGTH_MISMATCH, len(_SOUND) + 1),
+        (_with_int(_SOUND, 0, 0), DamageReason.TOPIC_BEYOND, -1),
+        (_with_int(record(sys_flag=0x30)[:111], 0, 111), DamageReason.BODY_BEYOND, -1),
+        (_with_int(_SOUND[:_TOPIC_AT], 0, _TOPIC_AT), DamageReason.TOPIC_BEYOND, -1),
+        (_with_int(_SOUND[: _PROPERTIES_AT + 1], 0, _PROPERTIES_AT + 1), DamageReason.PROPERTIES_BEYOND, -1),
         (record(SCHEDULE, properties=b"DELAY\x01x"), DamageReason.BAD_DELAY_LEVEL, -1),
         (_with_int(_SOUND, 8, 1), DamageReason.BAD_CRC, -1),
     ],
@@ -169,6 +174,28 @@ def test_a_copy_of_a_record_inside_a_body_is_not_taken_for_a_record() -> None:
     assert _find(data, 1) == len(first)
 
 
+@pytest.mark.parametrize(
+    ("second", "count"),
+    [
+        (_SOUND, 3),
+        (_with_int(_SOUND, 8, 1), 1),
+        (_with_int(_SOUND, 4, 0x12345678), 1),
+        (_with_int(_SOUND, 0, len(_SOUND) - 1), 1),
+        (_with_int(_SOUND, 0, len(_SOUND) + 1), 1),
+    ],
+)
+def test_records_of_given_places_are_read_up_to_one_that_is_not_sound(second: bytes, count: int) -> None:
+    data, size = _SOUND + second + _SOUND, len(_SOUND)
+
+    def ask(kernels: ModuleType) -> tuple[int, list[list[int]]]:
+        columns = np.zeros((COLUMN_COUNT, 3), np.int64)
+        found = kernels.read_records(data, np.arange(3) * size, np.full(3, size), columns)
+        return int(found), columns[:, :found].T.tolist()
+
+    rows = [list(row) for row in scan(data).rows][:count] if count == 3 else [list(scan(_SOUND).rows[0])]
+    assert both(ask) == (count, rows)
+
+
 def test_a_magic_at_the_very_end_is_no_record() -> None:
     for cut in range(len(_SOUND)):
         assert _find(_SOUND[:cut], 0) == -1
@@ -241,6 +268,10 @@ def is_damage(reason: DamageReason = DamageReason.BAD_MAGIC, size: int = -1, at:
         (struct.pack(">ii", -1, 99) + bytes(7) + b"\1", is_damage()),
         (struct.pack(">ii", -1, 99) + bytes(8), is_blank(99)),
         (struct.pack(">ii", -1, 99) + bytes(9), is_blank(99)),
+        (
+            _SOUND + struct.pack(">ii", -1, 99) + bytes(8),
+            (ScanOutcome.BLANK, DamageReason.NONE, 99, len(_SOUND), [0]),
+        ),
     ],
 )
 def test_an_entry_of_dledger_is_a_record_is_passed_over_is_a_blank_or_damage(data: bytes, verdict: Verdict) -> None:

@@ -133,3 +133,12 @@ def test_a_full_scratch_folder_is_named_with_the_option_that_names_another() -> 
         "; --scratch DIR names another folder for what is built"
     )
     assert "--scratch" not in describe(StoreIOError.from_os(full, Path("/store/index/1")))
+
+
+def test_a_scratch_folder_is_there_within_its_block_alone(tmp_path: Path) -> None:
+    with Scratch(tmp_path) as scratch:
+        folder = scratch.folder
+        (folder / "file").touch()
+        assert folder.parent == tmp_path
+    assert list(tmp_path.iterdir()) == []
+    scratch.close()

@@ -3,7 +3,8 @@
 Left out is what no test can see: annotations, assertions, decorators, protocols, the arguments of UNSEEN, sizes of a
 drawing, pauses, time that has passed (no test is timed), and how much is done at once (TUNING, and what is compared
 with it), which changes speed and memory alone. So is what a module does as a program: processes that a test starts run
-the code as it is. A -1 that stands for none becomes 0 alone, as -2 stands for none too.
+the code as it is. What is fetched ahead changes speed alone. A -1 that stands for none becomes 0 alone, as -2 stands
+for none too.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ DRAWN = (
     "major_label_font_size",
     "value_font_size",
 )
+AHEAD = "prefetch"
 CLOCKS = ("monotonic", "perf_counter", "perf_counter_ns")
 TOLD = tomllib.loads(Path(__file__).parents[1].joinpath("mutants.toml").read_text(encoding="utf-8"))
 TUNING = frozenset(TOLD["tuning"])
@@ -160,6 +162,10 @@ def _is_unseen(node: ast.AST) -> bool:
         return any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
         return node.targets[0].id in TUNING
+    if isinstance(node, ast.FunctionDef) and node.name.startswith(AHEAD):
+        return True
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name):
+        return node.value.func.id.startswith(AHEAD)
     if isinstance(node, ast.If):
         return ast.unparse(node.test) in ("TYPE_CHECKING", "__name__ == '__main__'")
     return isinstance(node, ast.Assert) or (isinstance(node, ast.keyword) and node.arg in (*UNSEEN, *DRAWN))

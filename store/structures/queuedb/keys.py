@@ -117,10 +117,10 @@ def decode_long(value: bytes) -> int | None:
 
 
 def _name_of(key: bytes) -> bytes | None:
-    if len(key) < 5:
+    if key[4:5] != _MARK:
         return None
     size = _INT.unpack(key[:4])[0]
-    return key[5 : 5 + size] if 0 <= size <= len(key) - 5 and key[4:5] == _MARK else None
+    return key[5 : 5 + size] if 0 <= size <= len(key) - 5 else None
 
 
 def _decode(name: bytes) -> str | None:

@@ -15,6 +15,7 @@ import pytest
 
 from store import check, open_store
 from store.formats.topics import TIMER_TOPIC
+from store.structures.timer import files as timer_files
 from store.structures.timer.message import TimerMessage, TimerState
 from store.structures.timer.review import _copies_by_identity, _Review, review_timers
 from tests.cli.running import rmqctl
@@ -187,3 +188,25 @@ def test_a_topic_without_timer_messages_is_said_with_those_that_have_some(asked_
     assert (run.code, run.err.count("\n")) == (0, 1)
     assert f"no timer message is for '{asked_for}'" in run.err
     assert hint in run.err
+
+
+def test_a_pending_message_is_overdue_from_the_millisecond_after_its_time() -> None:
+    root = five("timer").joinpath("store")
+    pending = [one for one in messages_of(root) if one.state is TimerState.PENDING]
+    first_ms = min(one.deliver_timestamp_ms for one in pending)
+    overdue = {at_ms: {one.deliver_timestamp_ms for one in messages_of(root, at_ms) if one.is_overdue}
+               for at_ms in (first_ms - 1, first_ms, first_ms + 1)}  # fmt: skip
+    assert overdue == {first_ms - 1: set(), first_ms: set(), first_ms + 1: {first_ms}}
+    assert {one.state for one in messages_of(root, 1 << 62) if one.is_overdue} == {TimerState.PENDING}
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 1000])
+def test_the_units_of_a_file_are_the_same_in_pieces_of_any_size(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = five("timer").joinpath("store")
+    with open_store(root) as store:
+        opened = store.opened
+        whole = timer_files.read_timer_files(opened.layout, opened.fs, opened.config).units
+        monkeypatch.setattr(timer_files, "_READ_AT_ONCE", at_once)
+        again = timer_files.read_timer_files(opened.layout, opened.fs, opened.config).units
+    assert len(whole) > 3
+    assert again.tolist() == whole.tolist()

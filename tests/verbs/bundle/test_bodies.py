@@ -12,6 +12,7 @@ from store.formats.disguise import disguise
 from store.formats.java import crc32
 from store.formats.message import HEADER_V4
 from store.formats.property_crc import PLACEHOLDER, has_own_crc, with_crc
+from store.verbs.bundle import bodies
 from store.verbs.bundle.bodies import BodyMask
 from tests.support.logs import record
 
@@ -174,3 +175,27 @@ def test_holes_and_what_is_past_the_end_of_the_log_keep_their_zeros(tmp_path: Pa
     assert found[len(first) : 20_000] == bytes(20_000 - len(first))
     assert found[20_012 : 20_000 + BODY_AT] == stale[12:BODY_AT]
     assert found[20_000 + len(stale) :] == b"\0\0??????\0????".ljust(20_000 - len(stale), b"\0")
+
+
+@pytest.mark.parametrize("chunk", [7, 64, 4096, 19_999])
+def test_what_is_between_records_is_the_same_in_pieces_of_any_size(
+    chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hole, damage whose fields stay, text between zeros, and a hole up to the end."""
+    damaged = bytearray(record(b"T", b"HIDDEN" * 50, b"KEYS\1k", position=20_000))
+    damaged[3] += 1
+    (tmp_path / "commitlog").mkdir()
+    with (tmp_path / PATH).open("wb") as file:
+        file.write(record(body=b"SECRET"))
+        file.seek(20_000)
+        file.write(bytes(damaged) + b"\0\0TEXT\0TEXT")
+        file.truncate(60_000)
+    reader = StoreReader(str(tmp_path))
+    [segment] = reader.segments()
+    whole = b"".join(BodyMask(b"salt").file(reader, segment))
+    assert (len(whole), whole.count(b"HIDDEN"), whole.count(b"TEXT")) == (60_000, 0, 0)
+    assert whole.endswith(b"\0\0????\0????" + bytes(60_000 - 20_000 - len(damaged) - 11))
+    monkeypatch.setattr(bodies, "CHUNK_BYTES", chunk)
+    pieces = list(BodyMask(b"salt").file(reader, segment))
+    assert b"".join(pieces) == whole
+    assert max(map(len, pieces[1:])) == chunk
