@@ -22,12 +22,12 @@ Answer = dict[str, Any]
 
 
 def answer(store: MessageStore, request: Request) -> Answer:
-    """What the store says to one request."""
+    """Return the store's answer to one request."""
     return _ANSWERS[request["op"]](store, request)
 
 
 def mismatches(store: MessageStore, pairs: Iterable[tuple[Request, Answer]]) -> list[str]:
-    """One line per request whose answer is not the broker's; empty when all agree."""
+    """Return a line for each request with another answer than the broker's; empty if all agree."""
     found = []
     for request, expected in pairs:
         given = answer(store, request)
@@ -41,7 +41,7 @@ def mismatches(store: MessageStore, pairs: Iterable[tuple[Request, Answer]]) -> 
 
 
 def comparable(expected: Answer) -> Answer:
-    """A golden answer without what only Java's own classes say: host spelling, and the checkpoint's moment."""
+    """Return a golden answer without details of Java: the spelling of hosts, the checkpoint's times."""
     plain = dict(expected)
     plain.pop("checkpoint", None)
     plain.pop("indexIndexLastUpdateTimestamp", None)
@@ -54,7 +54,7 @@ def comparable(expected: Answer) -> Answer:
 
 
 def set_queue_mtimes(root: Path, mtimes_ms: dict[str, int]) -> None:
-    """Gives the queue files the times under which the answers of searches by time were recorded."""
+    """Set the queue files' times to those of the recorded searches by time."""
     for name, time_ms in mtimes_ms.items():
         os.utime(root / name, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
 
@@ -115,7 +115,7 @@ def _queues(store: MessageStore, request: Request) -> Answer:
 
 
 def queue_rows(store: MessageStore) -> list[dict[str, Any]]:
-    """Every queue as load.json lists it."""
+    """Return every queue in the form of load.json."""
     return [
         {
             "topic": queue.topic,

@@ -17,7 +17,10 @@ OF_DISKS = {"ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "tmpfs", "zfs", "
 
 
 def keep_writes_in(folder: Path) -> None:
-    """Make all but `folder` read-only for this process and its children; PermissionError without the right."""
+    """Make all but `folder` read-only for this process and its children.
+
+    Raise PermissionError without the right to mount.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
 
     def call(result: int, doing: str) -> None:

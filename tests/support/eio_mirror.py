@@ -22,14 +22,14 @@ START_SECONDS = 60
 
 
 def is_possible() -> bool:
-    """Whether this machine lets FUSE file systems be mounted."""
+    """Return whether FUSE file systems can be mounted on this machine."""
     tools = shutil.which("fusermount") is not None and importlib.util.find_spec("fuse") is not None
     return tools and os.access("/dev/fuse", os.R_OK | os.W_OK)
 
 
 @contextlib.contextmanager
 def unreadable_page(source: Path, mountpoint: Path, path: str, page: int) -> Iterator[Path]:
-    """Mounts the mirror for the block; gives the mount point."""
+    """Mount the mirror for the block, and yield the mount point."""
     mountpoint.mkdir(parents=True, exist_ok=True)
     words = [sys.executable, "-m", "tests.support.eio_mirror", str(source), str(mountpoint), path, str(page)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -50,7 +50,7 @@ def unreadable_page(source: Path, mountpoint: Path, path: str, page: int) -> Ite
 
 
 def serve(source: str, mountpoint: str, bad: str, page: int) -> None:
-    """Serves the mirror until it is unmounted."""
+    """Serve the mirror until it is unmounted."""
     from fuse import FUSE, FuseOSError, Operations
 
     class Mirror(Operations):  # type: ignore[misc]

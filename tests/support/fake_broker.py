@@ -67,7 +67,7 @@ class Taken:
         return self.properties["UNIQ_KEY"]
 
     def record(self, host: Host) -> bytes:
-        """As the answer to a query has it."""
+        """Return the stored record, as in the answer to a query."""
         message = Message(
             self.topic,
             self.body,
@@ -148,7 +148,7 @@ class FakeBroker:
                 connection.sendall(encode(request.opaque, *answer))
 
     def answer(self, request: Frame) -> tuple[dict[str, Any], bytes] | tuple[()] | None:
-        """Members of the answer's header, and its body; () for no answer, None to close."""
+        """Return the members of the answer's header, and its body; () for no answer, None to close."""
         with self.lock:
             self.requests.append(request)
             if request.code in (105, 106) and not self.is_name_server:
@@ -251,7 +251,7 @@ class FakeBroker:
 
 
 def encode(opaque: int, members: Mapping[str, Any], body: bytes) -> bytes:
-    """An answer's bytes, as Fastjson writes them."""
+    """Return an answer's bytes, as Fastjson writes them."""
     header = {"code": 0, **members, "flag": 1, "language": "JAVA", "opaque": opaque}
     text = json.dumps({**header, "serializeTypeCurrentRPC": "JSON", "version": 409}, separators=(",", ":")).encode()
     return struct.pack(">iI", 4 + len(text) + len(body), len(text)) + text + body

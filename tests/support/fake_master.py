@@ -85,13 +85,16 @@ class FakeMaster:
 
 
 def log_of(store: Path) -> tuple[int, bytes]:
-    """The first log offset of a store, and the bytes of all its segments."""
+    """Return the first log offset of a store, and the bytes of all its segments."""
     segments = sorted((store / "commitlog").iterdir())
     return int(segments[0].name), b"".join(segment.read_bytes() for segment in segments)
 
 
 def honest(store: Path, log_end: int, *, first: int | None = None, batch: int = 1000) -> Script:
-    """Sends the log of `store` up to `log_end`, as a broker does, then a heartbeat; from `first` on, where given."""
+    """Return a script that sends the log of `store` up to `log_end`, as a broker does, then a heartbeat.
+
+    first  log offset to begin at, in place of the slave's
+    """
     start, log = log_of(store)
     size = min((store / "commitlog").iterdir()).stat().st_size
     first = start if first is None else first

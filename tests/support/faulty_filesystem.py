@@ -31,7 +31,7 @@ MADE_OF_OTHERS = frozenset(
     }
 )
 ADVICE = frozenset({"finish_pace", "make_writable", "pace"})
-"""Asks nothing of a device, and can't fail."""
+"""Calls that use no device, and can't fail."""
 MOST_OPERATIONS = 10_000
 
 
@@ -81,7 +81,7 @@ for _name in dir(Filesystem):
 
 
 def failing_each_time(change: Callable[[FaultyFilesystem], None]) -> Iterator[FaultyFilesystem]:
-    """Yields the file system of every run of `change` in which something failed."""
+    """Yield the file system of every run of `change` in which an operation failed."""
     for fail_at in range(1, MOST_OPERATIONS):
         fs = FaultyFilesystem(fail_at)
         try:

@@ -32,7 +32,7 @@ NAMES = tuple(sorted(path.name.removesuffix(".tar.xz") for path in ARCHIVES.glob
 
 @dataclass(frozen=True)
 class Damage:
-    """One damage to a file: bytes at a position, and the length afterwards, where None stands for no file."""
+    """One damage to a file: bytes at a position, and the length afterwards, None for no file."""
 
     file: str
     kind: str
@@ -115,7 +115,7 @@ class Contents:
             return os.pread(file.fileno(), size, position)
 
     def restore(self) -> None:
-        """Writes the file as it was."""
+        """Write the file as it was."""
         with self.path.open("wb") as file:
             for start, data in self.pieces.items():
                 os.pwrite(file.fileno(), data, start)
@@ -123,7 +123,7 @@ class Contents:
 
 
 def data_ranges(file: BinaryIO) -> Iterator[tuple[int, int]]:
-    """The ranges of a file that are no holes."""
+    """Yield the ranges of a file that are no holes."""
     stop = 0
     while True:
         try:
@@ -135,7 +135,7 @@ def data_ranges(file: BinaryIO) -> Iterator[tuple[int, int]]:
 
 
 def damages(file: str, of: Contents, flips: int, rnd: random.Random) -> Iterator[Damage]:
-    """Every damage to a file, those of parts at places chosen at random from what is written."""
+    """Yield every damage to a file; damages to parts are at random places in written bytes."""
     yield from (Damage(file, *rest) for rest in whole_file(of))
     for at in sorted(rnd.sample(of.written, min(flips, len(of.written)))):
         flipped = of.read(at, 1)[0] ^ 1 << rnd.randrange(8)
@@ -177,7 +177,7 @@ def findings(root: Path) -> list[str]:
 
 
 def unnamed(name: str, only: str, flips: int, rnd: random.Random) -> Iterator[tuple[Damage, bool]]:
-    """Each damage to a store that check does not name, and whether DEAD covers it."""
+    """Yield each damage to a store that check does not find, and whether DEAD covers it."""
     folder = Path(tempfile.mkdtemp(prefix="damage-"))
     try:
         root = copy_of_five(name, folder)

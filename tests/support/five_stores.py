@@ -15,44 +15,44 @@ ARCHIVES = Path(__file__).parents[2] / "fixtures" / "five"
 
 
 def names_of(folder: str) -> list[str]:
-    """The archives below fixtures/, five or fivefive."""
+    """Return the names of the archives in fixtures/five or fixtures/fivefive."""
     return sorted(path.name.removesuffix(".tar.xz") for path in ARCHIVES.with_name(folder).glob("*.xz"))
 
 
 def five(name: str) -> Path:
-    """The unpacked archive; nothing in it may be changed."""
+    """Return the unpacked archive; it must not be changed."""
     return unpacked(ARCHIVES / f"{name}.tar.xz") / name
 
 
 def fivefive(name: str) -> Path:
-    """The unpacked archive of a 5.5 broker; nothing in it may be changed."""
+    """Return the unpacked archive of a 5.5 broker; it must not be changed."""
     return unpacked(ARCHIVES.with_name("fivefive") / f"{name}.tar.xz") / name
 
 
 def fivefive_file(name: str) -> Path:
-    """A file beside the archives of a 5.5 broker."""
+    """Return the path of a file beside the archives of a 5.5 broker."""
     return ARCHIVES.with_name("fivefive") / name
 
 
 def copy_of_five(name: str, target: Path) -> Path:
-    """A copy of the store to change."""
+    """Return a copy of the store, which may be changed."""
     return copy_store(five(name) / "store", target / "store")
 
 
 def asked(name: str, kind: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Requests of one kind with the broker's answers."""
+    """Return the requests of one kind with the broker's answers."""
     pairs = [(line["req"], line["res"]) for line in lines(name, "ops-expected.jsonl")]
     return [pair for pair in pairs if pair[0]["op"] == kind]
 
 
 def lines(name: str, file: str) -> list[dict[str, Any]]:
-    """The objects of a file of JSON lines."""
+    """Return the objects of a file of JSON lines."""
     text = (five(name) / file).read_text(encoding="utf-8")
     return [json.loads(line) for line in text.split("\n") if line.strip()]
 
 
 def damage(root: Path, how: dict[str, Any]) -> None:
-    """Does to a copy of a store what a line of damaged.jsonl says."""
+    """Damage a copy of a store by a line of damaged.jsonl."""
     for name in how.get("remove", ()):
         path = root / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -77,7 +77,7 @@ def _write(path: Path, offset: int, data: bytes) -> None:
 
 
 def lose_database(root: Path) -> None:
-    """Remove the message database of a broker; topics.json still tells of it."""
+    """Remove the message database of a broker; topics.json still mentions it."""
     shutil.rmtree(root / "rocksdbstore")
     (root / "config").mkdir(exist_ok=True)
     name = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
@@ -86,7 +86,7 @@ def lose_database(root: Path) -> None:
 
 
 def change_database(root: Path, edits: dict[str, dict[bytes, bytes | None]]) -> None:
-    """Give keys of the message database other values, by family; None takes one away."""
+    """Set keys of the message database to other values, by family; None deletes a key."""
     folder, edited = root / "rocksdbstore", root.parent / "edited"
     edit_copy(folder, edited, Filesystem(), "entries", edits)
     # Tables that did not change are links.

@@ -90,11 +90,11 @@ class Golden:
 
     @cached_property
     def log(self) -> dict[int, bytes]:
-        """The commit log's files by their start."""
+        """The bytes of the commit log's files, by their start."""
         return {int(path.name): path.read_bytes() for path in sorted((self.store / "commitlog").iterdir())}
 
     def asked(self, kind: str | None = None) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Requests and answers; of one kind (minmax, get, time, query, lookup, queues), or all."""
+        """Return requests and answers of one kind (minmax, get, time, query, lookup, queues), or of all."""
         pairs = self._pairs("ops-expected.jsonl")
         return [pair for pair in pairs if kind is None or pair[0]["op"] == kind]
 
@@ -102,11 +102,14 @@ class Golden:
         return self._pairs("time-mtimefixed-expected.jsonl")
 
     def files(self, stage: str) -> dict[str, tuple[int, str]]:
-        """Path → (size, SHA-256) at a stage: pristine, after-load-only, after-load-abort, after-load-normal."""
+        """Return (size, SHA-256) by path at a stage.
+
+        stage  pristine, after-load-only, after-load-abort or after-load-normal
+        """
         return {path: (size, digest) for path, (size, digest) in self._json(f"files-{stage}.json").items()}
 
     def loaded(self, stage: str = "load-only") -> dict[str, Any]:
-        """What the broker said of itself then."""
+        """Return the broker's report on its state after a load."""
         return dict(self._json(f"{stage}.json"))
 
     def puts(self) -> Iterator[Put]:
@@ -114,7 +117,7 @@ class Golden:
             yield Put(line, answer, self._records(answer["wroteOffset"], answer["msgNum"]))
 
     def record(self, log_offset: int) -> bytes:
-        """The record at a log offset, cut out by its total size."""
+        """Return the bytes of the record at a log offset, by its total size."""
         start, position = divmod(log_offset, self.settings["mappedFileSizeCommitLog"])
         data = self.log[start * self.settings["mappedFileSizeCommitLog"]]
         return data[position : position + int.from_bytes(data[position : position + 4], "big")]
@@ -139,14 +142,14 @@ class Golden:
 
 @cache
 def golden(name: str) -> Golden:
-    """The archive, unpacked for as long as the tests run."""
+    """Return the archive, unpacked for the run of the tests."""
     entry = MANIFEST[name]
     return Golden(name, unpacked(FIXTURES / entry["archive"]) / entry["folder"])
 
 
 @cache
 def unpacked(archive: Path) -> Path:
-    """The folder of an archive's files, which all worker processes share. Nothing in it may be changed."""
+    """Return the folder of an archive's files; worker processes share it, and it must not be changed."""
     folder = _scratch() / f"{archive.parent.name}-{archive.name}"
     if not folder.is_dir():
         own = Path(tempfile.mkdtemp(dir=_scratch()))
@@ -159,7 +162,7 @@ def unpacked(archive: Path) -> Path:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Extracts with times to the nanosecond: tarfile itself reads them as floats, which hold only microseconds."""
+    """Extract with times to the nanosecond: tarfile reads them as floats, exact to microseconds only."""
     with tarfile.open(archive) as tar:
         members = tar.getmembers()
         # Python 3.11.3 and older know no filters, and ignore the attribute.
@@ -172,13 +175,13 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def copy_store(source: Path, target: Path) -> Path:
-    """A copy to write to, with its modification times and holes."""
+    """Copy a store, with its modification times and holes, for writing; return the copy."""
     shutil.copytree(source, target, copy_function=_copy_file, dirs_exist_ok=True)
     return target
 
 
 def _copy_file(source: str, target: str) -> None:
-    """Copies what is written: an index of DLedger has 160 MiB of holes."""
+    """Copy the written ranges of a file: an index of DLedger has 160 MiB of holes."""
     with open(source, "rb") as original, open(target, "wb") as copy:  # noqa: PTH123 - twice as fast for small files
         size, stop = os.fstat(original.fileno()).st_size, 0
         copy.truncate(size)
@@ -204,7 +207,7 @@ def archive_digest(name: str) -> str:
 
 
 def messages_of(put: Put) -> list[Message]:
-    """What the broker was given, with the property string that it stored: its order is a Java HashMap's.
+    """Return the message of a broker's put, with the stored property string: its order is a Java HashMap's.
 
     A delayed message is handed over for its real topic; the store moves it to the schedule topic.
     """
@@ -229,7 +232,7 @@ def messages_of(put: Put) -> list[Message]:
 
 
 def stored_properties(record: bytes) -> bytes:
-    """The property string of a record, found without the decoder under test."""
+    """Return the property string of a record, found without the decoder under test."""
     sys_flag = int.from_bytes(record[36:40], "big")
     at = 84 + 12 * bool(sys_flag & 0x10) + 12 * bool(sys_flag & 0x20)
     at += 4 + int.from_bytes(record[at : at + 4], "big")

@@ -47,7 +47,7 @@ class GuardedBuffer:
                 raise OSError(ctypes.get_errno(), "mprotect")
 
     def place(self, data: bytes, *, in_front: bool = False) -> memoryview:
-        """The data, copied to the end of the room, or to its front."""
+        """Return the data, copied to the end of the room, or to its front."""
         start = self._start if in_front else self._end - len(data)
         view = memoryview(self._map)[start : start + len(data)]
         view[:] = data
@@ -55,7 +55,7 @@ class GuardedBuffer:
 
 
 class Workspace:
-    """Arrays used over and over by `survive`."""
+    """Arrays that `survive` uses again in each call."""
 
     def __init__(self) -> None:
         self.columns = np.zeros((len(COLUMN_NAMES), CAPACITY), np.int64)
@@ -76,7 +76,7 @@ _workspace: list[Workspace] = []
 
 
 def survive(data: memoryview, *, accept_v2: bool = True, check_crc: bool = False, variant: int = 0) -> ScanOutcome:
-    """Every kernel over bytes, compiled, over `data` and what is built from it; asserts that what they say is possible.
+    """Run every compiled kernel over `data` and its results, and assert that the results are possible.
 
     variant  chooses the numbers that are given besides; where the files that are written lie, how long they are
     """
@@ -104,7 +104,7 @@ def _check_columns(columns: Any, state: Any, size: int) -> None:
 
 
 def _dispatch(data: memoryview, work: Workspace, count: int, variant: int) -> None:
-    """What follows a scan."""
+    """Run the kernels that follow a scan."""
     table = QueueTable()
     table.assign(data, work.columns, count, slots=work.slots)
     kernels.tags_codes(data, work.columns, count, _LEVELS, work.codes)
@@ -121,7 +121,7 @@ def _dispatch(data: memoryview, work: Workspace, count: int, variant: int) -> No
 
 
 def _read_requests(data: memoryview, work: Workspace, count: int, found: int, with_tags: int) -> None:
-    """Codes and hashes by one pass: those of the two that were asked before."""
+    """Compute codes and hashes at once, and compare them with those of the two single kernels."""
     codes, hashes, state = work.codes[:count].copy(), work.hashes[:found].copy(), np.zeros(1, np.int64)
     again = kernels.dispatch_requests(
         data, work.columns, 0, count, _LEVELS, work.codes, with_tags, work.hashes, work.records, state
@@ -132,7 +132,7 @@ def _read_requests(data: memoryview, work: Workspace, count: int, found: int, wi
 
 
 def _compare(data: memoryview, work: Workspace, count: int) -> None:
-    """With itself as its copy, and with the properties that units repeat."""
+    """Compare the records with themselves as copies, and read the properties that units repeat."""
     rows, found = np.arange(count), np.zeros((3, count), np.int64)
     kernels.first_differences(data, data, work.columns, rows, work.columns[0, :count].copy(), found[0])
     assert (found[0] == -1).all()
@@ -165,7 +165,7 @@ def _write_queues(work: Workspace, count: int, queue_count: int, variant: int) -
 
 
 def _write_index(work: Workspace, found: int, variant: int) -> None:
-    """Into a file that may be shorter than its numbers say, and whose header may say anything."""
+    """Put entries into a file that may be too short for its geometry, with any numbers in its header."""
     slots = _SLOT_COUNTS[variant % len(_SLOT_COUNTS)]
     size = min(HEADER_SIZE + SLOT_SIZE * slots + ENTRY_SIZE * (variant % 31), INDEX_CAPACITY)
     data = _FILLINGS[variant // 3 % len(_FILLINGS)][: size - variant % 47]
@@ -180,7 +180,7 @@ def _write_index(work: Workspace, found: int, variant: int) -> None:
 
 
 def _follow_chains(index: Any, work: Workspace, slots: int) -> None:
-    """Over as many entries as the bytes have room for."""
+    """Follow chains over as many entries as the bytes have room for."""
     count = (len(index) - HEADER_SIZE - SLOT_SIZE * slots) // ENTRY_SIZE
     newest, found = work.newest[: SLOT_SIZE * slots], np.zeros(FOUND_COUNT, np.int64)
     newest[:] = bytes(len(newest))

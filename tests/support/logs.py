@@ -30,7 +30,7 @@ def record(
     store_timestamp_ms: int = 1_700_000_000_000,
     v2: bool = False,
 ) -> bytes:
-    """A record as the broker encodes it."""
+    """Return a record in the broker's encoding."""
     v2 = v2 or len(topic) > 127
     born, stored = bytes(20 if sys_flag & 0x10 else 8), bytes(20 if sys_flag & 0x20 else 8)
     crc = zlib.crc32(body) & 0x7FFFFFFF
@@ -42,7 +42,7 @@ def record(
 
 
 def log_of(parts: list[dict[str, Any]], end: bytes = b"") -> bytes:
-    """Records one after another, each at the place it names."""
+    """Return records one after another, each at its own log offset."""
     data = b""
     for part in parts:
         data += record(**part, position=len(data))
@@ -79,7 +79,7 @@ def segments() -> st.SearchStrategy[bytes]:
 
 
 def mutations() -> st.SearchStrategy[Callable[[bytes], bytes]]:
-    """Flip, cut, zero, insert, and overwrite with what hurts most: small and huge numbers."""
+    """Damage bytes: flip, truncate, zero, insert, or overwrite with small and huge numbers."""
     places = st.floats(0, 1, exclude_max=True)
     numbers = st.sampled_from([b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xff", b"\0\0\0\0", b"\0\0\0\x5b"])
     return st.one_of(

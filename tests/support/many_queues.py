@@ -23,7 +23,7 @@ HOST = Host.parse("127.0.0.1:10911")
 def many_queues(
     root: Path, queue_count: int, message_count: int, *, segment_size: int = 64 << 20, queue_file_size: int = 400
 ) -> Path:
-    """Writes commitlog/ and consumequeue/ of a store without index; every message is in the next queue by turns."""
+    """Write commitlog/ and consumequeue/ of a store without index, with messages in all queues in turn."""
     units: list[list[bytes]] = [[] for _ in range(queue_count)]
     segments = [bytearray()]
     for number, queue in zip(range(message_count), itertools.cycle(range(queue_count)), strict=False):
@@ -47,7 +47,7 @@ def many_queues(
 
 
 def queue_name(queue: int) -> tuple[str, int]:
-    """Topic and queue id of the queue with this number."""
+    """Return topic and queue id of the queue with this number."""
     return f"T{queue // QUEUES_PER_TOPIC}", queue % QUEUES_PER_TOPIC
 
 
@@ -68,7 +68,7 @@ def _end(segments: list[bytearray], segment_size: int) -> int:
 
 
 def _write_files(folder: Path, pieces: list[bytes], size: int) -> None:
-    """Files of `size` bytes, of which only the written part takes blocks."""
+    """Write files of `size` bytes, with blocks for the written part only."""
     folder.mkdir(parents=True)
     for number, piece in enumerate(pieces):
         with (folder / segment_name(number * size)).open("wb") as file:

@@ -1,4 +1,4 @@
-"""The kernels' twins: what each kernel must give, said as plainly as Python can, with struct, slices and exceptions.
+"""The kernels' twins: the results that each kernel must give, in plain Python with struct, slices and exceptions.
 
 Nothing here is shared with store/kernels, nor with store/formats: a mistake there shows up as a difference. Where a
 twin follows the broker, it follows the order of the Java source, not that of the kernel.
@@ -26,7 +26,7 @@ def crc32(data: bytes) -> int:
 
 @dataclass
 class Record:
-    """One record's columns in their order, and the parts they point at."""
+    """One record's columns in their order, and the bytes that they point to."""
 
     position: int
     size: int
@@ -108,13 +108,13 @@ def scan(
 
 
 def is_dledger_blank(data: bytes, position: int) -> bool:
-    """Int -1, the bytes left, and zeros."""
+    """Return whether DLedger's blank is here: int -1, the bytes left, and zeros."""
     first, size = struct.unpack_from(">ii", data, position)
     return first == -1 and size >= 8 and (len(data) - position < 16 or not any(data[position + 8 : position + 16]))
 
 
 def is_dledger_entry(data: bytes, position: int, accept_v2: bool) -> bool:
-    """Whether 48 bytes of an entry's header, and a record's magic behind its size, are here."""
+    """Return whether an entry's header of 48 bytes is here, and a record's magic after its size."""
     if len(data) - position < 56:
         return False
     magic, size = struct.unpack_from(">ii", data, position)
@@ -124,7 +124,7 @@ def is_dledger_entry(data: bytes, position: int, accept_v2: bool) -> bool:
 
 
 def read_record(data: bytes, position: int, accept_v2: bool, check_crc: bool) -> Record:
-    """CommitLog.checkMessageAndReturnSize, line by line; with the size it gives when it does not read the body."""
+    """Follow CommitLog.checkMessageAndReturnSize line by line, with its size if it does not read the body."""
     cursor = Cursor(data, position)
     size = cursor.number(4)
     magic = cursor.number(4) & 0xFFFFFFFF
@@ -181,7 +181,7 @@ def read_record(data: bytes, position: int, accept_v2: bool, check_crc: bool) ->
 
 
 def parse_properties(text: bytes) -> dict[bytes, bytes]:
-    """MessageDecoder.string2messageProperties on bytes."""
+    """Follow MessageDecoder.string2messageProperties, on bytes."""
     found = {}
     for part in text.split(b"\x02"):
         name, _, value = part.partition(b"\x01")
@@ -191,7 +191,7 @@ def parse_properties(text: bytes) -> dict[bytes, bytes]:
 
 
 def parse_int(text: bytes) -> int:
-    """Integer.parseInt of ASCII text."""
+    """Follow Integer.parseInt, for ASCII text."""
     digits = text[1:] if text[:1] in (b"+", b"-") else text
     if not digits or any(byte not in b"0123456789" for byte in digits):
         raise Unusable
@@ -225,7 +225,7 @@ def tags_code(record: Record, delay_levels_ms: list[int]) -> int:
 
 
 def queue_files(records: list[Record], delay_levels_ms: list[int]) -> dict[tuple[bytes, int], bytes]:
-    """The units of every queue, one after another, as they come in the log."""
+    """Return the units of every queue, one after another, in the log's order."""
     queues: dict[tuple[bytes, int], bytes] = {}
     for record in records:
         if record.sys_flag & 0xC in (0, 8):
@@ -239,7 +239,7 @@ def queue_files(records: list[Record], delay_levels_ms: list[int]) -> dict[tuple
 
 
 def java_text(data: bytes) -> str:
-    """new String(data, UTF_8): as Python's "replace", but one U+FFFD for an encoded surrogate, whole or cut off."""
+    """Follow new String(data, UTF_8): Python's "replace", but one U+FFFD for an encoded surrogate or its beginning."""
     text, at = "", 0
     while at < len(data):
         for size in (1, 2, 3, 4):
@@ -257,7 +257,7 @@ def java_text(data: bytes) -> str:
 
 
 def longest_prefix(data: bytes) -> int:
-    """Bytes that begin a sequence (one of a surrogate included), at least one."""
+    """Return the number of bytes that begin a sequence (also one of a surrogate), at least 1."""
     for size in range(min(3, len(data)), 1, -1):
         # Some continuation makes a whole character of a good beginning.
         tails = [bytes(tail) for tail in ([0x80], [0x80, 0x80], [0x80] * 3, [0xBF], [0xBF, 0xBF])]
@@ -271,7 +271,7 @@ def longest_prefix(data: bytes) -> int:
 
 
 def java_hash(text: str) -> int:
-    """String.hashCode as 0 … 2^32 - 1."""
+    """Return String.hashCode as 0 … 2^32 - 1."""
     data = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for high, low in zip(data[::2], data[1::2], strict=True):
@@ -296,7 +296,7 @@ def keys_of(record: Record) -> Iterator[str]:
 
 
 def key_entries(records: list[Record]) -> list[tuple[int, int]]:
-    """(hash, record number) of every key that is indexed."""
+    """Return (hash, record number) of every indexed key."""
     return [
         (key_hash(record.topic, key), number)
         for number, record in enumerate(records)
@@ -306,7 +306,7 @@ def key_entries(records: list[Record]) -> list[tuple[int, int]]:
 
 
 class Index:
-    """IndexFile.putKey on a bytearray."""
+    """Follow IndexFile.putKey, on a bytearray."""
 
     def __init__(self, slot_count: int, capacity: int) -> None:
         self.slot_count, self.capacity = slot_count, capacity
@@ -338,7 +338,7 @@ class Index:
 
 
 def index_files(records: list[Record], slot_count: int, capacity: int) -> list[bytes]:
-    """Every index file that the records fill, the last one perhaps in part."""
+    """Return every index file of the records, the last one perhaps filled in part."""
     files = [Index(slot_count, capacity)]
     for value, number in key_entries(records):
         record = records[number]

@@ -60,7 +60,7 @@ class Place(NamedTuple):
         return self.prefix.removesuffix(".").removesuffix(".<locals>")
 
     def inside(self, node: ast.AST, field: str) -> Place:
-        """The place of what a field of the node holds."""
+        """Return the place of a field's value in the node."""
         match node:
             case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) if field == "body":
                 return self._replace(at_import=False, prefix=f"{self.prefix}{name}.<locals>.")
@@ -222,7 +222,7 @@ def _alternatives(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
 
 
 def _steps_told(number: ast.Constant, parent: ast.AST) -> Iterator[int]:
-    """The steps of a compared number that say what a change of the comparison says: x > 0 -> -1 is x >= 0."""
+    """Yield steps of a compared number that equal a change of the comparison: x > -1 is x >= 0."""
     if isinstance(parent, ast.Compare):
         for operator, (left, right) in zip(parent.ops, pairwise([parent.left, *parent.comparators]), strict=True):
             if number in (left, right) and isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE):
@@ -231,7 +231,7 @@ def _steps_told(number: ast.Constant, parent: ast.AST) -> Iterator[int]:
 
 
 def _swaps(nodes: list[ast.AST], place: Place) -> Iterator[_Change]:
-    """Two statements in a row that yield or append, in the other order."""
+    """Yield swaps of two adjacent statements that yield or append."""
     for at, (first, second) in enumerate(pairwise(nodes)):
         if _gives_a_row(first) and _gives_a_row(second):
             shown = f"{ast.unparse(first)} -> after: {ast.unparse(second)}".replace("\n", " ")
@@ -251,7 +251,7 @@ def _gives_a_row(node: ast.AST) -> bool:
 
 
 def _reversed(call: ast.Call) -> ast.Call:
-    """The call of sort with the other order."""
+    """Return the call of sort with the other order."""
     keywords = [each for each in call.keywords if each.arg != "reverse"]
     if len(keywords) == len(call.keywords):
         keywords = [*keywords, ast.keyword("reverse", ast.Constant(True))]

@@ -28,7 +28,7 @@ _LIBC = ctypes.CDLL(None)
 
 @dataclass(frozen=True)
 class Finished:
-    """How a process ended."""
+    """Exit code and output of a process."""
 
     code: int
     out: str
@@ -40,10 +40,10 @@ def command_line(store: Path | None, *words: object) -> list[str]:
 
 
 def run(words: Sequence[str], *, memory_bytes: int | None = None, override: bool = True) -> Finished:
-    """Runs a command line to its end.
+    """Run a command line to its end.
 
-    memory_bytes  what it may allocate, mapped files not counted
-    override      False takes away root's right to open what file modes forbid
+    memory_bytes  limit of allocated memory, without mapped files
+    override      False removes root's right to open files against their modes
     """
 
     def limit() -> None:
@@ -73,7 +73,7 @@ Line = Sequence[object]
 def run_lines(
     store: Path, lines: Sequence[Line], wrapper: Sequence[str] = (), *, override: bool = True
 ) -> list[Finished]:
-    """Runs command lines one after another in a process that `wrapper` starts; a line that kills it fails the test."""
+    """Run command lines one after another in a process that `wrapper` starts; fail if a line kills it."""
     texts = [[str(word) for word in line] for line in lines]
     program = [sys.executable, "-m", "tests.support.lines", str(store), json.dumps(texts)]
     done = run([*wrapper, *program], override=override)
@@ -83,9 +83,9 @@ def run_lines(
 
 
 def run_as_a_stranger(store: Path, lines: Sequence[Line]) -> list[Finished]:
-    """As one who may read everything in `store` but write nothing there.
+    """Run command lines as a user who may read everything in `store` but write nothing there.
 
-    Root gives the store to somebody else and leaves off the right to override that; others take the write bits away.
+    Root changes the store's owner and drops the right to override modes; other users remove the write bits.
     """
     paths = [store, *store.rglob("*")]
     if os.geteuid() == 0:
@@ -103,14 +103,14 @@ def run_as_a_stranger(store: Path, lines: Sequence[Line]) -> list[Finished]:
 
 
 def run_on_read_only_mount(store: Path, lines: Sequence[Line]) -> list[Finished]:
-    """With `store` mounted read-only over itself, in a mount namespace of the process's own."""
+    """Run command lines with `store` mounted read-only over itself, in a mount namespace of their own."""
     script = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
     return run_lines(store, lines, [*namespace(), "sh", "-c", script, "sh", str(store)])
 
 
 @cache
 def namespace() -> tuple[str, ...]:
-    """The command that opens a mount namespace, as root or as root of a user namespace; () where neither is allowed."""
+    """Return the command for a mount namespace, of root or of a user namespace; () without the right."""
     if shutil.which("unshare"):
         for words in (("unshare", "-m"), ("unshare", "-rm")):
             probe = [*words, "sh", "-c", "mount --bind /tmp /tmp"]
@@ -125,16 +125,16 @@ def environment() -> dict[str, str]:
 
 
 def run_script_on_small_disk(folder: Path, size: str, script: str) -> Finished:
-    """Runs a shell script with a file system of `size` mounted at `folder`; in it `rmqctl` is the command."""
+    """Run a shell script with a file system of `size` mounted at `folder`; it can call `rmqctl`."""
     preamble = f'rmqctl() {{ "{sys.executable}" -m rmqctl "$@"; }}; mount -t tmpfs -o size={size} none "$1" && shift\n'
     return run([*namespace(), "sh", "-c", preamble + script, "sh", str(folder), str(folder)])
 
 
 @contextmanager
 def running(words: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """Start a process with pipes at stdin and stdout; it is killed when the block is left in whatever way.
+    """Start a process with pipes at stdin and stdout, and kill it at the end of the block.
 
-    options  of subprocess.Popen, in place of these
+    options  for subprocess.Popen, in place of the ones here
     """
     pipes = {"cwd": REPOSITORY, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(words, **{**pipes, "preexec_fn": default_signals, **options}) as process:
@@ -145,7 +145,7 @@ def running(words: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[s
 
 
 def default_signals() -> None:
-    """Handle signals as in a terminal: a process inherits what nohup and shells in the background ignore."""
+    """Reset signals to their defaults: a process inherits those that nohup and background shells ignore."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 

@@ -35,7 +35,7 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def promises() -> set[str]:
-    """Every promise, as the code is."""
+    """Return every promise of the present code."""
     found = {f"exit {value} {name}" for name, value in vars(exit_codes).items() if isinstance(value, int)}
     found |= {f"alias {alias} is {words}" for alias, words in ALIASES.items()}
     found |= {f"variable {name}" for names in ENVIRONMENT for name in names.split(", ") if name != "..."}
@@ -57,7 +57,7 @@ def recorded() -> list[str]:
 def broken(
     before: Collection[str], now: Collection[str], deprecated: Mapping[str, tuple[str, str]], version: str
 ) -> list[str]:
-    """The promises that are not kept, and that were not deprecated by an earlier minor version.
+    """Return the broken promises that no earlier minor version deprecated.
 
     A document's number goes up with the first name that it loses, and not before.
     """
@@ -73,7 +73,7 @@ def broken(
 
 
 def _is_kept_by_alias(line: str, now: Collection[str]) -> bool:
-    """Whether a command that has another name now is reached by the former one."""
+    """Return whether the old name of a renamed command still works."""
     aliases = (words.removeprefix("alias ").split(" is ") for words in now if words.startswith("alias "))
     return any(
         f"command {new}{line.removeprefix(f'command {old}')}" in now
@@ -117,7 +117,7 @@ def _find(command: Any, path: str) -> Any:
 
 
 def _of_parameters(of: str, parameters: Collection[Any]) -> Iterator[str]:
-    """A command's options with their kinds of values, its arguments with their positions, and those that it needs."""
+    """Yield a command's options with their kinds of values, its arguments with positions, and the required ones."""
     arguments = [one for one in parameters if one.param_type_name == "argument"]
     needed = [
         (one.opts[0] if one.param_type_name == "option" else one.name.upper()) for one in parameters if one.required
@@ -148,7 +148,7 @@ def _of_document(command: str) -> Iterator[str]:
 
 
 def _properties(schema: Any, words: Any, above: str = "") -> Iterator[tuple[str, Any]]:
-    """Each name of a document by its path, optional ones with a question mark."""
+    """Yield each name of a document by its path, optional ones with a question mark."""
     for name, said in schema.get("properties", {}).items():
         said = words[said["$ref"].rpartition("/")[2]] if "$ref" in said else said
         path = f"{above}{name}{'' if name in schema.get('required', ()) else '?'}"
@@ -159,7 +159,7 @@ def _properties(schema: Any, words: Any, above: str = "") -> Iterator[tuple[str,
 
 
 def _of_name(of: str, value: object) -> Iterator[str]:
-    """A public name; of a class and of the module of errors the public names in it too."""
+    """Yield a public name; for a class and the module of errors also the public names in it."""
     yield of
     if isinstance(value, ModuleType):
         own = {name: one for name, one in vars(value).items() if getattr(one, "__module__", "") == value.__name__}

@@ -1,4 +1,4 @@
-"""What a real broker was given, put once more by this store."""
+"""The puts of a real broker, repeated with this store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.stores import Clock
 
 
 def put_all(archive: Golden, root: Path, reopen_every: int = 0, **settings: object) -> list[dict[str, object]]:
-    """Puts input.jsonl at the store times of write.jsonl; gives the answers in the same words."""
+    """Put input.jsonl at the store times of write.jsonl; return the answers in the same form."""
     clock = Clock()
     options = {
         "settings": {**archive.settings, **settings},

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 Kind = Callable[[Path, random.Random], bool]
-"""Does one damage; False where the store has nothing for it."""
+"""Damages a store once; returns False if the store has nothing for this kind."""
 RecordPlace = tuple[Path, int, int]
 """A segment, a record's position in it, its size."""
 _MAGICS = (0xDAA320A7, 0xDAA320AB)
 
 
 def damage(root: Path, rnd: random.Random, kinds: Mapping[str, Kind] | None = None) -> list[str]:
-    """Damages the store once to three times; a kind for which the store has nothing is passed over."""
+    """Damage the store one to three times; a kind for which the store has nothing is skipped."""
     kinds, done = kinds or KINDS, []
     for _ in range(rnd.choice([1, 1, 1, 2, 3])):
         name = rnd.choice(sorted(kinds))
@@ -30,7 +30,7 @@ def damage(root: Path, rnd: random.Random, kinds: Mapping[str, Kind] | None = No
 
 
 def records(root: Path) -> list[RecordPlace]:
-    """Every record up to the first bytes of each segment that are none."""
+    """Yield the records of each segment, up to the first bytes that are none."""
     return [place for path in _files(root, "commitlog") for place in _records_of(path)]
 
 

@@ -33,7 +33,7 @@ PORTS = iter(range(20_000 + os.getpid() * 61 % 12_000, 32_768))
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody listens on, and no other test gets."""
+    """Return a free port of the loopback that no other test gets."""
     for port in PORTS:
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
@@ -58,7 +58,7 @@ def refstore(line: str, *words: object) -> Iterator[subprocess.Popen[str]]:
 
 
 def wait_for(port: int, seconds: float = 60) -> None:
-    """Returns when somebody listens on the port."""
+    """Return when a process listens on the port."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -70,6 +70,6 @@ def wait_for(port: int, seconds: float = 60) -> None:
 
 
 def segments(store: Path) -> dict[str, bytes]:
-    """The log's segments that hold anything, by name."""
+    """Return the bytes of the log's segments that are not empty, by name."""
     files = {path.name: path.read_bytes() for path in (store / "commitlog").iterdir()}
     return {name: data for name, data in files.items() if data.strip(b"\0")}

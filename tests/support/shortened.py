@@ -39,7 +39,7 @@ class Case:
 
 
 def run_cases(store: Path, scratch: Path, cases: Sequence[Case]) -> list[Finished]:
-    """Runs each case over a copy of the store; a case that kills the process fails the test."""
+    """Run each case on a copy of the store; fail if a case kills the process."""
     program = [sys.executable, "-m", "tests.support.shortened", str(store), str(scratch)]
     done = processes.run([*program, json.dumps([asdict(case) for case in cases])])
     ends = [Finished(*json.loads(row)) for row in done.out.splitlines()]
@@ -49,7 +49,7 @@ def run_cases(store: Path, scratch: Path, cases: Sequence[Case]) -> list[Finishe
 
 @contextmanager
 def shortened_after_look(path: Path, keep: int, look: int) -> Iterator[None]:
-    """Shortens the file after so many looks at its pages that found them readable."""
+    """Shorten the file after so many checks that found its pages readable."""
     populate, looks = Filesystem.populate, 0
 
     def look_and_shorten(fs: Filesystem, file: Path, view: memoryview, start: int, stop: int) -> bool:

@@ -90,7 +90,7 @@ class _Names:
         return found
 
     def inside(self, folder: Path, new_name: Path) -> dict[Path, _File | str]:
-        """The synced names in a folder, as they are after a rename; steps that no sync has covered go along."""
+        """Return the synced names of a renamed folder; unsynced steps move along."""
         self.steps = [
             step._replace(name=new_name / step.name.relative_to(folder)) if folder in step.name.parents else step
             for step in self.steps
@@ -99,12 +99,12 @@ class _Names:
         return {new_name / path.relative_to(folder): value for path, value in within.items()}
 
     def sync(self, folder: Path) -> None:
-        """Makes the steps in a folder durable."""
+        """Make the steps in a folder durable."""
         self.synced = self.after([step for step in self.steps if step.name.parent == folder])
         self.steps = [step for step in self.steps if step.name.parent != folder]
 
     def survivors(self, chance: random.Random) -> dict[Path, _File | str]:
-        """Names after a cut: a selection of the steps in which none lacks what it needs."""
+        """Return the names after a cut: a selection of the steps in which each has the steps that it needs."""
         share, lost, chosen = chance.choice((0.0, 0.5, 0.9, 1.0)), set[Path](), []
         for step in self.steps:
             if not lost.isdisjoint({step.name, *step.name.parents, step.new_name} - {None}) or chance.random() >= share:
@@ -140,13 +140,13 @@ class SimulatedDisk(Filesystem):
             self._names.synced[path] = "folder" if path.is_dir() else self._file_at(path, is_synced=True)
 
     def close(self) -> None:
-        """Gives the descriptors back."""
+        """Close the descriptors."""
         for file in self._files.values():
             os.close(file.number)
         self._files.clear()
 
     def unsynced(self) -> list[str]:
-        """Names in the root that a cut could take back or bring back, or whose bytes it could."""
+        """Return the names in the root that a cut could change, or whose bytes it could change."""
         now, synced = self._names.now(), self._names.synced
         names = {name for name in now.keys() | synced.keys() if now.get(name) is not synced.get(name)}
         names |= {name for name, file in now.items() if isinstance(file, _File) and file.synced != file.now()}
@@ -160,12 +160,12 @@ class SimulatedDisk(Filesystem):
             self.taken.append(self._cut(len(self.operations)))
 
     def cut_now(self) -> None:
-        """Takes one cut more, where the program has come to its end."""
+        """Make one more cut, after the program's end."""
         self.operations.append("the end")
         self.taken.append(self._cut(len(self.operations)))
 
     def after(self, name: str, argument: Any, rest: tuple[Any, ...], result: Any) -> None:
-        """Notes what an operation did to names, and what it made durable."""
+        """Note an operation's changes of names, and the bytes that it made durable."""
         if name in ("fdatasync", "fsync"):
             file = self._files.get(os.fstat(argument.number).st_ino)
             if file is not None:
@@ -225,7 +225,7 @@ class SimulatedDisk(Filesystem):
 
 
 def mixed(file: _File, chance: random.Random) -> bytes:
-    """Bytes of a file of which the device had written some sectors when power went."""
+    """Return the bytes of a file after a power cut: some unsynced sectors were written, others were not."""
     old, new = file.synced, file.now()
     size = chance.choice(sorted({len(old), len(new), *file.sizes}))
     kind, parts = chance.choice(("old", "new", "any", "torn")), []

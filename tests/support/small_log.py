@@ -86,7 +86,7 @@ class SmallLog:
         log_offset: int | None = None,
         **properties: str,
     ) -> int:
-        """Appends a record and gives its log offset; `log_offset` is what the record claims of itself."""
+        """Append a record and return its log offset; `log_offset` is the one in the record's field."""
         named = {"TAGS": tags, "KEYS": keys, "UNIQ_KEY": uniq_key, **properties}
         text = "\x02".join(f"{name}\x01{value}" for name, value in named.items() if value)
         if queue_offset is None:
@@ -109,7 +109,7 @@ class SmallLog:
         return [self.put(topic, queue_id, **more) for _ in range(count)]
 
     def dispatch_to(self, *handlers: Any, start: int | None = None) -> None:
-        """Hands over the records from `start` on (default: where the last call ended)."""
+        """Dispatch the records from `start` on (default: the end of the last call)."""
         segment = SmallSegment(memoryview(self.data))
         position = self._dispatched if start is None else start
         walk = scan_segment(segment, position, rules=ScanRules(), capacity=RECORDS_PER_RUN)
@@ -120,7 +120,7 @@ class SmallLog:
         self._dispatched = self.end
 
     def store_time(self, log_offset: int, size: int) -> int:
-        """What a queue asks the log for in a search by time; -1 for what is not there."""
+        """Return the store time of a record for a search by time; -1 without a record."""
         times = {unit.log_offset: START_MS + 1000 * number for number, unit in enumerate(self.units)}
         return times.get(log_offset, -1)
 
@@ -139,7 +139,7 @@ def open_queues(
 
 
 def reopened_queues(root: Path, config: StoreConfig = SMALL_CONFIG, **more: Any) -> ConsumeQueueStore:
-    """The queues as a new process finds them."""
+    """Return the queues as a new process loads them."""
     queues = open_queues(root, config, **more)
     queues.recover()
     return queues
@@ -167,7 +167,7 @@ def open_index(
 
 
 def units_of(queues: ConsumeQueueStore, topic: str = "T", queue_id: int = 0) -> list[QueueUnit]:
-    """All units of a queue, over its files, also what lies before its minimum."""
+    """Return all units in a queue's files, also those before its minimum."""
     queue = queues.find(topic, queue_id)
     if queue is None:
         return []
@@ -180,5 +180,5 @@ def log_offsets_of(queues: ConsumeQueueStore, topic: str = "T", queue_id: int = 
 
 
 def tree(root: Path) -> dict[str, bytes]:
-    """Every file below a folder, by its path."""
+    """Return the bytes of every file below a folder, by path."""
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}

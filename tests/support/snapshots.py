@@ -33,19 +33,19 @@ def snapshot(root: Path, without: tuple[str, ...] = ()) -> dict[str, FileState |
 
 
 def contents(root: Path) -> dict[str, tuple[int, str]]:
-    """Path → (size, SHA-256) of every file, as the golden archives list them."""
+    """Return (size, SHA-256) of every file by path, as in the lists of the golden archives."""
     return {name: (state.size, state.sha256) for name, state in snapshot(root).items() if state is not None}
 
 
 def without_index_names(files: dict[str, tuple[int, str]]) -> dict[str, object]:
-    """The same with the index files as a list: their names are times of the day of writing."""
+    """Return the same with the index files as a list: their names are times of writing."""
     plain: dict[str, object] = {path: value for path, value in files.items() if not path.startswith("index/")}
     plain["index/"] = [files[path] for path in sorted(files) if path.startswith("index/")]
     return plain
 
 
 def differences(expected: dict[str, object], found: dict[str, object]) -> list[str]:
-    """One line per path that differs; empty when the two are equal."""
+    """Return a line for each path that differs; empty if the two are equal."""
     return [
         f"{path}: expected {expected.get(path, 'no such file')}, found {found.get(path, 'no such file')}"
         for path in sorted(expected.keys() | found.keys())

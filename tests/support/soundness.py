@@ -44,7 +44,7 @@ class Soundness:
         self._damaged: set[Path] = set()
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Looks at every store whose lock is taken or given back from here on."""
+        """Check every store when its lock is taken or released, from here on."""
         acquire, release = StoreLock.acquire, StoreLock.release
 
         def acquire_and_look(lock: StoreLock) -> None:
@@ -66,7 +66,7 @@ class Soundness:
         monkeypatch.setattr(StoreLock, "release", release_and_look)
 
     def _look(self, root: Path) -> None:
-        """Adds what is wrong with the store to what was."""
+        """Add the store's findings to the earlier ones."""
         kinds = kinds_of(root)
         self._before[root] = self._before.get(root, Counter()) | kinds
         if _holds_files(root) and (kinds or (root / "abort").exists()):
@@ -79,13 +79,13 @@ class Soundness:
 
 
 def _holds_files(root: Path) -> bool:
-    """Whether a writer was here before; a store that is just made has no checkpoint yet, and that is no damage."""
+    """Return whether a writer was here before: a new store has no checkpoint yet, which is no damage."""
     folders = ("commitlog", "consumequeue", "index")
     return any(path.is_file() for folder in folders for path in (root / folder).rglob("*"))
 
 
 def kinds_of(root: Path) -> Kinds:
-    """The kinds of findings of a store, by topic and queue; nothing of what is no store, or lies in several places."""
+    """Count the findings of a store by kind, topic and queue; none for another folder, or a store in several."""
     if not (root / "commitlog").is_dir():
         return Counter()
     try:

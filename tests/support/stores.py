@@ -12,10 +12,10 @@ from store.verbs.recover.plan import plan_recovery
 from store.verbs.recover.truncate import plan_truncation
 
 PATIENT = {"osPageCacheBusyTimeOutMills": 600_000, "syncFlushTimeout": 120_000}
-"""A machine under load refuses no put."""
+"""Settings with which a machine under load refuses no put."""
 
 FOR_PROCESSES = {**PATIENT, "diskSpaceWarningLevelRatio": 100}
-"""A process of its own measures the machine's disk, which may be full."""
+"""Settings for a store in another process, which measures the machine's disk: that may be full."""
 
 SMALL = {
     "mappedFileSizeCommitLog": 16384,
@@ -42,14 +42,14 @@ class Clock:
 
 
 def text_message(number: int, topic: str = "T", queue_id: int = 0, body_size: int = 60) -> Message:
-    """A message that says which one it is, in body, key and tag."""
+    """Return a message with its number in body, key and tag."""
     body = f"message {number} ".encode().ljust(body_size, b".")
     properties = f"KEYS\x01k{number} all\x02UNIQ_KEY\x01U{number}\x02TAGS\x01tag{number % 3}".encode()
     return Message(topic, body, queue_id, properties, born_timestamp_ms=1_700_000_000_000 + number)
 
 
 def make_store(root: Path, count: int = 100, *, queues: int = 3, **settings: Any) -> Path:
-    """A store with `count` messages in topic T, one second apart, closed cleanly."""
+    """Make a store with `count` messages in topic T, one second apart, closed cleanly; return its folder."""
     clock = Clock()
     with open_store(root, settings={**SMALL, **settings}, read_only=False, clock=clock) as store:
         for number in range(count):
@@ -65,21 +65,21 @@ planning = staged_store
 def recover(
     root: Path, *, mode: str = "auto", keep_index: bool = False, as_broker: bool = False, **options: Any
 ) -> tuple[Change, str | None]:
-    """Recovers in place; gives the plan and the id to undo it by."""
+    """Recover in place; return the plan and the id for undo."""
     with planning(root, **options) as opened:
         change = plan_recovery(opened, mode=mode, keep_index=keep_index, as_broker=as_broker)
         return change, change.apply()
 
 
 def truncate(root: Path, log_offset: int | None = None, **options: Any) -> tuple[Change, str | None]:
-    """Cuts in place; gives the plan and the id to undo it by."""
+    """Truncate in place; return the plan and the id for undo."""
     with planning(root, **options) as opened:
         change = plan_truncation(opened, log_offset)
         return change, change.apply()
 
 
 def stored_messages(store: MessageStore) -> dict[tuple[str, int], list[tuple[int, bytes]]]:
-    """Queue offset and body of everything readable through the queues."""
+    """Return queue offset and body of every message that the queues reach, by topic and queue id."""
     found: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
     for queue in store.queues():
         messages = found.setdefault((queue.topic, queue.queue_id), [])

@@ -10,9 +10,9 @@ PATIENCE_S = 60
 
 
 def run_in_threads(*works: Callable[[], object]) -> None:
-    """Runs every work in a thread of its own to its end; fails where one does not end.
+    """Run each function in a thread of its own to its end; fail if one does not end.
 
-    A thread that hangs is a daemon, which keeps no process from ending.
+    The threads are daemons, so a hanging one does not keep the process from ending.
     """
     threads = [threading.Thread(target=work, daemon=True) for work in works]
     for thread in threads:
@@ -21,7 +21,7 @@ def run_in_threads(*works: Callable[[], object]) -> None:
 
 
 def end_threads(*threads: threading.Thread) -> None:
-    """Waits for threads that are about to end."""
+    """Wait for threads that are about to end."""
     deadline = time.monotonic() + PATIENCE_S
     for thread in threads:
         thread.join(max(0, deadline - time.monotonic()))
@@ -29,7 +29,7 @@ def end_threads(*threads: threading.Thread) -> None:
 
 
 def eventually(condition: Callable[[], object], seconds: float = PATIENCE_S) -> bool:
-    """Whether the condition holds before the time is over."""
+    """Return whether the condition becomes true before the time is over."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():

@@ -38,13 +38,13 @@ class Proxy:
     sent: list[str] = field(default_factory=list)
 
     def bytes_of(self, part: str) -> int:
-        """The bytes fetched of files whose path has `part`."""
+        """Return the bytes fetched of files with `part` in their path."""
         return sum(size for path, size in self.fetched if part in path)
 
 
 @contextmanager
 def proxy_before_the_bucket() -> Iterator[Proxy]:
-    """A proxy before the object store that the environment leads to; inside of the block it leads to the proxy."""
+    """Start a proxy before the environment's object store; in the block the environment leads to the proxy."""
     host = urlsplit(os.environ["AWS_ENDPOINT_URL"]).netloc
     proxy = Proxy("")
 
@@ -80,7 +80,7 @@ def proxy_before_the_bucket() -> Iterator[Proxy]:
             onward.close()
 
         def body(self) -> bytes:
-            """The bytes that follow the head, as they came."""
+            """Return the bytes after the head, unchanged."""
             if self.headers.get("Transfer-Encoding") != "chunked":
                 return self.rfile.read(int(self.headers.get("Content-Length") or 0))
             parts, size = [], 1

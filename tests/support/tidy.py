@@ -1,4 +1,4 @@
-"""What a machine can hold of the code's house rules: each rule gives its offences, by file.
+"""The house rules of the code that a machine can check: each rule yields its offences in a module.
 
 python -m tests.support.tidy             lists the offences that tests/tidy_offences.toml does not allow
 python -m tests.support.tidy --shrink    lowers the numbers in it to what is left; it never raises one
@@ -124,7 +124,7 @@ class Module(NamedTuple):
 
 
 def modules() -> Iterator[Module]:
-    """Every module of the packages, by name."""
+    """Yield every module of the packages, by name."""
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             text = path.read_text(encoding="utf-8")
@@ -132,7 +132,7 @@ def modules() -> Iterator[Module]:
 
 
 def first_lines(module: Module) -> Iterator[Offence]:
-    """First lines of docstrings: under 100 characters, without a clause of "what", "which" or "whoever"."""
+    """Yield first lines of docstrings of 100 characters or more, or with "what", "which" or "whoever"."""
     for node in _documented(module.tree):
         first = (ast.get_docstring(node) or "").split("\n")[0]
         if len(first) >= MOST_FIRST_LINE or CLAUSE.search(first):
@@ -140,7 +140,7 @@ def first_lines(module: Module) -> Iterator[Offence]:
 
 
 def moods(module: Module) -> Iterator[Offence]:
-    """Docstrings of functions that do not begin with an imperative verb; properties have a noun."""
+    """Yield docstrings of functions without an imperative verb first; properties have a noun."""
     for node in _documented(module.tree):
         first = (ast.get_docstring(node) or "").split("\n")[0]
         is_order = first[:1].isupper() and not NOT_IMPERATIVE.match(first)
@@ -149,7 +149,7 @@ def moods(module: Module) -> Iterator[Offence]:
 
 
 def pictures(module: Module) -> Iterator[Offence]:
-    """Docstrings and comments that use a picture for the field's word."""
+    """Yield docstrings and comments with a picture in place of the field's word."""
     for node in _documented(module.tree):
         for found in PICTURE.finditer(ast.get_docstring(node) or ""):
             yield Offence(module.file, node.body[0].lineno, found.group())
@@ -160,7 +160,7 @@ def pictures(module: Module) -> Iterator[Offence]:
 
 
 def long_sentences(module: Module) -> Iterator[Offence]:
-    """Docstrings with more than 25 words up to a full stop, colon or semicolon; tables and lists are left out."""
+    """Yield docstrings with more than 25 words up to a full stop, colon or semicolon; not in tables and lists."""
     for node in _documented(module.tree):
         for paragraph in re.split(r"\n\s*\n", ast.get_docstring(node) or ""):
             for clause in CLAUSE_END.split(paragraph) if not DRAWN.search(paragraph) else ():
@@ -169,7 +169,7 @@ def long_sentences(module: Module) -> Iterator[Offence]:
 
 
 def steps(module: Module) -> Iterator[Offence]:
-    """References to a step that the module's docstring does not have."""
+    """Yield references to a step that is not in the module's docstring."""
     known = {int(number) for number in NUMBERED.findall(ast.get_docstring(module.tree) or "")}
     for node in _documented(module.tree):
         text = ast.get_docstring(node) or ""
@@ -180,7 +180,7 @@ def steps(module: Module) -> Iterator[Offence]:
 
 
 def long_functions(module: Module) -> Iterator[Offence]:
-    """Functions of more than 50 lines; the docstring does not count, for it gives each option a line."""
+    """Yield functions of more than 50 lines without the docstring, which has a line for each option."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -191,7 +191,7 @@ def long_functions(module: Module) -> Iterator[Offence]:
 
 
 def any_in_signatures(module: Module) -> Iterator[Offence]:
-    """`Any` in the signature of a public function or method."""
+    """Yield public functions and methods with `Any` in the signature."""
     for node in _public_functions(module.tree.body):
         annotations = [a.annotation for a in ast.walk(node.args) if isinstance(a, ast.arg)] + [node.returns]
         named = (n for annotation in annotations if annotation is not None for n in ast.walk(annotation))
@@ -200,14 +200,14 @@ def any_in_signatures(module: Module) -> Iterator[Offence]:
 
 
 def long_modules(module: Module) -> Iterator[Offence]:
-    """A module of more than 400 lines."""
+    """Yield a module of more than 400 lines."""
     length = len(module.text.splitlines())
     if length > MOST_MODULE_LINES:
         yield Offence(module.file, length, f"the module has {length} lines")
 
 
 def many_parameters(module: Module) -> Iterator[Offence]:
-    """Functions of more than eight parameters outside of commands, option lists and kernels; self counts not."""
+    """Yield functions of more than eight parameters, without self; not commands, option lists and kernels."""
     if module.file.startswith(MAY_TAKE_MORE):
         return
     for node in ast.walk(module.tree):
@@ -221,7 +221,7 @@ def many_parameters(module: Module) -> Iterator[Offence]:
 
 
 def circles(module: Module) -> Iterator[Offence]:
-    """A module that imports itself through others, at its top or in a function."""
+    """Yield a module that imports itself through others, at its top or in a function."""
     graph, name = module_imports(), _dotted(module)
     for other in sorted(graph[name]):
         if _reaches(graph, graph[other], name):
@@ -243,13 +243,13 @@ RULES: dict[str, Callable[[Module], Iterator[Offence]]] = {
 
 
 def offences(rule: str) -> dict[str, list[Offence]]:
-    """All offences of a rule, by file."""
+    """Return all offences of a rule, by file."""
     return all_offences()[rule]
 
 
 @cache
 def all_offences() -> dict[str, dict[str, list[Offence]]]:
-    """The offences by rule and file; every module is parsed once."""
+    """Return the offences by rule and file; every module is parsed once."""
     found: dict[str, dict[str, list[Offence]]] = {name: {} for name in RULES}
     for module in modules():
         for name, rule in RULES.items():
@@ -259,12 +259,12 @@ def all_offences() -> dict[str, dict[str, list[Offence]]]:
 
 
 def allowed(rule: str) -> dict[str, int]:
-    """How many offences of a rule each file may still have."""
+    """Return the allowed number of offences of a rule, by file."""
     return dict(tomllib.loads(ALLOWED.read_text(encoding="utf-8")).get(rule, {}))
 
 
 def too_many(rule: str) -> list[str]:
-    """The offences of files that have more of them than they may."""
+    """Return the offences of files with more than allowed."""
     limits = allowed(rule)
     return [
         f"{offence.file}:{offence.line}: {offence.text}"
@@ -275,7 +275,7 @@ def too_many(rule: str) -> list[str]:
 
 
 def strangers() -> list[str]:
-    """The modules that name a structure outside of its room, each behind the structure's name."""
+    """Return the modules that name a structure outside of its room, each after the structure's name."""
     return sorted(
         f"{name}: {module.file}"
         for module in modules()
@@ -285,13 +285,13 @@ def strangers() -> list[str]:
 
 
 def listed_strangers() -> dict[str, str]:
-    """The reasons of those that may, as `strangers` gives them."""
+    """Return the reasons of the allowed ones, by the names of `strangers`."""
     return dict(tomllib.loads(ALLOWED.read_text(encoding="utf-8")).get("structures", {}))
 
 
 @cache
 def module_imports() -> dict[str, set[str]]:
-    """The modules of the packages that each one imports."""
+    """Return the imported modules of each module of the packages."""
     trees = {_dotted(module): module.tree for module in modules()}
     return {
         name: {_known(one, trees) for one in _names_imported(tree)} & trees.keys() - {name}
@@ -300,7 +300,7 @@ def module_imports() -> dict[str, set[str]]:
 
 
 def room_imports() -> set[tuple[str, str]]:
-    """Which room of store/ imports which, without what follows from others: a -> c where a -> b -> c."""
+    """Return the imports between rooms of store/, without those that follow from others (a -> b -> c)."""
     edges: dict[str, set[str]] = {}
     for module in modules():
         room = _room_of(module.file.removesuffix(".py").split("/"))
@@ -310,7 +310,7 @@ def room_imports() -> set[tuple[str, str]]:
 
 
 def picture() -> str:
-    """The imports of the rooms as a Mermaid graph."""
+    """Return the imports of the rooms as a Mermaid graph."""
     arrows = "".join(f"    {a} --> {b}\n" for a, b in sorted(room_imports()))
     return f"```mermaid\ngraph TD\n{arrows}```"
 
@@ -320,7 +320,7 @@ def _dotted(module: Module) -> str:
 
 
 def _known(name: str, trees: Collection[str]) -> str:
-    """The module of an imported name: itself, or where it is defined."""
+    """Return the module of an imported name: the name itself, or the module that defines it."""
     return name if name in trees else name.rpartition(".")[0]
 
 
@@ -343,7 +343,7 @@ def _is_for_types(node: ast.AST) -> bool:
 
 
 def _room_of(path: list[str]) -> str:
-    """The room of a module, as a path or a dotted name in parts; empty for a loose module."""
+    """Return the room of a module, given in parts of its path or dotted name; empty for a loose module."""
     return path[1] if path[0] == "store" and len(path) > 2 else ""
 
 
@@ -376,7 +376,7 @@ def _public_functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.As
 
 
 def _shrunk(first: bool) -> str:
-    """The list with every number lowered to what is left."""
+    """Return the list with every number lowered to the offences that are left."""
     lines = ["# Offences that are left, by rule and file. The numbers only fall: python -m tests.support.tidy --shrink"]
     for rule in RULES:
         limits = {} if first else allowed(rule)

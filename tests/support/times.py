@@ -10,5 +10,5 @@ import pytest
 
 
 def set_time(monkeypatch: pytest.MonkeyPatch, module: ModuleType, **functions: Callable[..., object]) -> None:
-    """Gives `module` these functions of `time`; other modules, with their threads, keep theirs."""
+    """Replace functions of `time` in `module` alone; other modules, with their threads, keep theirs."""
     monkeypatch.setattr(module, "time", SimpleNamespace(**{**vars(time), **functions}))

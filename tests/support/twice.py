@@ -1,4 +1,4 @@
-"""Running kernels compiled and uncompiled, and insisting that both say the same.
+"""Runs kernels compiled and uncompiled, and requires the same results.
 
 scan(data)                  a Scan: columns, next position, outcome, reason, size
 both(lambda kernels: …)     any comparable answer of both kinds of kernels, once they agree
@@ -58,7 +58,7 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class Scan:
-    """What one call of scan_records gave; `columns` as a list of rows, one per record."""
+    """The result of one call of scan_records; `columns` as a list of rows, one per record."""
 
     rows: tuple[tuple[int, ...], ...]
     next_position: int
@@ -83,7 +83,7 @@ KINDS = {"compiled": nullcontext, "uncompiled": uncompiled}
 
 
 def both(ask: Callable[[ModuleType], Any]) -> Any:
-    """The answer of compiled kernels, which is also that of their sources."""
+    """Return the result of compiled kernels; fail if that of their sources differs."""
     compiled = ask(kernels)
     with uncompiled():
         assert ask(kernels) == compiled
@@ -99,7 +99,7 @@ def scan(
     check_crc: bool = False,
     capacity: int = 1000,
 ) -> Scan:
-    """scan_records, run both ways."""
+    """Run scan_records compiled and uncompiled."""
     limit = len(data) if limit is None else limit
 
     def ask(kernels: ModuleType) -> Scan:
@@ -114,7 +114,7 @@ def scan(
 
 
 def agrees_with_twin(data: bytes, position: int = 0, *, accept_v2: bool, check_crc: bool) -> Scan:
-    """scan_records both ways, held against the naive walk."""
+    """Run scan_records both ways, and compare it with the naive scan."""
     result = scan(data, position, accept_v2=accept_v2, check_crc=check_crc)
     records, next_position, outcome, size = naive.scan(data, position, len(data), accept_v2, check_crc)
     assert [list(row) for row in result.rows] == [record.row for record in records]
