@@ -5,6 +5,7 @@ A wrong kind raises WrongKind, a wrong value of the right kind BadRequest. Both 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import index
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,15 @@ def check_text(name: str, value: object) -> str:
         except UnicodeEncodeError:
             raise BadRequest(f"a lone surrogate in {name}: {quoted(value)}", hint="give text that is UTF-8") from None
     return value
+
+
+def join_texts(name: str, values: object, separator: str) -> str:
+    """Return one text as it is, several with the separator between them; else raise."""
+    if isinstance(values, str):
+        return values
+    if not isinstance(values, Iterable):
+        raise WrongKind(f"{name} is not a list of texts: {_shown(values)}")
+    return separator.join(check_text(name, value) for value in values)
 
 
 def check_flag(name: str, value: object) -> bool:

@@ -77,6 +77,16 @@ def test_the_ends_of_a_field_are_taken(name: str, value: object, shared: Writabl
     assert ("the queue id is negative" in result.reason) == (not result.is_ok)
 
 
+@pytest.mark.parametrize(("given", "reason"), [
+    ({"keys": [5]}, "keys is not text: 5"), ({"keys": 5}, "keys is not a list of texts: 5"),
+    ({"properties": ["a"]}, "properties is not a mapping, but list"), ({"tags": 5}, "property 'TAGS' is not text: 5"),
+])  # fmt: skip
+def test_a_message_of_a_wrong_kind_is_refused_by_the_value_s_name(given: dict[str, Any], reason: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        Message.of("T", "x", **given)
+    assert (str(refused.value), isinstance(refused.value, TypeError)) == (reason, True)
+
+
 @pytest.mark.parametrize("given", [
     {"keys": [5]}, {"tags": 5}, {"uniq_key": b"u"}, {"delay_level": 0.5}, {"delay_level": True},
     {"properties": {"a": 1}}, {"properties": {1: "a"}}, {"queue_id": 0.5}, {"bogus": 1},
