@@ -198,5 +198,10 @@ def plan_of(faults: Iterable[Fault], withheld: Collection[str] = (), done: Colle
 def say_plan(session: Session, steps: Iterable[Step]) -> None:
     """Write the steps of a plan to stderr, a line each."""
     for number, step in enumerate(steps, 1):
-        undone = "; undo takes it back" if step.can_be_undone else ""
-        session.note(f"step {number}: rmqctl --store {session.store.place} {step.command} ({step.cost}{undone})")
+        say_step(session, number, step)
+
+
+def say_step(session: Session, number: int, step: Step) -> None:
+    """Note one step of a plan."""
+    undone = "; undo takes it back" if step.can_be_undone else ""
+    session.note(f"step {number}: rmqctl --store {session.store.place} {step.command} ({step.cost}{undone})")

@@ -98,8 +98,8 @@ def run_change(session: Session, command: str, change: Change[PlanReport], conse
         render(plan, Format.TABLE, session.environment.stderr, session.look(color=False))
         if not session.ask(f"Apply these {len(change.actions)} steps?"):
             change.close()
-            session.note("nothing was changed")
-            return dataclasses.replace(plan, exit_code=DECLINED, verdict="nothing was changed")
+            declined = dataclasses.replace(plan, exit_code=DECLINED, verdict="nothing was changed")
+            return _without_plan(session, declined, {})
     session.release_notes()
     change_id = _apply(session, change, consent)
     if change_id is not None:
@@ -107,7 +107,15 @@ def run_change(session: Session, command: str, change: Change[PlanReport], conse
         session.note(f"undo with: rmqctl --store {session.store.place} undo {change_id}{where}")
     facts = {**plan.read_facts(), "applied": True, "change_id": change_id}
     verdict = f"changed the store in {count(len(change.actions), 'step')}{_losses(change)}"
-    return dataclasses.replace(plan, facts=facts, verdict=verdict)
+    applied = dataclasses.replace(plan, facts=facts, verdict=verdict)
+    return applied if consent.yes else _without_plan(session, applied, {"change_id": change_id})
+
+
+def _without_plan(session: Session, result: Result, facts: dict[str, Any]) -> Result:
+    """Return the result with these facts alone for a terminal, which has just shown the plan."""
+    if session.format.is_for_programs or not session.environment.stdout.isatty():
+        return result
+    return dataclasses.replace(result, tables=[], facts=facts)
 
 
 def _plan_result(command: str, change: Change[PlanReport], consent: ChangeOptions) -> Result:

@@ -228,7 +228,7 @@ class Session:
     def ask(self, question: str) -> bool:
         """Ask a yes or no question on the terminal; end of input is a no."""
         self.release_notes()
-        self.environment.stderr.write(f"{escape_controls(question)} [y/N] ")
+        self.environment.stderr.write(f"{self._fold_line(f'{escape_controls(question)} [y/N]')} ")
         self.environment.stderr.flush()
         answer = self.environment.stdin.readline().decode(errors="replace").strip().lower() in ("y", "yes")
         self.log(f"asked: {question} {'yes' if answer else 'no'}")

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import typer
 
-from rmqctl.advice import SALVAGE, Step
+from rmqctl.advice import SALVAGE, Step, say_step
 from rmqctl.context import Session
 from rmqctl.exit_codes import DECLINED, FINDINGS
 
@@ -31,13 +31,15 @@ def run_fixes(session: Session, plan: Callable[[], list[Step]], *, may_ask: bool
     done: set[str] = set()
     while (step := _next(session, plan(), done, may_ask=may_ask)) is not None:
         done.add(step.command)
-        session.note(f"step {len(done)}: rmqctl --store {session.store.place} {step.command} ({step.cost})")
+        say_step(session, len(done), step)
         code = run_command(session, [*step.command.split(), *([] if may_ask else ["--yes"])])
         if code == DECLINED:
             return
         if code > FINDINGS:
             session.warn(f"{step.command} failed (exit code {code}); later steps were not run")
             return
+    if not done:
+        session.note("note: nothing was changed: no command of the plan changes the store")
 
 
 def _next(session: Session, plan: list[Step], done: set[str], *, may_ask: bool) -> Step | None:

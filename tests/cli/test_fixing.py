@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.exit_codes import DECLINED, FINDINGS, OK, USAGE
+from rmqctl.exit_codes import DECLINED, FINDINGS, IO_ERROR, OK, USAGE
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.support.snapshots import snapshot
@@ -32,6 +32,27 @@ def test_the_steps_are_run_until_the_store_is_sound_and_undo_takes_them_back(cop
         assert rmqctl("undo", change, store=root).code == OK
     after = {name: one for name, one in snapshot(root).items() if not name.startswith(".rmqctl")}
     assert after == before
+
+
+def test_a_fix_without_a_step_says_that_it_changed_nothing(copy_of: CopyOf) -> None:
+    for name in ("normal", "aborted"):
+        _, root = copy_of(name)
+        before = snapshot(root)
+        run = rmqctl("doctor", "--fix", "--yes", store=root)
+        assert run.err == "note: nothing was changed: no command of the plan changes the store\n"
+        assert snapshot(root) == before
+
+
+def test_a_step_that_fails_is_the_last_one(copy_of: CopyOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = with_lost_queue(copy_of)
+    before = snapshot(root)
+    monkeypatch.setattr("rmqctl.fixing.run_command", lambda session, words: IO_ERROR)
+    run = rmqctl("doctor", "--fix", "--yes", store=root)
+    assert run.err.splitlines() == [
+        f"step 1: rmqctl --store {root} rebuild --queues (reads the whole log, rewrites the queues; undo takes it back)",
+        f"warning: rebuild --queues failed (exit code {IO_ERROR}); later steps were not run",
+    ]
+    assert snapshot(root) == before
 
 
 def test_each_step_asks_and_a_no_ends_it(copy_of: CopyOf) -> None:
@@ -77,7 +98,12 @@ def test_metrics_are_lines_that_prometheus_reads(copy_of: CopyOf) -> None:
 def test_a_plan_that_is_answered_with_no_has_a_code_of_its_own(copy_of: CopyOf) -> None:
     root = with_lost_queue(copy_of)
     run = rmqctl("rebuild", "--queues", store=root, stdin=b"n\n", terminal=True)
-    assert (run.code, run.out.splitlines()[0]) == (DECLINED, "nothing was changed")
+    assert (run.code, run.out) == (DECLINED, "nothing was changed\n")
+    assert run.err.count("rebuilt from the log") > 1
+    yes = rmqctl("rebuild", "--queues", store=root, stdin=b"y\n", terminal=True)
+    verdict, empty, change = yes.out.splitlines()
+    assert (verdict.startswith("changed the store in "), empty) == (True, "")
+    assert f"undo {change.removeprefix('change_id ')}" in yes.err
 
 
 def test_a_purge_says_what_it_deletes(copy_of: CopyOf) -> None:
