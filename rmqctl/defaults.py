@@ -59,6 +59,8 @@ def _of_file(variables: Mapping[str, str], names: Mapping[str, str]) -> dict[str
         raise typer.BadParameter(f"{path}: {name!r} is no global option{did_you_mean(name, names)}")
     if isinstance(table.get("set"), dict):
         table["set"] = [f"{name}={_text(value)}" for name, value in table["set"].items()]
+    elif not isinstance(table.get("set", []), list):
+        raise typer.BadParameter(f"{path}: write the settings as a table [set], or set as a list of NAME=VALUE")
     return table
 
 

@@ -74,6 +74,7 @@ def test_every_global_option_has_a_name() -> None:
         ("[recover]\nyes = true", "'recover' is no global option"),
         ("format = =", "can't be read"),
         ('format = "x"', "'x' is not one of"),
+        ('set = "x=1"', "write the settings as a table [set], or set as a list of NAME=VALUE"),
     ],
 )
 def test_a_wrong_file_is_one_sentence(text: str, says: str, tmp_path: Path) -> None:
