@@ -48,8 +48,9 @@ def test_a_step_that_fails_is_the_last_one(copy_of: CopyOf, monkeypatch: pytest.
     before = snapshot(root)
     monkeypatch.setattr("rmqctl.fixing.run_command", lambda session, words: IO_ERROR)
     run = rmqctl("doctor", "--fix", "--yes", store=root)
+    cost = "reads the whole log, rewrites the queues; undo takes it back"
     assert run.err.splitlines() == [
-        f"step 1: rmqctl --store {root} rebuild --queues (reads the whole log, rewrites the queues; undo takes it back)",
+        f"step 1: rmqctl --store {root} rebuild --queues ({cost})",
         f"warning: rebuild --queues failed (exit code {IO_ERROR}); later steps were not run",
     ]
     assert snapshot(root) == before
