@@ -112,7 +112,7 @@ def run_change(session: Session, command: str, change: Change[PlanReport], conse
 
 
 def _without_plan(session: Session, result: Result, facts: dict[str, Any]) -> Result:
-    """Return the result with these facts alone for a terminal, which has just shown the plan."""
+    """Leave the plan out of a result for the terminal that has just shown it."""
     if session.format.is_for_programs or not session.environment.stdout.isatty():
         return result
     return dataclasses.replace(result, tables=[], facts=facts)
