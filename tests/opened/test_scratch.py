@@ -117,13 +117,13 @@ def test_a_place_inside_of_the_store_is_refused(inside: str, tmp_path: Path) -> 
     assert "is inside of" in run.err
 
 
-def test_a_place_without_room_or_right_is_named_with_the_option_that_names_another(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_folder_is_refused(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 60)
     (tmp_path / "file").touch()
     run = rmqctl("--scratch", tmp_path / "file", "get", "T", store=root)
-    assert run.code == 4
-    assert run.err.endswith(
-        "file: cannot make a scratch folder: not a directory; --scratch DIR names another folder for what is built\n"
+    assert run.code == 2
+    assert run.err == (
+        f"rmqctl: Invalid value for '--scratch': {tmp_path / 'file'} is a file; name a folder (see rmqctl --help)\n"
     )
 
 
