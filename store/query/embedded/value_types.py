@@ -10,9 +10,11 @@ In the text of the plan a query's own cast is a TRY_CAST, so that a CAST is one 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from store.errors import quoted
 from store.query.tables.dialect import refusal
 
 Node = Mapping[str, Any]
@@ -36,6 +38,10 @@ _CAST_FROM = {
 
 _JOINED = ("INTEGER", "BIGINT", "BOOLEAN")
 """The types with one form of text in both engines: `topic || queue_id`."""
+
+_DAY = r"\d{4}-\d\d-\d\d"
+_WRITTEN = {DATE: re.compile(_DAY), TIME: re.compile(_DAY + r"([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?")}
+"""The texts that both engines read as a day and a time."""
 
 _HINTS = {BYTES: "hex(x) gives text", LIST: "get(keys, 0) is text", MAP: "properties['NAME'] is text"}
 _CONVERT = "cast(x as type) converts a value"
@@ -79,6 +85,10 @@ def _check_cast(node: Node, parent: Node) -> None:
     source, target = _kind(value), _kind(node)
     if source == target or (source == NULL and not _is_condition(node, parent)):
         return
+    if source == TEXT and target in _WRITTEN and value["type"] == "VALUE_CONSTANT":
+        written = str(value["value"].get("value"))
+        if not _WRITTEN[target].fullmatch(written):
+            raise refusal(f"{quoted(written)} as {target}", "write YYYY-MM-DD, and HH:MM:SS after a blank")
     if node["function_data"].get("try_cast"):
         if source not in _CAST_FROM.get(target, ()):
             raise refusal(f"a cast of {source} to {target}", _HINTS.get(source))
