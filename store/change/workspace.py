@@ -21,7 +21,7 @@ def staging_folder(root: Path, name: str) -> Path:
 def relative_name(root: Path, path: Path) -> str:
     """Shorten a path for people: relative to the store for a file inside of it."""
     # A path of pathlib takes four times as long, and a plan may have 100,000 files.
-    return str(path).removeprefix(f"{root}/")
+    return "." if path == root else str(path).removeprefix(f"{root}/")
 
 
 def stored_name(root: Path, path: Path) -> str:
