@@ -11,6 +11,7 @@ import pytest
 from rmqctl.commands import COMMANDS
 from store.change.actions import Remove
 from store.change.change import Change
+from store.change.workspace import relative_name
 from store.errors import DamagedFile
 from store.files.filesystem import Filesystem
 from store.structures.messagedb.keys import INDEX
@@ -145,3 +146,10 @@ def test_a_change_that_could_not_be_undone_is_not_begun(tmp_path: Path) -> None:
     with pytest.raises(DamagedFile, match="action 1: the path 'other/file' is not one of the store's files"):
         change.apply()
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("/s", "."), ("/s/abort", "abort"), ("/s/a/b", "a/b"), ("/sa", "/sa"), ("/other/s", "/other/s")]
+)
+def test_a_path_is_named_from_the_store_on(path: str, name: str) -> None:
+    assert relative_name(Path("/s"), Path(path)) == name
