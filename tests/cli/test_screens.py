@@ -183,11 +183,3 @@ def test_a_plan_shows_its_first_steps_and_the_queues_that_lose_most(line: str) -
     assert titles[:2] == ["actions", "lost"]
     first = next(text.split() for text in lines[lines.index("", 6) :] if text.startswith("TopicA"))
     assert int(first[2]) >= 20
-
-
-def test_doctor_has_the_commands_in_their_order_on_the_screen() -> None:
-    lines = shown("--store", str(golden("corrupt-mid").store), "doctor").splitlines()
-    at = next(number for number, line in enumerate(lines) if line.rstrip() == "commands")
-    assert [line.split("  ")[0] for line in lines[at + 3 :]] == [
-        "salvage --to NEWSTORE", "recover", "facts: 6 (--wide)"
-    ]  # fmt: skip

@@ -19,7 +19,7 @@ TASKS: dict[str, Task] = {
     "find an order": (copy_of("normal"), [("find order3", 0, "1 message found as key")]),
     "say what a restart loses": (
         copy_of("corrupt-mid"),
-        [("doctor", 1, "250 messages would be lost on restart, 249 can be salvaged; 2 findings")],
+        [("doctor", 1, "250 messages would be lost on restart, 249 can be salvaged; 3 findings")],
     ),
     "get the lost ones back": (
         copy_of("corrupt-mid"),
