@@ -33,6 +33,7 @@ from store.formats.message import (
     TRANSACTION_MASK,
     TRANSACTION_ROLLBACK,
     Message,
+    decode_record,
     encode_blank,
     encode_record,
     record_size,
@@ -42,6 +43,7 @@ from store.formats.properties import PROPERTIES_CRC
 from store.formats.property_crc import has_own_crc, with_crc
 from store.formats.run import Int64Array
 from store.formats.sets import distinct
+from store.formats.topics import HALF_TOPIC, OPEN_IN_DATABASE
 from store.layout import segment_name
 
 FILLER_TOPIC = "F"
@@ -52,12 +54,14 @@ class Moves:
     """The old and new log offsets of records, in runs by ascending old offsets.
 
     lost_half_count  commits whose half message was not moved
+    begins_with_half  the record at old log offset 0 is a half message; else a commit of 0 names none
     rooms            of the structures with records that name other records in a property
     """
 
     def __init__(self) -> None:
         self.runs: list[tuple[Int64Array, Int64Array]] = []
         self.lost_half_count = 0
+        self.begins_with_half = False
         self.rooms: list[ModuleType] = []
 
     def find(self, old: int) -> int:
@@ -73,9 +77,8 @@ class Moves:
         store_host_size = IPV6_HOST_SIZE if sys_flag & STORE_HOST_IPV6 else IPV4_HOST_SIZE
         at = store_timestamp_at(sys_flag) + 8 + store_host_size + 4
         half = int.from_bytes(record[at : at + 8], "big", signed=True)
-        found = self.find(half)
-        # Without a record at 0, a commit of 0 names none.
-        if half > 0 or found >= 0:
+        if half > 0 or (half == 0 and self.begins_with_half):
+            found = self.find(half)
             self.lost_half_count += found < 0
             record[at : at + 8] = found.to_bytes(8, "big", signed=True)
 
@@ -210,6 +213,8 @@ def _move(block: bytearray, starts: Int64Array, position: int, moves: Moves) -> 
     at = (starts + LOG_OFFSET_AT)[:, None] + np.arange(8)
     moves.runs.append((content[at].copy().view(">i8").reshape(-1).astype(np.int64), starts + position))
     bounds, view = [*starts.tolist(), len(block)], memoryview(block)
+    if moves.runs[-1][0][0] == 0:
+        moves.begins_with_half = decode_record(view[bounds[0] : bounds[1]]).topic in (HALF_TOPIC, OPEN_IN_DATABASE)
     checked: list[memoryview] = []
     if PROPERTIES_CRC.encode() in block:
         checked = [view[start:stop] for start, stop in pairwise(bounds) if has_own_crc(view[start:stop])]

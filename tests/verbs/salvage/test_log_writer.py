@@ -47,13 +47,21 @@ def fillers(data: bytes, at: int, stop: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("first", "half", "moved", "lost"),
-    [(500, 0, 0, 0), (0, 0, 900, 0), (500, 1, -1, 1), (500, 500, 900, 0), (500, 501, -1, 1)],
+    ("first", "begins_with_half", "half", "moved", "lost"),
+    [
+        (500, False, 0, 0, 0),
+        (0, False, 0, 0, 0),
+        (0, True, 0, 900, 0),
+        (500, False, 1, -1, 1),
+        (500, False, 500, 900, 0),
+        (500, False, 501, -1, 1),
+    ],
 )
 def test_a_record_names_the_new_place_of_its_half_where_it_names_one(
-    first: int, half: int, moved: int, lost: int
+    first: int, begins_with_half: bool, half: int, moved: int, lost: int
 ) -> None:
     moves = Moves()
+    moves.begins_with_half = begins_with_half
     moves.runs.append((np.array([first]), np.array([900])))
     data = bytearray(encode_record(
         Message("T", b"x", prepared_transaction_offset=half), topic=b"T", sys_flag=8, queue_offset=0, log_offset=0,
