@@ -63,7 +63,13 @@ def changing() -> list[str]:
 
 def test_two_options_that_do_not_go_together_are_refused_by_both_names() -> None:
     pairs = [(path, *pair) for path, own in PAIRS.items() for pair in own]
-    pairs += [(path, *pair) for path in changing() for pair in CHANGING if has_option(path, pair[0])]
+    pairs += [
+        (path, one, other, why)
+        for path in changing()
+        for one, others, why in CHANGING
+        for other in others.split()
+        if has_option(path, one) and has_option(path, other)
+    ]
     pairs += [("info", *pair) for pair in GLOBAL]
     refused = {}
     for path, one, others, why in pairs:

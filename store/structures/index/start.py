@@ -22,8 +22,5 @@ def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
     """Yield a trap for the new messages that get no entries."""
     end = opened.index.files[-1].header.end_log_offset if opened.index.files else 0
     if opened.config.writes_index_files and end > start.log_end:
-        detail = (
-            f"the last index file ends at log offset {end}, past the log's end at {start.log_end}: a broker finds no "
-            "message by its keys that it stores between the two"
-        )
+        detail = f"new messages from log offset {start.log_end} to {end} get no index entries"
         yield Trap("index-ahead", detail)
