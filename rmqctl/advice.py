@@ -44,7 +44,7 @@ COMMANDS = {
     "index-header": (INDEX,),
     "index-time": (INDEX,),
     "lost-index": (INDEX,),
-    "index-ahead": ("recover",),
+    "index-ahead": (INDEX,),
     "timer-files": (TIMER,),
     "timer-wheel": (TIMER,),
     "timer-log": (TIMER,),

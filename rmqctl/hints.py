@@ -75,7 +75,7 @@ HINTS = {
     "large-allocation": "run `rmqctl recover` first, or start with a larger heap",
     "light-queue-poison": "start once with enableMultiDispatch=false and stop cleanly",
     "lost-index": "run `rmqctl rebuild --index`",
-    "index-ahead": "run `rmqctl recover`",
+    "index-ahead": "run `rmqctl rebuild --index`",
     "lost-queue": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",
     "nameless-queue": "see where `rmqctl check` finds their records: no folder can have this topic's name",
     "light-queue-poison-rocksdb": "start once with enableLmq=false and stop cleanly",

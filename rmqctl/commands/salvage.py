@@ -92,7 +92,7 @@ def run(
     target = _Target(to, grade, keep_offsets, move_list, stored_body)
     if session.options.uri is None:
         if source is None and raw is None:
-            session.store.open_reader(as_it_is=True)
+            session.store.open_reader(as_it_is=True, or_segment=True)
             session.store.read_early("index", "commitlog")
         session.refuse_inside(source or raw or session.store.root, to, move_list)
     settings = session.store.settings()

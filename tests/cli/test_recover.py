@@ -69,7 +69,7 @@ def test_auto_goes_to_an_address_that_is_given(crashed: Path) -> None:
         (("--normal", "--master", "local[2]"), "rebuilds everything"),
         (("--cold", "--remote", "sc://127.0.0.1:1"), "--remote and --cold do not go together"),
         (("--engine", "local", "--master", "local[2]"), "--engine local and --master do not go together"),
-        (("--engine", "spark", "--set", "storePathCommitLog=x"), "another folder than the store's"),
+        (("--engine", "spark", "--set", "storePathCommitLog=x"), "a folder outside of the store"),
         pytest.param(("--master", "nonsense"), "no Spark master", marks=needs_pyspark),
     ],
 )

@@ -166,7 +166,7 @@ def test_no_command_and_no_cell_is_off_the_screen_of_a_phone(copy_of: CopyOf, tm
     dom = chromium(tmp_path, "--dump-dom", f"file://{tmp_path}/phone.html").decode()
     [(commands, of_commands, cells, of_cells)] = re.findall(r"<title>(\d+) of (\d+); (\d+) of (\d+)</title>", dom)
     assert (commands, cells) == (of_commands, of_cells)
-    assert (int(commands), int(cells) > 200) == (2, True)
+    assert (int(commands), int(cells) > 200) == (3, True)
 
 
 @needs_chromium

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
     """Yield a trap for the new messages that get no entries."""
+    # A group's log may keep the entries past its committed end.
+    if any(room.is_log(opened) for room in opened.rooms_with("start", "foretell")):
+        return
     end = opened.index.files[-1].header.end_log_offset if opened.index.files else 0
     if opened.config.writes_index_files and end > start.log_end:
         detail = f"new messages from log offset {start.log_end} to {end} get no index entries"

@@ -512,7 +512,7 @@ def test_a_store_that_cannot_take_a_copy_is_left_alone(tmp_path: Path) -> None:
         copy_at(tmp_path / "new", storePathCommitLog=f"{tmp_path}/a,{tmp_path}/b")
     (tmp_path / "other").mkdir()
     (tmp_path / "other/notes").write_bytes(b"")
-    with pytest.raises(StoreError, match="no store"):
+    with pytest.raises(StoreError, match="not a store"):
         copy_at(tmp_path / "other")
 
 

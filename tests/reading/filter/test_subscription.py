@@ -238,7 +238,7 @@ def test_get_answers_a_group_by_its_subscription(tmp_path: Path) -> None:
     root = fill(tmp_path / "s", [{"a": "5"}, {"a": "6"}], table("a > 5"))
     run = rmqctl("--format", "json", "get", "T", "--group", "G", store=root)
     assert [one["queue_offset"] for one in run.json["messages"]] == [1]
-    assert "G takes a > 5" in run.err
+    assert run.err == "note: G is subscribed to a > 5\n"
 
 
 def test_get_says_where_a_group_has_no_subscription_that_counts(tmp_path: Path) -> None:

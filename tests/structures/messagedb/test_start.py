@@ -19,6 +19,11 @@ AHEAD = "of rocksdbstore reach {}, the log ends at {}: entries of cut records st
 LEFT_OUT = ", and messages that are put before there get none"
 
 
+def index_ahead(log_end: int, end: int) -> dict[str, str]:
+    """The trap of index files that end past the log's end."""
+    return {"index-ahead": f"new messages from log offset {log_end} to {end} get no index entries"}
+
+
 def whole(root: Path) -> None:
     """Leave the store as it is."""
 
@@ -90,7 +95,8 @@ def crashed_at(log_offset: int) -> Damage:
             "index",
             {},
             zeros_from(4741),
-            (0, 5074, 4741, {"message-database-ahead": f"the keys {AHEAD.format(5073, 4741)}{LEFT_OUT}"}),
+            (0, 5074, 4741, {"message-database-ahead": f"the keys {AHEAD.format(5073, 4741)}{LEFT_OUT}"}
+             | index_ahead(4741, 5073)),
             id="index ahead",
         ),
         pytest.param(
@@ -100,12 +106,19 @@ def crashed_at(log_offset: int) -> Damage:
             (0, 5074, 5073, {"message-database-ahead": f"the keys {AHEAD.format(5073, 5073)}"}),
             id="index ahead by one record",
         ),
-        pytest.param("index", {"indexRocksDBEnable": False}, zeros_from(4741), (0, 5258, 4741, {}), id="index off"),
+        pytest.param(
+            "index",
+            {"indexRocksDBEnable": False},
+            zeros_from(4741),
+            (0, 5258, 4741, index_ahead(4741, 5073)),
+            id="index off",
+        ),
         pytest.param(
             "trans",
             {},
             zeros_from(4722),
-            (0, 5021, 4722, {"message-database-ahead": f"the half messages {AHEAD.format(5020, 4722)}{LEFT_OUT}"}),
+            (0, 5021, 4722, {"message-database-ahead": f"the half messages {AHEAD.format(5020, 4722)}{LEFT_OUT}"}
+             | index_ahead(4722, 5020)),
             id="half messages ahead",
         ),
         pytest.param(
@@ -113,7 +126,7 @@ def crashed_at(log_offset: int) -> Damage:
             {},
             zeros_from(5092),
             (0, 5810, 5092, {"message-database-ahead": "the timers of rocksdbstore reach queue offset 20, their queue "
-             "ends at 17: timers that are put before there may never be due"}),
+             "ends at 17: timers that are put before there may never be due"} | index_ahead(5092, 5576)),
             id="timers ahead",
         ),
         pytest.param(

@@ -316,9 +316,9 @@ def test_a_report_has_the_sums_of_its_queues_and_groups_by_name() -> None:
     assert list(REPORT.by_group().items()) == [("g", 8), ("h", 2)]
     assert REPORT.group_rows() == [LostOfGroup("g", "T", 7), LostOfGroup("g", "U", 1), LostOfGroup("h", "T", 2)]
     assert REPORT.queue_rows() == [
-        replace(REPORT.queues[0], unconsumed_by_group={"g": 1}),
-        replace(REPORT.queues[1], unconsumed_by_group={"h": 2, "g": 3}),
         replace(REPORT.queues[2], unconsumed_by_group={"g": 4}),
+        replace(REPORT.queues[1], unconsumed_by_group={"h": 2, "g": 3}),
+        replace(REPORT.queues[0], unconsumed_by_group={"g": 1}),
     ]
 
 
