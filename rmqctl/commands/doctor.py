@@ -87,7 +87,8 @@ def examine_store(session: Session, compat: StartingLine | None) -> Examination:
 
 def _verdict(found: Examination) -> str:
     if not found.worst:
-        return f"a sound {found.info.line} store with {count(found.info.message_count, 'message')}"
+        amount = "the log alone" if found.info.holds_log_alone else count(found.info.message_count, "message")
+        return f"a sound {found.info.line} store with {amount}"
     newer = f"; a {found.info.kind}, which is only read" if found.info.newer_files else ""
     words = {1: "a broker does not start", 2: "messages are lost", 3: "something is wrong", 4: "something to know"}
     what = loss_on_restart(found) or f"{words[found.worst]}: {worst_in_words(found)}"

@@ -65,7 +65,7 @@ def run(ctx: typer.Context, show_settings: Settings = False) -> Result:
 
 
 def _verdict(info: StoreInfo) -> str:
-    amount = "its queues can't be read"
+    amount = "which holds the log alone" if info.holds_log_alone else "its queues can't be read"
     if info.are_queues_read:
         amount = f"{count(info.message_count, 'message')} in the queues of {count(info.topic_count, 'topic')}"
     missing = f"nothing that {info.line} knows is missing" if info.newer_files else "nothing is missing"

@@ -108,7 +108,9 @@ def _title(found: Examination, place: str) -> str:
 
 
 def _verdict(found: Examination) -> str:
-    amount = f"{count(found.info.message_count, 'message')} in {count(found.info.topic_count, 'topic')}"
+    amount = "the log alone"
+    if not found.info.holds_log_alone:
+        amount = f"{count(found.info.message_count, 'message')} in {count(found.info.topic_count, 'topic')}"
     if not found.worst:
         return f"A sound {found.info.line} store with {amount}."
     if loss := loss_on_restart(found):

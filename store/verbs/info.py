@@ -106,6 +106,8 @@ class StoreInfo:
     """Whether the log was read for lost parts of queues and index."""
     are_queues_read: bool = False
     """Whether the queues could be read; those in a database need the package rocksdict."""
+    holds_log_alone: bool = False
+    """Whether it is a backup or one segment, without queues."""
 
     @property
     def has_database(self) -> bool:
@@ -181,7 +183,8 @@ class _Look:
         info.log = LogInfo(len(segments), sum(one.size for one in segments), first)
         with self._noting():
             info.queues = list(queue_ends(self.reader, max(0, first), info.line))
-            info.are_queues_read = True
+            info.holds_log_alone = self.reader.holds_log_alone and not info.queues
+            info.are_queues_read = not info.holds_log_alone
         with self._noting():
             self._look_at_log(segments)
         for step in (self._look_at_abort, self._look_at_index, self._look_at_checkpoint, self._look_at_config):

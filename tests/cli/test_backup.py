@@ -62,6 +62,7 @@ def test_an_address_that_is_none_is_refused_before_a_backup_is_made(folder: Path
 
 def test_readers_take_a_backup_in_place_of_a_store(folder: Path) -> None:
     first, last = (f"backup:{folder}@{one}" for one in ids(folder))
+    heads = {}
     for words in (
         "check",
         "info",
@@ -76,6 +77,10 @@ def test_readers_take_a_backup_in_place_of_a_store(folder: Path) -> None:
     ):
         run = rmqctl(*words.split(), store=last)
         assert run.code == OK, (words, run.out, run.err)
+        heads[words] = run.out.splitlines()[0]
+    assert heads["info"] == "a 4.9 store, which holds the log alone; nothing is missing"
+    assert heads["doctor"] == "a sound 4.9 store with the log alone"
+    assert rmqctl("-f", "json", "info", store=last).json["message_count"] is None
     count = "select count(*) n from messages"
     assert [rmqctl("-f", "json", "sql", count, store=one).json["rows"] for one in (first, last)] == [
         [{"n": 100}],
