@@ -128,6 +128,7 @@ WRONG = {
     "backup create FILE": (USAGE, "not a folder; name a folder that does not exist yet"),
     "backup create OTHER": (USAGE, "the folder has other files, and no backups"),
     "backup list ABSENT": (NOT_READABLE, "no such folder"),
+    "backup verify BACKUPS@1": (NOT_READABLE, "no such folder; an id after @ is as 20260115T083000.000"),
     "backup list STORE": (NOT_READABLE, "`rmqctl backup create` makes one there"),
     "backup verify BACKUPS@20200101T000000.000": (USAGE, "`rmqctl backup list` shows the ids"),
     "backup verify OTHER": (NOT_READABLE, "no backup is in it"),
