@@ -114,8 +114,11 @@ class LogCopy:
     def require_same(self, log_offset: int, data: memoryview) -> None:
         """Raise Diverged unless the copy holds `data` at `log_offset`, before its end.
 
-        Bytes that a power cut left unwritten are written, durably.
+        Bytes that a power cut left unwritten are written, durably. Dropped segments are not compared: they may be
+        dropped while a master that was asked for them sends them.
         """
+        dropped = max(0, self.first - log_offset)
+        log_offset, data = log_offset + dropped, data[dropped:]
         while len(data):
             position = log_offset % self.segment_size
             part = data[: self.segment_size - position]

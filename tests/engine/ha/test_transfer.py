@@ -436,6 +436,25 @@ def test_a_copy_is_compared_and_appended_over_its_segments(tmp_path: Path) -> No
     copy.close()
 
 
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize("start", [0, 100, SEGMENT - 1, SEGMENT, SEGMENT + 5])
+def test_a_segment_that_was_dropped_meanwhile_is_not_compared(start: int, tmp_path: Path) -> None:
+    copy = copy_at(tmp_path / "copy")
+    data = bytes(range(1, 251)) * 33
+    copy.append(0, memoryview(data[:SEGMENT]))
+    copy.append(SEGMENT, memoryview(data[SEGMENT : 2 * SEGMENT]))
+    copy.drop_before(SEGMENT)
+    assert copy.first == SEGMENT
+    copy.require_same(start, memoryview(data[start : 2 * SEGMENT]))
+    copy.require_same(start, memoryview(bytes(max(0, SEGMENT - start))))
+    other = bytearray(data[: 2 * SEGMENT])
+    other[SEGMENT + 5] ^= 1
+    with pytest.raises(Diverged) as error:
+        copy.require_same(start, memoryview(other)[start:])
+    assert error.value.offset == SEGMENT + 5
+    copy.close()
+
+
 def test_what_a_power_cut_left_unwritten_is_written_durably(tmp_path: Path) -> None:
     fs = FaultyFilesystem()
     copy = copy_at(tmp_path / "copy", fs)
