@@ -94,6 +94,7 @@ def test_properties_are_not_hidden_where_a_database_holds_keys(tmp_path: Path) -
     assert (run.code, "keys are in the message database" in run.err, target.exists()) == (2, True, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "how"), TOLD, ids=[f"{name}: {how['name']}" for name, how in TOLD])
 def test_doctor_gives_the_findings_of_a_damaged_structure(name: str, how: dict[str, Any], tmp_path: Path) -> None:
     root = copy_of_five(name, tmp_path)

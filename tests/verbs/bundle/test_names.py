@@ -62,6 +62,7 @@ def test_names_are_not_hidden_where_a_database_holds_them(name: str, tmp_path: P
     assert (run.code, "cannot be hidden: " in run.err, target.exists()) == (USAGE, True, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "how"),
     [one for one in TOLD if one[0] != "rocksdb"],
