@@ -12,6 +12,7 @@ import csv
 import fcntl
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import BufferedIOBase
 from pathlib import Path
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 KINDS = (".parquet", ".csv", ".jsonl")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-BLOCK_SIZE = 1 << 20
+BLOCK_SIZE = 1 << 22
+_PIPE_SIZE = 1 << 20
+"""The most that Linux gives a pipe of a user without privileges."""
 NEWLINE = b"\n"
 _PARQUET_ROWS = 64
 """Rows that are read at a time, as each may have a body of 4 MiB."""
@@ -34,22 +37,29 @@ _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 Cells = Mapping[str, Any]
 
 
-class Block(NamedTuple):
-    """Messages as whole lines of JSON, and their place.
+@dataclass
+class Source:
+    """A file whose lines or rows are counted as they are taken.
 
-    number  of the first line or row, from 1
-    kind    line or row
-    file    prefix of the place for a file in a folder, else empty
+    file   prefix of its places if it is in a folder, else empty
+    kind   line or row
+    taken  lines of earlier blocks
     """
 
-    text: bytes
-    number: int
-    kind: str = "line"
     file: str = ""
+    kind: str = "line"
+    taken: int = 0
 
     def place(self, row: int) -> str:
-        """Return the place of the block's line `row` (from 0) in words."""
-        return f"{self.file}{self.kind} {self.number + row}"
+        """Return the place of line `row` (from 0) of the current block in words."""
+        return f"{self.file}{self.kind} {self.taken + row + 1}"
+
+
+class Block(NamedTuple):
+    """Messages as whole lines of JSON, and their source."""
+
+    text: bytes
+    source: Source
 
 
 def files_of(name: str) -> list[Path]:
@@ -74,7 +84,7 @@ def read_blocks(session: Session, name: str) -> Iterator[Block]:
     """
     if name == "-":
         _widen_pipe(session.environment.stdin)
-        yield from _blocks(session.environment.stdin, "")
+        yield from _blocks(session.environment.stdin, Source())
         return
     for path in files_of(name):
         place = "" if path == Path(name) else f"{path.relative_to(name)}, "
@@ -82,48 +92,44 @@ def read_blocks(session: Session, name: str) -> Iterator[Block]:
             yield from _row_blocks(path, place)
             continue
         with path.open("rb") as stream:
-            yield from _blocks(stream, place)
+            yield from _blocks(stream, Source(place))
 
 
-def _blocks(stream: IO[bytes], file: str) -> Iterator[Block]:
+def _blocks(stream: IO[bytes], source: Source) -> Iterator[Block]:
     """Yield whole lines as soon as some are there, without waiting for a full block."""
-    from store.reading import count_lines
-
-    read, number, begun = cast(BufferedIOBase, stream).read1, 1, [b""]
+    read, begun = cast(BufferedIOBase, stream).read1, [b""]
     while part := read(BLOCK_SIZE):
         end = part.rfind(NEWLINE) + 1
         if end:
-            text = b"".join((*begun, part[:end]))
-            yield Block(text, number, file=file)
-            number += count_lines(text)
+            yield Block(b"".join((*begun, memoryview(part)[:end])), source)
             begun = []
         begun.append(part[end:])
     if rest := b"".join(begun):
-        yield Block(rest, number, file=file)
+        yield Block(rest, source)
 
 
 def _row_blocks(path: Path, place: str) -> Iterator[Block]:
     """Yield the rows of a table as lines, up to a faulty row; then raise ValueError."""
     lines: list[bytes] = []
-    number = 0
+    source = Source(place, "row")
     try:
         for number, row in enumerate(_TABLES[path.suffix](path), 1):
             lines.append(_line(number, _folder_columns(path) | row) + NEWLINE)
             if len(lines) == _PARQUET_ROWS:
-                yield Block(b"".join(lines), number - len(lines) + 1, "row", place)
+                yield Block(b"".join(lines), source)
                 lines = []
     except (ValueError, csv.Error, OSError) as error:  # Arrow raises OSError for a damaged page.
         if lines:
-            yield Block(b"".join(lines), number - len(lines), "row", place)
+            yield Block(b"".join(lines), source)
         raise ValueError(f"{place or f'{path.name}, '}{str(error).splitlines()[0]}") from error
     if lines:
-        yield Block(b"".join(lines), number - len(lines) + 1, "row", place)
+        yield Block(b"".join(lines), source)
 
 
 def _widen_pipe(stream: IO[bytes]) -> None:
-    """Enlarge the pipe's buffer to the size of a block."""
+    """Enlarge the pipe's buffer."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, BLOCK_SIZE)
+        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
 
 
 def bytes_of(name: str) -> int | None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rmqctl.message_input import parse_stored
-from rmqctl.put_files import BLOCK_SIZE, Block, bytes_of, read_blocks
+from rmqctl.put_files import BLOCK_SIZE, Block, Source, bytes_of, read_blocks
 from rmqctl.put_rows import (
     NO_SEGMENT,
     SHOWN,
@@ -145,7 +145,7 @@ class LinePut:
         except ValueError as error:
             self._problem = typer.BadParameter(str(error), param_hint="--input")
         for text in _joined(self._copies.waiting()) if self._copies is not None else ():
-            yield self._read(Block(text, 1), chooses=False)
+            yield self._read(Block(text, Source()), chooses=False)
 
     def _read(self, block: Block, *, chooses: bool = True) -> LineColumns:
         """Return the messages of a block, up to a line that is not a message: that is the problem to report."""
@@ -157,12 +157,13 @@ class LinePut:
             try:
                 found = parse_stored(line, self._topic, self._lines.now_ms)
             except ValueError as error:
-                self._problem = typer.BadParameter(f"{block.place(row)}: {error}", param_hint="--input")
+                self._problem = typer.BadParameter(f"{block.source.place(row)}: {error}", param_hint="--input")
                 batch.end_before(row)
                 break
             message = self._copies.choose(found.message, line) if self._copies and chooses else found.message
             if message is not None:
                 batch.add(row, self._form.place(message), found.store_timestamp_ms, is_damaged=not found.crc_ok)
+        block.source.taken += len(batch)
         return self._noted(batch.columns())
 
     def _noted(self, found: LineColumns) -> LineColumns:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from store.formats import properties as props
 from store.kernels.cython import Address, Flag, Long, Longs, Matrix, cfunc
-from store.kernels.native import bytes_equal, read_byte
+from store.kernels.native import bytes_equal, find_special, read_byte
 
 NAMES = (
     "topic", "queue_id", "queue_offset", "log_offset", "size", "msg_id", "uniq_key", "keys", "tags", "flag", "sys_flag",
@@ -55,7 +55,7 @@ ABSENT, TEXT, NUMBER, NULL, TRUE, FALSE, LIST, OBJECT = range(8)
 NAME_FROM, NAME_TO, VALUE_FROM, VALUE_TO = range(4)
 MOST_PARTS = 64
 _TAB, _RETURN, _BLANK, _ZERO = map(ord, "\t\r 0")
-_QUOTE, _ESCAPE, _COMMA, _COLON, _MINUS = map(ord, '"\\,:-')
+_QUOTE, _COMMA, _COLON, _MINUS = map(ord, '",:-')
 _BEGIN, _END, _OPEN, _CLOSE = map(ord, "{}[]")
 _TENTH = (1 << 63) // 10
 
@@ -114,15 +114,8 @@ def text_end(buffer: Address, at: Long, end: Long, is_utf8: Flag) -> Long:
     """Return the position of the closing quote of the text at `at`; -1 for another value or an escape."""
     if at >= end or read_byte(buffer, at) != _QUOTE:
         return -1
-    at += 1
-    while at < end:
-        byte = read_byte(buffer, at)
-        if byte == _QUOTE:
-            return at
-        if byte < _BLANK or byte == _ESCAPE or (byte > 127 and not is_utf8):
-            return -1
-        at += 1
-    return -1
+    at = find_special(buffer, at + 1, end, is_utf8)
+    return at if at < end and read_byte(buffer, at) == _QUOTE else -1
 
 
 @cfunc

@@ -4,7 +4,7 @@
     words … parts       as in line_members.py
     texts               int64 [2, TEXTS]: position and size of earlier texts; -1 at first
     bodies, properties  the bodies and property strings, one after another; as long as the block
-    rows                int64 [len(ROW_NAMES), lines]: a row of the matrix per field
+    rows                int64 [len(ROW_NAMES), lines or more]: a row of the matrix per field
 
 IS_SOUND is 0 for a line that is left to the exact parser. Such a line is not a simple one, or its values are none of a
 message. Or it needs more than copying, such as a body to compress again.
@@ -87,7 +87,7 @@ def read_lines(
     properties: Writable,
     rows: Matrix,
 ) -> Long:
-    """Read each line into a row; return the number of lines.
+    """Read each line into a row; return the number of lines, or -1 if there are more than rows.
 
     is_utf8  whether the block is UTF-8; if not, lines that are not ASCII are left
     now_ms   the born time of lines without one
@@ -95,6 +95,8 @@ def read_lines(
     buffer, stop, word_bytes = start_of(block), size_of(block), start_of(words)
     at, row, body_end, property_end = 0, 0, 0, 0
     while at < stop:
+        if row == rows.shape[1]:
+            return -1
         end = find_either(buffer, _NEWLINE, _NEWLINE, at, stop)
         rows[LINE_START, row], rows[LINE_END, row] = at, end
         rows[BODY_END, row], rows[PROPERTY_END, row] = body_end, property_end

@@ -117,17 +117,6 @@ static inline integer find_head(bytes_in buffer, integer head, integer start, in
     return -1;
 }
 
-/* First position in start ... stop - size of `size` bytes of text, or -1. */
-static inline integer find_bytes(bytes_in buffer, bytes_in text, integer size, integer start, integer stop) {
-    while (size > 0 && stop - start >= size) {
-        bytes_in found = (bytes_in)memchr(buffer + start, text[0], (size_t)(stop - size + 1 - start));
-        if (!found) return -1;
-        if (memcmp(found, text, (size_t)size) == 0) return found - buffer;
-        start = found - buffer + 1;
-    }
-    return -1;
-}
-
 /* A bit for each of the 16 bytes at `data` that is one byte or the other. */
 static inline uint32_t matches(bytes_in data, unsigned char first, unsigned char second) {
 #ifdef __SSE2__
@@ -159,6 +148,46 @@ static inline integer find_either(bytes_in buffer, integer first, integer second
     for (; at < stop; at++)
         if (buffer[at] == a || buffer[at] == b) return at;
     return stop;
+}
+
+/* First position in start ... stop - 1 of a quote, a backslash, a control character or, unless is_utf8, a byte that is no
+   ASCII; else stop. Reads only before stop. */
+static inline integer find_special(bytes_in buffer, integer start, integer stop, int is_utf8) {
+    unsigned char most = is_utf8 ? 255 : 127;
+#ifdef __SSE2__
+    for (; stop - start >= 16; start += 16) {
+        __m128i block = _mm_loadu_si128((const __m128i *)(buffer + start));
+        __m128i is_control = _mm_cmpeq_epi8(block, _mm_min_epu8(block, _mm_set1_epi8(' ' - 1)));
+        uint32_t found = matches(buffer + start, '"', '\\') | (uint32_t)_mm_movemask_epi8(is_control);
+        if (!is_utf8) found |= (uint32_t)_mm_movemask_epi8(block);
+        if (found) return start + __builtin_ctz(found);
+    }
+#endif
+    for (; start < stop; start++)
+        if (buffer[start] < ' ' || buffer[start] > most || buffer[start] == '"' || buffer[start] == '\\') return start;
+    return stop;
+}
+
+/* First position in start ... stop - size of `size` bytes of text, or -1. */
+static inline integer find_bytes(bytes_in buffer, bytes_in text, integer size, integer start, integer stop) {
+#ifdef __SSE2__
+    /* The last byte is compared too, as the first one alone occurs often in properties. */
+    for (; size > 0 && stop - start >= size + 15; start += 16) {
+        bytes_in end = buffer + start + size - 1;
+        uint32_t found = matches(buffer + start, text[0], text[0]) & matches(end, text[size - 1], text[size - 1]);
+        for (; found; found &= found - 1) {
+            integer at = start + __builtin_ctz(found);
+            if (memcmp(buffer + at, text, (size_t)size) == 0) return at;
+        }
+    }
+#endif
+    while (size > 0 && stop - start >= size) {
+        bytes_in found = (bytes_in)memchr(buffer + start, text[0], (size_t)(stop - size + 1 - start));
+        if (!found) return -1;
+        if (memcmp(found, text, (size_t)size) == 0) return found - buffer;
+        start = found - buffer + 1;
+    }
+    return -1;
 }
 
 /* A bit for each of at most 64 bytes from start on that is this byte, the lowest for the first. Reads only before stop,

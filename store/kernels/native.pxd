@@ -20,6 +20,7 @@ cdef extern from "native.h" nogil:
                          long long stop)
     long long find_either(const unsigned char *buffer, long long first, long long second, long long start,
                           long long stop)
+    long long find_special(const unsigned char *buffer, long long start, long long stop, bint is_utf8)
     long long find_all(const unsigned char *buffer, long long wanted, long long start, long long stop)
     long long lowest_bit(long long bits)
     void prefetch(const unsigned char *buffer, long long position)

@@ -7,6 +7,7 @@ docstring says otherwise.
 from __future__ import annotations
 
 import functools
+import re
 import struct
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _SHORT, _INT, _LONG = (struct.Struct(code) for code in (">h", ">i", ">q"))
 _SHORT_BITS, _INT_BITS, _LONG_BITS = (struct.Struct(code) for code in (">H", ">I", ">Q"))
 _FIND_CHUNK = 1 << 16
+_SPECIAL, _SPECIAL_OR_WIDE = re.compile(rb'["\\\x00-\x1f]'), re.compile(rb'["\\\x00-\x1f\x80-\xff]')
 CRC_MASK = 0x7FFFFFFF
 
 
@@ -159,6 +161,15 @@ def find_either(buffer: Address, first: int, second: int, start: int, stop: int)
     other = part.find(second, 0, found if found >= 0 else len(part)) if second != first else -1
     place = other if other >= 0 else found
     return start + place if place >= 0 else stop
+
+
+def find_special(buffer: Address, start: int, stop: int, is_utf8: bool) -> int:
+    """Return the position of the first quote, backslash or control character, or `stop`.
+
+    is_utf8  whether bytes that are not ASCII are passed over; else the first of them is found as well
+    """
+    found = (_SPECIAL if is_utf8 else _SPECIAL_OR_WIDE).search(buffer, start, stop)
+    return found.start() if found else stop
 
 
 def find_all(buffer: Address, wanted: int, start: int, stop: int) -> int:

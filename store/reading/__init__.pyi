@@ -9,5 +9,4 @@ from store.reading.merged import MergedMessages as MergedMessages
 from store.reading.message_lines import LineBatch as LineBatch
 from store.reading.message_lines import LineColumns as LineColumns
 from store.reading.message_lines import MessageLines as MessageLines
-from store.reading.message_lines import count_lines as count_lines
 from store.reading.record_lines import RecordLines as RecordLines

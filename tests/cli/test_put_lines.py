@@ -104,7 +104,7 @@ def test_blanks_and_the_order_of_names_make_no_doubt() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        b"", b"{}", b"[]", b"7", b'{"topic"', b'{"topic": "T",}', b'{"topic": "T"} x', b'{"topic": "T"}}', b'"topic"',
+        b" ", b"{}", b"[]", b"7", b'{"topic"', b'{"topic": "T",}', b'{"topic": "T"} x', b'{"topic": "T"}}', b'"topic"',
         b'{"topic": "T" "flag": 1}', b'{"topic": "T", "topic": "T"}', b'{"topic": "T", "new": 1}',
         b'\xef\xbb\xbf{"flag": 1}', b'{"flag": 01}', b'{"flag": -0}', b'{"flag": -}', b'{"flag": +1}', b'{"flag": 1e2}',
         b'{"flag": 1.5}', b'{"flag": nul}', b'{"flag": 99999999999999999999}', b'{"topic": "\xff"}',
@@ -135,6 +135,14 @@ def test_blanks_and_the_order_of_names_make_no_doubt() -> None:
 )  # fmt: skip
 def test_a_line_with_a_doubt_is_left(text: bytes) -> None:
     assert read(text) == [None]
+
+
+@pytest.mark.parametrize("size", range(40))
+def test_a_text_is_simple_up_to_its_quote_wherever_that_is(size: int) -> None:
+    for end, is_simple in ((b"", True), (b"\x7f", True), ("é".encode(), True), (b"\x1f", False), (b"\\n", False)):
+        given = b'{"topic": "T", "body_text": "%b%b%b"}' % (b"x" * size, end, b"y" * (40 - size))
+        assert assert_exact(given) == is_simple, given
+    assert not assert_exact(b'{"topic": "T", "body_text": "%b\xff"}' % (b"x" * size))
 
 
 def mutations(source: random.Random, text: bytes) -> Iterator[bytes]:

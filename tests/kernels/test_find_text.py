@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from store import kernels
 
-FEW_LETTERS = st.binary(max_size=40).map(lambda data: bytes(value % 3 for value in data))
+FEW_LETTERS = st.binary(max_size=90).map(lambda data: bytes(value % 3 for value in data))
 
 
-@given(FEW_LETTERS, FEW_LETTERS.filter(len), st.integers(-2, 45), st.integers(-2, 45))
+@given(FEW_LETTERS, FEW_LETTERS.filter(len), st.integers(-2, 95), st.integers(-2, 95))
 @example(b"xDELAY", b"DELAY", 0, 6)
 @example(b"xDELAY", b"DELAY", 0, 5)
 @example(b"xDELAY", b"x", 0, -1)
