@@ -18,10 +18,8 @@ NEW_FILE_MODE = 0o644
 MAX_NAME, MAX_PATH = 255, 4096
 COPY_CHUNK_SIZE = 1 << 20
 _NO_KERNEL_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
-_LEVELS_ABOVE_QUEUE_FILES = 2
-"""Topics and queue ids, below consumequeue/."""
 MOVE_IT_OUT = "no broker made it; move it out of the store"
-_KINDS = {
+KINDS = {
     stat.S_IFREG: "a file",
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a FIFO",
@@ -108,61 +106,7 @@ def open_number(path: str | os.PathLike[str], flags: int, folder: int | None = N
         require_possible(path)
     # A FIFO without a writer would block an open for ever; regular files ignore O_NONBLOCK.
     flags |= os.O_CLOEXEC | os.O_NONBLOCK
-    return _with_more_descriptors(lambda: os.open(path, flags, NEW_FILE_MODE, dir_fd=folder))
-
-
-def entries_in(folder: int | str | os.PathLike[str], path: Path) -> Iterator[Entry]:
-    """List every name in a folder, sorted. `folder` is opened, and entries have paths below `path`."""
-    with os.scandir(folder) as found:
-        # Comparing paths takes ten times as long as comparing names.
-        for item in sorted(found, key=lambda item: item.name):
-            status = _status_of(item)
-            if status is not None:
-                yield entry_of(path / item.name, status, is_link=item.is_symlink())
-
-
-def entries_below(root: str, folder: str) -> Iterator[FolderEntry]:
-    """List everything below a folder of `root`, at any depth.
-
-    Below a link the listing ends at the depth of a queue's files, as a link may lead anywhere. As a store may have
-    100,000 queues, paths are text, and no status of folders is read."""
-    folders = [(folder, 0, False)]
-    while folders:
-        parent, depth, is_linked = folders.pop()
-        try:
-            with os.scandir(f"{root}/{parent}") as items:
-                for item in items:
-                    entry = _entry_below(item, f"{parent}/{item.name}")
-                    if entry is None:
-                        continue
-                    yield entry
-                    may_lead_anywhere = is_linked or entry.is_link
-                    if entry.is_folder and not (may_lead_anywhere and depth >= _LEVELS_ABOVE_QUEUE_FILES):
-                        folders.append((entry.path, depth + 1, may_lead_anywhere))
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise StoreIOError.from_os(error, f"{root}/{parent}", "list the folder") from error
-
-
-def _entry_below(item: os.DirEntry[str], path: str) -> FolderEntry | None:
-    if item.is_dir(follow_symlinks=False):
-        return FolderEntry(path, True, 0, 0)
-    status = _status_of(item)
-    if status is None:
-        return None
-    is_folder, is_file = stat.S_ISDIR(status.st_mode), stat.S_ISREG(status.st_mode)
-    kind = "" if is_file or is_folder else _KINDS.get(stat.S_IFMT(status.st_mode), ODD_KIND)
-    return FolderEntry(path, is_folder, status.st_size, status.st_mtime_ns // 1_000_000, kind, item.is_symlink())
-
-
-def _status_of(item: os.DirEntry[str]) -> os.stat_result | None:
-    """Return the status of a name, links followed; None for a deleted file."""
-    try:
-        return item.stat()
-    except OSError:
-        # A live broker deletes old files while its folder is being listed. A dangling link is a name.
-        return item.stat(follow_symlinks=False) if item.is_symlink() else None
+    return with_more_descriptors(lambda: os.open(path, flags, NEW_FILE_MODE, dir_fd=folder))
 
 
 def entry_of(path: Path, status: os.stat_result, *, is_link: bool = False) -> Entry:
@@ -175,7 +119,7 @@ def entry_of(path: Path, status: os.stat_result, *, is_link: bool = False) -> En
         is_folder=kind == stat.S_IFDIR,
         is_link=is_link,
         is_file=kind == stat.S_IFREG,
-        kind=_KINDS.get(kind, ODD_KIND),
+        kind=KINDS.get(kind, ODD_KIND),
     )
 
 
@@ -183,11 +127,11 @@ def require_kind(expected: int, status: os.stat_result, path: Path) -> None:
     found = stat.S_IFMT(status.st_mode)
     if found != expected:
         raise ForeignFile(
-            f"{_KINDS.get(found, ODD_KIND)}, where {_KINDS[expected]} is expected", file=path, hint=MOVE_IT_OUT
+            f"{KINDS.get(found, ODD_KIND)}, where {KINDS[expected]} is expected", file=path, hint=MOVE_IT_OUT
         )
 
 
-def _with_more_descriptors(action: Callable[[], T]) -> T:
+def with_more_descriptors(action: Callable[[], T]) -> T:
     """Try again after raising the soft limit of open files to the hard one, as a JVM does at its start."""
     try:
         return action()

@@ -2,6 +2,10 @@
 
 No operation follows a link below rmqctl's own folder (beneath.py). Operations that change a name do not follow a link
 as the last component. An OSError becomes a StoreIOError with file and action.
+
+A folder that has not changed is listed once: its times change with each name in it, so a listing holds while device,
+inode, mtime and ctime stay. The status of files is no part of it: their sizes and times leave no trace in the folder.
+Some mounts of object stores keep no times of folders; for these each change of a name drops the folder's listing.
 """
 
 from __future__ import annotations
@@ -11,73 +15,114 @@ import errno
 import os
 import shutil
 import stat
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar, NamedTuple
 
 from store.errors import BadRequest
 from store.files.beneath import make_folders, opened_folder, parent_of
 from store.files.descriptor import (
+    KINDS,
+    ODD_KIND,
     Entry,
     FolderEntry,
-    entries_below,
-    entries_in,
     entry_of,
     os_errors,
     require_kind,
     require_possible,
+    with_more_descriptors,
 )
+from store.layout import OWN_FOLDER
+
+_TICK_NS = 2 * 10**9
+"""The longest tick of a file system's clock (FAT). A second change within it does not move the folder's times."""
+_LEVELS_ABOVE_QUEUE_FILES = 2
+"""Topics and queue ids, below consumequeue/."""
+_MOST_HELD = 8192
+"""Folders; the names of so many queues take some 4 MB."""
+
+
+class Name(NamedTuple):
+    """A name in a folder; a link to a folder is no folder."""
+
+    text: str
+    is_folder: bool
+    is_link: bool
+
+
+class Listings:
+    """The names in folders, held until a folder changes. One instance may serve all threads."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[tuple[int, ...], list[Name]]] = {}
+
+    def of(self, folder: str) -> list[Name]:
+        """Return the folder's names, sorted; a missing folder is empty."""
+        held = self._held.get(folder)
+        try:
+            if held is None and (len(self._held) >= _MOST_HELD or OWN_FOLDER in folder):
+                return _read_names(folder)
+            version = _version_of(folder)
+            if held is not None and held[0] == version:
+                return held[1]
+            names = _read_names(folder)
+        except FileNotFoundError:
+            return []
+        if version[2] < time.time_ns() - _TICK_NS:
+            self._held[folder] = version, names
+        return names
+
+    def forget(self, *paths: Path) -> None:
+        """Drop the listings of the folders of names that this process has made, renamed or deleted."""
+        for path in paths:
+            self._held.pop(os.fspath(path.parent), None)
 
 
 class FileTree:
     """The names of the real file system; the base of Filesystem."""
+
+    _listings: ClassVar[Listings] = Listings()
 
     # Looking.
 
     def list_folder(self, folder: Path) -> list[Entry]:
         """List a folder's entries by name; a missing folder counts as empty, as in the broker."""
         with os_errors(folder, "list the folder"):
-            try:
-                with opened_folder(folder) as number:
-                    return list(entries_in(number, folder))
-            except FileNotFoundError:
-                return []
+            found = ((folder / name.text, name) for name in self._listings.of(os.fspath(folder)))
+            return [
+                entry_of(path, status, is_link=name.is_link)
+                for path, name in found
+                if (status := _status_of(path, name)) is not None
+            ]
 
     def list_below(self, root: str, folder: str) -> list[FolderEntry]:
         """List everything below a folder of `root`, at any depth, by path; a missing folder is empty."""
-        return sorted(entries_below(root, folder))
+        return sorted(_entries_below(self._listings, root, folder))
 
     def list_names(self, folder: Path) -> list[str]:
         """List a folder's names, sorted, without any file's status; a missing folder is empty."""
-        with os_errors(folder, "list the folder"):
-            try:
-                require_possible(folder)
-                with os.scandir(folder) as entries:
-                    return sorted([entry.name for entry in entries])
-            except (FileNotFoundError, NotADirectoryError):
-                return []
+        return [name for name, _ in self.list_names_and_links(folder)]
 
     def list_folders(self, folder: Path) -> list[str]:
         """List the names of the folders in a folder, sorted, links followed; a missing folder is empty."""
         with os_errors(folder, "list the folder"):
-            try:
-                with opened_folder(folder) as number, os.scandir(number) as entries:
-                    return sorted([entry.name for entry in entries if _is_folder(entry)])
-            except FileNotFoundError:
-                return []
+            return [
+                name.text
+                for name in self._listings.of(os.fspath(folder))
+                if name.is_folder or _leads_to_folder(folder, name)
+            ]
 
     def list_names_and_links(self, folder: Path) -> list[tuple[str, bool]]:
-        """List a folder's names, sorted, each with whether it is a link; a missing folder is empty."""
-        with os_errors(folder, "list the folder"):
-            try:
-                require_possible(folder)
-                with os.scandir(folder) as entries:
-                    return sorted([(entry.name, entry.is_symlink()) for entry in entries])
-            except (FileNotFoundError, NotADirectoryError):
-                return []
+        """List a folder's names, sorted, each with whether it is a link; a missing folder or a file is empty."""
+        with os_errors(folder, "list the folder"), contextlib.suppress(NotADirectoryError):
+            return [(name.text, name.is_link) for name in self._listings.of(os.fspath(folder))]
+        return []
 
     def only_file(self, folder: str, name: str) -> int | None:
         """Return the size of the regular file of this name if it is alone in the folder, else None."""
         try:
-            if os.listdir(folder) != [name]:  # noqa: PTH208 (a path for each of 100,000 names takes longer)
+            if [found.text for found in self._listings.of(folder)] != [name]:
                 return None
             status = os.lstat(f"{folder}/{name}")
         except OSError:
@@ -171,7 +216,9 @@ class FileTree:
     def make_folder(self, folder: Path) -> list[Path]:
         """Create a folder and its parents; return the created ones, outermost first."""
         with os_errors(folder, "create the folder"):
-            return make_folders(folder)
+            made = make_folders(folder)
+        self._listings.forget(*made)
+        return made
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename a file over the target, in one step."""
@@ -181,6 +228,7 @@ class FileTree:
             parent_of(target) as (to_folder, new),
         ):
             os.rename(old, new, src_dir_fd=from_folder, dst_dir_fd=to_folder)
+        self._listings.forget(source, target)
 
     def unlink(self, path: Path) -> None:
         """Remove a name; a missing one is fine."""
@@ -190,6 +238,7 @@ class FileTree:
             parent_of(path) as (folder, name),
         ):
             os.unlink(name, dir_fd=folder)
+        self._listings.forget(path)
 
     def remove_folder(self, folder: Path) -> bool:
         """Remove a folder if it is empty; return False if it is not."""
@@ -197,6 +246,7 @@ class FileTree:
             try:
                 with parent_of(folder) as (parent, name):
                     os.rmdir(name, dir_fd=parent)
+                self._listings.forget(folder)
             except FileNotFoundError:
                 return True
             except OSError as error:
@@ -210,21 +260,14 @@ class FileTree:
         if self.is_link(folder):
             self.unlink(folder)
             return
-        for name, is_folder in self._list_own_folders(folder):
-            if is_folder:
-                self.remove_tree(folder / name)
-            else:
-                self.unlink(folder / name)
-        self.remove_folder(folder)
-
-    def _list_own_folders(self, folder: Path) -> list[tuple[str, bool]]:
-        """List a folder's names, sorted, each with whether it is a real folder, not a link."""
         with os_errors(folder, "list the folder"):
-            try:
-                with opened_folder(folder) as number, os.scandir(number) as entries:
-                    return sorted([(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries])
-            except FileNotFoundError:
-                return []
+            names = self._listings.of(os.fspath(folder))
+        for name in names:
+            if name.is_folder:
+                self.remove_tree(folder / name.text)
+            else:
+                self.unlink(folder / name.text)
+        self.remove_folder(folder)
 
     def fsync_folder(self, folder: Path) -> None:
         """Make created and removed names in a folder durable."""
@@ -232,11 +275,68 @@ class FileTree:
             os.fsync(number)
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def _leads_to_folder(folder: Path, name: Name) -> bool:
     try:
-        return entry.is_dir()
+        return name.is_link and stat.S_ISDIR((folder / name.text).stat().st_mode)
     except OSError as error:
-        # A link that leads to itself is no folder.
-        if error.errno == errno.ELOOP:
+        # A link that leads nowhere, or to itself, is no folder.
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             return False
         raise
+
+
+def _version_of(folder: str) -> tuple[int, ...]:
+    status = os.stat(folder)  # noqa: PTH116 (a path for each of 100,000 names takes longer)
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _read_names(folder: str) -> list[Name]:
+    if OWN_FOLDER in folder:
+        with opened_folder(Path(folder)) as number, os.scandir(number) as items:
+            return _names_of(items)
+    require_possible(folder)
+    with with_more_descriptors(lambda: os.scandir(folder)) as items:
+        return _names_of(items)
+
+
+def _names_of(items: Iterator[os.DirEntry[str]]) -> list[Name]:
+    return sorted([Name(item.name, item.is_dir(follow_symlinks=False), item.is_symlink()) for item in items])
+
+
+def _entries_below(listings: Listings, root: str, folder: str) -> Iterator[FolderEntry]:
+    """List everything below a folder of `root`, at any depth.
+
+    Below a link the listing ends at the depth of a queue's files, as a link may lead anywhere. As a store may have
+    100,000 queues, paths are text, and no status of folders is read."""
+    folders = [(folder, 0, False)]
+    while folders:
+        parent, depth, is_linked = folders.pop()
+        with os_errors(f"{root}/{parent}", "list the folder"):
+            for name in listings.of(f"{root}/{parent}"):
+                entry = _entry_below(root, f"{parent}/{name.text}", name)
+                if entry is None:
+                    continue
+                yield entry
+                may_lead_anywhere = is_linked or entry.is_link
+                if entry.is_folder and not (may_lead_anywhere and depth >= _LEVELS_ABOVE_QUEUE_FILES):
+                    folders.append((entry.path, depth + 1, may_lead_anywhere))
+
+
+def _entry_below(root: str, path: str, name: Name) -> FolderEntry | None:
+    if name.is_folder:
+        return FolderEntry(path, True, 0, 0)
+    status = _status_of(f"{root}/{path}", name)
+    if status is None:
+        return None
+    is_folder, is_file = stat.S_ISDIR(status.st_mode), stat.S_ISREG(status.st_mode)
+    kind = "" if is_file or is_folder else KINDS.get(stat.S_IFMT(status.st_mode), ODD_KIND)
+    return FolderEntry(path, is_folder, status.st_size, status.st_mtime_ns // 1_000_000, kind, name.is_link)
+
+
+def _status_of(path: str | Path, name: Name) -> os.stat_result | None:
+    """Return the status of a name, links followed; None for a deleted file."""
+    try:
+        return os.stat(path)  # noqa: PTH116 (a path for each of 100,000 names takes longer)
+    except OSError:
+        # A live broker deletes old files while its folder is being listed. A dangling link is a name.
+        return os.lstat(path) if name.is_link else None

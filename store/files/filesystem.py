@@ -89,7 +89,9 @@ class Filesystem(FileTree):
     def open_new(self, path: Path) -> Descriptor:
         """Create an empty file under its name; an existing one is an error."""
         with os_errors(path, "create the file"):
-            return open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            descriptor = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        self._listings.forget(path)
+        return descriptor
 
     def open_unnamed(self, path: Path) -> Descriptor | None:
         """Create a file without a name, to publish as `path`; None if the file system can't."""
@@ -137,6 +139,7 @@ class Filesystem(FileTree):
             # With a folder descriptor Python calls linkat; only linkat follows the link in /proc to the file.
             source, here = f"/proc/self/fd/{descriptor.number}", descriptor.number
             os.link(source, name, src_dir_fd=here, dst_dir_fd=folder, follow_symlinks=True)
+        self._listings.forget(descriptor.path)
 
     def preallocate(self, descriptor: Descriptor, position: int, size: int) -> None:
         """Allocate blocks for a range; without blocks a write through a map dies on a full disk (SIGBUS)."""

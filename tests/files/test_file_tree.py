@@ -1,0 +1,122 @@
+"""Listings are held while a folder is as it was, and no longer."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from store.files import file_tree
+from store.files.filesystem import Filesystem
+
+AN_HOUR = 3600
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each folder's names were read, by its name."""
+    counted: Counter[str] = Counter()
+    read = file_tree._read_names
+
+    def count(folder: str) -> list[file_tree.Name]:
+        counted[Path(folder).name] += 1
+        return read(folder)
+
+    monkeypatch.setattr(file_tree, "_read_names", count)
+    return counted
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with one file, and nobody has changed its names for an hour."""
+    made = tmp_path / "queues"
+    made.mkdir()
+    (made / "a").write_bytes(b"1")
+    os.utime(made, times=(time.time() - AN_HOUR,) * 2)
+    return made
+
+
+def names(folder: Path) -> list[str]:
+    return [entry.path.name for entry in Filesystem().list_folder(folder)]
+
+
+def test_all_kinds_of_listings_read_an_unchanged_folder_once(folder: Path, reads: Counter[str]) -> None:
+    fs = Filesystem()
+    assert names(folder) == fs.list_names(folder) == ["a"]
+    assert fs.list_folders(folder) == []
+    assert fs.only_file(str(folder), "a") == 1
+    assert [entry.path for entry in fs.list_below(str(folder.parent), "queues")] == ["queues/a"]
+    assert reads == {"queues": 1}
+
+
+def test_a_name_that_another_process_makes_or_deletes_is_seen_at_once(folder: Path) -> None:
+    assert names(folder) == ["a"]
+    (folder / "b").touch()
+    assert names(folder) == ["a", "b"]
+    (folder / "a").unlink()
+    assert names(folder) == ["b"]
+
+
+def test_a_folder_that_changed_just_now_is_read_each_time_as_its_clock_may_stand_still(
+    folder: Path, reads: Counter[str]
+) -> None:
+    os.utime(folder)
+    names(folder)
+    names(folder)
+    assert reads["queues"] == 2
+
+
+def test_a_folder_whose_time_is_set_back_is_read_again(folder: Path) -> None:
+    before = folder.stat().st_mtime_ns
+    assert names(folder) == ["a"]
+    (folder / "b").touch()
+    os.utime(folder, ns=(before, before))
+    assert names(folder) == ["a", "b"]
+
+
+def test_sizes_and_times_of_files_are_never_held(folder: Path) -> None:
+    (before,) = Filesystem().list_folder(folder)
+    (folder / "a").write_bytes(b"longer")
+    (after,) = Filesystem().list_folder(folder)
+    assert (before.size, after.size) == (1, 6)
+    assert before.mtime_ns < after.mtime_ns
+
+
+def test_a_file_deleted_while_its_folder_is_listed_is_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert names(folder) == ["a"]
+    version = file_tree._version_of(str(folder))
+    monkeypatch.setattr(file_tree, "_version_of", lambda _: version)
+    (folder / "a").unlink()
+    assert names(folder) == []
+
+
+def test_own_changes_are_seen_on_a_mount_that_keeps_no_times_of_folders(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = file_tree._version_of(str(folder))
+    monkeypatch.setattr(file_tree, "_version_of", lambda _: version)
+    fs = Filesystem()
+    assert fs.list_names(folder) == ["a"]
+    fs.open_new(folder / "b")
+    assert fs.list_names(folder) == ["a", "b"]
+    fs.create_file(folder / "c", 1)
+    assert fs.list_names(folder) == ["a", "b", "c"]
+    fs.rename(folder / "c", folder / "d")
+    assert fs.list_names(folder) == ["a", "b", "d"]
+    fs.unlink(folder / "d")
+    assert fs.list_names(folder) == ["a", "b"]
+    fs.make_folder(folder / "e" / "f")
+    assert fs.list_names(folder) == ["a", "b", "e"]
+    fs.remove_tree(folder / "e")
+    assert fs.list_names(folder) == ["a", "b"]
+
+
+def test_no_more_folders_are_held_than_the_limit(
+    folder: Path, reads: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_tree, "_MOST_HELD", 0)
+    assert names(folder) == names(folder) == ["a"]
+    assert reads["queues"] == 2
