@@ -19,7 +19,7 @@ from typing import Any
 import typer
 
 from rmqctl.context import Session
-from rmqctl.defaults import read_defaults
+from rmqctl.defaults import origin_of_default, read_defaults
 from rmqctl.environment import Environment, use_utf8_names
 from rmqctl.exit_codes import DEFECT, FINDINGS, INTERRUPTED, IO_ERROR, OK, USAGE, exit_code_of
 from rmqctl.group import CONTEXT_SETTINGS, RootGroup
@@ -138,8 +138,18 @@ def _report_usage(session: Session, error: Any) -> int:
         return USAGE
     path = context.command_path if context is not None else "rmqctl"
     text = " ".join(str(error.format_message()).split()).rstrip(".").removeprefix("Invalid value: ")
-    session.fail(f"{text} (see {path} --help)")
+    session.fail(f"{text}{_origin(session, error)} (see {path} --help)")
     return USAGE
+
+
+def _origin(session: Session, error: Any) -> str:
+    """Say where a value comes from that is not on the command line."""
+    context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
+    source = context.get_parameter_source(parameter.name) if context is not None and parameter is not None else None
+    if source is None or source.name not in ("ENVIRONMENT", "DEFAULT_MAP"):
+        return ""
+    origin = origin_of_default(parameter.name, session.environment.variables)
+    return f"; the value is that of {origin}" if origin else ""
 
 
 def _sentence(error: BaseException) -> str:

@@ -38,16 +38,32 @@ def read_defaults(variables: Mapping[str, str]) -> dict[str, object]:
     names = option_names()
     found = {names[name]: value for name, value in _of_file(variables, names).items()}
     for name, parameter in names.items():
-        text = variables.get("RMQCTL_" + name.replace("-", "_").upper())
+        text = variables.get(_variable(name))
         if text:
             found[parameter] = text.split() if parameter == "settings" else text
     return found
 
 
-def _of_file(variables: Mapping[str, str], names: Mapping[str, str]) -> dict[str, object]:
+def origin_of_default(parameter: str, variables: Mapping[str, str]) -> str | None:
+    """Name the variable or the file with the default of a parameter; None for one without."""
+    name = next((name for name, each in option_names().items() if each == parameter), None)
+    if name is None:
+        return None
+    return _variable(name) if variables.get(_variable(name)) else str(_file(variables))
+
+
+def _variable(name: str) -> str:
+    return "RMQCTL_" + name.replace("-", "_").upper()
+
+
+def _file(variables: Mapping[str, str]) -> Path | None:
     folder = variables.get("XDG_CONFIG_HOME") or (f"{variables['HOME']}/.config" if variables.get("HOME") else "")
-    path = Path(folder or ".", FILE_NAME)
-    if not folder or not path.is_file():
+    return Path(folder, FILE_NAME) if folder else None
+
+
+def _of_file(variables: Mapping[str, str], names: Mapping[str, str]) -> dict[str, object]:
+    path = _file(variables)
+    if path is None or not path.is_file():
         return {}
     import tomllib
 

@@ -129,6 +129,8 @@ def run(
     condition = _condition(session, where, topic, since, until, losses=losses, half=half)
     records = _stale_records(session, topic) if stale else _records(session, condition, _ids(ids))
     messages = chooser.messages(records)
+    # A wrong FROM is said before the target is asked.
+    session.store.open_reached()
     with closing(Cluster(to, session.environment.clock_ms)) as target:
         if dry_run or ledger is None:
             known = partial(acknowledged_in, ledger)

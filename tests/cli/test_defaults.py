@@ -80,3 +80,19 @@ def test_every_global_option_has_a_name() -> None:
 def test_a_wrong_file_is_one_sentence(text: str, says: str, tmp_path: Path) -> None:
     run = with_file(tmp_path, text, "info")
     assert (run.code, says in run.err, run.err.count("\n")) == (USAGE, True, 1), run.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "variables", "ends"),
+    [
+        ('format = "x"', (), {}, "; the value is that of FOLDER/rmqctl.toml (see rmqctl --help)"),
+        ('format = "x"', (), {"RMQCTL_FORMAT": "y"}, "; the value is that of RMQCTL_FORMAT (see rmqctl --help)"),
+        ('format = "csv"', (), {"RMQCTL_TIME": "y"}, "; the value is that of RMQCTL_TIME (see rmqctl --help)"),
+        ('format = "csv"', ("--format", "z"), {}, "'prometheus' (see rmqctl info --help)"),
+    ],
+)
+def test_a_wrong_default_is_named_with_the_file_or_variable_that_has_it(
+    text: str, words: tuple[str, ...], variables: dict[str, str], ends: str, tmp_path: Path
+) -> None:
+    run = with_file(tmp_path, text, "info", *words, **variables)
+    assert (run.code, run.err.strip().replace(str(tmp_path), "FOLDER")[-len(ends) :]) == (USAGE, ends)

@@ -194,6 +194,7 @@ WRONG = {
     "STORE --to nowhere --dry-run": (USAGE, "an address is HOST:PORT"),
     "STORE --to 127.0.0.1:CLOSED --dry-run": (5, "connection refused"),
     "ABSENT --to TARGET --dry-run": (NOT_READABLE, "no such folder"),
+    "ABSENT --to 127.0.0.1:CLOSED --dry-run": (NOT_READABLE, "no such folder"),
 }
 
 
