@@ -83,7 +83,9 @@ def plan_offset_reset(
     if changed:
         document = file.loaded.document if file.loaded is not None else None
         data = encode_consumer_offsets(document or {}, {(topic, group): changed}, opened.line, now_ms)
+        outside = sum(row.next_offset != target.offset for row in rows) if target.offset is not None else 0
         reason = f"{amount(len(changed), 'offset')} of {group} in {topic}"
+        reason += f"; offset {target.offset} is outside of {amount(outside, 'queue')}" if outside else ""
         change.publish_bytes(opened.layout.config / file.name, data, reason)
     return change
 

@@ -55,6 +55,19 @@ def test_a_group_goes_on_where_it_is_set(to: str, wanted: dict[str, int], root: 
     assert offsets(root) == {"Orders@billing": wanted, "Other@billing": {"0": 9}}
 
 
+@pytest.mark.parametrize(
+    ("to", "says"),
+    [
+        ("5", "2 offsets of billing in Orders"),
+        ("6", "2 offsets of billing in Orders; offset 6 is outside of 2 queues"),
+        ("last", "2 offsets of billing in Orders"),
+    ],
+)
+def test_an_offset_outside_of_a_queue_is_said_in_the_plan(to: str, says: str, root: Path) -> None:
+    words = ("config", "reset-offsets", "billing", "--topic", "Orders", "--to", to, "--dry-run")
+    assert [row["reason"] for row in rmqctl("-f", "json", *words, store=root).json["actions"]] == [says]
+
+
 # By the rule of 4.9 a queue whose messages are all older goes on at its last one.
 @pytest.mark.parametrize(("number", "wanted"), [(2, {"0": 2, "1": 0}), (7, {"0": 4, "1": 2})])
 def test_a_group_goes_on_at_a_time_as_from_the_broker(number: int, wanted: dict[str, int], root: Path) -> None:
