@@ -132,6 +132,9 @@ MENDING = tuple(step.command for step in _STEPS if step.can_be_undone)
 WITHHELD = {"missing-segment": (QUEUES,), "newer": MENDING, "no-log": MENDING}
 """Commands that do harm beside a fault: a rebuild gives new queue offsets to the messages after a missing segment."""
 
+CUT_WITH_THE_LOG = ("index-ahead",)
+"""Faults of the index that recover mends: it builds the index to the end at which it truncates the log."""
+
 
 def commands_for(code: str, subject: Sequence[object] = ()) -> tuple[str, ...]:
     """Return the commands for a fault, in order, without `rmqctl --store DIR`."""
@@ -180,6 +183,8 @@ def plan_of(faults: Iterable[Fault], withheld: Collection[str] = (), done: Colle
         wanted[QUEUES] = None
     if "not-shut-down" in dict(faults) and not wanted.keys().isdisjoint(MENDING):
         wanted["recover"] = None
+        if not any(INDEX in commands_for(code, subject) for code, subject in faults if code not in CUT_WITH_THE_LOG):
+            wanted.pop(INDEX, None)
     if "recover" in wanted:
         # recover truncates the log at the same offset.
         wanted.pop(CUT, None)
