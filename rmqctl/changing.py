@@ -12,8 +12,10 @@ any work is done.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,22 +68,37 @@ class ChangeOptions:
     quarantine: Path | None = None
     keep: bool = True
 
-    @classmethod
-    def given(
-        cls,
-        session: Session,
-        *,
-        dry_run: bool,
-        yes: bool,
-        quarantine: Path | None = None,
-        no_quarantine: bool = False,
-    ) -> ChangeOptions:
-        """Return the options; raise a usage error if --yes is missing and no terminal can be asked."""
-        if not dry_run:
+    def require_consent(self, session: Session) -> None:
+        """Raise a usage error if --yes is missing and no terminal can be asked."""
+        if not self.dry_run:
             session.store.require_folder()
-        if not (dry_run or yes or session.environment.can_ask):
+        if not (self.dry_run or self.yes or session.environment.can_ask):
             raise typer.BadParameter("this changes the store: give --yes, or look first with --dry-run")
-        return cls(dry_run, yes, quarantine, not no_quarantine)
+
+
+def changes_store(run: Callable[..., Result]) -> Callable[..., Result]:
+    """Give a command the options of a change, after its own; its parameter `consent` gets them."""
+
+    def with_options(
+        ctx: typer.Context,
+        *,
+        dry_run: DryRun = False,
+        yes: Yes = False,
+        quarantine: Quarantine = None,
+        no_quarantine: NoQuarantine = False,
+        **own: object,
+    ) -> Result:
+        consent = ChangeOptions(dry_run, yes, quarantine, not no_quarantine)
+        consent.require_consent(ctx.obj)
+        return run(ctx=ctx, consent=consent, **own)
+
+    _, *options, _ = inspect.signature(with_options, eval_str=True).parameters.values()
+    signature = inspect.signature(run, eval_str=True)
+    own = [one.replace(kind=one.KEYWORD_ONLY) for one in signature.parameters.values() if one.name != "consent"]
+    functools.update_wrapper(with_options, run)
+    # Typer reads the options of a command from it.
+    with_options.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return with_options
 
 
 def run_change(session: Session, command: str, change: Change[PlanReport], consent: ChangeOptions) -> Result:

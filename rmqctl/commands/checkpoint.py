@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.changing import ChangeOptions, changes_store, run_change
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
@@ -77,21 +77,14 @@ def _row(promise: Any, unit: str) -> dict[str, Any]:
     }
 
 
-def run_rewrite(
-    ctx: typer.Context,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    quarantine: Quarantine = None,
-    no_quarantine: NoQuarantine = False,
-) -> Result:
+@changes_store
+def run_rewrite(ctx: typer.Context, consent: ChangeOptions) -> Result:
     """Write a checkpoint that promises no more than the files hold.
 
     Scans the log with CRC from the segment where an abnormal recovery would begin. Makes the files durable, then writes
     the times that they reach.
     """
     session: Session = ctx.obj
-    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
-
     from store import plan_checkpoint
 
     with (

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.changing import ChangeOptions, changes_store, run_change
 from rmqctl.context import Session
 from rmqctl.result import Result
 from rmqctl.staged import planning
@@ -20,8 +20,10 @@ SEE_ALSO = ("usage", "lag", "undo", "quarantine purge")
 FILES = ("commitlog", "consumequeue", "index", "lock", "config", ".rmqctl")
 
 
+@changes_store
 def run(
     ctx: typer.Context,
+    consent: ChangeOptions,
     now: Annotated[str | None, typer.Option(metavar="TIME", help="Plan as if it were this time.")] = None,
     reserved_hours: Annotated[
         int | None,
@@ -32,10 +34,6 @@ def run(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Clean now, as the admin command does, at any hour.")] = False,
     passes: Annotated[int, typer.Option(min=1, metavar="N", help="Rounds of at most ten files each.")] = 1,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    quarantine: Quarantine = None,
-    no_quarantine: NoQuarantine = False,
 ) -> Result:
     """Delete expired files by the broker's rules.
 
@@ -44,8 +42,6 @@ def run(
     plan lists each file with the rule that keeps or deletes it, and the consumer groups that have not read it.
     """
     session: Session = ctx.obj
-    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
-
     from store import plan_cleaning
 
     now_ms = session.parse_time(now, "--now") if now is not None else session.environment.clock_ms()

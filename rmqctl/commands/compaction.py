@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.changing import ChangeOptions, changes_store, run_change
 from rmqctl.context import Session
 from rmqctl.result import Result
 from rmqctl.staged import locked, staging
@@ -18,13 +18,8 @@ EXAMPLES = {
 SEE_ALSO = ("check", "get")
 
 
-def run_mend(
-    ctx: typer.Context,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    quarantine: Quarantine = None,
-    no_quarantine: NoQuarantine = False,
-) -> Result:
+@changes_store
+def run_mend(ctx: typer.Context, consent: ChangeOptions) -> Result:
     """Finish or drop a compaction that was interrupted.
 
     A broker does not start if a compacted topic's records and entries are in files of different names. Nor does it
@@ -36,12 +31,10 @@ def run_mend(
     that. A queue with other faults is mended first; run the command again for its messages.
     """
     session: Session = ctx.obj
-    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
-
     from store.structures import plan_compaction_mend
 
     with (
-        locked(session, take=not dry_run) as (layout, fs),
-        staging(layout, fs, "compaction", dry_run=dry_run) as folder,
+        locked(session, take=not consent.dry_run) as (layout, fs),
+        staging(layout, fs, "compaction", dry_run=consent.dry_run) as folder,
     ):
         return run_change(session, "rebuild compaction", plan_compaction_mend(layout, fs, folder), consent)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.changing import ChangeOptions, changes_store, run_change
 from rmqctl.completion import complete_group, complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
@@ -153,16 +153,14 @@ def run_show(
     return Result("config show", {"entry_count": len(rows)}, [Table("entries", rows, ENTRY_COLUMNS)], OK, verdict)
 
 
+@changes_store
 def run_rebuild_topics(
     ctx: typer.Context,
+    consent: ChangeOptions,
     compat: Annotated[
         Compat | None,
         typer.Option(help="The broker version to write for.", show_default="the version that wrote the store"),
     ] = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    quarantine: Quarantine = None,
-    no_quarantine: NoQuarantine = False,
 ) -> Result:
     """Rebuild topics.json from the log and the queues.
 
@@ -170,8 +168,6 @@ def run_rebuild_topics(
     or queues have get a broker's defaults. The old file goes to quarantine; undo restores it.
     """
     session: Session = ctx.obj
-    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
-
     from store.broker_line import broker_line
     from store.opened import detect_line
     from store.verbs import plan_topics
@@ -188,16 +184,14 @@ def run_rebuild_topics(
             return run_change(session, "rebuild topics", change, consent)
 
 
+@changes_store
 def run_reset_offsets(
     ctx: typer.Context,
+    consent: ChangeOptions,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="Consumer group.", autocompletion=complete_group)],
     topic: Annotated[str, typer.Option(metavar="TOPIC", help="Topic.", autocompletion=complete_topic)],
     to: Annotated[str, typer.Option(metavar="WHERE", help="first, last, a store time, or a queue offset.")],
     queue: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only this queue.", show_default="all")] = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    quarantine: Quarantine = None,
-    no_quarantine: NoQuarantine = False,
 ) -> Result:
     """Set where a consumer group continues.
 
@@ -205,8 +199,6 @@ def run_reset_offsets(
     10^12 is a queue offset, a larger one a store time in milliseconds.
     """
     session: Session = ctx.obj
-    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
-
     from store.verbs import OffsetTarget, plan_offset_reset
 
     if to in ("first", "last"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.changing import ChangeOptions, changes_store, run_change
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
@@ -69,21 +69,14 @@ def run_show(
     return Result("delay show", facts, tables, FINDINGS if wrong else OK, verdict)
 
 
-def run_rewrite_offsets(
-    ctx: typer.Context,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    quarantine: Quarantine = None,
-    no_quarantine: NoQuarantine = False,
-) -> Result:
+@changes_store
+def run_rewrite_offsets(ctx: typer.Context, consent: ChangeOptions) -> Result:
     """Write delay offsets that deliver nothing twice.
 
     A killed broker restarts with delay offsets up to ten seconds old and repeats the deliveries since then. This
     command sets each level in config/delayOffset.json to its first message that is not delivered yet.
     """
     session: Session = ctx.obj
-    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
-
     from store.engine.services import plan_delay_offsets
 
     with planning(session, consent, "delay") as opened:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.changing import ChangeOptions, changes_store, run_change
 from rmqctl.context import Session
 from rmqctl.result import Result
 from rmqctl.staged import planning
@@ -17,13 +17,8 @@ SEE_ALSO = ("check", "rebuild", "transaction show", "timer show")
 FILES = ("commitlog", "rocksdbstore", "lock", ".rmqctl")
 
 
-def run_rebuild(
-    ctx: typer.Context,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    quarantine: Quarantine = None,
-    no_quarantine: NoQuarantine = False,
-) -> Result:
+@changes_store
+def run_rebuild(ctx: typer.Context, consent: ChangeOptions) -> Result:
     """Rebuild rocksdbstore/ from the log (5.4 and later).
 
     Half messages without an end are open again, with the check counts of the old database; those it had discarded stay
@@ -31,8 +26,6 @@ def run_rebuild(
     are true. A due timer that was neither delivered nor deleted is delivered at the broker's start.
     """
     session: Session = ctx.obj
-    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
-
     from store.structures import plan_message_database
 
     with planning(session, consent, "rebuild") as opened:

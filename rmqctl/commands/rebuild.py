@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove
-from rmqctl.changing import ChangeOptions, DryRun, ForceEmptyLog, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.changing import ChangeOptions, ForceEmptyLog, changes_store, run_change
 from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
 from rmqctl.hints import hint_for
@@ -48,8 +48,10 @@ QueueId = Annotated[
 ]
 
 
+@changes_store
 def run(
     ctx: typer.Context,
+    consent: ChangeOptions,
     queues: Queues = False,
     index: Index = False,
     topic: Topic = None,
@@ -59,10 +61,6 @@ def run(
     remote: Remote = None,
     spark_above: SparkAbove = SPARK_ABOVE_GIB,
     force_empty_log: ForceEmptyLog = False,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    quarantine: Quarantine = None,
-    no_quarantine: NoQuarantine = False,
 ) -> Result:
     """Build consume queues and index from the log.
 
@@ -77,13 +75,11 @@ def run(
     session: Session = ctx.obj
     if queue is not None and topic is None:
         raise typer.BadParameter("--queue needs --topic")
-    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
-
     from store import plan_rebuild
     from store.verbs.rebuild import RebuildScope
 
     scope = RebuildScope(queues or not index, (index or not queues) and topic is None, topic, queue)
-    root, fs = session.store.reached if dry_run else (session.store.root, None)
+    root, fs = session.store.reached if consent.dry_run else (session.store.root, None)
 
     def build(folder: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
         log = session.store.open_reached()
@@ -98,7 +94,7 @@ def run(
         force_empty_log=force_empty_log,
         rebuild=build,
         scratch=session.options.scratch,
-        dry_run=dry_run,
+        dry_run=consent.dry_run,
         fs=fs,
     ) as change:
         _remark(session, change, scope)

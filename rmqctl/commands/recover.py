@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove
-from rmqctl.changing import ChangeOptions, DryRun, ForceEmptyLog, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.changing import ChangeOptions, ForceEmptyLog, changes_store, run_change
 from rmqctl.context import Session
 from rmqctl.options import Compat
 from rmqctl.result import Result
@@ -53,8 +53,10 @@ AsBroker = Annotated[
 ]
 
 
+@changes_store
 def run(
     ctx: typer.Context,
+    consent: ChangeOptions,
     normal: Normal = False,
     abnormal: Abnormal = False,
     compat: CompatOption = None,
@@ -65,10 +67,6 @@ def run(
     remote: Remote = None,
     spark_above: SparkAbove = SPARK_ABOVE_GIB,
     force_empty_log: ForceEmptyLog = False,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    quarantine: Quarantine = None,
-    no_quarantine: NoQuarantine = False,
 ) -> Result:
     """Recover a store as a broker does at its start.
 
@@ -88,8 +86,7 @@ def run(
     """
     session: Session = ctx.obj
     mode = _mode(normal=normal, abnormal=abnormal)
-    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
-    _begin_to_read(session, dry_run=dry_run)
+    _begin_to_read(session, dry_run=consent.dry_run)
     with planning(session, consent, "recover", compat, passes_foreign=True) as opened:
         stays = session.options.cold or as_broker
         choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, stays=stays)

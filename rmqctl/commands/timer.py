@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.changing import ChangeOptions, changes_store, run_change
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
@@ -84,15 +84,13 @@ def run_show(
     return Result("timer show", facts, [Table("messages", shown, COLUMNS)], FINDINGS if wrong else OK, verdict)
 
 
+@changes_store
 def run_rebuild(
     ctx: typer.Context,
+    consent: ChangeOptions,
     roll_window: Annotated[
         int, typer.Option("--roll-window", min=2, metavar="SLOTS", help="timerRollWindowSlot of the broker.")
     ] = 172_800,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    quarantine: Quarantine = None,
-    no_quarantine: NoQuarantine = False,
 ) -> Result:
     """Rebuild the timer's files from its messages (5.x).
 
@@ -100,8 +98,6 @@ def run_rebuild(
     was neither delivered nor deleted is delivered at the broker's start. Nothing is delivered twice.
     """
     session: Session = ctx.obj
-    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
-
     from store.structures import plan_timer_rebuild
 
     with planning(session, consent, "timer") as opened:

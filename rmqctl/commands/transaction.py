@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.changing import ChangeOptions, changes_store, run_change
 from rmqctl.context import Session
 from rmqctl.exit_codes import DECLINED, FINDINGS, OK
 from rmqctl.result import Result, Table
@@ -105,17 +105,15 @@ def _tell_of_groups(session: Session, group: str, review: TransactionReview) -> 
     session.note(f"no transaction is of the producer group {group!r}{others}")
 
 
+@changes_store
 def run_resolve(
     ctx: typer.Context,
+    consent: ChangeOptions,
     transaction_id: Annotated[
         str, typer.Argument(metavar="ID", help="UNIQ_KEY, or message id of the half message.", show_default=False)
     ],
     commit: Annotated[bool, typer.Option("--commit", help="Put the message into its topic.")] = False,
     rollback: Annotated[bool, typer.Option("--rollback", help="Roll the message back.")] = False,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    quarantine: Quarantine = None,
-    no_quarantine: NoQuarantine = False,
 ) -> Result:
     """End a transaction in place of its producer.
 
@@ -128,8 +126,6 @@ def run_resolve(
     session: Session = ctx.obj
     if commit == rollback:
         raise typer.BadParameter("give one of --commit and --rollback")
-    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
-
     served = session.store.find_served()
     if served is not None:
         return _resolve_served(session, served, transaction_id, consent, commit=commit)

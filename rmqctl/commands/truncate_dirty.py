@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.changing import ChangeOptions, DryRun, ForceEmptyLog, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.changing import ChangeOptions, ForceEmptyLog, changes_store, run_change
 from rmqctl.context import Session
 from rmqctl.result import Result
 from rmqctl.staged import planning
@@ -18,17 +18,15 @@ EXAMPLES = (
 SEE_ALSO = ("recover", "undo")
 
 
+@changes_store
 def run(
     ctx: typer.Context,
+    consent: ChangeOptions,
     offset: Annotated[
         int | None,
         typer.Option(min=0, metavar="N", help="Log offset to truncate at.", show_default="the valid end"),
     ] = None,
     force_empty_log: ForceEmptyLog = False,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    quarantine: Quarantine = None,
-    no_quarantine: NoQuarantine = False,
 ) -> Result:
     """Truncate the log, its queues and index at an offset.
 
@@ -36,8 +34,6 @@ def run(
     a record is refused.
     """
     session: Session = ctx.obj
-    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
-
     from store import plan_truncation
 
     with planning(session, consent, "truncate") as opened, session.progress("reading the log") as bar:
