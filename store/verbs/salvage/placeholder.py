@@ -7,12 +7,14 @@ throws, and drops every message that came with it. A broker's own services skip 
     RMQ_SYS_TRANS_HALF_TOPIC     born in 1970, so discarded: a copy goes to TRANS_CHECK_MAX_TIME_TOPIC, no check is sent
     RMQ_SYS_TRANS_OP_HALF_TOPIC  with tag d the check group's offset passes; a body that is no number resolves no half
     rmq_sys_wheel_timer          a delete of no message, due when stored; the service stops without TIMER_OUT_MS
+    rmq_sys_REVIVE_LOG_*         without a tag neither a checkpoint nor an acknowledgement of pop consumers
     %RETRY%GROUP                 a broker with filterSupportRetry throws without a RETRY_TOPIC
 
-A record of rmq_sys_REVIVE_LOG_* without a tag is skipped. No service reads dead letters.
+No service reads %DLQ%GROUP, TRANS_CHECK_MAX_TIME_TOPIC and OFFSET_MOVED_EVENT. Consumer offsets are in no topic.
 
 Source: ProcessQueue.putMessage, ScheduleMessageService.executeOnTimeup, TransactionalMessageServiceImpl.check and
-fillOpRemoveMap, ExpressionForRetryMessageFilter (4.9.8); TimerMessageStore.enqueue, PopReviveService (5.5.0).
+fillOpRemoveMap, ExpressionForRetryMessageFilter (4.9.8, 5.5.0); TimerMessageStore.enqueue,
+PopReviveService.consumeReviveMessage (5.5.0).
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""Placeholders: each has the shape by which the reader of its topic passes over it."""
+"""Placeholders: each has the shape by which the reader of its topic passes over it.
+
+Topics of structures that only 5.x has want nothing more (5.5.0):
+
+    RMQ_SYS_ROCKSDB_TRANS_*   without UNIQ_KEY and REAL_TOPIC no entry (TransMessageRocksDBStore.buildTransIndex)
+    topics with compaction    without KEYS not copied to compactionLog/ (CompactionLog.asyncPutMessage)
+    timers in a RocksDB       TIMER_DEL_UNIQKEY is never put (TimerMessageRocksDBStore.doPut)
+
+CHECKPOINT_TOPIC is no topic, but a key in the RocksDB of queues (RocksDBConsumeQueueOffsetTable).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +22,9 @@ SHAPES = {
     "%DLQ%group": {},
     "rmq_sys_REVIVE_LOG_cluster": {},
     "TRANS_CHECK_MAX_TIME_TOPIC": {},
+    "OFFSET_MOVED_EVENT": {},
+    "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC": {},
+    "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC": {},
     "RMQ_SYS_TRANS_HALF_TOPIC": {},
     "RMQ_SYS_TRANS_OP_HALF_TOPIC": {"TAGS": "d"},
     "SCHEDULE_TOPIC_XXXX": {"DELAY": "3", "REAL_TOPIC": "RMQ_SYS_TRANS_HALF_TOPIC", "REAL_QID": "0"},
