@@ -88,7 +88,7 @@ HINTS = {
     "queue-database-elsewhere": "set useSeparateStorePathForRocksdbCQ to true for a database in consumequeue_rocksdb, "
     "to false for one in consumequeue, and move a second one out of the store",
     "combined-settings": "name both kinds in combineCQLoadingCQTypes, and default in combineAssignOffsetCQType",
-    "combined-database": "leave combineCQPreferCQType and combineAssignOffsetCQType at default until `rmqctl check` "
+    "combined-database": "leave combineCQPreferCQType at the value of combineAssignOffsetCQType until `rmqctl check` "
     "finds both kinds of queues equal",
     "newer-database": "start the broker that wrote it, which mends its own database",
     "message-database-broken": "run `rmqctl rebuild message-database`",
@@ -99,6 +99,7 @@ HINTS = {
     "accelerated-recovery": "leave enableAcceleratedRecovery=false on a store that 5.3 wrote, or that was edited",
     "table-in-database": "change it with mqadmin once the broker runs",
     "recovers-some-segments": "set commitLogRecoverMaxNum={0}, or `rmqctl recover` after a crash",
+    "tables-in-one-database": "list them with `rmqctl config show`, and make them with mqadmin once 5.3 runs",
     "wheel-in-snapshot": "run `rmqctl rebuild timer`",
     "timers-in-database": "expect them twice; only a consumer that remembers their keys can skip the second",
     "timer-deletes": "set appendTopicForTimerDeleteKey=true",

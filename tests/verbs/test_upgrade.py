@@ -8,8 +8,9 @@ import pytest
 
 from store.verbs import review_upgrade
 from tests.cli.running import rmqctl
+from tests.structures.tables.test_database import single
 from tests.support.five_stores import copy_of_five, five, fivefive
-from tests.support.golden import golden
+from tests.support.golden import copy_store, golden
 
 pytest.importorskip("rocksdict")
 SEGMENTS = "a start reads the newest {} of 14 segments, and builds no lost queue from the others"
@@ -73,6 +74,17 @@ def test_a_5_5_start_reads_some_segments_of_many(most: str | None, noted: int | 
         (older / name).symlink_to(root / name)
     found = [note.detail for note in review_upgrade(older, "5.5", settings=settings).notes]
     assert found == ([SEGMENTS.format(noted)] if noted is not None else [])
+
+
+def test_a_downgrade_leaves_the_tables_of_one_database_behind(tmp_path: Path) -> None:
+    """A 5.3.3 broker that was started on such a store had none of its topics."""
+    root = copy_store(fivefive("plain") / "store", tmp_path / "store")
+    single(root / "config")
+    found = [(note.code, note.detail) for note in review_upgrade(root, "5.3").notes]
+    names = ("topics.json", "subscriptionGroup.json", "consumerOffset.json")
+    told = "config/metadata is not read, and has 1 entry of {}, which is older or missing"
+    assert found == [("tables-in-one-database", told.format(name)) for name in names]
+    assert review_upgrade(root, "5.5").notes == []
 
 
 def test_the_command_says_how_the_other_line_starts_and_what_to_set(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ TABLES = {
     "subscriptionGroup.json": _Table("subscriptionGroups", "subscriptionGroup", 4, "subscriptionGroupTable"),
     "consumerOffset.json": _Table("consumerOffsets", "consumerOffset", 1, "offsetTable"),
 }
-_METADATA, _RDB = "metadata", "rdb"
+METADATA, _RDB = "metadata", "rdb"
 
 
 def database_folders(folder: Path, name: str, fs: Filesystem) -> list[Path]:
@@ -61,7 +61,7 @@ def database_folders(folder: Path, name: str, fs: Filesystem) -> list[Path]:
     Nothing is opened, so RocksDB may still refuse them.
     """
     table = TABLES.get(name)
-    names = (_METADATA, table.folder, _RDB) if table is not None else ()
+    names = (METADATA, table.folder, _RDB) if table is not None else ()
     return [folder / one for one in names if has_rocksdb(folder / one, fs)]
 
 
@@ -76,7 +76,7 @@ def read_table(folder: Path, name: str, fs: Filesystem) -> dict[str, Json] | Non
         with damage_of(folder, CONTENT):
             if folder.name == _RDB:
                 return _of_v2(families["default"], table)
-            in_one = folder.name == _METADATA
+            in_one = folder.name == METADATA
             if in_one and not {table.family, f"{table.family}Version"} & families.keys():
                 return None
             # The database of a killed broker may lack a family.
