@@ -126,6 +126,9 @@ class StoreConfig:
     combine_cq_loading_cq_types: str = _setting("default;defaultRocksDB", "5.5: the kinds of queues written twice")
     combine_assign_offset_cq_type: str = _setting("default", "5.5: of queues written twice, those that number messages")
     combine_cq_prefer_cq_type: str = _setting("default", "5.5: of queues written twice, those that consumers read")
+    combine_cq_max_extra_search_commit_log_files: int = _setting(
+        3, "5.5: of queues written twice, segments that a recovery goes back for the other kind", least=-MAX_INT
+    )
     combine_cq_use_rocksdb_for_lmq: bool = _setting(False, "5.5: of queues written twice, LMQ are in the RocksDB alone")
     enabled_append_prop_crc: bool = _setting(False, "5.x: a record ends with a CRC of all its other bytes")
     enable_lmq: bool = _setting(False, "LMQ (%LMQ%) get entries in queue 0")

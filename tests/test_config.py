@@ -134,6 +134,7 @@ maxIndexNum 20000000 2 int
 maxMessageSize 4194304 0 int
 listenPort 10911 0 65535
 commitLogRecoverMaxNum 10 -2147483647 int
+combineCQMaxExtraSearchCommitLogFiles 3 -2147483647 int
 slaveTimeout 3000 0 int
 haSlaveFallbehindMax 268435456 1 int
 haTransferBatchSize 32768 1 int

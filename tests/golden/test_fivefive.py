@@ -228,23 +228,6 @@ def test_a_start_ends_where_settings_contradict_the_queue_database(
     assert (found.starts, found.reason) == outcome
 
 
-@pytest.mark.parametrize(
-    ("settings", "codes"),
-    [
-        ({}, []),
-        ({"combineCQPreferCQType": "default", "combineAssignOffsetCQType": "default"}, []),
-        ({"combineCQPreferCQType": "defaultRocksDB"}, ["combined-database"]),
-        ({"combineAssignOffsetCQType": "DEFAULTROCKSDB"}, ["combined-database"]),
-        ({"combineCQPreferCQType": "defaultRocksDB", "rocksdbCQDoubleWriteEnable": "false"}, []),
-    ],
-)
-def test_a_forecast_of_queue_files_says_where_the_database_decides(
-    settings: dict[str, object], codes: list[str], tmp_path: Path
-) -> None:
-    pytest.importorskip("rocksdict")
-    assert [trap.code for trap in start_of(copy_of("combine", tmp_path), **settings).traps] == codes
-
-
 def test_without_its_queue_database_a_start_leaves_the_first_record_out(tmp_path: Path) -> None:
     pytest.importorskip("rocksdict")
     root = copy_of("rocksdbcq-separate", tmp_path)

@@ -12,7 +12,8 @@ Source: CommitLog.recoverNormally, isMappedFileMatchedRecover (4.9.8, 5.3.3, 5.5
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.broker_line import BrokerLine
@@ -53,8 +54,7 @@ def starting_segment(opened: OpenedStore, *, abnormal: bool) -> Start:
     if opened.line.matches_first_record:
         if not abnormal:
             return newest_matching_segment(opened, _offset_rule(opened))
-        start = newest_matching_segment(opened, _trust_rule(opened))
-        return _accelerated(opened, start) if opened.as_broker and opened.config.enable_accelerated_recovery else start
+        return accelerated(opened, newest_matching_segment(opened, _trust_rule(opened)))
     if abnormal:
         return _newest_trusted_segment(opened)
     if opened.line.starts_at_queue_end:
@@ -71,14 +71,20 @@ def entered_from(opened: OpenedStore, start: int, queue_end: int, *, abnormal: b
     start      start of the scan
     queue_end  log offset up to which the queues have entries
     """
+    for room in _rooms_beside(opened, "end_beside"):
+        queue_end = room.end_beside(opened, queue_end)
     return start if abnormal else max(start, min([queue_end, *(end for end in _entered(opened) if end > 0)]) + 1)
 
 
 def _entered(opened: OpenedStore) -> list[int]:
-    """Return each other structure's end, as a log offset; only a 5.5 start uses these ends."""
+    """Return each other structure's end, as a log offset."""
+    return [end for room in _rooms_beside(opened, "entered") for end in room.entered(opened)]
+
+
+def _rooms_beside(opened: OpenedStore, function: str) -> Iterable[ModuleType]:
+    """Return the rooms with this function on a 5.5 start, none on others."""
     asks = opened.as_broker and opened.line.matches_first_record
-    rooms = opened.rooms_with("start", "entered") if asks else ()
-    return [end for room in rooms for end in room.entered(opened)]
+    return opened.rooms_with("start", function) if asks else ()
 
 
 def reads_whole_log(opened: OpenedStore, mode: str) -> bool:
@@ -132,6 +138,8 @@ def _trust_rule(opened: OpenedStore) -> Rule:
 def newest_matching_segment(opened: OpenedStore, rule: Rule) -> Start:
     """Return the newest of commitLogRecoverMaxNum segments with a first record that all structures have."""
     entered = _entered(opened)
+    for room in _rooms_beside(opened, "rule_beside"):
+        rule = room.rule_beside(opened, rule)
     segments = opened.log.segments.files[-opened.config.most_recovered_segments :]
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
     for segment in reversed(segments):
@@ -143,22 +151,32 @@ def newest_matching_segment(opened: OpenedStore, rule: Rule) -> Start:
     return Start(segments[0].file_start, f"the oldest of {amount(len(segments), 'segment')}: nothing tells a newer one")
 
 
-def _accelerated(opened: OpenedStore, start: Start) -> Start:
-    """Return the start of an accelerated recovery; it may be inside a segment, or even inside a record.
+def accelerated(opened: OpenedStore, start: Start, queue_end: int | None = None) -> Start:
+    """Return the start of an accelerated recovery if it is set.
+
+    It may be inside a segment, or even inside a record.
+
+    queue_end  the log offset up to which the queues have entries, by default the one that the checkpoint has
 
     DamagedFile if the broker would not load.
     """
-    page, segment = opened.checkpoint, opened.log.segments.find_by_offset(start.log_offset)
+    if not (opened.as_broker and opened.config.enable_accelerated_recovery):
+        return start
+    page, segment, told = opened.checkpoint, opened.log.segments.find_by_offset(start.log_offset), ""
     assert segment is not None
-    at = min([page.logics_log_offset, *(end for end in _entered(opened) if end > 0)])
-    if page.logics_log_offset <= 0 and page.physic_ms > 0:
-        told = "RuntimeException: Accelerated recovery is enabled but checkpoint's logicsPhysicalOffset is invalid"
-    elif at > segment.file_start + segment.size:
-        told = f"IllegalArgumentException: the accelerated recovery begins at {at}, past its segment"
-    else:
-        reason = f"the log offset that the checkpoint has ({at}): enableAcceleratedRecovery"
-        return Start(at, reason) if at > start.log_offset else start
-    raise DamagedFile(told, file=opened.layout.checkpoint, code="accelerated-recovery")
+    if queue_end is None:
+        queue_end = page.logics_log_offset
+        for room in _rooms_beside(opened, "end_beside"):
+            queue_end = room.end_beside(opened, queue_end)
+        if page.logics_log_offset <= 0 and page.physic_ms > 0:
+            told = "RuntimeException: Accelerated recovery is enabled but checkpoint's logicsPhysicalOffset is invalid"
+    at = min([queue_end, *(end for end in _entered(opened) if end > 0)])
+    if at > segment.file_start + segment.size:
+        told = told or f"IllegalArgumentException: the accelerated recovery begins at {at}, past its segment"
+    if told:
+        raise DamagedFile(told, file=opened.layout.checkpoint, code="accelerated-recovery")
+    reason = f"the log offset up to which all is dispatched ({at}): enableAcceleratedRecovery"
+    return Start(at, reason) if at > start.log_offset else start
 
 
 def _newest_trusted_segment(opened: OpenedStore) -> Start:

@@ -8,7 +8,7 @@
     dispatch       overwrites equal keys; after a shutdown the record that begins at the queues' end is left out
     truncation     moves the newest unit of each queue before the log's end; the files are RocksDB's own
     own folder     a 5.5 broker does not start if the database is in another folder than its setting has
-    both kinds     beside queue files (5.5), the outcome is of the files; a start refuses contradicting settings
+    both kinds     beside queue files (5.5), see combined.py
 
 Source: RocksDBConsumeQueueStore.recover, truncateDirty, putMessagePosition0, RocksGroupCommitService.groupCommit,
 CommitLog.isMappedFileMatchedRecover (5.3.3); RocksDBConsumeQueueStore, CombineConsumeQueueStore (5.5.0).
@@ -16,6 +16,7 @@ CommitLog.isMappedFileMatchedRecover (5.3.3); RocksDBConsumeQueueStore, CombineC
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,14 +26,17 @@ import numpy as np
 from store.broker_line import LINE_5_5
 from store.errors import BadRequest, DamagedFile
 from store.files.rocksdb_files import CURRENT, has_rocksdb, queue_database
+from store.files.scratch import Scratch
 from store.formats.message import LOG_OFFSET_AT, TRANSACTION_PREPARED
 from store.formats.queue_unit import BatchUnit
 from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct
+from store.structures.commitlog.resync import runs_between
 from store.structures.commitlog.scan import Segment
 from store.structures.commitlog.start import (
     Rule,
     Start,
+    accelerated,
     entered_from,
     first_store_timestamp,
     newest_matching_segment,
@@ -40,7 +44,7 @@ from store.structures.commitlog.start import (
 from store.structures.consumequeue.multi_dispatch import find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.consumequeue.queue_set import QueueKey
-from store.structures.queuedb.combined import reads_database, settings_fault
+from store.structures.queuedb.combined import IN_DATABASE, IN_FILES, UNREADABLE, Kinds, rule_of_both, settings_fault
 from store.structures.queuedb.database import QueueDatabase, first_offset, open_database
 from store.structures.queuedb.keys import Place
 from store.structures.trap import Trap
@@ -49,7 +53,7 @@ if TYPE_CHECKING:
     from store.dispatch.fan_out import Handler
     from store.opened.opened_store import OpenedStore
     from store.verbs.recover.lost import QueueUnits
-    from store.verbs.recover.outcome import SimulatedStart
+    from store.verbs.recover.recover import RecoveryReport
 
 REFUSAL = "IllegalStateException: find RocksDBConsumeQueue in original/separate path, maybe incompatible config."
 
@@ -72,11 +76,52 @@ def blockers(opened: OpenedStore) -> Iterator[Trap]:
         yield Trap("combined-settings", fault)
 
 
-def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
-    """Yield a trap if reads or queue offsets come from the database; the outcome is of the files."""
-    if _is_combined(opened) and reads_database(opened.config):
-        detail = "queue offsets or reads come from the queues in the RocksDB, the forecast is of the queue files"
-        yield Trap("combined-database", detail)
+def rule_beside(opened: OpenedStore, rule: Rule) -> Rule:
+    """Return the rule for a scan's start where queues are in the database too."""
+    end = _end_beside(opened)
+    return rule if end is None else rule_of_both(opened.config, rule, opened.queues.max_physic_offset, end)
+
+
+def end_beside(opened: OpenedStore, queue_end: int) -> int:
+    """Return the lower end of queue files and database."""
+    end = _end_beside(opened)
+    return queue_end if end is None else min(queue_end, end)
+
+
+def _end_beside(opened: OpenedStore) -> int | None:
+    """Return the end of the database beside queue files; None without it or rocksdict."""
+    if not _is_combined(opened):
+        return None
+    with contextlib.suppress(BadRequest), Scratch() as scratch:
+        return open_database(queue_database(opened.layout, opened.fs), scratch.folder, opened.fs).checkpoint
+    return None
+
+
+def reach_beside(opened: OpenedStore, found: RecoveryReport, scratch: Path) -> Reach | None:
+    """Return the database's queues after a scan if consumers read them, None if they read queue files.
+
+    DamagedFile for a queue that ends differently in both: no broker starts then. BadRequest without the package
+    rocksdict.
+    """
+    kinds = Kinds.of(opened.config)
+    if not _is_combined(opened) or kinds.read != IN_DATABASE:
+        return None
+    database = open_database(queue_database(opened.layout, opened.fs), scratch, opened.fs)
+    first = found.entered_from
+    entered = _Entered(first)
+    for run in runs_between(opened.log.segments.files, first, found.log_end, rules=opened.scan_rules(check_crc=False)):
+        entered.dispatch(run)
+    start, least = Start(found.end.start, found.start_reason), opened.log.min_offset
+    reach = Reach(start, database, database.checkpoint, False, first, entered, least, [], [], [])
+    for queue in opened.queues.awake() if kinds.assigned == IN_FILES else ():
+        ends = queue.max_offset, reach.next_offset((queue.topic, queue.queue_id), found.log_end)
+        if ends[0] != ends[1] > 0:
+            told = f"RuntimeException: CombineConsumeQueueStore currentReadStore {UNREADABLE}"
+            detail = (
+                f"{queue.topic}, queue {queue.queue_id} ends at {ends[0]} in its files, at {ends[1]} in the RocksDB"
+            )
+            raise DamagedFile(f"{told}: {detail}", code="combined-database")
+    return reach
 
 
 def _is_combined(opened: OpenedStore) -> bool:
@@ -139,6 +184,13 @@ class Reach(NamedTuple):
             units = units[units["queue_offset"] >= low]
         return units["log_offset"].astype(np.int64), units["size"].astype(np.int64)
 
+    def next_offset(self, queue: QueueKey, log_end: int) -> int:
+        """Return the next queue offset of a queue after the scan."""
+        if queue in self.entered.ends:
+            return self.entered.ends[queue][1] + 1
+        units = self.database.units(queue) if self.database is not None else ()
+        return max((int(unit["queue_offset"]) + 1 for unit in units if unit["log_offset"] < log_end), default=0)
+
     def traps(self) -> Iterator[Trap]:
         """Yield the start's failures in the scanned records, and why queues are unknown."""
         yield from (Trap("no-rocksdict", text) for text in self.faults)
@@ -178,7 +230,8 @@ def _starting_segment(opened: OpenedStore, queue_end: int, *, abnormal: bool) ->
     segments = opened.log.segments.files
     reason = f"the newest that the RocksDB's queues reach into ({queue_end})"
     if opened.line.matches_first_record and segments:
-        return newest_matching_segment(opened, Rule(lambda log_offset, time_ms: log_offset <= queue_end, reason))
+        start = newest_matching_segment(opened, Rule(lambda log_offset, time_ms: log_offset <= queue_end, reason))
+        return accelerated(opened, start, queue_end) if abnormal else start
     for segment in reversed(segments):
         first = _first_log_offset(opened, segment) if abnormal else segment.file_start
         if 0 <= first <= queue_end:

@@ -38,7 +38,7 @@ from store.verbs.recover.outcome import FileOutcome, SimulatedStart, files_after
 from store.verbs.recover.recover import RecoveryReport, finish_start, recover_store
 from store.verbs.recover.refused_topics import refused_at_start, refused_later
 from store.verbs.recover.rules import RecoveryRules
-from store.verbs.recover.unseen import unseen_messages
+from store.verbs.recover.unseen import InDatabase, unseen_messages
 from store.verbs.recover.walk import Progress
 
 LARGE_ALLOCATION = 512 << 20
@@ -137,6 +137,9 @@ def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress 
         outcome.traps += report.traps
         return outcome
     found = recover_store(opened, RecoveryRules(mode, as_broker=True, dispatch=False), progress)
+    for room in opened.rooms_with("start", "reach_beside"):
+        reach = room.reach_beside(opened, found, scratch)
+        found.shown = InDatabase(reach.queues(), reach.entries) if reach is not None else None
     return _outcome(opened, found)
 
 
@@ -173,7 +176,7 @@ def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
 def _unseen_after(opened: OpenedStore, found: RecoveryReport) -> dict[QueueKey, int]:
     """Complete the start, and count the confirmed messages that no queue shows afterwards."""
     first = max(opened.log.min_offset, 0)
-    if opened.config.queues_in_database:
+    if opened.config.queues_in_database or found.shown is not None:
         # Records that the start dispatches are not missing.
         last = max(first, min(found.entered_from, found.log_end))
         return unseen_messages(opened, Stretch(first, last), found.shown) if found.shown is not None else {}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store import simulate
-from tests.support.five_stores import fivefive, lose_database
+from tests.support.five_stores import five, fivefive, lose_database
 from tests.support.golden import copy_store
 
 pytest.importorskip("rocksdict")
@@ -158,6 +158,13 @@ def test_a_start_is_foretold(
     found = simulate(root, compat="5.5", settings=settings)
     traps = {trap.code: trap.detail for trap in found.traps}
     assert (found.start_segment, found.entered_from, found.log_end, traps) == outcome
+
+
+def test_an_accelerated_recovery_begins_where_the_queues_in_a_rocksdb_end() -> None:
+    """upgrade.jsonl: 5.5.0 dispatched the records from 39650 on."""
+    settings = {**ACCELERATED, "storeType": "defaultRocksDB"}
+    found = simulate(five("rocksdb-aborted") / "store", compat="5.5", settings=settings)
+    assert (found.start_segment, found.entered_from, found.log_end) == (39650, 39650, 57538)
 
 
 # An accelerated recovery of 5.5.0 did not load these: damaged.jsonl of plain.
