@@ -19,6 +19,7 @@ from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.files.overlay import Overlay
 from store.formats.java import decode_utf8
+from store.formats.message import RECORD_MIN_SIZE
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array, Run
 from store.layout import StoreLayout, is_topic_folder_name
@@ -212,6 +213,22 @@ class ConsumeQueueStore(QueueSet):
                 self.findings[index] = joined
                 return
         self.findings = [*self.findings[-99:], finding]
+
+    def continue_at(self, key: QueueKey, queue_offset: int, log_start: int) -> bool:
+        """Let a plain queue without files begin at `queue_offset`; return whether it did.
+
+        Its last entry has the log offset before the log's start, as of an expired message. A broker takes a last
+        pre-blank entry for a message, and dispatches none before log offset 2147483647.
+        """
+        is_plain = is_topic_folder_name(key[0]) and key[1] >= 0 and key[0] not in self._others.topics
+        # Every expired message was a record before the log's start.
+        if not is_plain or not 0 < queue_offset <= log_start // RECORD_MIN_SIZE or self.is_resting(key):
+            return False
+        queue = self.find_or_create(*key)
+        if queue.failure is not None or queue.files.files:
+            return False
+        queue.put(log_start - 1, 1, 0, queue_offset - 1)
+        return True
 
     def _meet_queues(self) -> None:
         """Note the keys of newly numbered queues; None for a queue that gets no units."""

@@ -24,7 +24,7 @@ from store.structures.queuedb.database import QueueDatabase, open_database, requ
 from store.structures.queuedb.keys import Place
 from store.structures.queuedb.units import UnitMaker
 from store.structures.queuedb.writer import DatabaseWriter
-from store.structures.tables.consumer_offsets import read_consumer_offsets
+from store.structures.tables.consumer_offsets import consumed_ends
 from store.structures.tables.topics import topic_queues
 
 if TYPE_CHECKING:
@@ -100,12 +100,9 @@ class RocksdbQueues:
 
     def _consumed_ends(self, log_start: int, error: StoreError) -> dict[Queue, Place]:
         """Return the largest consumer offset of each queue without messages in the log."""
-        consumed: dict[Queue, int] = {}
-        for (topic, _), offsets in read_consumer_offsets(self._config_folder, self._fs).items():
-            for queue_id, offset in offsets.items():
-                consumed[topic, queue_id] = max(offset, consumed.get((topic, queue_id), 0))
+        consumed = consumed_ends(self._config_folder, self._fs)
         # No record is read there: the log offset only shows that the newest message has expired.
-        found = {queue: Place(log_start - 1, offset - 1) for queue, offset in consumed.items() if offset > 0}
+        found = {queue: Place(log_start - 1, offset - 1) for queue, offset in consumed.items()}
         found = {queue: found[queue] for queue in sorted(found.keys() - self._writer.queues)}
         unknown = sorted(topic_queues(self._config_folder, self._fs) - self._writer.queues - found.keys())
         ends = {f"{topic}/{queue_id}": place.queue_offset + 1 for (topic, queue_id), place in found.items()}

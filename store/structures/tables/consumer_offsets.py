@@ -34,6 +34,16 @@ def read_consumer_offsets(config_folder: Path, fs: Filesystem) -> ConsumerOffset
     return found
 
 
+def consumed_ends(config_folder: Path, fs: Filesystem) -> dict[tuple[str, int], int]:
+    """Return the largest offset of a consumer in each queue, without offsets of 0."""
+    found: dict[tuple[str, int], int] = {}
+    for (topic, _), offsets in read_consumer_offsets(config_folder, fs).items():
+        for queue_id, offset in offsets.items():
+            if offset > found.get((topic, queue_id), 0):
+                found[topic, queue_id] = offset
+    return found
+
+
 def offsets_file(config_folder: Path, fs: Filesystem) -> ConfigFile:
     """Return the file that holds the offsets: lmqConsumerOffset.json if it exists."""
     files = [read_config_file(config_folder, name, fs) for name in OFFSET_FILES]

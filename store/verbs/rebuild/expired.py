@@ -1,7 +1,9 @@
 """Keep the end of each queue whose messages have all expired: the log does not hold it.
 
-The queue's last file with expired entries is copied, up to the log's start. A broker keeps this file as well, and
-reads the next queue offset from it. Without the file the queue begins at 0 again, below its consumers' offsets.
+files      the queue's last file with expired entries is copied, up to the log's start. A broker keeps this file
+           as well, and reads the next queue offset from it
+consumers  a queue whose files are lost goes on at the largest offset of a consumer. In a broker it begins at 0,
+           and its consumers miss all messages below their offsets
 """
 
 from __future__ import annotations
@@ -11,11 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 
+from store.config import StoreConfig
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.derived import expired_count, is_pre_blank, units_of
 from store.formats.queue_unit import UNIT_SIZE
+from store.layout import StoreLayout
+from store.opened.detect import find_other_queues
+from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.registry import Names, rooms_with
 from store.verbs.rebuild.scope import Queue, RebuildScope
 
@@ -42,6 +48,53 @@ def keep_expired_ends(files: StoreReader, staging: Path, scope: RebuildScope, fs
         except StoreError as error:
             faults.append(f"{queue[0]}, queue {queue[1]}: its next message gets another queue offset: {error}")
     return faults
+
+
+def keep_lost_ends(
+    files: StoreReader, staging: Path, config: StoreConfig, scope: RebuildScope, fs: Filesystem
+) -> list[str]:
+    """Stage the queues in the scope that are not staged, and go on at a consumer's offset.
+
+    Return a sentence for each.
+    """
+    segments, layout = files.segments(), StoreLayout(Path(files.address))
+    if not (scope.queues and segments and files.is_local) or config.queues_in_database:
+        return []
+    staged = set(StoreReader(str(staging), fs).queues())
+    others = find_other_queues(layout, config, fs)
+    queues = ConsumeQueueStore(StoreLayout(staging), config, fs, writable=True, others=others)
+    try:
+        return keep_consumed_ends(
+            queues, layout.config, segments[0].number, fs, lambda queue: queue not in staged and scope.wants(queue)
+        )
+    finally:
+        queues.close()
+
+
+def keep_consumed_ends(
+    queues: ConsumeQueueStore,
+    config: Path,
+    log_start: int,
+    fs: Filesystem,
+    wants: Callable[[Queue], bool] = lambda queue: True,
+) -> list[str]:
+    """Let the wanted queues without files go on at their consumers' offsets.
+
+    config  the folder of the broker's tables
+
+    Return a sentence for each.
+    """
+    if log_start <= 0:
+        return []
+    # The tables take long to import.
+    from store.structures.tables.consumer_offsets import consumed_ends
+
+    return [
+        f"{topic}, queue {queue_id}: its files are lost, and its messages have expired; it goes on at {offset}, the "
+        "largest offset of a consumer"
+        for (topic, queue_id), offset in sorted(consumed_ends(config, fs).items())
+        if wants((topic, queue_id)) and queues.continue_at((topic, queue_id), offset, log_start)
+    ]
 
 
 def _queues(files: StoreReader) -> Iterator[tuple[Queue, str, ListFiles, ExpiredSize]]:

@@ -22,6 +22,7 @@ from store.opened.staged import locked_store, staging
 from store.structures.checkpoint.files import confirmed_offset
 from store.structures.commitlog.scan import VERIFYING, ScanRules
 from store.verbs.rebuild.behind import ends_in_damage, messages_behind
+from store.verbs.rebuild.expired import keep_lost_ends
 from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.publish import RebuildPlan, lower_checkpoint, plan_publish
 from store.verbs.rebuild.scope import Rebuild, RebuildReport, RebuildScope
@@ -77,11 +78,13 @@ def plan_rebuild(
         index = scope.index and (config.writes_index_files or not scope.queues)
         scope = replace(scope, index=index, confirmed=confirmed_offset(files), with_tags=with_tags)
         made = (rebuild or _local(files, fs))(staged, config, scope, VERIFYING)
+        lost_ends = keep_lost_ends(files, staged, config, scope, fs)
         change = _publish(layout, config, scope, staged, fs, given)
         has_log = bool(files.segments())
         lower_checkpoint(change, layout, config, scope, is_log_empty=not has_log)
         change.lost = messages_behind(files, scope, made.log_end) if has_log else _shown(layout, given, fs, scope)
         _describe(change, made, files, scope)
+        change.remarks += lost_ends
         change.until_closed.push(until_planned.pop_all())
     return change
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from store.errors import StoreIOError
+from store.files.store_reader import StoreReader
 from store.formats.run import Run
 from store.formats.topics import SCHEDULE_TOPIC
 from store.layout import StoreLayout
@@ -23,6 +24,7 @@ from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import END_OF_LOG, find_end
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.index.index_service import IndexService
+from store.verbs.rebuild.expired import keep_lost_ends
 from store.verbs.rebuild.scope import Rebuild, RebuildScope
 from store.verbs.recover.confirm import UpTo, confirm_offset
 from store.verbs.recover.differences import applying
@@ -40,6 +42,8 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
     with_tags = opened.line.indexes_tags
     scope = RebuildScope(index=opened.config.writes_index_files, confirmed=confirm, with_tags=with_tags)
     made = rebuild(opened.overlay.folder, opened.config, scope, rules)
+    files = StoreReader(str(opened.layout.root), opened.fs, opened.layout.commitlogs_elsewhere)
+    lost_ends = keep_lost_ends(files, opened.overlay.folder, opened.config, scope, opened.fs)
     queue_end_before = opened.queues.recover()
     open_rebuilt(opened, opened.overlay.folder)
     segments = opened.log.segments.files
@@ -62,6 +66,7 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
         losses.read_units(end.log_end, END_OF_LOG)
         found.lost = losses.report()
     found.differences = applying(opened, end, queue_end_before, RecoveryRules(keep_index=True), delayed=delayed)
+    found.remarks += lost_ends
     found.findings = list(dict.fromkeys([*made.findings, *opened.queues.describe_findings()]))
     return found
 

@@ -35,6 +35,7 @@ from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import END_OF_LOG, LogEnd
 from store.structures.commitlog.start import entered_from, is_abnormal, starting_segment
 from store.structures.index.index_file import IndexFile
+from store.verbs.rebuild.expired import keep_consumed_ends
 from store.verbs.recover.confirm import up_to_confirmed
 from store.verbs.recover.differences import Difference, applying
 from store.verbs.recover.lost import LossCounter, LossReport, indexed_before
@@ -132,6 +133,8 @@ def recover_store(
         _catch_up(opened, found, work.queues_only if abnormal and not as_broker else work.handlers)
         if opened.line.dispatches_in_recovery and not abnormal and queue_end >= 0 and found.dispatched_count:
             found.differences.append(Difference.RECORD_AT_QUEUE_END)
+    if not as_broker:
+        work.keep_lost_ends()
     if not as_broker and cut_index(opened, found.log_end):
         found.differences.append(Difference.INDEX_PAST_END)
     work.count_losses()
@@ -213,6 +216,14 @@ class _Recovery:
         found.remarks += built
         found.differences += [Difference.DAMAGED_UNITS] if built else []
         found.differences += [Difference.ZEROED_UNITS] if opened.queues.clear_cut_units() else []
+
+    def keep_lost_ends(self) -> None:
+        """Let queues whose files are lost, and whose messages have expired, go on at a consumer's offset."""
+        opened = self.opened
+        kept = keep_consumed_ends(opened.queues, opened.layout.config, opened.log.min_offset, opened.fs)
+        self.found.remarks += kept
+        if kept and Difference.LOST_QUEUES not in self.found.differences:
+            self.found.differences.append(Difference.LOST_QUEUES)
 
     def count_losses(self) -> None:
         """Note the losses, and the findings on the queues."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,27 @@ def test_the_next_message_of_an_expired_queue_follows_the_last_one(words: list[s
         assert store.put(Message("Old", b"next")).queue_offset == 30
     with open_store(root, settings=SMALL) as store:
         assert [message.body for message in store.get(*OLD, 30).messages] == [b"next"]
+    assert list(check(root)) == []
+
+
+@pytest.mark.parametrize("words", [["rebuild", "--yes"], ["recover", "--yes"], ["recover", "--abnormal", "--yes"]])
+@pytest.mark.parametrize(("consumed", "next_offset"), [(28, 28), (0, 0), (1 << 40, 0)])
+def test_a_lost_queue_whose_messages_have_expired_goes_on_at_the_largest_offset_of_a_consumer(
+    words: list[str], consumed: int, next_offset: int, tmp_path: Path
+) -> None:
+    root = expired_store(tmp_path / "store")
+    shutil.rmtree(root / "consumequeue")
+    table = {"Old@slow": {"0": min(consumed, 5)}, "Old@billing": {"0": consumed}, "../x@evil": {"0": 7}}
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": table}))
+    run = rmqctl("--set", "mappedFileSizeConsumeQueue=400", *words, store=root)
+    assert (run.code, "it goes on at 28, the largest offset of a consumer" in run.err) == (0, consumed == 28), run.err
+    assert rmqctl("recover", "--yes", store=root).code == 0
+    assert next_offsets(root).get(OLD, 0) == next_offset
+    with open_store(root, settings=SMALL, read_only=False) as store:
+        assert store.put(Message("Old", b"next")).queue_offset == next_offset
+    with open_store(root, settings=SMALL) as store:
+        assert [message.body for message in store.get(*OLD, next_offset).messages] == [b"next"]
     assert list(check(root)) == []
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+
+import pytest
 
 from tests.cli.running import rmqctl
 from tests.support.refbroker import cluster, needs_refbroker
 
 
 @needs_refbroker
-def test_a_group_misses_no_message_of_a_queue_that_had_expired_before_a_rebuild(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("word", "is_lost"), [("rebuild", False), ("rebuild", True), ("recover", True)])
+def test_a_group_misses_no_message_of_a_queue_that_had_expired(word: str, is_lost: bool, tmp_path: Path) -> None:
     root = tmp_path / "store"
     with cluster(tmp_path / "real") as real:
         with real.broker(root) as broker:
@@ -20,7 +24,9 @@ def test_a_group_misses_no_message_of_a_queue_that_had_expired_before_a_rebuild(
             broker.stop()
         segments = sorted((root / "commitlog").iterdir())
         segments[0].unlink()
-        assert rmqctl("rebuild", "--yes", store=root).code == 0
+        if is_lost:
+            shutil.rmtree(root / "consumequeue/Orders")
+        assert rmqctl(word, "--yes", store=root).code == 0
         with real.broker(root):
             assert [row["queueOffset"] for row in real.produce("Orders", 30)] == list(range(75, 105))
             assert len(real.consume("Orders", "billing", 30)) == 30
