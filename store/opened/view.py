@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from store.errors import StoreClosed
 from store.opened.opened_store import OpenedStore
 
 
@@ -26,9 +27,14 @@ class CurrentView:
 
     @contextmanager
     def reading(self) -> Iterator[OpenedStore]:
-        """Yield the current store; it stays open to the end of the block even if a refresh replaces it."""
+        """Yield the current store; it stays open to the end of the block even if a refresh replaces it.
+
+        StoreClosed after `close`.
+        """
         with self._lock:
             opened = self.opened
+            if self._is_closed:
+                raise StoreClosed("the store is closed", file=opened.layout.root)
             self._reader_counts[id(opened)] += 1
         try:
             yield opened

@@ -94,7 +94,6 @@ class MessageStore(ReadableStore):
         ...     found.status.name, found.next_offset, [message.body for message in found.messages]
         ('FOUND', 1, [b'hello'])
         """
-        self._require_open()
         check_get(topic, queue_id, offset, max_count)
         with self._current.reading() as opened:
             copy = self._copy_of(opened, topic, queue_id)
@@ -124,7 +123,6 @@ class MessageStore(ReadableStore):
     def _read_run(self, topic: str, queue_id: int, offset: int, max_count: int) -> tuple[Run, GetResult] | None:
         from store.reading.record_runs import read_run
 
-        self._require_open()
         with self._current.reading() as opened:
             if self._copy_of(opened, topic, queue_id) is not None:
                 return None
@@ -135,14 +133,12 @@ class MessageStore(ReadableStore):
 
         DamagedRecord if the bytes are no record.
         """
-        self._require_open()
         check_number("log_offset", log_offset, 64)
         with self._current.reading() as opened:
             return _lookup(opened.log, log_offset, size)
 
     def record_start(self, log_offset: int) -> int | None:
         """Return the log offset of the record around `log_offset`, None without one."""
-        self._require_open()
         check_number("log_offset", log_offset, 64)
         with self._current.reading() as opened:
             return opened.log.start_around(log_offset)
@@ -175,7 +171,6 @@ class MessageStore(ReadableStore):
         ...     [message.body for message in store.query("Orders", "order-1").messages]
         [b'hello']
         """
-        self._require_open()
         check_query(topic, key, max_count, begin_ms, end_ms)
         with self._current.reading() as opened:
             if by_tags and not opened.line.indexes_tags:

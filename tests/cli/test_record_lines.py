@@ -48,6 +48,7 @@ WHOLE = b"UNIQ_KEY\1U\2KEYS\1a b\2TAGS\1t"
 PLAIN = [
     Message("T", b"hello", 3, WHOLE, -7, 8, -1, HOST, HOST, 2, -(1 << 63)),
     Message("", b"", 0, b""),
+    Message("t" * 127, b"12345", properties=b"a\1b"),
     Message('quo"te\\', b"1", 1 << 30, b'n"\1v\\"\2KEYS\1 a   b ', born_timestamp_ms=0),
     Message("T", b"12", -(1 << 31), WHOLE + b"\2", born_timestamp_ms=10),
     Message("T", bytes(range(256)) * 3, properties=b"KEYS\1k", born_timestamp_ms=9),
@@ -95,7 +96,7 @@ def test_lines_keep_the_order_of_their_records_over_pieces_and_large_ones(monkey
     assert by_kernel(records)[0] == "".join(message_line(record) + "\n" for record in records)
 
 
-V1, V2 = stored(PLAIN[0]), stored(PLAIN[5])
+V1, V2 = stored(PLAIN[0]), stored(PLAIN[6])
 TOPIC_AT, TOPIC_SIZE_AT_OF_V2 = 88 + 5, 88 + 2
 BROKEN = {
     "shorter than it says": V1[:-1],
@@ -124,7 +125,7 @@ def test_bytes_that_are_no_whole_record_are_left_between_others(name: str) -> No
 
 def test_no_mutated_record_gets_another_line() -> None:
     source = random.Random(2)
-    seeds = [stored(message) for message in PLAIN[:6]]
+    seeds = [stored(message) for message in PLAIN[:7]]
     taken = 0
     for _ in range(3000):
         data = bytearray(source.choice(seeds))

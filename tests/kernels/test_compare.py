@@ -49,6 +49,62 @@ def test_the_first_byte_of_a_copy_that_differs_is_found_but_not_in_its_own_offse
     assert both(ask) == [naive(row) for row in rows.tolist()]
 
 
+def test_a_difference_of_each_byte_alone_is_found_but_for_the_log_offsets() -> None:
+    original = log_of([{"body": b"first"}, {"body": b"second"}])
+    columns = scan(original).matrix
+    start, size = int(columns[0][1]), int(columns[1][1])
+    rows, places = np.array([1, 0], np.int64), np.array([start, 0], np.int64)
+
+    def ask(kernels: ModuleType, copy: bytes) -> list[int]:
+        found = np.full(2, -7, np.int64)
+        kernels.first_differences(copy, original, columns, rows, places, found)
+        return [int(one) for one in found]
+
+    for byte in range(size):
+        copy = bytearray(original)
+        copy[start + byte] ^= 1
+        expected = [-1 if 28 <= byte < 36 else byte, -1]
+        assert both(lambda kernels: ask(kernels, bytes(copy))) == expected, byte  # noqa: B023
+
+
+DUES = [
+    (b"", -1),
+    (b"0", 0),
+    (b"9", 9),
+    (b"1" * 18, int("1" * 18)),
+    (b"1" * 19, -1),
+    (b"/", -1),
+    (b":", -1),
+    (b"1x", -1),
+]
+
+
+@pytest.mark.parametrize(("due", "number"), DUES)
+def test_a_due_time_has_1_to_18_digits(due: bytes, number: int) -> None:
+    assert timers(b"TIMER_OUT_MS\x01" + due) == (number, 0, 0)
+
+
+@pytest.mark.parametrize("name", [b"TIMER_OUT_MS", b"REAL_TOPIC", b"TIMER_DEL_UNIQKEY"])
+def test_a_timers_property_has_its_name_with_all_its_bytes_alone(name: bytes) -> None:
+    assert timers(name + b"\x015") != timers(b"")
+    for at in range(len(name)):
+        assert timers(name[:at] + bytes([name[at] ^ 1]) + name[at + 1 :] + b"\x015") == timers(b"") == (-1, 0, 0)
+
+
+def timers(properties: bytes) -> tuple[int, ...]:
+    """Due time, hash of the topic and deletion of one record, between others that have none."""
+    data = log_of([{}, {"properties": properties}, {}])
+    columns = scan(data).matrix
+
+    def ask(kernels: ModuleType) -> tuple[int, ...]:
+        found = np.full((3, 1), -7, np.int64)
+        kernels.timer_properties(data, columns, np.array([1]), *found)
+        return tuple(found[:, 0].tolist())
+
+    found: tuple[int, ...] = both(ask)
+    return found
+
+
 @pytest.mark.parametrize("name", [KEYS, TIMER_DEL_UNIQKEY, INNER_NUM])
 @given(data=LOGS)
 def test_records_with_a_property_are_those_whose_map_has_it(name: str, data: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from types import ModuleType
 
 import numpy as np
@@ -151,11 +152,47 @@ def test_a_delay_level_is_a_number_where_java_takes_it_for_one(level: bytes, is_
     assert scan(record(b"Other", properties=b"DELAY\x01" + level)).outcome == ScanOutcome.LIMIT
 
 
-def _find(data: bytes, position: int, file_start: int = 0, limit: int | None = None) -> int:
+@pytest.mark.parametrize("properties", [b"", b"K\x01v", b"DELAY", b"DELAY\x01"])
+def test_a_delayed_message_without_a_level_is_sound(properties: bytes) -> None:
+    assert scan(record(SCHEDULE, properties=properties)).outcome == ScanOutcome.LIMIT
+
+
+@pytest.mark.parametrize("at", range(len(SCHEDULE)))
+def test_the_level_counts_in_the_topic_with_all_its_bytes_alone(at: int) -> None:
+    topic = SCHEDULE[:at] + bytes([SCHEDULE[at] ^ 1]) + SCHEDULE[at + 1 :]
+    assert scan(record(topic, properties=b"DELAY\x01x")).outcome == ScanOutcome.LIMIT
+    assert scan(record(SCHEDULE + b"X", properties=b"DELAY\x01x")).outcome == ScanOutcome.LIMIT
+
+
+@pytest.mark.parametrize("sys_flag", [0, 0x10, 0x20, 0x30])
+@pytest.mark.parametrize("v2", [False, True])
+def test_each_column_is_its_field(sys_flag: int, v2: bool) -> None:
+    given = {"queue_id": -3, "queue_offset": (1 << 40) + 1, "store_timestamp_ms": (1 << 41) + 3, "sys_flag": sys_flag}
+    data = record(b"Topic", b"body", b"K\x01v", position=(1 << 42) + 2, v2=v2, **given)  # type: ignore[arg-type]
+    body_at = 88 + (12 if sys_flag & 0x10 else 0) + (12 if sys_flag & 0x20 else 0)
+    topic_at = body_at + 4 + (2 if v2 else 1)
+    crc = zlib.crc32(b"body") & 0x7FFFFFFF
+    (row,) = scan(data, check_crc=True).rows
+    assert row == (
+        0, len(data), body_at, 4, topic_at, 5, topic_at + 7, 3, -3, (1 << 40) + 1, (1 << 42) + 2, sys_flag,
+        (1 << 41) + 3, crc,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["body", "properties"])
+def test_a_negative_size_of_body_or_properties_counts_as_none(place: str) -> None:
+    data = record(b"Topic", b"", b"")
+    at = _BODY_SIZE_AT if place == "body" else len(data) - 2
+    data = data[:at] + b"\xff" * (4 if place == "body" else 2) + data[at + (4 if place == "body" else 2) :]
+    found = scan(data)
+    assert (found.outcome, found.rows[0][3], found.rows[0][7]) == (ScanOutcome.LIMIT, 0, 0)
+
+
+def _find(data: bytes, position: int, file_start: int = 0, limit: int | None = None, *, accept_v2: bool = True) -> int:
     def ask(kernels: ModuleType) -> int:
         columns = np.zeros((COLUMN_COUNT, 1), np.int64)
         end = len(data) if limit is None else limit
-        return int(kernels.find_record_start(data, position, end, file_start, True, columns))
+        return int(kernels.find_record_start(data, position, end, file_start, accept_v2, columns))
 
     found: int = both(ask)
     return found
@@ -166,6 +203,19 @@ def test_the_next_record_start_is_the_twins(data, damages, position) -> None:  #
     for damage in damages:
         data = damage(data)
     assert _find(data, position) == naive.find_record_start(data, position, len(data), 0, True)
+
+
+@pytest.mark.parametrize(("magic", "found"), [(0xDAA320A7, (0, 0)), (0xDAA320AB, (-1, -1)), (0xDAA320A8, (-1, -1))])
+def test_a_record_starts_at_a_known_magic_alone(magic: int, found: tuple[int, int]) -> None:
+    data = _SOUND[:4] + magic.to_bytes(4, "big") + _SOUND[8:]
+    assert (_find(data, 0, accept_v2=False), _find(data, 0)) == found
+
+
+@pytest.mark.parametrize(("accept_v2", "place"), [(False, -1), (True, 9)])
+def test_a_record_of_a_long_topic_starts_for_5x(accept_v2: bool, place: int) -> None:
+    data = bytes(9) + record(b"t" * 200, position=9)
+    assert [_find(data, position, accept_v2=accept_v2) for position in (-5, 0, 9, 10)] == [place, place, place, -1]
+    assert _find(data, 0, 100, accept_v2=accept_v2) == -1
 
 
 def test_a_copy_of_a_record_inside_a_body_is_not_taken_for_a_record() -> None:

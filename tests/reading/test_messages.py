@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from store import GetStatus, Message, MessageStore, open_store
-from store.errors import BadRequest
+from store.errors import BadRequest, StoreClosed
 from store.reading.filter import TagExpression
+from store.reading.messages import MessageIterator
+from store.structures.get_result import GetResult
 from tests.support.stores import SMALL, make_store
 
 
@@ -27,6 +30,73 @@ def test_it_reads_on_over_queue_files_and_the_limits_of_a_call(store: MessageSto
     reader = store.messages("T", 1)
     assert [message.queue_offset for message in reader] == list(range(100))
     assert (reader.status, reader.next_offset, reader.found_count) == (GetStatus.FOUND, 100, 100)
+
+
+CALLS: dict[str, tuple[Any, ...]] = {
+    "get": ("T", 0, 0), "query": ("T", "k"), "lookup": (0,), "record_start": (0,), "offset_by_time": ("T", 0, 0),
+    "earliest_time": ("T", 0), "min_offset": ("T", 0), "max_offset": ("T", 0), "queues": (), "topics": (),
+    "queue_ids": ("T",), "delays": (0,), "timers": (0,), "locate": (0,), "refresh": (),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_closed_store_is_not_read(name: str, root: Path) -> None:
+    store = open_store(root)
+    store.close()
+    with pytest.raises(StoreClosed, match="the store is closed"):
+        getattr(store, name)(*CALLS[name])
+
+
+@pytest.mark.parametrize("name", ["min_log_offset", "max_log_offset"])
+def test_a_closed_store_has_no_ends(name: str, root: Path) -> None:
+    store = open_store(root)
+    store.close()
+    with pytest.raises(StoreClosed, match="the store is closed"):
+        getattr(store, name)
+
+
+@pytest.mark.parametrize("topic", [None, 5, b"T"])
+@pytest.mark.parametrize("name", ["offset_by_time", "earliest_time", "min_offset", "max_offset"])
+def test_a_question_about_a_queue_names_its_topic(name: str, topic: object, store: MessageStore) -> None:
+    with pytest.raises(BadRequest, match="topic is not text"):
+        getattr(store, name)(topic, *CALLS[name][1:])
+
+
+@pytest.mark.parametrize(("limit", "asked"), [(None, [32, 32, 32, 32, 32]), (33, [33, 13]), (20, [20])])
+def test_a_call_asks_for_32_messages_without_a_limit(limit: int | None, asked: list[int], store: MessageStore) -> None:
+    calls = list[int]()
+
+    def call(offset: int, count: int) -> GetResult:
+        calls.append(count)
+        return store.get("T", 0, offset, min(count, 20))
+
+    list(MessageIterator(call, 0, limit))
+    assert calls[: len(asked)] == asked
+
+
+STATUSES = [
+    (GetStatus.FOUND, True, True), (GetStatus.NO_MATCHED_MESSAGE, True, True),
+    (GetStatus.MESSAGE_WAS_REMOVING, True, True), (GetStatus.OFFSET_FOUND_NULL, True, True),
+    (GetStatus.OFFSET_TOO_SMALL, False, True), (GetStatus.OFFSET_OVERFLOW_ONE, False, False),
+    (GetStatus.OFFSET_OVERFLOW_BADLY, False, False), (GetStatus.NO_MESSAGE_IN_QUEUE, False, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "at_first", "later"), STATUSES)
+@pytest.mark.parametrize("calls_before", [0, 1])
+def test_reading_goes_on_after_a_hole_and_after_messages_that_expired_meanwhile(
+    status: GetStatus, at_first: bool, later: bool, calls_before: int
+) -> None:
+    calls = list[int]()
+
+    def call(offset: int, count: int) -> GetResult:
+        calls.append(offset)
+        now = GetStatus.FOUND if len(calls) <= calls_before else status
+        return GetResult(now if len(calls) <= calls_before + 1 else GetStatus.NO_MESSAGE_IN_QUEUE, offset + 1, 0, 9)
+
+    list(MessageIterator(call, 0))
+    goes_on = later if calls_before else at_first
+    assert calls == list(range(calls_before + 1 + goes_on))
 
 
 def test_it_stops_at_max_count_and_goes_on_from_there(store: MessageStore) -> None:

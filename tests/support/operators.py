@@ -160,8 +160,10 @@ def _place_of(node: ast.AST, around: Place) -> Place:
 def _is_unseen(node: ast.AST) -> bool:
     if isinstance(node, ast.ClassDef):
         return any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
-    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-        return node.targets[0].id in TUNING
+    if isinstance(node, ast.Assign):
+        target = node.targets[0]
+        names = target.elts if isinstance(target, ast.Tuple) else [target]
+        return all(isinstance(name, ast.Name) and name.id in TUNING for name in names)
     if isinstance(node, ast.FunctionDef) and node.name.startswith(AHEAD):
         return True
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name):
