@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import shlex
 import sys
@@ -102,7 +103,7 @@ def _run(session: Session, words: list[str]) -> int:
         session.environment.stdout.flush()
         return OK
     words = [*words[1:], "--help"] if words[:1] == ["help"] else words
-    command: Any = typer.main.get_command(app)
+    command = _command()
     streams = sys.stdout, sys.stderr
     try:
         defaults = read_defaults(session.environment.variables)
@@ -118,6 +119,12 @@ def _run(session: Session, words: list[str]) -> int:
         # Typer swallows the interrupt and returns this number.
         raise KeyboardInterrupt
     return answer if isinstance(answer, int) else OK
+
+
+@functools.cache
+def _command() -> Any:
+    # Reading the annotations of all options takes milliseconds.
+    return typer.main.get_command(app)
 
 
 def _report(session: Session, error: BaseException) -> int:
