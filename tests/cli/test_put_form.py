@@ -154,7 +154,7 @@ def test_bodies_that_were_damaged_are_named_when_they_are_put(tmp_path: Path) ->
 
 def counted(store: Path, lines: str, *words: object) -> dict[str, int]:
     """What `put --from` says was left out."""
-    run = rmqctl("--format", "json", "put", "--from", "-", *words, store=store, stdin=lines.encode())
+    run = rmqctl(*SHORT_LOG, "--format", "json", "put", "--from", "-", *words, store=store, stdin=lines.encode())
     assert run.code == OK, run.err
     assert ("left out" in run.err) == bool(run.json["left_out"])
     left_out: dict[str, int] = run.json["left_out"]
@@ -235,7 +235,7 @@ def test_a_topic_that_is_too_long_for_4_says_which_line_takes_it(tmp_path: Path)
 def test_what_was_put_before_a_wrong_line_is_listed(tmp_path: Path) -> None:
     lines = tmp_path / "lines"
     lines.write_text('{"topic": "T", "body_text": "a"}\n{"topic": "T", "body_text": "b"}\nno message\n')
-    run = rmqctl("--format", "jsonl", "put", "--from", lines, store=tmp_path / "store")
+    run = rmqctl(*SHORT_LOG, "--format", "jsonl", "put", "--from", lines, store=tmp_path / "store")
     assert (run.code, [row["queue_offset"] for row in run.rows]) == (USAGE, [0, 1])
     assert "line 3" in run.err
     assert len(exported(tmp_path / "store")) == 2

@@ -47,7 +47,7 @@ def test_sql_says_where_a_large_log_stays_here(normal: Path, monkeypatch: pytest
 
 def test_a_refused_put_says_its_reason_first(tmp_path: Path) -> None:
     reason = "the topic must have 1 to 127 bytes of UTF-8 in a 4.x store"
-    rmqctl("put", "T", "body", store=tmp_path)
+    rmqctl("--set", "mappedFileSizeCommitLog=65536", "put", "T", "body", store=tmp_path)
     one = rmqctl("put", "x" * 128, "body", store=tmp_path)
     assert (one.code, one.out.splitlines()[0]) == (1, f"refused: {reason} (MESSAGE_ILLEGAL)")
     lines = f'{{"topic": "T", "body_text": "a"}}\n{{"topic": "{"x" * 128}", "body_text": "b"}}\n'.encode()
