@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from store import kernels
 from store.config import StoreConfig
+from store.formats.columns import Column
 from store.kernels.index import MAX_KEYS_OF_RECORD
 from store.structures.consumequeue.numbering import QueueTable
 from tests.support import naive
@@ -273,6 +274,21 @@ def test_a_break_is_where_a_queue_does_not_simply_go_on() -> None:
     assert find_break(data, 4, 0) == 0
     assert find_break(data, 5, size - 1) == 2
     assert find_break(data, 5, size) == 0
+
+
+def test_a_record_that_ends_where_the_one_before_it_does_is_a_break() -> None:
+    data = log_of([{"queue_offset": n} for n in (0, 1)])
+    columns, order = scan(data).matrix, np.arange(2, dtype=np.int64)
+    for moved, found in ((0, 1), (1, 2)):
+        columns[Column.LOG_OFFSET] = 500, 500 + moved
+        assert both(lambda kernels: int(kernels.find_break(order, 0, 2, columns, 0, 0))) == found
+
+
+def test_each_byte_of_a_topic_changes_the_hash_of_its_queues() -> None:
+    for size in range(1, 60):
+        topics = [bytes(size), *(bytes(place) + b"x" + bytes(size - place - 1) for place in range(size))]
+        hashes = {both(lambda kernels: int(kernels.hash_queue(topic, 3))) for topic in topics}  # noqa: B023
+        assert len(hashes) == len(topics), size
 
 
 def test_a_log_offset_whose_record_would_end_behind_every_long_is_a_break() -> None:
