@@ -11,7 +11,7 @@ import pytest
 
 from store import BadRequest, Message, MessageColumns, WritableStore, open_store
 from store.engine.serving import ControlServer, StoreClient
-from store.formats.given import check_flag, check_number
+from store.formats.given import check_flag, check_get, check_host, check_number, check_query
 from store.formats.host import Host
 
 LARGE, LARGEST = 1 << 31, 1 << 63
@@ -174,3 +174,71 @@ def test_a_read_of_a_wrong_value_is_refused_by_its_fields_name(door: str, tmp_pa
                 assert isinstance(refused.value, TypeError) == (" is not " in reason), (method, given)
             assert store.get("T", -1, 0).status.name == "NO_MESSAGE_IN_QUEUE"
             assert store.get("T", 0, -1).status.name == "OFFSET_TOO_SMALL"
+
+
+PORT = "the port of born_host"
+
+
+@pytest.mark.parametrize("size", [3, 4, 5, 15, 16, 17])
+def test_an_address_has_4_or_16_bytes(size: int) -> None:
+    if size in (4, 16):
+        check_host("born_host", (bytes(size), 0))
+        return
+    with pytest.raises(BadRequest, match=f"born_host has an address of {size} bytes, not 4 or 16"):
+        check_host("born_host", (bytes(size), 0))
+
+
+@pytest.mark.parametrize("port", [-LARGE, -1, 0, 65536, LARGE - 1])
+def test_a_port_has_32_bits(port: int) -> None:
+    check_host("born_host", (bytes(4), port))
+
+
+@pytest.mark.parametrize(
+    ("port", "reason"),
+    [
+        (LARGE, f"{PORT} does not fit in 32 bits: {LARGE}"),
+        (-LARGE - 1, f"{PORT} does not fit in 32 bits: {-LARGE - 1}"),
+        (True, f"{PORT} is not a whole number: True"), (0.5, f"{PORT} is not a whole number: 0.5"),
+        ("1", f"{PORT} is not a whole number: '1'"),
+    ],
+)  # fmt: skip
+def test_another_port_is_refused_by_its_name(port: object, reason: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        check_host("born_host", (bytes(4), port))
+    assert str(refused.value) == reason
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("x" * 38, "'" + "x" * 38 + "'"), ("x" * 39, "'" + "x" * 39 + "…"),
+        ((1 << 128) - 1, f"{(1 << 128) - 1}"), (1 << 128, "a number of 129 bits"),
+    ],
+)  # fmt: skip
+def test_a_long_value_is_shown_in_short(value: object, shown: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        check_number("n", value)
+    text = str(refused.value).partition(": ")[2]
+    assert text == shown
+
+
+@pytest.mark.parametrize("name", ["offset", "max_count"])
+@pytest.mark.parametrize("value", [LARGEST - 1, LARGEST])
+def test_a_get_takes_numbers_of_64_bits(name: str, value: int) -> None:
+    given: dict[str, Any] = {"topic": "T", "queue_id": 0, "offset": 0, "max_count": 1, name: value}
+    if value < LARGEST:
+        check_get(**given)
+        return
+    with pytest.raises(BadRequest, match=f"{name} does not fit in 64 bits"):
+        check_get(**given)
+
+
+@pytest.mark.parametrize("name", ["max_count", "begin_ms", "end_ms"])
+@pytest.mark.parametrize("value", [-LARGEST, LARGEST - 1, LARGEST])
+def test_a_query_takes_numbers_of_64_bits(name: str, value: int) -> None:
+    given: dict[str, Any] = {"topic": "T", "key": "k", "max_count": 1, "begin_ms": 0, "end_ms": 0, name: value}
+    if value < LARGEST:
+        check_query(**given)
+        return
+    with pytest.raises(BadRequest, match=f"{name} does not fit in 64 bits"):
+        check_query(**given)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import crcmod
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from store.formats.java import (
     crc32,
     decode_utf8,
+    double_text,
     key_hash,
     parse_int,
     parse_long,
@@ -96,3 +99,15 @@ def test_an_int_has_32_bits(number: int, read: int | None, low_bits: int) -> Non
 
 def test_text_that_is_no_number_is_no_int() -> None:
     assert parse_int("") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"), (-0.0, "-0.0"), (1.0, "1.0"), (-1.5, "-1.5"), (0.001, "0.001"), (0.00099, "9.9E-4"),
+        (-0.0005, "-5.0E-4"), (9999999.0, "9999999.0"), (1e7, "1.0E7"), (-12345678.9, "-1.23456789E7"),
+        (1e21, "1.0E21"), (1.5e300, "1.5E300"), (math.inf, "Infinity"), (-math.inf, "-Infinity"), (math.nan, "NaN"),
+    ],
+)  # fmt: skip
+def test_a_double_has_javas_text(value: float, text: str) -> None:
+    assert double_text(value) == text

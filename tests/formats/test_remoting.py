@@ -2,9 +2,41 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
+from store.formats import remoting
 from store.formats.remoting import MOST_FRAME_BYTES, Frame, decode_frame, encode_frame, frame_length
+
+# RequestCode and ResponseCode (4.9.8).
+CODES = {
+    "PULL_MESSAGE": 11, "QUERY_MESSAGE": 12, "GET_ALL_TOPIC_CONFIG": 21, "GET_BROKER_CONFIG": 26,
+    "GET_BROKER_RUNTIME_INFO": 28, "SEARCH_OFFSET_BY_TIMESTAMP": 29, "GET_ROUTE_BY_TOPIC": 105, "GET_CLUSTER_INFO": 106,
+    "SEND_MESSAGE_V2": 310, "SUCCESS": 0, "SYSTEM_ERROR": 1, "SYSTEM_BUSY": 2, "NOT_SUPPORTED": 3,
+    "FLUSH_DISK_TIMEOUT": 10, "SLAVE_NOT_AVAILABLE": 11, "FLUSH_SLAVE_TIMEOUT": 12, "MESSAGE_ILLEGAL": 13,
+    "SERVICE_NOT_AVAILABLE": 14, "NO_PERMISSION": 16, "TOPIC_NOT_EXIST": 17, "PULL_NOT_FOUND": 19,
+    "PULL_RETRY_IMMEDIATELY": 20, "PULL_OFFSET_MOVED": 21, "QUERY_NOT_FOUND": 22, "FLOW_CONTROL": 215, "GO_AWAY": 1500,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_a_code_is_the_brokers(name: str) -> None:
+    assert getattr(remoting, name) == CODES[name]
+
+
+@pytest.mark.parametrize("flag", range(4))
+def test_the_lowest_bit_of_the_flag_makes_an_answer(flag: int) -> None:
+    assert Frame(0, 1, flag=flag).is_answer == (flag in (1, 3))
+
+
+def test_a_frame_of_the_most_bytes_is_written() -> None:
+    rest = len(encode_frame(Frame(310, 1))) - 4
+    data = encode_frame(Frame(310, 1, {}, bytes(MOST_FRAME_BYTES - rest)))
+    assert (len(data) - 4, data[:8]) == (MOST_FRAME_BYTES, struct.pack(">iI", MOST_FRAME_BYTES, rest - 4))
+    with pytest.raises(ValueError, match="and 16777216 is the limit"):
+        encode_frame(Frame(310, 1, {}, bytes(MOST_FRAME_BYTES - rest + 1)))
+
 
 HEADER = (
     b'{"code":310,"extFields":{"b":"Orders"},"flag":0,"language":"PYTHON","opaque":7,'
