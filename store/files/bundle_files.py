@@ -21,7 +21,7 @@ from store.errors import DamagedFile, NotAStore, StoreIOError
 from store.files.filesystem import Descriptor, Filesystem
 from store.files.places import connect_folder
 from store.files.scratch import Scratch
-from store.formats.bundle import DOCUMENT, FOLDER, UNREADABLE, Ranges, decode_settings, decode_unreadable
+from store.formats.bundle import DOCUMENT, FOLDER, UNREADABLE, Ranges, decode_document, decode_unreadable
 from store.formats.zstd_frames import FRAME_BYTES, check_digest, read_frames, read_table
 
 _BLOCK_BYTES = 4096
@@ -31,8 +31,8 @@ _unpacked: dict[tuple[str, int, int], tuple[Path, UnpackedFiles]] = {}
 class UnpackedFiles(Filesystem):
     """The files of an unpacked bundle. `unreadable` are the unreadable ranges of bytes, by file."""
 
-    def __init__(self, unreadable: Mapping[Path, Ranges]) -> None:
-        self._unreadable = unreadable
+    def __init__(self, unreadable: Mapping[Path, Ranges], *, holds_log_alone: bool) -> None:
+        self._unreadable, self.holds_log_alone = unreadable, holds_log_alone
 
     def populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
         return not self._is_unreadable(path, start, stop) and super().populate(path, view, start, stop)
@@ -121,10 +121,14 @@ class Archive(io.RawIOBase):
 
 def bundle_settings(address: str) -> dict[str, str]:
     """Read a bundle's settings for reading its store."""
-    archive = Archive(address)
+    return _document(Archive(address))[0]
+
+
+def _document(archive: Archive) -> tuple[dict[str, str], bool]:
+    """Read the settings of a bundle, and whether it holds the log alone."""
     head = next(_heads(archive))
     try:
-        return decode_settings(b"".join(archive.pieces(head.offset_data, head.size)))
+        return decode_document(b"".join(archive.pieces(head.offset_data, head.size)))
     except ValueError as error:
         raise archive.damaged(f"no bundle: {error}") from None
 
@@ -139,6 +143,7 @@ def unpack_bundle(address: str, scratch: Path | None = None) -> tuple[Path, File
             root = folder.folder / FOLDER
             fs.make_folder(root)
             unreadable = dict[Path, Ranges]()
+            _, holds_log_alone = _document(archive)
             for head in _heads(archive):
                 _unpack(archive, head, root, fs)
                 if head.name == UNREADABLE:
@@ -146,7 +151,7 @@ def unpack_bundle(address: str, scratch: Path | None = None) -> tuple[Path, File
         except BaseException:
             folder.close()
             raise
-        _unpacked[archive.version] = root, UnpackedFiles(unreadable)
+        _unpacked[archive.version] = root, UnpackedFiles(unreadable, holds_log_alone=holds_log_alone)
     return _unpacked[archive.version]
 
 
@@ -169,6 +174,7 @@ def _unreadable(archive: Archive, head: tarfile.TarInfo, root: Path, fs: Filesys
 
 def _heads(archive: Archive) -> Iterator[tarfile.TarInfo]:
     """Read the heads of all files in a bundle; DamagedFile if the file is no bundle."""
+    archive.seek(0)
     try:
         with tarfile.open(fileobj=archive, mode="r:", encoding="utf-8", errors="surrogateescape") as found:
             first = found.next()

@@ -43,15 +43,17 @@ class BundledFile:
 class BundleDocument:
     """The content of bundle.json.
 
-    settings  given settings under RocketMQ's names; the others follow from the files
-    findings  of `doctor`, the worst first
-    digests   of `fingerprint`, for the store with its bodies
+    settings         given settings under RocketMQ's names; the others follow from the files
+    holds_log_alone  whether the store is a backup, without derived files
+    findings         of `doctor`, the worst first
+    digests          of `fingerprint`, for the store with its bodies
     """
 
     version: str
     line: str
     made_ms: int
     settings: Mapping[str, Any] = field(default_factory=dict)
+    holds_log_alone: bool = False
     findings: tuple[Mapping[str, Any], ...] = ()
     digests: tuple[Mapping[str, Any], ...] = ()
     files: tuple[BundledFile, ...] = ()
@@ -64,13 +66,14 @@ def encode_document(document: BundleDocument) -> bytes:
     return text.encode("utf-8", "surrogateescape") + b"\n"
 
 
-def decode_settings(data: bytes) -> dict[str, str]:
-    """Read the settings of a bundle.json; ValueError with its fault."""
+def decode_document(data: bytes) -> tuple[dict[str, str], bool]:
+    """Read from a bundle.json its settings, and whether it holds the log alone; ValueError with its fault."""
     document = json.loads(data.decode("utf-8", "surrogateescape"))
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else None
         raise ValueError(f"its format is {found!r}, and {FORMAT!r} is known")
-    return {str(name): str(value) for name, value in dict(document.get("settings") or {}).items()}
+    settings = dict(document.get("settings") or {}).items()
+    return {str(name): str(value) for name, value in settings}, bool(document.get("holds_log_alone"))
 
 
 def encode_unreadable(unreadable: Mapping[str, Ranges]) -> bytes:

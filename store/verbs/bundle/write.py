@@ -127,6 +127,7 @@ def _document(plan: BundlePlan, reader: StoreReader, found: Examination, options
         line=found.info.line.name,
         made_ms=options.made_ms,
         settings=options.settings,
+        holds_log_alone=reader.holds_log_alone,
         findings=tuple(findings),
         digests=tuple(asdict(one) for one in fingerprint_files(reader)[0]),
         files=tuple(plan.files),
