@@ -29,7 +29,6 @@ EXAMPLES = (
 EXIT_CODES = {1: "A file was not readable in full, or `doctor` has other findings in the bundle."}
 FILES = ("commitlog", "consumequeue", "index", "checkpoint", "config")
 SEE_ALSO = ("doctor", "report", "backup create", "salvage")
-_OTHER_FINDINGS = "doctor has other findings in the bundle than in the store: did it change meanwhile?"
 _NAMELESS = re.compile(r"-?\d+|true|false|[\d\smhd;]+|(A?SYNC_)?(FLUSH|MASTER)|SLAVE|default\w*")
 _ABSENT, _PAST_ALL = "left out", 1 << 63
 _SCRATCH = re.compile(r"[^\s:]*/rmqctl-scratch-\w+")
@@ -63,18 +62,19 @@ def run(
 
     With --hide-properties, values of properties are replaced too, except those that brokers and clients set themselves.
     Names of properties, topics and groups stay. Keys and tags get a text with the same length and hash code, because
-    index and queues hold hash codes: short ones can be guessed, and a single character stays. The option is refused if
-    a RocksDB holds keys (5.4 and later).
+    index and queues hold hash codes: short ones can be guessed, and a single character stays. A RocksDB with keys
+    (rocksdbstore of 5.4 and later) is left out.
 
     --hide-names includes --hide-properties. It also replaces names of topics, groups, cluster and broker in records,
     folders, tables and bundle.json; addresses of hosts in records and message ids; the client's part of UNIQ_KEY; and
     settings that may name a host. A name keeps its length, its hash code, and a prefix such as %RETRY%. Names of the
     brokers' own topics stay, and names of digits alone. A name without such a replacement is listed, and stays. Ports,
     times, queue ids, attributes of topics and filter expressions in tables stay. Findings have no texts in
-    bundle.json. The option is refused if a RocksDB, tiered storage or pop consumers hold names.
+    bundle.json. Each RocksDB is left out. The option is refused with tiered storage.
 
     With --short, segments before the one that precedes the first finding in the log are left out, as if they had
     expired; without such a finding, all but two. Queues and index stay whole. Without a plain log nothing is left out.
+    A finding in queues or index may need a segment that is left out: then the command says so.
 
     Equal bodies have equal digests. The salt prevents a comparison with digests of guessed bodies. Give the same salt
     to compare two bundles. bundle.json in the archive has the given settings, the findings, digests of segments, queues
@@ -105,27 +105,31 @@ def run(
         if not session.ask(f"Bundle {what} into {to}?"):
             result.verdict, result.exit_code = "nothing was written", DECLINED
             return result
-    found = found or examine_store(session, None)
-    written = _write(session, to, (plan, reader, found), salt, **hides)
-    notes = list(_notes(session, found, written, to, hide_names))
+    written = _write(session, to, (plan, reader, found := found or examine_store(session, None)), salt, **hides)
+    has_same = _findings(found, session.store.reached[0], hide_names) == _findings_in(session, to, hide_names)
+    notes = [*_notes(session, written), *([] if has_same else [_describe_other_findings(plan)])]
     for note in (*plan.left_out, *notes):
         session.warn(note)
     finding_count = len(found.diagnoses)
     result.facts = {**facts, "applied": True, "stored_bytes": written.size, "finding_count": finding_count}
-    result.facts["same_findings"] = _OTHER_FINDINGS not in notes
+    result.facts |= {"same_findings": has_same}
     result.exit_code = FINDINGS if notes else OK
     result.verdict = f"bundled {what} into {show_bytes(written.size)}, with {count(finding_count, 'finding')}"
     return result
 
 
-def _notes(session: Session, found: Examination, written: WrittenBundle, to: Path, hide_names: bool) -> Iterator[str]:
-    """Yield differences between the bundle and the store."""
+def _describe_other_findings(plan: BundlePlan) -> str:
+    is_whole = all(one.content != _ABSENT for one in plan.files)
+    reason = "did it change meanwhile?" if is_whole else "they need files that are left out"
+    return f"doctor has other findings in the bundle than in the store: {reason}"
+
+
+def _notes(session: Session, written: WrittenBundle) -> Iterator[str]:
+    """Yield the bytes that were not readable."""
     for name in written.kept_names:
         session.note(f"note: the name {name} stays: no other one has its length and hash code")
     for file, ranges in sorted(written.unreadable.items()):
         yield from (f"{file}: can't read bytes {start} to {stop}" for start, stop in ranges)
-    if _findings(found, session.store.reached[0], hide_names) != _findings_in(session, to, hide_names):
-        yield _OTHER_FINDINGS
 
 
 def _check_target(session: Session, to: Path) -> None:

@@ -67,7 +67,7 @@ def encode_document(document: BundleDocument) -> bytes:
 
 
 def decode_document(data: bytes) -> tuple[dict[str, str], bool]:
-    """Read from a bundle.json its settings, and whether it holds the log alone; ValueError with its fault."""
+    """Read the settings in a bundle.json, and whether its store is a backup; ValueError with its fault."""
     document = json.loads(data.decode("utf-8", "surrogateescape"))
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else None

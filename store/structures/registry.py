@@ -3,7 +3,6 @@
 A structure that decides how others are read comes before them: DLedger's log before its queues, queues in a RocksDB
 before batch queues. The registry is data and imports no room; a room is imported only if its traces are found.
 A new structure needs a room, and an entry here.
-
 Source: DefaultMessageStore.load, RocksDBMessageStore, CompactionStore, TimerMessageStore (5.3.3).
 """
 
@@ -76,8 +75,8 @@ class Structure:
     backed_up       names in the store's root that a backup copies unchanged, and a salvage does not
     made_anew       tables in config/ that a salvage rebuilds
     records         patterns of the files below the store's root that hold records, with the messages' bodies
-    holds_keys      it holds the text of messages' keys, and not only their hash codes
-    holds_names     it holds names of topics or groups in other places than paths, records and texts
+    holds_keys      it is a RocksDB with the text of messages' keys, and not only their hash codes
+    holds_names     it holds names of topics or groups in other places than paths, records, texts and a RocksDB
     groups_messages  its records hold several messages, and the index has no entries for these
     attribute        the attribute in topics.json that makes a topic use it, and the values that a broker accepts
     """
@@ -182,7 +181,6 @@ STRUCTURES = (
         refuses=(CHANGES | {AS_BROKER}) - {RECOVER, DERIVE, TRUNCATE, CLEAN},
         dumped_as="consumequeue",
         holds_queues=True,
-        holds_names=True,
     ),
     Structure(
         "queue database of its own folder",
@@ -192,7 +190,6 @@ STRUCTURES = (
         NEWEST,
         (CHANGES | {AS_BROKER}) - {RECOVER, DERIVE, TRUNCATE, CLEAN},
         dumped_as="consumequeue",
-        holds_names=True,
     ),
     *(
         Structure("structure of a newer broker", None, (Trace(path),), (), lines, newer=what)
@@ -223,7 +220,6 @@ STRUCTURES = (
         NEWEST,
         CHANGES - {CLEAN, CHECKPOINT, DELAY, DERIVE, SPARK, RECOVER, TRUNCATE},
         holds_keys=True,
-        holds_names=True,
         dumped_as="messages",
     ),
     Structure(
@@ -279,8 +275,8 @@ STRUCTURES = (
     ),
     Structure("tiered storage", "tiered", (Trace(TIERED), Trace("tiered_index_file")), holds_names=True),
     Structure("tables", "tables", (Trace("config"), Trace("transaction")), (), ALL),
-    Structure("one RocksDB for all tables", None, (Trace("config/metadata"),), (), NEWEST, holds_names=True),
-    Structure("pop consumers", "pop", (Trace(f"consumequeue/{REVIVE_PREFIX}*"), Trace("kvStore")), holds_names=True),
+    Structure("one RocksDB for all tables", None, (Trace("config/metadata"),), (), NEWEST),
+    Structure("pop consumers", "pop", (Trace(f"consumequeue/{REVIVE_PREFIX}*"), Trace("kvStore"))),
     Structure(
         "state",
         "state",
@@ -381,6 +377,13 @@ def settings_told(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
 def refusing(names: Names, verb: str) -> Iterator[Structure]:
     """Return the structures of the store that refuse the verb."""
     return (one for one in STRUCTURES if verb in one.refuses and any(map(names.has, one.traces)))
+
+
+def is_of_a_database(path: str) -> bool:
+    """Return whether this is a path of RocksDB's own files."""
+    from store.files.rocksdb_files import is_rocksdb_file
+
+    return is_rocksdb_file(path.rpartition("/")[2])
 
 
 def structure_of(name: str) -> Structure | None:

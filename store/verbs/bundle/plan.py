@@ -3,7 +3,7 @@
 whole            files derived from the log, and the tables
 bodies replaced  files of records: the log, a group's entries, compacted messages
 names replaced   tables and other texts, if names are hidden
-left out         old segments of the log, on request
+left out         old segments of the log, on request; databases with names or keys to be hidden
 zeros            unknown files, and files that changes removed: names and lengths alone
 """
 
@@ -19,11 +19,12 @@ from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.bundle import ABSENT, BODILESS, EMPTIED, RENAMED, WHOLE, BundledFile
 from store.layout import OWN_FOLDER, StoreLayout, parse_segment_name
-from store.structures.registry import STRUCTURES, names_of, present, structure_of
+from store.structures.registry import STRUCTURES, is_of_a_database, names_of, present, structure_of
 from store.verbs.bundle.names import names_in
 
 _BEGINNING = 4096
 _JOURNAL = (".json", ".jsonl", "elsewhere")
+_WITH_KEYS = tuple(f"{trace.path}/" for one in STRUCTURES if one.holds_keys for trace in one.traces)
 _RECORDS = tuple(pattern for one in STRUCTURES for pattern in one.records)
 
 
@@ -34,7 +35,7 @@ class BundlePlan:
     folders: list[str] = field(default_factory=list)
     files: list[BundledFile] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    """Entries that are neither file nor folder, with their kind."""
+    """Entries that are neither file nor folder, with their kind, and databases."""
 
     @property
     def size(self) -> int:
@@ -60,14 +61,12 @@ def plan_bundle(
 ) -> BundlePlan:
     """List the content of a bundle of the store.
 
-    BadRequest if keys or names cannot be hidden, or if a member's entries are outside of the store.
+    BadRequest if names cannot be hidden, or if a member's entries are outside of the store.
     """
-    for one in present(names_of(layout, fs)) if hides_properties or hides_names else ():
-        if one.holds_keys:
-            raise BadRequest(f"properties cannot be hidden: keys are in the {one.name}", file=layout.root)
-        if one.holds_names and hides_names:
+    for one in present(names_of(layout, fs)) if hides_names else ():
+        if one.holds_names:
             raise BadRequest(f"names cannot be hidden: the {one.name} has them too", file=layout.root)
-    plan, log = BundlePlan(), layout.commitlogs_elsewhere if layout.has_plain_log else ()
+    plan, databases, log = BundlePlan(), set[str](), layout.commitlogs_elsewhere if layout.has_plain_log else ()
     if not layout.has_plain_log and not any(one.is_relative_to(layout.root) for one in layout.commitlogs_elsewhere):
         raise BadRequest("the member's entries are in a folder outside of the store", file=layout.root)
     for entry in fs.list_below(str(layout.root), ""):
@@ -78,9 +77,17 @@ def plan_bundle(
             plan.left_out.append(f"{path}: {entry.kind}")
         elif not (log and path.startswith("commitlog/")):
             content = content_of(path)
-            if hides_names and content == WHOLE and _is_text(path, reader):
+            is_hidden = hides_names or (hides_properties and path.startswith(_WITH_KEYS))
+            if is_hidden and content == WHOLE and is_of_a_database(path):
+                databases.add(path.rpartition("/")[0])
+                content = ABSENT
+            elif hides_names and content == WHOLE and _is_text(path, reader):
                 content = RENAMED
             plan.files.append(BundledFile(path, entry.size, entry.mtime_ms, content))
+    plan.folders = [one for one in plan.folders if one not in databases]
+    plan.left_out += [
+        f"{one}: left out, because names and keys in a database cannot be hidden" for one in sorted(databases)
+    ]
     if log:
         plan.folders += [] if "commitlog" in plan.folders else ["commitlog"]
         plan.files += [BundledFile(one.path, one.size, one.mtime_ms, BODILESS) for one in reader.segments()]

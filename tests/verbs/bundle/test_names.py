@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from rmqctl.exit_codes import OK, USAGE
+from rmqctl.exit_codes import FINDINGS, OK, USAGE
 from store import open_store
 from store.errors import BadRequest
 from store.files.bundle_files import Archive, unpack_bundle
 from store.files.store_reader import StoreReader
 from store.formats.java import string_hash
+from store.layout import TIERED
 from store.verbs.bundle.names import NameMask, names_in
 from tests.cli.running import rmqctl
 from tests.support.five_stores import copy_of_five
@@ -22,10 +23,10 @@ from tests.support.five_stores import damage as do_as_told
 from tests.support.golden import ALL, copy_store, golden
 from tests.support.random_damage import MORE_KINDS, damage
 from tests.support.stores import SMALL, make_store, text_message
-from tests.verbs.bundle.test_bundle import SEEDS, STORES, TOLD, store_of
+from tests.verbs.bundle.test_bundle import NEEDS_MESSAGE_DATABASE, SEEDS, STORES, TOLD, store_of
 
-REFUSED = ("fivefive/", "five/rocksdb")
-HIDDEN = [name for name in STORES if not name.startswith(REFUSED)]
+NEEDS_DATABASE = ("five/rocksdb", "five/rocksdb-aborted", "fivefive/rocksdbcq-separate", *NEEDS_MESSAGE_DATABASE)
+HIDDEN = [name for name in STORES if name not in NEEDS_DATABASE]
 
 
 def rows(store: Path) -> list[tuple[Any, ...]]:
@@ -55,11 +56,22 @@ def test_doctor_gives_the_findings_of_the_store_and_no_topic_is_inside(name: str
     assert all(one.encode() in data for one in own)
 
 
-@pytest.mark.parametrize("name", [name for name in STORES if name.startswith(REFUSED)])
-def test_names_are_not_hidden_where_a_database_holds_them(name: str, tmp_path: Path) -> None:
-    target = tmp_path / "case.tar.zst"
-    run = rmqctl("bundle", target, "--yes", "--hide-names", store=store_of(name))
-    assert (run.code, "cannot be hidden: " in run.err, target.exists()) == (USAGE, True, False)
+@pytest.mark.parametrize("name", NEEDS_DATABASE)
+def test_a_database_with_names_is_left_out_and_named(name: str, tmp_path: Path) -> None:
+    run = rmqctl("bundle", tmp_path / "case.tar.zst", "--yes", "--hide-names", store=store_of(name))
+    assert run.code == FINDINGS
+    assert "left out, because names and keys in a database cannot be hidden" in run.err
+    assert "doctor has other findings in the bundle than in the store: they need files that are left out" in run.err
+    root, _ = unpack_bundle(str(tmp_path / "case.tar.zst"))
+    assert [path for path in root.rglob("*") if path.name == "CURRENT" or path.suffix in (".sst", ".log")] == []
+
+
+def test_names_are_not_hidden_where_tiered_storage_holds_them(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 3)
+    (root / TIERED).parent.mkdir(exist_ok=True)
+    (root / TIERED).write_text("{}")
+    run = rmqctl("bundle", tmp_path / "case.tar.zst", "--yes", "--hide-names", store=root)
+    assert (run.code, "names cannot be hidden: the tiered storage has them too" in run.err) == (USAGE, True), run.err
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.exit_codes import OK
+from rmqctl.exit_codes import FINDINGS, OK
 from store.files.bundle_files import Archive, unpack_bundle
 from store.formats.bundle import DOCUMENT
 from tests.cli.running import rmqctl
@@ -53,6 +53,15 @@ def test_segments_before_the_neighbour_of_the_first_finding_are_left_out(
             file.seek(5000)
             file.write(b"\1" * 60)
     assert shortened(store, tmp_path / "case.tar.zst") == left_out
+
+
+def test_a_finding_that_needs_a_segment_that_is_left_out_is_reported(store: Path, tmp_path: Path) -> None:
+    assert MORE_KINDS["no-index"](store, random.Random(1))
+    run = rmqctl("bundle", tmp_path / "case.tar.zst", "--yes", "--short", store=store)
+    assert (run.code, "in the bundle than in the store: they need files that are left out" in run.err) == (
+        FINDINGS,
+        True,
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
