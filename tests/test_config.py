@@ -10,7 +10,15 @@ import pytest
 from store.broker_line import LINE_4_9, LINE_5_3, LINE_5_5, BrokerLine, broker_line
 from store.config import LOG_PATHS, StoreConfig, _camel, all_settings, check_settings, read_broker_conf
 from store.errors import BadRequest
-from store.setting_values import MAX_DELAY_MS, MAX_INT, MAX_LONG, parse_delay_levels, parse_hours
+from store.setting_values import (
+    MAX_DELAY_MS,
+    MAX_INT,
+    MAX_LONG,
+    check_value,
+    convert_value,
+    parse_delay_levels,
+    parse_hours,
+)
 
 
 @pytest.mark.parametrize(
@@ -307,3 +315,50 @@ def test_what_is_no_hour_is_refused(text: str) -> None:
 )
 def test_a_setting_names_the_brokers_class_that_has_it(name: str, owner: str) -> None:
     assert all_settings()[name].owner == owner
+
+
+@pytest.mark.parametrize("text", ["x" * 39, "x" * 40, "x" * 41])
+def test_a_wrong_value_is_shown_by_its_first_40_characters(text: str) -> None:
+    shown = text[:40]
+    for type_name in ("bool", "int", "float"):
+        with pytest.raises(BadRequest, match=f", not {shown!r}$"):
+            convert_value("n", type_name, text)
+    with pytest.raises(BadRequest, match=f"a or b, not {shown}$"):
+        check_value("n", text, ("a", "b"), 0, 0)
+    with pytest.raises(BadRequest, match=f"with semicolons, not {shown!r}$"):
+        parse_hours(text)
+
+
+@pytest.mark.parametrize(("text", "reason"), [("a\0b", "holds a zero byte"), ("a\ud800", "holds half of a character")])
+def test_a_text_that_no_path_can_hold_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(BadRequest, match=f"setting n {reason}: "):
+        convert_value("n", "str", text)
+    assert convert_value("n", "str", " a\udcff ") == "a\udcff"
+
+
+@pytest.mark.parametrize(
+    ("type_name", "text", "value"),
+    [
+        ("bool", "True", True), ("bool", " false ", False), ("int", "+7", 7), ("int", "-7", -7),
+        ("int", str(MAX_LONG), MAX_LONG), ("int", str(-MAX_LONG - 1), -MAX_LONG - 1), ("int", "9" * 50, MAX_LONG + 1),
+        ("float", "1e3", 1000.0), ("str", " a b ", "a b"),
+    ],
+)  # fmt: skip
+def test_a_text_is_converted_to_its_type(type_name: str, text: str, value: object) -> None:
+    assert convert_value("n", type_name, text) == value
+
+
+@pytest.mark.parametrize(("type_name", "text"), [("float", "inf"), ("float", "nan"), ("int", "1_0"), ("bool", "1")])
+def test_a_text_of_another_type_is_refused(type_name: str, text: str) -> None:
+    with pytest.raises(BadRequest, match="setting n needs "):
+        convert_value("n", type_name, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"), [("04", (4,)), ("4;16", (4, 16)), (" 00 ; 23 ;", (0, 23)), ("000000009", (9,))]
+)
+def test_hours_are_those_of_a_day(text: str, hours: tuple[int, ...]) -> None:
+    assert parse_hours(text) == hours
+    for wrong in ("", ";", "24", "-1", "4,16", "a", "4;24"):
+        with pytest.raises(BadRequest, match="deleteWhen needs hours"):
+            parse_hours(wrong)

@@ -120,3 +120,30 @@ def test_no_more_folders_are_held_than_the_limit(
     monkeypatch.setattr(file_tree, "_MOST_HELD", 0)
     assert names(folder) == names(folder) == ["a"]
     assert reads["queues"] == 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+def test_names_are_sorted_however_the_folder_has_them(count: int, tmp_path: Path) -> None:
+    wanted = [f"{number:02}" for number in range(count)]
+    for name in [*wanted[::2], *reversed(wanted[1::2])]:
+        (tmp_path / name).mkdir()
+    fs = Filesystem()
+    assert (names(tmp_path), fs.list_names(tmp_path), fs.list_folders(tmp_path)) == (wanted, wanted, wanted)
+    assert [entry.path for entry in fs.list_below(str(tmp_path.parent), tmp_path.name)] == [
+        f"{tmp_path.name}/{name}" for name in wanted
+    ]
+
+
+@pytest.mark.parametrize(
+    ("total", "used", "free", "ratio"),
+    [
+        (1000, 500, 500, 0.5), (1000, 501, 499, 0.51), (1000, 500, 400, 0.56), (1000, 0, 1000, 0.0),
+        (1000, 1, 999, 0.01), (1000, 1000, 0, 1.0), (1000, 0, 0, 0.0), (1, 0, 1, 0.0), (0, 0, 0, -1.0),
+    ],
+)  # fmt: skip
+def test_the_used_share_is_in_whole_percents_of_what_a_user_may_use(
+    total: int, used: int, free: int, ratio: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: (total, used, free))
+    assert Filesystem().used_ratio(tmp_path) == ratio
+    assert Filesystem().used_ratio(tmp_path / "none") == -1.0

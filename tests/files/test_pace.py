@@ -76,6 +76,17 @@ def test_windows_behind_the_kept_bytes_are_given_back_oldest_first() -> None:
     assert pace.finish() == []
 
 
+@pytest.mark.parametrize(
+    ("kept", "is_cold", "ends"),
+    [(None, True, [10, 20]), (0, True, [10, 20]), (10, True, [0, 10]), (11, True, [0, 9]), (10, False, [0, 0])],
+)
+def test_pages_are_dropped_up_to_the_kept_bytes_before_the_window_s_end(
+    kept: int | None, is_cold: bool, ends: list[int]
+) -> None:
+    pace = Pace(kept_bytes=kept, is_cold=is_cold)
+    assert [pace.forgotten_before(window(number, 10)) for number in range(2)] == ends
+
+
 def test_a_look_at_a_few_pages_is_no_window() -> None:
     pace = Pace(kept_bytes=0)
     assert pace.passed(window(0, 4 * KIB)) == []
