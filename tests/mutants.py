@@ -64,7 +64,9 @@ FLOORS = ("store/structures/", "store/verbs/", "store/engine/", "store/query/")
 """Folders of rooms."""
 AT_RANDOM = ("test_crash.py", "test_mutated_stores.py", "test_power_cuts.py", "test_soak.py", "test_stateful.py")
 """Tests that are left out: a change that they alone see, by chance, wants a test of its own."""
-OF_IMPORTS = ("tests/cli/test_man.py",)
+OF_ALL_ROOMS = "tests/test_left_out.py"
+"""The test of the defaults of all parameters and fields."""
+OF_IMPORTS = ("tests/cli/test_man.py", OF_ALL_ROOMS)
 """Tests that hold what an import makes: the options of all commands, their ranges and defaults."""
 PRELOADED = ("numpy", "hypothesis", "pyarrow", "typer", "jsonschema")
 """Imported once, before the forks: nothing of the project is among them."""
@@ -455,7 +457,8 @@ class Sample:
     def __init__(self, rooms: Collection[str], mutants: Sequence[Mutant], trial: Trial) -> None:
         self._mutants, self._trial = mutants, trial
         self._is_plain = "store/kernels" in rooms
-        self._tests = trial.tests or sorted({test for room in rooms for test in TESTS.get(room) or tests_of(room)})
+        of_rooms = {test for room in rooms for test in TESTS.get(room) or tests_of(room)}
+        self._tests = trial.tests or sorted({*of_rooms, OF_ALL_ROOMS})
         self._known = Known({}, set(), {})
 
     def survivors(self) -> Iterator[Mutant]:

@@ -13,13 +13,17 @@ from rmqctl.backend import _size
 from rmqctl.commands import ALIASES, replicate_pull
 from rmqctl.commands.replicate_pull import _with_rate
 from rmqctl.commands.salvage import _warn
+from rmqctl.commands.served import _messages
+from rmqctl.commands.stale import _row
 from rmqctl.environment import Environment
 from rmqctl.given_store import GivenStore
 from rmqctl.interrupts import _numbers
 from rmqctl.put_files import bytes_of
 from rmqctl.put_rows import _place
+from rmqctl.report.contents import _cell
 from rmqctl.shell import _answer
 from store import Message
+from store.verbs.stale import StaleRecord
 from tests.cli.running import rmqctl
 
 
@@ -155,3 +159,20 @@ def test_an_answer_as_long_as_its_limit_may_be_cut(count: int, notes: list[str])
     tables = SimpleNamespace(query=lambda text, limit: (["n"], [{"n": number} for number in range(count)]))
     answer = _answer(cast(Any, SimpleNamespace(note=said.append)), cast(Any, tables), "select n", 3)
     assert (said, answer.facts) == (notes, {"row_count": count})
+
+
+@pytest.mark.parametrize(("total", "byte_count", "messages"), [("1", "0", 0), ("1", "9", 1), ("2", "9", 2)])
+def test_a_served_store_without_a_byte_has_taken_no_message(total: str, byte_count: str, messages: int) -> None:
+    assert _messages({"putMessageTimesTotal": total, "putMessageSizeTotal": byte_count}) == messages
+
+
+@pytest.mark.parametrize(("log_offset", "shown"), [(-1, None), (0, 0), (1, 1)])
+def test_a_stale_message_names_its_live_one_also_at_the_start_of_the_log(log_offset: int, shown: int | None) -> None:
+    session = cast(Any, SimpleNamespace(store=SimpleNamespace(reached=[Path("/s")])))
+    one = StaleRecord(Path("/s/f"), 9, 9, 9, "T", 0, 0, 0, 0, None, 0, live_log_offset=log_offset)
+    assert _row(session, one)["live_log_offset"] == shown
+
+
+@pytest.mark.parametrize(("value", "exact"), [(None, ""), (0, "0"), ("a", "a"), (1234567, "1234567")])
+def test_a_cell_keeps_the_exact_value_and_nothing_of_none(value: object, exact: str) -> None:
+    assert _cell("name", value).key == exact

@@ -268,3 +268,11 @@ def test_info_says_that_a_long_log_was_not_read(tmp_path: Path, monkeypatch: pyt
     run = rmqctl("info", store=root)
     assert run.code == 0
     assert "the log was not read for lost files" in run.err
+
+
+@pytest.mark.parametrize(("ratio", "percent"), [(0.0, 0), (0.004, 0), (0.506, 51), (1.0, 100)])
+def test_the_used_part_of_the_partition_is_in_percent(
+    ratio: float, percent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Filesystem, "used_ratio", lambda *_: ratio)
+    assert look(golden("normal").store).used_percent == percent

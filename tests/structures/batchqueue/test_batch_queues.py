@@ -5,10 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from store import check, open_store
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.queue_unit import BATCH_UNIT
+from store.structures.batchqueue.rows import holds
 from tests.support.answers import mismatches
 from tests.support.five_stores import asked, copy_of_five, damage, five, lines
 from tests.support.snapshots import contents
@@ -112,6 +117,32 @@ def test_lost_batch_queues_are_read_from_the_log(tmp_path: Path) -> None:
     damage(root, {"remove": ["batchconsumequeue"]})
     with open_store(root, settings={"mapperFileSizeBatchConsumeQueue": 552}) as store:
         assert mismatches(store, asked("bcq", "minmax") + asked("bcq", "get")) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "units", "rest", "is_held"),
+    [
+        ("T/0/0", [(100, 50, 0, 2), (150, 50, 2, 2)], b"", True),
+        ("T/0/0", [(100, 50, 0, 2), (151, 50, 2, 2)], b"", True),
+        ("T/0/0", [(100, 50, 0, 2), (149, 50, 2, 2)], b"", False),
+        ("T/0/0", [(100, 50, 0, 1), (150, 50, 1, 2)], b"", True),
+        ("T/0/0", [(100, 50, 0, 0), (150, 50, 0, 2)], b"", False),
+        ("T/0/0", [(100, 50, 0, 2), (150, 50, 3, 2)], b"", False),
+        ("T/0/0", [(100, 50, 0, 2)], b"", False),
+        ("T/0/0", [(100, 50, 0, 2), (150, 50, 2, 2)], b"1", False),
+        ("batchconsumequeue/T/0/0", [(100, 50, 0, 2)], b"1", True),
+    ],
+)
+def test_a_file_is_of_a_batch_queue_by_its_folder_or_by_two_units_that_follow_each_other(
+    file: str, units: list[tuple[int, int, int, int]], rest: bytes, is_held: bool, tmp_path: Path
+) -> None:
+    place = tmp_path / file
+    place.parent.mkdir(parents=True)
+    place.write_bytes(
+        b"".join(BATCH_UNIT.pack(at, size, 0, 0, number, n, 0, 0) for at, size, number, n in units) + rest
+    )
+    stored = cast(StoredFile, SimpleNamespace(path=file, size=place.stat().st_size))
+    assert holds(StoreReader(str(tmp_path)), stored) == is_held
 
 
 def _rmqctl(root: Path, *words: str) -> str:

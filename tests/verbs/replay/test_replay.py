@@ -280,3 +280,8 @@ def test_nothing_is_read_of_the_source_before_its_turn(tmp_path: Path) -> None:
     with Ledger(tmp_path, "store", "target", NOW_MS) as ledger:
         Replay(target, ledger, lambda: NOW_MS).run(source())
     assert len(read) == WINDOW
+
+
+def test_a_ledger_makes_its_folder_and_those_around_it(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "runs" / "today", "store", "target", NOW_MS):
+        assert (tmp_path / "runs/today" / NAME).is_file()
