@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from store.errors import BadRequest, DamagedRecord
 from store.formats import message as layout
-from store.formats.host import Host
+from store.formats.host import LOCALHOST, Host
 from store.formats.message import (
     BLANK_MAGIC,
     Message,
@@ -305,3 +305,24 @@ def test_a_block_is_name_digits_and_separator(block: bytes) -> None:
 def test_a_block_that_comes_with_properties_is_removed() -> None:
     assert without_crc(b"a\x01b\x02" + PLACEHOLDER) == b"a\x01b"
     assert without_crc(b"a\x01b\x02") == b"a\x01b\x02"
+
+
+# MessageSysFlag (5.3.3).
+FLAGS = {
+    "COMPRESSED": 0x1, "MULTI_TAGS": 0x2, "TRANSACTION_NONE": 0, "TRANSACTION_PREPARED": 0x4,
+    "TRANSACTION_COMMIT": 0x8, "TRANSACTION_ROLLBACK": 0xC, "TRANSACTION_MASK": 0xC, "BORN_HOST_IPV6": 0x10,
+    "STORE_HOST_IPV6": 0x20, "INNER_BATCH": 0x80,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_a_flag_of_a_message_is_the_brokers(name: str) -> None:
+    assert getattr(layout, name) == FLAGS[name]
+
+
+def test_a_message_of_a_topic_alone_has_zeros() -> None:
+    made = Message("T")
+    assert (made.body, made.queue_id, made.properties, made.flag, made.sys_flag) == (b"", 0, b"", 0, 0)
+    assert (made.reconsume_times, made.prepared_transaction_offset) == (0, 0)
+    assert (made.born_host, made.store_host) == (LOCALHOST, LOCALHOST)
+    assert str(LOCALHOST) == "127.0.0.1:10911"
