@@ -18,7 +18,7 @@ from store.formats.backup_manifest import (
     stored_name,
     time_of_id,
 )
-from store.formats.bundle import decode_settings, decode_unreadable, encode_head, encode_unreadable, padding
+from store.formats.bundle import decode_document, decode_unreadable, encode_head, encode_unreadable, padding
 
 FILES = (
     BackedFile("commitlog/00000000000000000020", 10, "s3", "log/c", 10),
@@ -103,25 +103,6 @@ def test_unreadable_ranges_that_do_not_ascend_are_refused(ranges: list[tuple[int
 
 
 @pytest.mark.parametrize(
-    ("text", "settings"),
-    [
-        ('{"format": "F"}', {}),
-        ('{"format": "F", "settings": null}', {}),
-        ('{"format": "F", "settings": {"a": 1}}', {"a": "1"}),
-    ],
-)
-def test_a_bundles_settings_are_texts(text: str, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("store.formats.bundle.FORMAT", "F")
-    assert decode_settings(text.encode()) == settings
-
-
-@pytest.mark.parametrize("text", ["[]", "7", "{}", '{"format": "other"}'])
-def test_another_document_is_no_bundle(text: str) -> None:
-    with pytest.raises(ValueError, match="its format is"):
-        decode_settings(text.encode())
-
-
-@pytest.mark.parametrize(
     ("is_folder", "mode", "kind"), [(False, 0o644, tarfile.REGTYPE), (True, 0o755, tarfile.DIRTYPE)]
 )
 def test_the_head_of_a_file_has_its_mode_and_time(is_folder: bool, mode: int, kind: bytes) -> None:
@@ -134,3 +115,21 @@ def test_the_head_of_a_file_has_its_mode_and_time(is_folder: bool, mode: int, ki
 @pytest.mark.parametrize(("size", "count"), [(0, 0), (1, 511), (511, 1), (512, 0), (513, 511)])
 def test_a_file_is_padded_to_blocks_of_512_bytes(size: int, count: int) -> None:
     assert padding(size) == bytes(count)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"format": "rmqctl.bundle/1"}', ({}, False)),
+        ('{"format": "rmqctl.bundle/1", "settings": null, "holds_log_alone": false}', ({}, False)),
+        ('{"format": "rmqctl.bundle/1", "settings": {"a": 1}, "holds_log_alone": true}', ({"a": "1"}, True)),
+    ],
+)
+def test_a_bundles_settings_are_texts(text: str, found: tuple[dict[str, str], bool]) -> None:
+    assert decode_document(text.encode()) == found
+
+
+@pytest.mark.parametrize("text", ["[]", "7", "{}", '{"format": "other"}'])
+def test_another_document_is_no_bundle(text: str) -> None:
+    with pytest.raises(ValueError, match="its format is"):
+        decode_document(text.encode())
