@@ -151,7 +151,8 @@ def _report_usage(session: Session, error: Any) -> int:
 
 def _origin(session: Session, error: Any) -> str:
     """Say where a value comes from that is not on the command line."""
-    context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
+    context: Any = getattr(error, "ctx", None)
+    parameter: Any = getattr(error, "param", None)
     source = context.get_parameter_source(parameter.name) if context is not None and parameter is not None else None
     if source is None or source.name not in ("ENVIRONMENT", "DEFAULT_MAP"):
         return ""

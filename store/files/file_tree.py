@@ -116,7 +116,10 @@ class FileTree:
     def list_names_and_links(self, folder: Path) -> list[tuple[str, bool]]:
         """List a folder's names, sorted, each with whether it is a link; a missing folder or a file is empty."""
         with os_errors(folder, "list the folder"), contextlib.suppress(NotADirectoryError):
-            return [(name.text, name.is_link) for name in self._listings.of(os.fspath(folder))]
+            path = os.fspath(folder)
+            # A listing below rmqctl's own folder refuses a file.
+            if OWN_FOLDER not in path or not folder.is_file():
+                return [(name.text, name.is_link) for name in self._listings.of(path)]
         return []
 
     def only_file(self, folder: str, name: str) -> int | None:
