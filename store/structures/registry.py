@@ -2,7 +2,7 @@
 
 A structure that decides how others are read comes before them: DLedger's log before its queues, queues in a RocksDB
 before batch queues. The registry is data and imports no room; a room is imported only if its traces are found.
-A new structure needs a room, and an entry here.
+
 Source: DefaultMessageStore.load, RocksDBMessageStore, CompactionStore, TimerMessageStore (5.3.3).
 """
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from store.broker_line import BrokerLine
 from store.files.filesystem import Filesystem
-from store.formats.topics import SCHEDULE_TOPIC, shares_records
+from store.formats.topics import BROKERS_OWN, SCHEDULE_TOPIC, shares_records
 from store.structures.registry import STRUCTURES
 from store.structures.tables.config_file import ConfigCopy, read_config_file
 from store.structures.tables.fastjson import Json, member, members, write_fastjson
@@ -50,6 +50,14 @@ def topic_queues(folder: Path, fs: Filesystem) -> set[Queue]:
         if topic not in BUILT_IN
         for queue_id in range(_queue_count(entry))
     }
+
+
+def deleted_topics(folder: Path, fs: Filesystem, topics: Iterable[str]) -> set[str]:
+    """Return those of the topics that a readable topics.json lacks, except topics of the broker's own."""
+    copy = read_config_file(folder, "topics.json", fs).loaded
+    if copy is None:
+        return set()
+    return set(topics) - members((copy.document or {}).get("topicConfigTable")).keys() - BROKERS_OWN
 
 
 def refused_attributes(folder: Path, fs: Filesystem) -> dict[str, str]:

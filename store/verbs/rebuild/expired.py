@@ -23,6 +23,7 @@ from store.layout import StoreLayout
 from store.opened.detect import find_other_queues
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.registry import Names, rooms_with
+from store.verbs.consumed_ends import keep_consumed_ends
 from store.verbs.rebuild.scope import Queue, RebuildScope
 
 ListFiles = Callable[[], Sequence[StoredFile]]
@@ -58,7 +59,7 @@ def keep_lost_ends(
     Return a sentence for each.
     """
     segments, layout = files.segments(), StoreLayout(Path(files.address))
-    if not (scope.queues and segments and files.is_local) or config.queues_in_database:
+    if not (scope.queues and segments and segments[0].number and files.is_local) or config.queues_in_database:
         return []
     staged = set(StoreReader(str(staging), fs).queues())
     others = find_other_queues(layout, config, fs)
@@ -69,32 +70,6 @@ def keep_lost_ends(
         )
     finally:
         queues.close()
-
-
-def keep_consumed_ends(
-    queues: ConsumeQueueStore,
-    config: Path,
-    log_start: int,
-    fs: Filesystem,
-    wants: Callable[[Queue], bool] = lambda queue: True,
-) -> list[str]:
-    """Let the wanted queues without files go on at their consumers' offsets.
-
-    config  the folder of the broker's tables
-
-    Return a sentence for each.
-    """
-    if log_start <= 0:
-        return []
-    # The tables take long to import.
-    from store.structures.tables.consumer_offsets import consumed_ends
-
-    return [
-        f"{topic}, queue {queue_id}: its files are lost, and its messages have expired; it goes on at {offset}, the "
-        "largest offset of a consumer"
-        for (topic, queue_id), offset in sorted(consumed_ends(config, fs).items())
-        if wants((topic, queue_id)) and queues.continue_at((topic, queue_id), offset, log_start)
-    ]
 
 
 def _queues(files: StoreReader) -> Iterator[tuple[Queue, str, ListFiles, ExpiredSize]]:

@@ -35,7 +35,6 @@ from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import END_OF_LOG, LogEnd
 from store.structures.commitlog.start import entered_from, is_abnormal, starting_segment
 from store.structures.index.index_file import IndexFile
-from store.verbs.rebuild.expired import keep_consumed_ends
 from store.verbs.recover.confirm import up_to_confirmed
 from store.verbs.recover.differences import Difference, applying
 from store.verbs.recover.lost import LossCounter, LossReport, indexed_before
@@ -220,6 +219,10 @@ class _Recovery:
     def keep_lost_ends(self) -> None:
         """Let queues whose files are lost, and whose messages have expired, go on at a consumer's offset."""
         opened = self.opened
+        if opened.log.min_offset <= 0:
+            return
+        from store.verbs.consumed_ends import keep_consumed_ends
+
         kept = keep_consumed_ends(opened.queues, opened.layout.config, opened.log.min_offset, opened.fs)
         self.found.remarks += kept
         if kept and Difference.LOST_QUEUES not in self.found.differences:

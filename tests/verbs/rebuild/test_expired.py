@@ -107,6 +107,25 @@ def test_a_lost_queue_whose_messages_have_expired_goes_on_at_the_largest_offset_
     assert list(check(root)) == []
 
 
+@pytest.mark.parametrize("words", [["rebuild", "--yes"], ["recover", "--abnormal", "--yes"]])
+@pytest.mark.parametrize(
+    ("topics", "next_offset"),
+    [('{"topicConfigTable": {"Old": {}}}', 28), ('{"topicConfigTable": {"Other": {}}}', 0), ("{torn", 28)],
+)
+def test_queues_of_a_deleted_topic_are_not_lost(
+    words: list[str], topics: str, next_offset: int, tmp_path: Path
+) -> None:
+    root = expired_store(tmp_path / "store")
+    shutil.rmtree(root / "consumequeue")
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config/consumerOffset.json").write_text('{"offsetTable": {"Old@billing": {"0": 28}}}')
+    (root / "config/topics.json").write_text(topics)
+    run = rmqctl("--set", "mappedFileSizeConsumeQueue=400", *words, store=root)
+    assert (run.code, "its files are lost" in run.err) == (0, next_offset > 0), run.err
+    assert next_offsets(root).get(OLD, 0) == next_offset
+    assert (root / "consumequeue/Old").exists() == (next_offset > 0)
+
+
 @pytest.mark.parametrize(
     ("entry", "kept"),
     [
