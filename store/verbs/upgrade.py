@@ -1,9 +1,7 @@
 """Review a store for a broker of another line: settings that it needs, losses, second deliveries.
 
-1. the rooms of the store's structures compare how both lines read them
-2. the start of the other line is simulated
-
-Each note of a room has a count, and a code for the remedy.
+The rooms of the store's structures compare how both lines read them. Each note of a room has a count, and a code for
+the remedy.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def test_a_file_of_another_owner_is_read_without_the_owners_privilege(
     (tmp_path / NAME).write_bytes(b"content")
     really_open = os.open
 
-    def open_as_stranger(path: Path, flags: int, mode: int, **named: Any) -> int:
+    def open_as_stranger(path: Path, flags: int, mode: int = 0o777, **named: Any) -> int:
         if flags & os.O_NOATIME:
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
         return really_open(path, flags, mode, **named)
