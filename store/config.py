@@ -255,6 +255,11 @@ class StoreConfig:
         return self.store_type.lower() == ROCKSDB_STORE.lower()
 
     @property
+    def starts_database(self) -> bool:
+        """Whether a start creates the RocksDB with consume queues if it is lost."""
+        return self.queues_in_database or bool(self.rocksdb_cq_double_write_enable)
+
+    @property
     def puts_wait_for_disk(self) -> bool:
         """Whether a put waits until its message is durable."""
         return self.flush_disk_type == "SYNC_FLUSH"

@@ -349,9 +349,9 @@ def names_of(layout: StoreLayout, fs: Filesystem) -> Names:
     )
 
 
-def present(names: Names) -> Iterator[Structure]:
-    """Return the structures whose traces are in the store, in the registry's order."""
-    return (one for one in STRUCTURES if is_present(one, names))
+def present(names: Names, *, in_database: bool = False) -> Iterator[Structure]:
+    """Return the structures that are present, in the registry's order."""
+    return (one for one in STRUCTURES if is_present(one, names, in_database=in_database))
 
 
 def is_present(one: Structure, names: Names, *, in_database: bool = False) -> bool:

@@ -215,6 +215,12 @@ def refused(end: str) -> tuple[bool, str]:
         ("combine", False, {"combineCQLoadingCQTypes": "other", "rocksdbCQDoubleWriteEnable": "false"}, (True, "")),
         ("rocksdbcq-separate", False, {"combineCQLoadingCQTypes": "other"}, (True, "")),
         ("plain", False, {"useSeparateStorePathForRocksdbCQ": "true"}, (True, "")),
+        (
+            "plain",
+            False,
+            {"combineCQLoadingCQTypes": "other", "rocksdbCQDoubleWriteEnable": "true"},
+            refused("Store loadingCQTypes is empty"),
+        ),
     ],
 )
 def test_a_start_ends_where_settings_contradict_the_queue_database(

@@ -2,10 +2,10 @@
 
     python -m tests.runs.both_kinds --reference CMD --to FOLDER
 
-CMD is the real 5.5.0 behind a command line. It writes FOLDER/both-kinds.tar.xz: four stores of 14 or 28 segments, in
-which a kind of queues begins late or ends early, and starts.jsonl, a line for each start after a shutdown or a crash,
-with each kind assigned and read, with a sound log or a damaged body in its third last segment. A line has the state;
-the log's end; the messages that no read queue shows, by queue.
+CMD is the real 5.5.0 behind a command line. It writes FOLDER/both-kinds.tar.xz: five stores of 14 or 28 segments, in
+which a kind of queues begins late, ends early or is lost, and starts.jsonl, a line for each start after a shutdown or a
+crash, with each kind assigned and read, with a sound log or a damaged body in its third last segment. A line has the
+state; the log's end; the messages that no read queue shows, by queue.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ STORES = {
     "late-database": (("bulk", ()), ("more", _TWICE)),
     "database-behind": (("bulk", _TWICE), ("bulk", ())),
     "files-behind": (("bulk", _TWICE), ("bulk", _ROCKSDB)),
+    "no-database": (("bulk", ()),),
 }
 """The steps of each store, and the settings of the broker that made them."""
 _LIMIT_S = 40

@@ -89,12 +89,22 @@ def end_beside(opened: OpenedStore, queue_end: int) -> int:
 
 
 def _end_beside(opened: OpenedStore) -> int | None:
-    """Return the end of the database beside queue files; None without it or rocksdict."""
+    """Return the end of the database beside queue files, 0 for a lost one.
+
+    None if queues are not written twice, or without rocksdict.
+    """
     if not _is_combined(opened):
         return None
     with contextlib.suppress(BadRequest), Scratch() as scratch:
-        return open_database(queue_database(opened.layout, opened.fs), scratch.folder, opened.fs).checkpoint
+        database = _open(opened, scratch.folder)
+        return database.checkpoint if database is not None else 0
     return None
+
+
+def _open(opened: OpenedStore, scratch: Path) -> QueueDatabase | None:
+    """Open a copy of the database; None for a lost one, as a broker creates it again."""
+    folder = queue_database(opened.layout, opened.fs)
+    return open_database(folder, scratch, opened.fs) if has_rocksdb(folder, opened.fs) else None
 
 
 def reach_beside(opened: OpenedStore, found: RecoveryReport, scratch: Path) -> Reach | None:
@@ -106,13 +116,14 @@ def reach_beside(opened: OpenedStore, found: RecoveryReport, scratch: Path) -> R
     kinds = Kinds.of(opened.config)
     if not _is_combined(opened) or kinds.read != IN_DATABASE:
         return None
-    database = open_database(queue_database(opened.layout, opened.fs), scratch, opened.fs)
+    database = _open(opened, scratch)
     first = found.entered_from
     entered = _Entered(first)
     for run in runs_between(opened.log.segments.files, first, found.log_end, rules=opened.scan_rules(check_crc=False)):
         entered.dispatch(run)
     start, least = Start(found.end.start, found.start_reason), opened.log.min_offset
-    reach = Reach(start, database, database.checkpoint, False, first, entered, least, [], [], [])
+    queue_end = database.checkpoint if database is not None else 0
+    reach = Reach(start, database, queue_end, False, first, entered, least, [], [], [])
     for queue in opened.queues.awake() if kinds.assigned == IN_FILES else ():
         ends = queue.max_offset, reach.next_offset((queue.topic, queue.queue_id), found.log_end)
         if ends[0] != ends[1] > 0:
@@ -203,10 +214,8 @@ def reach(opened: OpenedStore, scratch: Path, *, abnormal: bool, passes_damage: 
     Without the package rocksdict the scan begins at the first segment, only records count as lost, and `faults` has the
     reason. A RocksDB that does not open raises DamagedFile; with `passes_damage` it counts as unreadable.
     """
-    folder = queue_database(opened.layout, opened.fs)
     try:
-        # A broker creates a lost database again.
-        database = open_database(folder, scratch, opened.fs) if has_rocksdb(folder, opened.fs) else None
+        database = _open(opened, scratch)
     except (BadRequest, DamagedFile) as error:
         if isinstance(error, DamagedFile) and not passes_damage:
             raise

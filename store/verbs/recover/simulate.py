@@ -113,7 +113,8 @@ def simulate_start(
 
 def _of_rooms(opened: OpenedStore, kind: str, *known: object) -> Iterator[Trap]:
     """Yield the `blockers` or `traps` of each structure that is present and that the line supports."""
-    for one in present(names_of(opened.layout, opened.fs)):
+    names, in_database = names_of(opened.layout, opened.fs), opened.config.starts_database
+    for one in present(names, in_database=in_database):
         room = one.furniture("start") if opened.line.name in one.lines else None
         yield from getattr(room, kind, lambda *known: ())(*known)
 
