@@ -306,7 +306,8 @@ def _entries_of_first_record(file: IndexFile) -> int:
 def _entries_of_last_record(file: IndexFile) -> int:
     """Return the number of the file's newest entries that belong to its last record."""
     header = file.header
-    last, first = (min(max(1, count), file.entry_count) for count in (header.index_count, header.index_count - 256))
+    counts = header.index_count, header.index_count - _KEPT_PIECES
+    last, first = (min(max(1, count), file.entry_count) for count in counts)
     file.require(file.position_of(first), file.position_of(last) - file.position_of(first))
     entries = entries_of(file.buffer, file.slot_count, header.index_count)[1:][-_KEPT_PIECES:]
     other = np.flatnonzero(entries["log_offset"][::-1] != header.end_log_offset)

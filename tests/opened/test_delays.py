@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from store import Message, open_store
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
+from store.formats.derived import units_of
+from store.formats.queue_unit import PRE_BLANK, QueueUnit
+from store.layout import StoreLayout
 from store.opened import delays
-from store.opened.delays import _word, infer_delay_levels, read_delays, refuse_mixed_delays
+from store.opened.delays import MAX_DELAY_MS, _delay_of, _word, infer_delay_levels, read_delays, refuse_mixed_delays
 from store.opened.detect import make_layout
 from tests.cli.running import rmqctl
+from tests.support.logs import SCHEDULE, record
 from tests.support.snapshots import contents
 from tests.support.stores import SMALL, Clock
 
@@ -142,7 +147,7 @@ def test_delayed_queues_are_not_built_where_entries_of_a_level_tell_several_dela
     assert ("the entries of delay level 4 show delays of 5m and 10m" in run.err) is (code == 2)
 
 
-@pytest.mark.parametrize("before", [1, 19, 57])
+@pytest.mark.parametrize("before", [0, 1, 19, 57, 60])
 def test_one_entry_of_another_delay_among_many_files_is_seen(before: int, tmp_path: Path) -> None:
     root = delayed(tmp_path / "store", OWN, *[4] * before)
     delayed(delayed(root, "1s 5s 10s 10m", 4), OWN, *[4] * (60 - before))
@@ -223,3 +228,91 @@ def test_entries_of_records_in_later_segments_tell_their_delay(tmp_path: Path) -
     for segment in others:
         segment.unlink()
     assert read_delays(layout, fs) == {}
+
+
+STORED_MS = 1_700_000_000_000
+LONGEST_MS = MAX_DELAY_MS // 1000 * 1000
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "expected"),
+    [
+        (-1000, None), (-1, None), (0, 0), (1, None), (999, None), (1000, 1000), (1001, None),
+        (LONGEST_MS, LONGEST_MS), (LONGEST_MS + 1000, None),
+    ],
+)  # fmt: skip
+def test_an_entry_tells_a_delay_of_whole_seconds_up_to_the_longest(
+    delay_ms: int, expected: int | None, tmp_path: Path
+) -> None:
+    assert delay_told(tmp_path, tags_code=STORED_MS + delay_ms) == expected
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"topic": b"T"},
+        {"properties": b"DELAY\x015"},
+        {"properties": b""},
+        {"position": 201},
+        {"lacks": 1},
+        {"log_offset": 199},
+        {"starts": (None,)},
+        {"starts": (201,)},
+    ],
+)
+def test_an_entry_of_another_record_tells_no_delay(changed: dict[str, object], tmp_path: Path) -> None:
+    assert delay_told(tmp_path, **{"starts": (None, 0, 300), **changed}) is None  # type: ignore[arg-type]
+    assert delay_told(tmp_path, starts=(None, 0, 300)) == 1000
+
+
+def delay_told(
+    folder: Path,
+    *,
+    tags_code: int = STORED_MS + 1000,
+    topic: bytes = SCHEDULE,
+    properties: bytes = b"DELAY\x014",
+    position: int = 200,
+    lacks: int = 0,
+    log_offset: int = 200,
+    starts: tuple[int | None, ...] = (0,),
+) -> int | None:
+    """The delay that an entry of level 4 tells, whose record is at log offset 200 of a segment."""
+    data = record(topic, properties=properties, position=position)
+    (folder / "segment").write_bytes(bytes(200) + data)
+    (unit,) = units_of(QueueUnit(log_offset, len(data), tags_code).encode())
+    file = SimpleNamespace(path=folder / "segment", size=200 + len(data) - lacks)
+    return _delay_of(unit, 4, dict.fromkeys(starts, file), Filesystem())  # type: ignore[arg-type]
+
+
+def test_a_plans_files_tell_the_levels_that_get_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, unit = StoreLayout(tmp_path), QueueUnit(0, 91, 0).encode()
+    schedule, name = layout.consumequeue / "SCHEDULE_TOPIC_XXXX", "0" * 20
+    database = SimpleNamespace(units_in=lambda folder, _: [(7, folder.name), (8, "")])
+    structure = SimpleNamespace(
+        has_furniture="delays".__eq__,
+        furniture=lambda _: database,
+        traces=[SimpleNamespace(path="db/CURRENT"), SimpleNamespace(path="db/OTHER")],
+    )
+    monkeypatch.setattr(delays, "STRUCTURES", [structure, SimpleNamespace(has_furniture=lambda _: False)])
+    staged = {"one": unit, "zeros": bytes(40), "pre-blank": PRE_BLANK.encode(), "torn": unit[:19]}
+    for file, data in staged.items():
+        (tmp_path / file).write_bytes(data)
+    published = {
+        schedule / "0" / name: "one",
+        schedule / "1" / name: "zeros",
+        schedule / "2" / name: "pre-blank",
+        schedule / "3" / name: "torn",
+        schedule / "other" / name: "one",
+        layout.consumequeue / "T/4" / name: "one",
+        tmp_path / "db/CURRENT": "one",
+        tmp_path / "db/OTHER": "one",
+    }
+    found = delays.built_levels({path: tmp_path / file for path, file in published.items()}, layout, Filesystem())
+    assert found == {1, 7}
+
+
+def test_stored_levels_are_those_of_queues_with_entries(tmp_path: Path) -> None:
+    root = delayed(tmp_path / "store", OWN, 1, 3)
+    for path in (root / QUEUES / "SCHEDULE_TOPIC_XXXX/2").iterdir():
+        path.write_bytes(bytes(400))
+    assert delays.stored_levels(make_layout(root, {}), Filesystem()) == {1}

@@ -9,10 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from store.config import StoreConfig
+from store.errors import StoreError, StoreIOError
 from store.files.filesystem import Filesystem
-from store.formats.index_page import HEADER, HEADER_SIZE, entry_position
+from store.formats.index_page import HEADER, HEADER_SIZE, IndexHeader, entry_position, index_file_size
 from store.layout import StoreLayout
-from store.opened.index_view import IndexView, _cuts, is_whole
+from store.opened import index_view
+from store.opened.index_view import (
+    IndexView,
+    LogKeys,
+    _cuts,
+    _entries_of_first_record,
+    _entries_of_last_record,
+    is_whole,
+)
 from store.opened.missing import Stretch
 from store.structures.commitlog.scan import ScanRules
 from store.structures.index.index_file import IndexFile
@@ -210,3 +220,128 @@ def test_a_file_that_cannot_be_read_is_not_whole(whole: tuple[Path, SmallLog], m
 )
 def test_keys_are_cut_where_a_file_is_full(count: int, added: int, capacity: int, cuts: list[int]) -> None:
     assert list(_cuts(count, added, capacity)) == cuts
+
+
+def opened(path: Path, capacity: int = CAPACITY) -> IndexFile:
+    fs = Filesystem()
+    return IndexFile(path, SLOTS, capacity, fs.open_read(path), fs, writable=False)
+
+
+def test_the_entries_of_the_records_at_both_ends_of_a_file_are_counted(whole: tuple[Path, SmallLog]) -> None:
+    """Three keys a record, eleven a file."""
+    files = [opened(path) for path in files_of(whole[0])]
+    ends = [(_entries_of_first_record(file), _entries_of_last_record(file)) for file in files]
+    assert ends == [(3, 2), (1, 1), (2, 3), (3, 2), (1, 3)]
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, (1, 1)), (255, (255, 255)), (256, (255, 256)), (300, (255, 256))])
+def test_of_a_record_with_many_keys_no_more_than_256_entries_are_looked_at(
+    count: int, expected: tuple[int, int], tmp_path: Path
+) -> None:
+    log, index = SmallLog(), open_index(tmp_path, StoreConfig(max_hash_slot_num=SLOTS, max_index_num=400))
+    log.put(keys=" ".join(f"k{number}" for number in range(count)))
+    log.dispatch_to(index)
+    index.close()
+    file = opened(files_of(tmp_path)[0], 400)
+    assert (_entries_of_first_record(file), _entries_of_last_record(file)) == expected
+
+
+def failing(*_: object, **__: object) -> None:
+    raise StoreIOError("unreadable")
+
+
+@pytest.mark.parametrize(
+    ("size", "notes"),
+    [
+        (0, []),
+        (HEADER_SIZE - 1, []),
+        (HEADER_SIZE, ["left out: {path}: the file has 40 bytes instead of {size}"]),
+        (1000, ["left out: {path}: the file has 1000 bytes instead of {size}"]),
+    ],
+)
+def test_a_file_of_another_size_is_left_out_with_a_note(
+    size: int, notes: list[str], whole: tuple[Path, SmallLog], tmp_path: Path
+) -> None:
+    root, log = whole
+    shutil.copytree(root, tmp_path / "store")
+    path = files_of(tmp_path / "store")[1]
+    path.write_bytes(bytes(size))
+    view, found = view_of(tmp_path / "store", log)
+    assert found == [note.format(path=path, size=index_file_size(SLOTS, CAPACITY)) for note in notes]
+    assert len(view.files) == 4
+    assert answers(view) == answers(view_of(root, log)[0])
+
+
+@pytest.mark.parametrize("method", ["hold", "require"])
+def test_a_file_that_cannot_be_opened_or_read_at_its_ends_is_left_out_with_a_note(
+    method: str, whole: tuple[Path, SmallLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(IndexFile, method, failing)
+    view, notes = view_of(*whole)
+    assert (view.files, notes) == ([], ["left out: unreadable"] * 5)
+
+
+def test_a_file_whose_slots_lack_its_newest_key_is_left_out_with_a_note(
+    whole: tuple[Path, SmallLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = files_of(whole[0])[0]
+    monkeypatch.setattr(IndexFile, "lacks_newest", property(lambda file: file.path == first))
+    view, notes = view_of(*whole)
+    assert notes == [f"left out: {first}: its slots do not lead to its newest key"]
+    assert len(view.files) == 4
+
+
+def test_a_file_that_fails_during_a_query_is_left_out_and_its_keys_are_read_from_the_log(
+    whole: tuple[Path, SmallLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, failed = answers(view_of(*whole)[0]), files_of(whole[0])[2]
+    select = IndexFile.select
+
+    def fails_once(file: IndexFile, *asked: object) -> None:
+        if file.path == failed:
+            raise StoreIOError("unreadable", file=failed)
+        select(file, *asked)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(IndexFile, "select", fails_once)
+    view, notes = view_of(*whole)
+    assert answers(view) == expected
+    assert notes[0] == f"left out: {failed}: unreadable"
+    monkeypatch.setattr(IndexFile, "select", failing)
+    with pytest.raises(StoreIOError, match="unreadable"):
+        view.query("T", "all", 64, 0, 1 << 60)
+
+
+def test_a_database_that_cannot_be_read_is_noted_once(
+    whole: tuple[Path, SmallLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_: object) -> None:
+        raise StoreError("no database")
+
+    monkeypatch.setattr(index_view, "rooms_with", unreadable)
+    view, notes = view_of(*whole)
+    assert [len(view.query("T", "k3", 64, 0, 1 << 60).log_offsets) for _ in range(2)] == [1, 1]
+    assert notes == ["no database; keys are read from the log"]
+
+
+@pytest.mark.parametrize(
+    ("held", "most", "times", "expected"),
+    [
+        ([], 64, (0, 1 << 60), [30, 20, 10]),
+        ([], 2, (0, 1 << 60), [30, 20]),
+        ([1], 2, (0, 1 << 60), [1, 30]),
+        ([1, 2], 2, (0, 1 << 60), [1, 2]),
+        ([], 64, (5000, 5000), [20, 10]),
+        ([], 64, (5001, 7000), [30]),
+        ([], 64, (7000, 7000), [30]),
+        ([], 64, (7001, 1 << 60), []),
+        ([], 64, (0, 4999), []),
+        ([], 64, (0, 6999), [20, 10]),
+    ],
+)
+def test_keys_of_the_log_are_selected_newest_first_by_whole_seconds_since_the_first(
+    held: list[int], most: int, times: tuple[int, int], expected: list[int]
+) -> None:
+    keys = LogKeys(Path("log"), IndexHeader(5000, 7500, 10, 30, 0, 4), [10, 20, 30], [5000, 5999, 7500])
+    found = list(held)
+    keys.select("k", most, *times, found)
+    assert found == expected

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from store import open_store
-from store.verbs.lag import LagReport, review_lag
+from store.verbs.lag import GroupLag, LagReport, QueueLag, review_lag
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
-from tests.support.stores import SMALL
+from tests.support.stores import SMALL, make_store, text_message
 from tests.verbs.rebuild.stores import expired_store
 
 
@@ -151,3 +151,51 @@ def test_queues_are_listed_on_demand(copy_of: CopyOf) -> None:
     by_queue = [json.loads(line) for line in rmqctl("-f", "jsonl", "lag", "--queues", store=root).out.splitlines()]
     assert [(row["group"], row["queue_count"]) for row in by_group] == [("G", 2)]
     assert [(row["group"], row["queue_id"]) for row in by_queue] == [("G", 0), ("G", 1)]
+
+
+FIRST_MS = 1_700_000_001_000
+
+
+@pytest.mark.parametrize("consumed", [0, 5, 19, 20, 39, 40, 49])
+def test_a_row_sums_up_what_is_left_over_several_queue_files(consumed: int, tmp_path: Path) -> None:
+    """50 messages one second apart, 20 entries a file."""
+    root = make_store(tmp_path / "store", 50, queues=1)
+    with open_store(root) as store:
+        sizes = [store.get("T", 0, at).messages[0].size for at in range(50)]
+    left = sum(sizes[consumed:])
+    first_ms, seconds = FIRST_MS + 1000 * consumed, 49.0 - consumed
+    report = with_offsets(root, {"T@G": {0: consumed}})
+    assert report.queues == [
+        QueueLag("G", "T", 0, consumed, 0, 50, "behind", 50 - consumed, left, seconds, 0, first_ms)
+    ]
+    assert report.by_group() == [GroupLag("G", "behind", 50 - consumed, left, seconds, 0, 0, 1, 1)]
+
+
+def test_a_group_sums_up_its_queues(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 60, queues=3)
+    report = with_offsets(root, {"T@G": {0: 19, 1: 15, 2: 21}, "Gone@G": {0: 3}})
+    gone, first, second, beyond = report.queues
+    assert gone == QueueLag("G", "Gone", 0, 3, 0, 0, "no-queue")
+    assert beyond == QueueLag("G", "T", 2, 21, 0, 20, "beyond-max", -1)
+    assert (first.lag_seconds, second.lag_seconds) == (0.0, 12.0)
+    assert report.by_group() == [
+        GroupLag("G", "no-queue", 6, first.lag_bytes + second.lag_bytes, 12.0, 0, 2, 2, 4),
+    ]
+
+
+def test_retry_and_dead_letter_topics_are_counted_and_all_names_are_told(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    with open_store(root, settings=SMALL, read_only=False) as store:
+        for topic, count in (("%RETRY%G", 2), ("%DLQ%G", 3), ("T", 1)):
+            for number in range(count):
+                store.put(text_message(number, topic, queue_id=number % 2))
+    report = with_offsets(
+        root, {"T@G": {0: 1}, "Gone@H": {0: 1}}, subscriptionGroup={"subscriptionGroupTable": {"N": {}}}
+    )
+    assert (report.retry, report.dead_letter, report.never_consumed) == ({"%RETRY%G": 2}, {"%DLQ%G": 3}, ["N"])
+    assert (report.groups, report.topics) == ({"G", "H", "N"}, {"T", "Gone", "%RETRY%G", "%DLQ%G"})
+    assert report.is_loaded
+    with open_store(root) as store:
+        of_group, of_topic = review_lag(store, group="H"), review_lag(store, topic="T")
+    assert ([row.group for row in of_group.queues], of_group.never_consumed) == (["H"], [])
+    assert [row.topic for row in of_topic.queues] == ["T"]
