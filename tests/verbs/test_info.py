@@ -13,18 +13,22 @@ from typing import Any
 import pytest
 
 from rmqctl.advice import command_for
+from store.broker_line import LINE_4_9
 from store.errors import NotAStore
 from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
+from store.formats.queue_unit import QueueUnit
 from store.formats.run import Run
 from store.opened.detect import make_layout
 from store.structures.commitlog.scan import Step
 from store.verbs import info
-from store.verbs.info import StoreInfo, look_at_store
+from store.verbs.info import IndexInfo, LogInfo, Problem, StoreInfo, _behind_problems, look_at_store
+from store.verbs.queue_ends import QueueEnd
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.opened.test_missing_parts import LOST
 from tests.support.golden import CLEAN, CRASHED, WITH_ANSWERS, golden
+from tests.support.logs import record
 from tests.support.processes import next_line, running
 from tests.support.snapshots import snapshot
 from tests.support.stores import make_store
@@ -276,3 +280,80 @@ def test_the_used_part_of_the_partition_is_in_percent(
 ) -> None:
     monkeypatch.setattr(Filesystem, "used_ratio", lambda *_: ratio)
     assert look(golden("normal").store).used_percent == percent
+
+
+NO_QUEUES = Problem("no queues", "no consume queue has an entry", code="no-queues")
+AHEAD = Problem("queues ahead", "a queue reaches 101, the log ends at 100", code="queues-ahead")
+INCOMPLETE = Problem("queues incomplete", "the log ends at 100, the queues at 90", code="queues-behind")
+NO_INDEX = Problem("no index", "there is no index file; nothing can be found by key", code="no-index")
+NO_CHECKPOINT = Problem("no checkpoint", "a recovery would scan the whole log", code="no-checkpoint")
+NO_LOG = Problem("no log", "there is no segment in commitlog/", code="no-log")
+
+
+@pytest.mark.parametrize(
+    ("changed", "live", "closed"),
+    [
+        ({}, [], []),
+        ({"reach": -1}, [NO_QUEUES], [NO_QUEUES]),
+        ({"reach": -1, "first_ms": -1}, [NO_QUEUES], [NO_QUEUES]),
+        ({"reach": -1, "last_ms": -1, "first_ms": 0}, [NO_QUEUES], [NO_QUEUES]),
+        ({"reach": -1, "first_ms": -1, "last_ms": -1}, [], []),
+        ({"reach": -1, "are_queues_read": False}, [], []),
+        ({"reach": 0}, [], []),
+        ({"reach": 90, "unqueued": 1}, [], [INCOMPLETE]),
+        ({"reach": 90, "unqueued": 0}, [], []),
+        ({"reach": 101}, [AHEAD], [AHEAD]),
+        ({"index": 0}, [], [NO_INDEX]),
+        ({"index": 0, "first_ms": -1, "last_ms": -1}, [], []),
+        ({"index": 0, "has_index": False}, [], []),
+        ({"checkpoint_ms": -1}, [NO_CHECKPOINT], [NO_CHECKPOINT]),
+        ({"checkpoint_ms": 0}, [], []),
+        ({"segments": 0}, [NO_LOG], [NO_LOG]),
+    ],
+)
+def test_what_is_missing_or_behind_is_a_problem_which_a_live_store_may_still_write(
+    changed: dict[str, Any], live: list[Problem], closed: list[Problem], tmp_path: Path
+) -> None:
+    told: dict[str, Any] = {
+        "reach": 100, "unqueued": 0, "index": 1, "segments": 1, "first_ms": 5, "last_ms": 5, "checkpoint_ms": 5,
+        "are_queues_read": True, "has_index": True, **changed,
+    }  # fmt: skip
+    found = StoreInfo(make_layout(tmp_path, {}), LINE_4_9, [], [], {})
+    found.log = LogInfo(told["segments"], 1000, 0, 100, told["first_ms"], told["last_ms"], told["unqueued"])
+    found.queues = [QueueEnd("T", 0, 0, 1, 0, told["reach"])]
+    found.index = IndexInfo(told["index"])
+    found.checkpoint_ms, found.are_queues_read = told["checkpoint_ms"], told["are_queues_read"]
+    for holder, expected in ((object(), live), (None, closed)):
+        found.holder = holder  # type: ignore[assignment]
+        assert list(_behind_problems(found, has_index=told["has_index"])) == expected
+
+
+@pytest.mark.parametrize(
+    ("newest", "damaged", "end", "last", "unqueued"),
+    [
+        (0, None, 3, 2, 2),
+        (2, None, 3, 2, 0),
+        (2.05, None, 3, 2, 0),
+        (1, 2, 2, 1, 0),
+        (0, 0, 0, None, 0),
+        (2, 2, 2, 1, 0),
+        (1, 1, 1, 0, 0),
+    ],
+)
+def test_the_tail_of_the_log_is_walked_from_the_newest_entry_or_from_the_segments_start(
+    newest: float, damaged: int | None, end: int, last: int | None, unqueued: int, tmp_path: Path
+) -> None:
+    """Three records, of which one may be damaged, and an entry of one, or of a few bytes into one."""
+    records: list[bytes] = []
+    for number in range(3):
+        data = record(b"T", position=sum(map(len, records)), store_timestamp_ms=1000 + number, queue_offset=number)
+        records.append(data[:-1] + b"\xff" + data[-1:] if number == damaged else data)
+    size = len(records[0])
+    entry = QueueUnit(int(newest * size), size, 0)
+    for name, data in (("commitlog", b"".join(records)), ("consumequeue/T/0", entry.encode())):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / f"{0:020d}").write_bytes(data.ljust(20 if name != "commitlog" else 16384, b"\0"))
+    found = look(tmp_path)
+    assert (found.log.end, found.log.last_ms) == (end * size, -1 if last is None else 1000 + last)
+    assert found.log.unqueued_count == unqueued
+    assert [one.code for one in found.problems].count("damage") == (damaged is not None)

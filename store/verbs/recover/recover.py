@@ -117,7 +117,7 @@ def recover_store(
     found.entered_from = entered_from(opened, start, queue_end, abnormal=abnormal)
     found.has_unit_at_end = opened.queues.built_to > queue_end
     if not opened.log.segments.files:
-        drop_derived(opened, found, as_broker=as_broker)
+        found.lost = drop_derived(opened, as_broker=as_broker)
         return found
     work = _Recovery(opened, found, start, rules)
     if rules.only_confirmed:
@@ -147,16 +147,17 @@ def finish_start(opened: OpenedStore, found: RecoveryReport) -> None:
         opened.queues.correct_min_offsets(opened.log.min_offset)
 
 
-def drop_derived(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool = False) -> None:
+def drop_derived(opened: OpenedStore, *, as_broker: bool = False) -> LossReport:
     """Drop the queues beside an empty log, as a broker does, and the index.
 
-    The messages that the queues showed count as lost."""
+    Return the messages that the queues showed as lost."""
     losses = LossCounter(opened)
     losses.read_units(0, END_OF_LOG)
-    found.lost = losses.report()
+    lost = losses.report()
     opened.queues.destroy()
     if not as_broker:
         opened.index.remove(list(opened.index.files))
+    return lost
 
 
 class _Recovery:

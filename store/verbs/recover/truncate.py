@@ -136,11 +136,9 @@ def _plan_for_empty_log(opened: OpenedStore, *, forced: bool) -> Change[Truncati
     """Remove the queues and index of an empty log."""
     if not forced:
         raise BadRequest("the commit log is empty", file=opened.layout.commitlog)
-    found = RecoveryReport("truncate", "the commit log is empty", LogEnd(0, 0))
     opened.queues.recover()
-    drop_derived(opened, found)
     change = new_change(opened, "truncate-dirty", TruncationPlan(0, "the commit log is empty"))
-    add_lost(change, found.lost)
+    add_lost(change, drop_derived(opened))
     add_derived(opened, change, why_index="the commit log is empty")
     lower_checkpoint(opened, 0, 0)
     add_checkpoint(opened, change)
