@@ -14,19 +14,22 @@ from store.formats.message import HEADER_V4
 from store.formats.property_crc import PLACEHOLDER, has_own_crc, with_crc
 from store.verbs.bundle import bodies
 from store.verbs.bundle.bodies import BodyMask
+from store.verbs.bundle.names import NameMask
 from tests.support.logs import record
 
 BODY_AT, CRC_AT = HEADER_V4.size, 8
 PATH = "commitlog/00000000000000000000"
 
 
-def masked(data: bytes, tmp_path: Path, salt: bytes = b"salt", *, hides: bool = False) -> bytes:
+def masked(
+    data: bytes, tmp_path: Path, salt: bytes = b"salt", *, hides: bool = False, names: NameMask | None = None
+) -> bytes:
     """A segment with other bodies."""
     (tmp_path / "commitlog").mkdir(exist_ok=True)
     (tmp_path / PATH).write_bytes(data)
     reader = StoreReader(str(tmp_path))
     [file] = reader.segments()
-    found = b"".join(BodyMask(salt, hides).file(reader, file))
+    found = b"".join(BodyMask(salt, hides, names).file(reader, file))
     assert len(found) == len(data)
     return found
 
@@ -199,3 +202,36 @@ def test_what_is_between_records_is_the_same_in_pieces_of_any_size(
     pieces = list(BodyMask(b"salt").file(reader, segment))
     assert b"".join(pieces) == whole
     assert max(map(len, pieces[1:])) == chunk
+
+
+NAMES = NameMask(b"s", ["Orders", "Payments"])
+
+
+@pytest.mark.parametrize("sys_flag", [0, 0x10, 0x20, 0x30])
+@pytest.mark.parametrize("v2", [False, True])
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_hosts_and_topics_are_disguised_where_names_are_hidden(
+    sys_flag: int, v2: bool, is_damaged: bool, tmp_path: Path
+) -> None:
+    """In a second record: the first is not at the start of what is scanned at once."""
+    first = record(b"Payments", b"SECRET")
+    data = bytearray(record(b"Orders", b"SECRET", b"k\1v\2", sys_flag=sys_flag, v2=v2, position=len(first)))
+    born, stored = (16 if sys_flag & flag else 4 for flag in (0x10, 0x20))
+    stored_at = 48 + born + 12
+    data[48 : 48 + born + 4] = bytes(range(1, born + 5))
+    data[stored_at : stored_at + stored + 4] = bytes(range(101, stored + 105))
+    if is_damaged:
+        data[8:12] = bytes(4)
+        data[4 + data.index(b"SECRET") - 8] = 0
+        data[0] = 1
+    wanted = bytearray(data)
+    wanted[48 : 48 + born] = NAMES.host(bytes(data[48 : 48 + born]))
+    wanted[stored_at : stored_at + stored] = NAMES.host(bytes(data[stored_at : stored_at + stored]))
+    body_at = data.index(b"SECRET")
+    topic_at = body_at + 6 + (2 if v2 else 1)
+    wanted[topic_at : topic_at + 6] = NAMES.name("Orders").encode()
+    found = masked(first + data, tmp_path, names=NAMES)
+    assert NAMES.name("Payments").encode() in found[: len(first)]
+    record_found = found[len(first) :]
+    assert record_found[12:body_at] == wanted[12:body_at]
+    assert (b"SECRET" in record_found, record_found[body_at + 6 :]) == (False, wanted[body_at + 6 :])
