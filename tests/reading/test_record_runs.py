@@ -8,16 +8,20 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from store import MessageIterator, MessageStore, StoredMessage, open_store
-from store.formats.message import decode_record
+from store.formats.columns import Column
+from store.formats.message import RECORD_MIN_SIZE, decode_record
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Run
 from store.reading import MergedMessages
 from store.reading.filter import TagExpression
+from store.reading.record_runs import _BYTES_PER_RECORD, _GAP_BYTES, _readable, leading, merge_runs, trailing
 from tests.support.golden import ALL, golden
 from tests.support.stores import SMALL, Clock, make_store, text_message
 
@@ -127,3 +131,143 @@ def test_of_flipped_bits_in_log_and_queues(tmp_path: Path, seed: int) -> None:
     with open_store(folder) as store:
         for options in ({}, {"only_sound": True}):
             compare(store, "T", **options)
+
+
+def made_run(times: list[int], log_offsets: list[int] | None = None, file_start: int = 0) -> Run:
+    """A run of records with these store times, each at its time by default."""
+    array = np.zeros((len(Column), len(times)), np.int64)
+    array[Column.STORE_TIMESTAMP_MS] = times
+    array[Column.LOG_OFFSET] = times if log_offsets is None else log_offsets
+    return Run(file_start, Path("segment"), memoryview(b""), array, len(times))
+
+
+def rows(pieces: Iterator[Any]) -> list[tuple[int, int, int]]:
+    """Store time, log offset and segment of each record; 0 for the segment of a message alone."""
+    found: list[tuple[int, int, int]] = []
+    for piece in pieces:
+        if isinstance(piece, Run):
+            times, log_offsets = piece.columns.store_timestamp_ms.tolist(), piece.columns.log_offset.tolist()
+            found += [(*pair, piece.file_start) for pair in zip(times, log_offsets, strict=True)]
+        else:
+            found.append((piece.store_timestamp_ms, piece.log_offset, 0))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("since_ms", "until_ms", "times"),
+    [
+        (None, None, [1, 2, 3, 2, 4]),
+        (1, None, [1, 2, 3, 2, 4]),
+        (2, None, [2, 3, 2, 4]),
+        (3, None, [3, 2, 4]),
+        (4, None, [4]),
+        (5, None, []),
+        (None, 0, []),
+        (None, 1, [1]),
+        (None, 2, [1, 2]),
+        (None, 3, [1, 2, 3, 2]),
+        (None, 4, [1, 2, 3, 2, 4]),
+        (2, 2, [2]),
+        (3, 3, [3, 2]),
+    ],
+)
+def test_a_stream_begins_with_its_first_record_since_and_ends_before_its_first_later_one(
+    since_ms: int | None, until_ms: int | None, times: list[int]
+) -> None:
+    for sizes in ([5], [3, 2], [1] * 5):
+        pieces, whole = [], iter([1, 2, 3, 2, 4])
+        for size in sizes:
+            pieces.append(made_run([next(whole) for _ in range(size)]))
+        assert [time_ms for time_ms, *_ in rows(merge_runs([iter(pieces)], since_ms, until_ms))] == times
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_streams_are_merged_by_the_smallest_next_record(seed: int) -> None:
+    """Store time, then log offset, then the number of the stream."""
+    source = random.Random(seed)
+    streams: list[list[Any]] = []
+    for number in range(source.randrange(1, 4)):
+        pieces: list[Any] = []
+        for _ in range(source.randrange(4)):
+            times = [source.randrange(4) for _ in range(source.randrange(1, 5))]
+            if source.random() < 0.3:
+                pieces.append(SimpleNamespace(store_timestamp_ms=times[0], log_offset=source.randrange(3)))
+            else:
+                offsets = [source.randrange(3) for _ in times]
+                pieces.append(made_run(times, offsets, source.choice([100, 200]) + number % 2))
+        streams.append(pieces)
+    left = [rows(iter(pieces)) for pieces in streams]
+    expected = []
+    while any(left):
+        first = min((rest[0][:2], number) for number, rest in enumerate(left) if rest)[1]
+        expected.append(left[first].pop(0))
+    assert rows(merge_runs([iter(pieces) for pieces in streams])) == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(None, [0, 1, 2, 9, 3, 4]), (1, [0]), (2, [0, 1]), (3, [0, 1, 2]), (4, [0, 1, 2, 9]), (5, [0, 1, 2, 9, 3]),
+     (6, [0, 1, 2, 9, 3, 4]), (7, [0, 1, 2, 9, 3, 4])],
+)  # fmt: skip
+def test_the_first_records_are_cut_from_the_front(count: int | None, expected: list[int]) -> None:
+    pieces = [made_run([0, 1, 2]), SimpleNamespace(store_timestamp_ms=9, log_offset=0), made_run([3, 4])]
+    asked: list[Any] = []
+    given = (asked.append(piece) or piece for piece in pieces)
+    assert [time_ms for time_ms, *_ in rows(leading(given, count))] == expected  # type: ignore[arg-type]
+    # No piece is read past the last record.
+    assert len(asked) == (1 if expected[-1] < 3 else 2 if expected[-1] == 9 else 3)
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(1, [4]), (2, [3, 4]), (3, [9, 3, 4]), (4, [2, 9, 3, 4]), (5, [1, 2, 9, 3, 4]), (6, [0, 1, 2, 9, 3, 4]),
+     (7, [0, 1, 2, 9, 3, 4])],
+)  # fmt: skip
+def test_the_last_records_are_cut_from_the_end(count: int, expected: list[int]) -> None:
+    pieces: list[Any] = [made_run([0, 1, 2]), SimpleNamespace(store_timestamp_ms=9, log_offset=0), made_run([3, 4])]
+    assert [time_ms for time_ms, *_ in rows(trailing(iter(pieces), count))] == expected
+
+
+SIZE, END = RECORD_MIN_SIZE, 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("places", "sizes", "count"),
+    [
+        ([], [], 0),
+        ([0, SIZE], [SIZE, SIZE], 2),
+        ([-1], [SIZE], 0),
+        ([0, SIZE - 1], [SIZE, SIZE], 1),
+        ([0, SIZE], [SIZE, SIZE - 1], 1),
+        ([END - SIZE], [SIZE], 1),
+        ([END - SIZE + 1], [SIZE], 0),
+        ([END], [SIZE], 0),
+        ([SIZE, 0], [SIZE, SIZE], 1),
+        ([0, 2 * _BYTES_PER_RECORD - SIZE], [2 * _BYTES_PER_RECORD - SIZE, SIZE], 2),
+        ([0, 2 * _BYTES_PER_RECORD], [2 * _BYTES_PER_RECORD - SIZE + 1, SIZE], 1),
+        ([0], [9 * _BYTES_PER_RECORD], 1),
+    ],
+)
+def test_records_are_read_at_once_while_they_rise_inside_of_what_is_readable(
+    places: list[int], sizes: list[int], count: int
+) -> None:
+    file: Any = SimpleNamespace(readable_position=END, readable_end=lambda start, stop: stop)
+    found = _readable(file, np.array(places, np.int64), np.array(sizes, np.int64))
+    assert [one.tolist() for one in found] == [places[:count], sizes[:count]]
+
+
+@pytest.mark.parametrize(("gap", "asked"), [(_GAP_BYTES, 1), (_GAP_BYTES + 1, 2)])
+@pytest.mark.parametrize("lost_from", [END, SIZE - 1, 0])
+def test_records_that_lie_near_each_other_are_read_together(gap: int, asked: int, lost_from: int) -> None:
+    spans: list[tuple[int, int]] = []
+
+    def readable_end(start: int, stop: int) -> int:
+        spans.append((start, stop))
+        return min(stop, lost_from)
+
+    file: Any = SimpleNamespace(readable_position=END, readable_end=readable_end)
+    places = [0, SIZE + gap]
+    found, _ = _readable(file, np.array(places, np.int64), np.array([SIZE, SIZE], np.int64))
+    together = [(0, 2 * SIZE + gap)] if asked == 1 else [(0, SIZE), (SIZE + gap, 2 * SIZE + gap)]
+    assert spans == (together if lost_from == END else together[:1])
+    assert len(found) == (2 if lost_from == END else 0)

@@ -13,7 +13,7 @@ from store.formats.java import crc32
 from store.formats.message import HEADER_V4
 from store.formats.property_crc import PLACEHOLDER, has_own_crc, with_crc
 from store.verbs.bundle import bodies
-from store.verbs.bundle.bodies import BodyMask
+from store.verbs.bundle.bodies import BodyMask, _fields_of
 from store.verbs.bundle.names import NameMask
 from tests.support.logs import record
 
@@ -235,3 +235,48 @@ def test_hosts_and_topics_are_disguised_where_names_are_hidden(
     record_found = found[len(first) :]
     assert record_found[12:body_at] == wanted[12:body_at]
     assert (b"SECRET" in record_found, record_found[body_at + 6 :]) == (False, wanted[body_at + 6 :])
+
+
+HEAD = (0, 88)
+V2 = record(b"T", b"SECRET", b"k\1v\2", v2=True)
+
+
+def sized(at: int, value: int, width: int = 4, data: bytes = SOUND) -> bytes:
+    return data[:at] + value.to_bytes(width, "big", signed=True) + data[at + width :]
+
+
+@pytest.mark.parametrize(
+    ("data", "kept"),
+    [
+        (SOUND, [HEAD, (94, 102)]),
+        (SOUND + b"behind", [HEAD, (94, 102)]),
+        (sized(0, 0), [HEAD, (94, 102)]),
+        (sized(0, 0) + b"x", [HEAD, (94, 95), (96, 98)]),
+        (sized(0, 101), [HEAD, (94, 102)]),
+        (sized(0, 101) + b"x", [HEAD, (94, 95), (96, 98)]),
+        (SOUND[:101], [HEAD, (94, 95), (96, 98)]),
+        (SOUND[:98], [HEAD, (94, 95), (96, 98)]),
+        (SOUND[:97], [HEAD, (94, 95)]),
+        (SOUND[:95], [HEAD, (94, 95)]),
+        (SOUND[:94], [HEAD]),
+        (sized(84, 13), [HEAD, (101, 102)]),
+        (sized(84, 14), [HEAD]),
+        (sized(84, 0), [HEAD, (88, 89)]),
+        (sized(84, -1), [HEAD]),
+        (sized(94, -1, 1), [HEAD, (94, 95)]),
+        (sized(94, 0, 1), [HEAD, (94, 95), (95, 97)]),
+        (sized(94, 5, 1), [HEAD, (94, 95), (100, 102)]),
+        (sized(94, 6, 1), [HEAD, (94, 95)]),
+        (sized(96, 3, 2), [HEAD, (94, 95), (96, 98)]),
+        (sized(0, 101, data=sized(96, 3, 2)), [HEAD, (94, 101)]),
+        (sized(0, 97, data=sized(96, -1, 2)), [HEAD, (94, 95)]),
+        (sized(96, -1, 2), [HEAD, (94, 95), (96, 98)]),
+        (V2, [HEAD, (94, 103)]),
+        (sized(94, 6, 2, V2), [HEAD, (94, 96)]),
+        (record(b"T", b"SECRET", sys_flag=0x10), [(0, 100), (106, 110)]),
+        (record(b"T", b"SECRET", sys_flag=0x20), [(0, 100), (106, 110)]),
+        (record(b"T", b"SECRET", sys_flag=0x30), [(0, 112), (118, 122)]),
+    ],
+)
+def test_the_fields_of_a_damaged_record_are_read_as_far_as_they_fit(data: bytes, kept: list[tuple[int, int]]) -> None:
+    assert _fields_of(memoryview(data)) == kept
