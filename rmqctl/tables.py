@@ -208,8 +208,8 @@ _MAIN_FACTS_OF_PLANS = (
     "trigger", "log_end", "stopped_by", "message_count", "topic_count", "added_count", "freed_bytes", "lost_intact",
     "change_id",
 )  # fmt: skip
-_LAST_LEFT_OUT = ("lost",)
-"""Tables of plans that keep rows as long as the first table has more than one."""
+_LOSSES = ("lost", "unconsumed")
+"""Tables of changes that come before the actions, and keep a row as these do."""
 _ZERO_SAYS_NOTHING = (
     "lost_", "damaged_", "unsound_", "wrong_", "fault_", "duplicate_", "skipped_", "gap_", "unreadable_", "unconsumed_",
 )  # fmt: skip
@@ -293,6 +293,9 @@ def _fitted_blocks(result: Result, look: Look) -> list[Block]:
     tables = [_table_block(table, look.times, len(shown) > 1) for table in shown]
     # Report emptiness for the main list only.
     tables = [block for number, block in enumerate(tables) if block.rows or not number]
+    if tables and tables[0].title == "actions":
+        # People see first what a change loses.
+        tables.sort(key=lambda block: block.title not in _LOSSES)
     room = look.room() if look.width is not None and result.is_plan else None
     for block in tables:
         if room is not None:
@@ -323,11 +326,11 @@ def _fit_screen(tables: Sequence[Block], facts: list[Block], room: int, width: i
     """Leave out rows until tables and facts take `room` lines.
 
     First, three rows of the first table and two of each other stay. Then a single fact is left out, then the less
-    wanted tables, then all rows but one of each. Remaining room is filled with rows again, from the first table on.
-    Tables without a row are named below.
+    wanted tables, then all rows but one of each, those of the first table last. Remaining room is filled with rows
+    again, from the first table on. Tables without a row are named below.
     """
     first, *others = tables
-    unwanted = [block for block in others if block.title not in _LAST_LEFT_OUT]
+    unwanted = [block for block in others if block.title not in (*_LOSSES, "actions")]
     whole = [list(block.rows) for block in tables]
 
     def height() -> int:
@@ -344,8 +347,10 @@ def _fit_screen(tables: Sequence[Block], facts: list[Block], room: int, width: i
         elif block := tallest(one for one in unwanted if one.rows):
             _shorten(block, len(block.rows))
             (*facts, first)[0].left_out += [f"{block.noun}: {block.more:,}", *block.left_out]
-        elif block := tallest(one for one in tables if len(one.rows) > 1):
+        elif block := tallest(one for one in others if len(one.rows) > 1):
             _shorten(block, 1)
+        elif len(first.rows) > 1:
+            _shorten(first, 1)
         else:
             return
     for block, rows in zip(tables, whole, strict=True):
