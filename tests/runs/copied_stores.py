@@ -35,7 +35,7 @@ from store.structures.epochs.files import Epoch, EpochFile
 from store.structures.findings import LOST_INDEX, MISSING_INDEX_ENTRY
 from store.verbs.check.check import check_files
 from store.verbs.salvage.grade import SalvagedRun
-from store.verbs.salvage.new_store import write_new_store
+from store.verbs.salvage.new_store import Salvaged, write_new_store
 from store.verbs.salvage.salvage import SalvageReport, next_offsets_of, salvage_runs
 from store.verbs.salvage.sources import config_of
 from tests.support.fake_controller import FakeController
@@ -77,7 +77,7 @@ def salvage(name: str, source: Path, target: Path, fs: Filesystem) -> None:
         return salvage_runs(source, fs, SalvageReport(), delay_levels_ms=config.delay_levels_ms)
 
     ends, layout, keeps = next_offsets_of(source, fs, (), pytest.fail), StoreLayout(source), name != SALVAGE
-    write_new_store(walk, target, config, fs, keep_offsets=keeps, clock=Clock(), next_offsets=ends, source=layout)
+    write_new_store(Salvaged(walk, ends), target, config, fs, keep_offsets=keeps, clock=Clock(), source=layout)
 
 
 class Reported:

@@ -47,6 +47,7 @@ from store.verbs.salvage.log_writer import SMALLEST_FILLER, LogWriter, Moves, mo
 from store.verbs.salvage.placeholder import Placeholder, encode_placeholder
 from store.verbs.salvage.queue_gaps import QueueGaps, plan_placeholders
 
+OnProgress = Callable[[int, int], None]
 IN_QUEUE_FILES = MappingProxyType({"storeType": "default"})
 """New stores have queue files: they need no database, and a broker reads them without a setting."""
 
@@ -70,24 +71,35 @@ class NewStore:
             yield from zip(old.tolist(), new.tolist(), strict=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    """The contents of a new store.
+
+    walk          returns the runs in log order, each time from the start: keeping log offsets takes a second walk
+    next_offsets  the queue offset of each queue's next message, from the old queues
+    on_built      called with the bytes of the new log that are in its queues and index, and its bytes in all
+    """
+
+    walk: Callable[[], Iterable[SalvagedRun]]
+    next_offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    on_built: OnProgress = lambda done_bytes, bytes_in_all: None
+
+
 def write_new_store(
-    salvage: Callable[[], Iterable[SalvagedRun]],
+    salvaged: Salvaged,
     root: Path,
     config: StoreConfig,
     fs: Filesystem,
     *,
     keep_offsets: bool,
     clock: Callable[[], int],
-    next_offsets: Mapping[tuple[str, int], int] = MappingProxyType({}),
     source: StoreLayout | None = None,
 ) -> NewStore:
     """Write a store of the certain records to an absent or empty `root`, durably.
 
     A failure leaves nothing. After a kill or a power cut the log is whole or absent; commands refuse queues without it.
 
-    salvage       returns the runs in log order, each time from the start: keeping log offsets takes a second walk
-    next_offsets  the queue offset of each queue's next message, from the old queues
-    source        the store whose tables are copied; None if the records are from loose files
+    source  the store whose tables are copied; None if the records are from loose files
     BadRequest if `root` is not empty, or if a gap can't be bridged with `keep_offsets`.
     """
     fs.require_target(root)
@@ -103,7 +115,7 @@ def write_new_store(
         line = detect_line(source, fs) if source is not None else LINE_4_9
         staged = StoreLayout(staging_folder(root, "salvage"))
         tables = ConfigTables(source, staged, line, fs)
-        report = _write(salvage, staged, config, fs, keep_offsets, clock, next_offsets, tables)
+        report = _write(salvaged, staged, config, fs, keep_offsets, clock, tables)
         publish_store(staged, root, fs)
         return report
     except BaseException:
@@ -112,28 +124,27 @@ def write_new_store(
 
 
 def _write(
-    salvage: Callable[[], Iterable[SalvagedRun]],
+    salvaged: Salvaged,
     layout: StoreLayout,
     config: StoreConfig,
     fs: Filesystem,
     keep_offsets: bool,
     clock: Callable[[], int],
-    next_offsets: Mapping[tuple[str, int], int],
     tables: ConfigTables,
 ) -> NewStore:
     report, root = NewStore(), layout.root
     report.moved.rooms += tables.rooms_with("moved", "moved_end")
     segment_size = config.mapped_file_size_commit_log
     simple = tables.are_queues_simple
-    planned = plan_placeholders(salvage(), segment_size, in_batches=simple) if keep_offsets else None
+    planned = plan_placeholders(salvaged.walk(), segment_size, in_batches=simple) if keep_offsets else None
     start = 0 if keep_offsets else moved_start(segment_size)
     writer = _StoreWriter(LogWriter(layout.commitlog, segment_size, fs, start), planned, simple)
-    for run in salvage():
+    for run in salvaged.walk():
         if run.grade is Grade.CERTAIN:
             writer.add(run, report)
         else:
             report.left_out_count += run.count
-    writer.end_queues(next_offsets, report)
+    writer.end_queues(salvaged.next_offsets, report)
     writer.log.close()
     report.log_end, report.filler_count = writer.log.position, writer.log.filler_count
     if writer.has_v2 or tables.line is not LINE_4_9:
@@ -143,7 +154,8 @@ def _write(
     report.remarks += describe_queue_files(config)
     config = config.with_settings(IN_QUEUE_FILES)
     scope = RebuildScope(index=config.writes_index_files)
-    rebuild_locally(StoreReader(str(root), fs), root, config, scope, clock=clock, fs=fs)
+    files = StoreReader(str(root), fs)
+    rebuild_locally(files, root, config, scope, clock=clock, fs=fs, on_progress=salvaged.on_built)
     sync_rebuilt(layout, fs)
     page = CheckpointPage(physic_ms=writer.last_ms, logics_ms=writer.last_ms)
     StoreCheckpoint(layout.checkpoint, fs, page, None).flush()

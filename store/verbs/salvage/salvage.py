@@ -39,11 +39,10 @@ from store.verbs.salvage.evidence import Evidence
 from store.verbs.salvage.grade import BlankEnd, Grade, Piece, SalvagedRun, Skipped, TornRecord, stretches
 from store.verbs.salvage.log_gaps import Gap, LogCoverage
 from store.verbs.salvage.losses import LostOps, SalvageLosses
-from store.verbs.salvage.new_store import NewStore, write_new_store
+from store.verbs.salvage.new_store import NewStore, OnProgress, Salvaged, write_new_store
 from store.verbs.salvage.sources import config_of, find_sources, is_store_root
 from store.verbs.salvage.walk import walk_file
 
-OnProgress = Callable[[int, int], None]
 WriteRuns = Callable[[Iterator[SalvagedRun]], int]
 
 
@@ -190,29 +189,30 @@ def _write_store(
     *,
     keep_offsets: bool,
 ) -> None:
-    """Write a new store. BadRequest if the entries of a delay level have several delays."""
+    """Write a new store. BadRequest if the entries of a delay level have several delays.
+
+    Each walk through the source, and the building of queues and index, are equal parts of the progress.
+    """
     config, fs, layout = source.config, source.fs, source.store_layout()
     gives_delays = DELAY_LEVELS in source.settings
     if layout is not None:
         report.remarks = describe_inferred_delays(config, source.settings)
         if not gives_delays:
             refuse_mixed_delays(layout, fs)
-    walks = itertools.count()
+    walks = 1 + keep_offsets
+    numbers = itertools.count()
 
     def walk() -> Iterator[SalvagedRun]:
         """Return the source's records; each walk counts again."""
         report.clear()
-        before = next(walks)
-        return source.runs(
-            report,
-            frozenset([Grade.CERTAIN]),
-            lambda done, in_all: progress(before * in_all + done, in_all * (1 + keep_offsets)),
-        )
+        return source.runs(report, frozenset([Grade.CERTAIN]), part_of_progress(next(numbers)))
+
+    def part_of_progress(before: int) -> OnProgress:
+        return lambda done, in_all: progress(before * in_all + done, (walks + 1) * in_all)
 
     ends = next_offsets_of(source.root, fs, source.logs, report.unknown_ends.append)
-    made = write_new_store(
-        walk, to, config, fs, keep_offsets=keep_offsets, clock=clock, next_offsets=ends, source=layout
-    )
+    salvaged = Salvaged(walk, ends, part_of_progress(walks))
+    made = write_new_store(salvaged, to, config, fs, keep_offsets=keep_offsets, clock=clock, source=layout)
     report.new_store, report.saved = made, made.record_count
     report.remarks += made.remarks
     if layout is not None and not gives_delays:

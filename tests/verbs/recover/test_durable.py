@@ -37,7 +37,7 @@ from store.query.spark.writers import IndexKeys, QueueFile, WholeQueue
 from store.structures.epochs.files import Epoch, EpochFile
 from store.structures.tables.config_file import write_config_file
 from store.verbs.rebuild.plan import plan_rebuild
-from store.verbs.salvage.new_store import write_new_store
+from store.verbs.salvage.new_store import Salvaged, write_new_store
 from store.verbs.salvage.salvage import SalvageReport, salvage_runs
 from store.verbs.salvage.sources import config_of
 from tests.mutants import ROOT
@@ -479,7 +479,8 @@ def test_a_salvaged_store_is_durable(keep_offsets: bool, tmp_path: Path) -> None
             before_the_log.append([one for one in disk.unsynced() if ".rmqctl" not in one])
 
     disk.look = look
-    write_new_store(walk, root, config, disk, keep_offsets=keep_offsets, clock=lambda: FAR_FUTURE_MS, source=layout)
+    contents, clock = Salvaged(walk), lambda: FAR_FUTURE_MS
+    write_new_store(contents, root, config, disk, keep_offsets=keep_offsets, clock=clock, source=layout)
     assert len(list((root / "commitlog").iterdir())) > 1
     assert StoreCheckpoint.load(root / "checkpoint", disk).physic_ms > 0
     assert all((root / name).exists() for name in ("brokerIdentity", "compaction/T/0", "config/plugin"))

@@ -28,8 +28,8 @@ from store.formats.property_crc import has_own_crc, stored_crc
 from store.formats.topics import HALF_TOPIC
 from store.verbs.check.check import check_files
 from store.verbs.salvage.grade import Grade, SalvagedRun
-from store.verbs.salvage.new_store import NewStore, write_new_store
-from store.verbs.salvage.salvage import SalvageReport, next_offsets_of, salvage_runs
+from store.verbs.salvage.new_store import NewStore, Salvaged, write_new_store
+from store.verbs.salvage.salvage import SalvageReport, next_offsets_of, salvage, salvage_runs
 from store.verbs.salvage.sources import config_of
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
@@ -52,7 +52,8 @@ def salvaged(source: Path, target: Path, *, keep_offsets: bool = False) -> NewSt
         return salvage_runs(source, fs, SalvageReport(), delay_levels_ms=config.delay_levels_ms)
 
     ends = next_offsets_of(source, fs, (), pytest.fail)
-    return write_new_store(walk, target, config, fs, keep_offsets=keep_offsets, clock=lambda: NOW_MS, next_offsets=ends)
+    contents = Salvaged(walk, ends)
+    return write_new_store(contents, target, config, fs, keep_offsets=keep_offsets, clock=lambda: NOW_MS)
 
 
 def queue_bodies(root: Path) -> dict[tuple[str, int, int], bytes]:
@@ -167,6 +168,23 @@ def test_a_moved_record_has_the_crc_of_its_new_bytes_unless_it_had_none_of_its_o
     salvaged(root, tmp_path / "new")
     [record] = (data for _, data in records_of(tmp_path / "new").values() if b"body" in data)
     assert (has_own_crc(record), stored_crc(record) == old) == (is_own, not is_own)
+
+
+@pytest.mark.parametrize("keep_offsets", [False, True])
+def test_each_walk_and_the_building_of_the_queues_are_equal_parts_of_the_progress(
+    keep_offsets: bool, tmp_path: Path
+) -> None:
+    told: list[float] = []
+
+    def note(done: int, in_all: int) -> None:
+        told.append(done / in_all)
+
+    salvage(golden("normal").store, tmp_path / "new", keep_offsets=keep_offsets, progress=note)
+    walks = 1 + keep_offsets
+    ends = {walk / (walks + 1) for walk in range(walks + 1)}
+    assert told == sorted(told)
+    assert (told[0], ends - set(told)) == (0, set())
+    assert walks / (walks + 1) < told[-1] <= 1
 
 
 def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
