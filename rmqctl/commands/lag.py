@@ -40,7 +40,7 @@ def run(
 ) -> Result:
     """Show how far each consumer group is behind.
 
-    One row for each group, the worst first; --queues gives one row for each queue.
+    One row for each group, or with --queues for each queue, the worst first.
 
     Compares config/consumerOffset.json with the minimum and maximum of each queue: lag in messages, bytes and time.
     Uses its .bak if a broker would load that, and its .tmp if a broker would load neither. Also lists offsets outside
@@ -73,7 +73,7 @@ def run(
         for kind, counts in (("retry", report.retry), ("dead-letter", report.dead_letter))
         for name, count in counts.items()
     ]
-    by_queue = Table("queues", [asdict(row) for row in report.queues], COLUMNS)
+    by_queue = Table("queues", [asdict(row) for row in report.by_queue()], COLUMNS)
     by_group = Table("groups", [asdict(row) for row in report.by_group()], GROUP_COLUMNS)
     both = [by_queue, by_group] if queues else [by_group, by_queue]
     shown = both if session.format.is_for_programs else both[:1]

@@ -207,7 +207,7 @@ def _queues(found: Examination) -> Section:
 
 def _lag(found: Examination) -> Section:
     assert found.lag is not None
-    rows = [_lag_row(row) for row in found.lag.queues]
+    rows = [_lag_row(row) for row in found.lag.by_queue()]
     by_group: dict[str, int] = {}
     for row in found.lag.queues:
         name = f"{row.group} · {row.topic}"

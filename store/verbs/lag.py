@@ -95,6 +95,10 @@ class LagReport:
     topics: frozenset[str] = frozenset()
     is_loaded: bool = True
 
+    def by_queue(self) -> list[QueueLag]:
+        """Return the rows of the queues; the worst state first, then the greatest lag."""
+        return sorted(self.queues, key=lambda row: (STATES.index(row.state), -row.lag))
+
     def by_group(self) -> list[GroupLag]:
         """Sum up each group; the worst state first, then the greatest lag."""
         queues: dict[str, list[QueueLag]] = {}

@@ -136,11 +136,23 @@ def test_a_group_has_one_row_and_the_worst_comes_first(copy_of: CopyOf) -> None:
         ("little", "behind", 1, 0, 2),
         ("even", "ok", 0, 0, 2),
     ]
+    queues = [(one.group, one.queue_id) for one in report.by_queue()]
+    assert queues == [
+        ("gone", 0),
+        ("beyond", 0),
+        ("beyond", 1),
+        ("much", 0),
+        ("much", 1),
+        ("little", 0),
+        ("even", 0),
+        ("even", 1),
+        ("little", 1),
+    ]
     much = next(one for one in report.by_group() if one.group == "much")
-    queues = [one for one in report.queues if one.group == "much"]
+    of_much = [one for one in report.queues if one.group == "much"]
     assert (much.lag_bytes, much.lag_seconds) == (
-        sum(one.lag_bytes for one in queues),
-        max(one.lag_seconds for one in queues),
+        sum(one.lag_bytes for one in of_much),
+        max(one.lag_seconds for one in of_much),
     )
 
 
@@ -150,7 +162,7 @@ def test_queues_are_listed_on_demand(copy_of: CopyOf) -> None:
     by_group = [json.loads(line) for line in rmqctl("-f", "jsonl", "lag", store=root).out.splitlines()]
     by_queue = [json.loads(line) for line in rmqctl("-f", "jsonl", "lag", "--queues", store=root).out.splitlines()]
     assert [(row["group"], row["queue_count"]) for row in by_group] == [("G", 2)]
-    assert [(row["group"], row["queue_id"]) for row in by_queue] == [("G", 0), ("G", 1)]
+    assert [(row["group"], row["queue_id"]) for row in by_queue] == [("G", 1), ("G", 0)], "the worst first"
 
 
 FIRST_MS = 1_700_000_001_000
