@@ -35,15 +35,14 @@ if TYPE_CHECKING:
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Apply the plan without asking.")]
-Quarantine = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        callback=require_folder,
-        help="Where to keep what is removed.",
-        show_default="STORE/.rmqctl/quarantine",
-    ),
-]
+
+
+def _quarantine_option(text: str) -> Any:
+    return typer.Option(metavar="DIR", callback=require_folder, help=text, show_default="STORE/.rmqctl/quarantine")
+
+
+Quarantine = Annotated[Path | None, _quarantine_option("Where to keep what is removed.")]
+KeptIn = Annotated[Path | None, _quarantine_option("The --quarantine folder of the change.")]
 NoQuarantine = Annotated[
     bool, typer.Option("--no-quarantine", help="Delete what is removed; the change cannot be undone.")
 ]

@@ -11,9 +11,9 @@ TERMS = {
         "broker did not stop cleanly, or still runs."
     ),
     "blank": "The rest of a segment where the next record did not fit. It has its own size and magic.",
-    "certain, damaged, partial": (
-        "Grades of a salvaged record. Certain: CRC, place and neighbours agree. Damaged: the body does not match the "
-        "CRC. Partial: some bytes are lost or doubtful."
+    "certain, body-crc, partial": (
+        "Grades of a salvaged record. Certain: magic, lengths, CRC and log offset are right, and neither queues nor "
+        "index contradict. Body-crc: the body does not match the CRC. Partial: something else contradicts the record."
     ),
     "checkpoint": (
         "A page with the store times up to which log, queues and index were on disk. An abnormal recovery begins there."

@@ -111,7 +111,7 @@ def _command_page(place: CommandPlace, command: Any) -> str:
         f".SH SYNOPSIS\n.B rmqctl\n[\\fIGLOBAL OPTIONS\\fR] {name} [\\fIOPTIONS\\fR] {usage}",
         ".SH DESCRIPTION",
         *_paragraphs(command.help),
-        *([".SH ARGUMENTS", *(_entry(_argument(p), p.help or "") for p in arguments)] if arguments else []),
+        *_arguments(command, arguments),
         ".SH OPTIONS",
         "The global options of rmqctl(1) are taken here as well.",
         *_options(command),
@@ -145,7 +145,7 @@ def _see_also(place: CommandPlace, terms: Sequence[str]) -> list[str]:
     return [*lines, explained] if terms else lines
 
 
-FILES = ("commitlog", "consumequeue", "index", "checkpoint", "abort", "lock", ".rmqctl")
+FILES = ("commitlog", "consumequeue", "index", "checkpoint", "config", "abort", "lock", ".rmqctl")
 """The files of a command without a list of its own."""
 _FILE_TEXTS = {
     "commitlog": "The messages of all topics, in segments.",
@@ -198,9 +198,17 @@ def _options(command: Any) -> list[str]:
     return [*lines, _entry("\\fB\\-h, \\-\\-help\\fR", "Show the help and exit.")]
 
 
+def _arguments(command: Any, arguments: Sequence[Any]) -> list[str]:
+    context = _context(command)
+    # The synopsis shows the required ones.
+    texts = (one.get_help_record(context)[1].removesuffix("[required]") for one in arguments)
+    entries = [_entry(_argument(one), text) for one, text in zip(arguments, texts, strict=True)]
+    return [".SH ARGUMENTS", *entries] if entries else []
+
+
 def _argument(parameter: Any) -> str:
-    name = _italic(parameter.metavar or parameter.name.upper())
-    return name if parameter.required else f"[{name}]"
+    metavar = parameter.metavar or parameter.name.upper()
+    return _italic(metavar) if parameter.required else f"[{_italic(metavar.removeprefix('[').removesuffix(']'))}]"
 
 
 def _examples(command: Any) -> list[str]:

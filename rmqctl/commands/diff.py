@@ -20,6 +20,7 @@ EXAMPLES = (
     "rmqctl diff --deep /data/store /backup/store",
 )
 SEE_ALSO = ("fingerprint", "check")
+FILES = ("commitlog", "consumequeue", "index")
 
 
 def run(

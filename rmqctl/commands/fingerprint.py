@@ -24,6 +24,7 @@ EXAMPLES = (
     "rmqctl --store /backup/00000000001073741824 fingerprint --verify before.json",
 )
 SEE_ALSO = ("diff", "check")
+FILES = ("commitlog", "consumequeue", "index")
 SHORT_DIGITS = 16
 
 

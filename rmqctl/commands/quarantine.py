@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.changing import Quarantine, Yes
+from rmqctl.changing import KeptIn, Yes
 from rmqctl.completion import complete_change
 from rmqctl.context import Session
 from rmqctl.exit_codes import DECLINED
@@ -26,7 +26,7 @@ FILES = (".rmqctl", "lock")
 EMPTY = "the quarantine is empty"
 
 
-def run_list(ctx: typer.Context, quarantine: Quarantine = None) -> Result:
+def run_list(ctx: typer.Context, quarantine: KeptIn = None) -> Result:
     """List the changes that can be undone, oldest first."""
     from store.change import list_quarantine
 
@@ -57,7 +57,7 @@ def run_purge(
     change_ids: Annotated[
         list[str] | None, typer.Argument(metavar="ID...", help="Only these changes.", autocompletion=complete_change)
     ] = None,
-    quarantine: Quarantine = None,
+    quarantine: KeptIn = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be deleted, and delete nothing.")
     ] = False,

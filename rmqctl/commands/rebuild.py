@@ -34,7 +34,7 @@ SEE_ALSO = (
     "rebuild topics", "recover", "undo",
 )  # fmt: skip
 _ADVICE = "no queue shows them afterwards, and `rmqctl salvage --to NEWSTORE` copies them"
-FILES = ("commitlog", "consumequeue", "index", "lock", ".rmqctl")
+FILES = ("commitlog", "consumequeue", "index", "config", "lock", ".rmqctl")
 
 
 Queues = Annotated[bool, typer.Option("--queues", help="Only the consume queues.")]
@@ -66,6 +66,9 @@ def run(
 
     Everything is built in a staging folder and renamed into place under the store's lock. The old files go to
     quarantine. Without --queues and --index both are built; with --topic or --queue only queues.
+
+    A queue whose messages have all expired keeps its next queue offset. If its files are lost, it continues at the
+    largest offset of a consumer group; queues of deleted topics are left out.
 
     A word after the command rebuilds one structure. `queues` and `index` are the same as --queues and --index. These
     have options of their own (`rmqctl rebuild timer --help`): `timer` (timerwheel, timerlog, timercheck), `compaction`

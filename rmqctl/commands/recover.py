@@ -72,7 +72,8 @@ def run(
 
     Chooses the first segment by the checkpoint, and scans the log with CRC to its valid end. Truncates dirty files;
     truncates or rebuilds consume queues and index. Writes the checkpoint, and removes the abort marker. Without
-    --normal or --abnormal the abort marker decides.
+    --normal or --abnormal the abort marker decides. A queue whose files are lost and whose messages have all expired
+    continues at the largest offset of a consumer group.
 
     Entries of a DLedger log stay as they are, and queues and index are completed from them. A recovery that would
     truncate such a log is refused, because the group decides which entries count. Queues in RocksDB are rebuilt with

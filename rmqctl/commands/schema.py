@@ -15,9 +15,9 @@ from rmqctl.result import Result, Table
 from rmqctl.show import did_you_mean
 
 EXAMPLES = (
-    "rmqctl --store /data/store schema",
-    "rmqctl --store /data/store schema get > get.schema.json",
-    "rmqctl --store /data/store schema checkpoint show",
+    "rmqctl schema",
+    "rmqctl schema get > get.schema.json",
+    "rmqctl schema checkpoint show",
 )
 FILES = ()
 SEE_ALSO = ("get", "check")

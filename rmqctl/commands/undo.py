@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.changing import Quarantine
+from rmqctl.changing import KeptIn
 from rmqctl.completion import complete_change
 from rmqctl.context import Session
 from rmqctl.result import Result
@@ -27,7 +27,7 @@ def run(
         str,
         typer.Argument(metavar="ID", help="The change, as `quarantine list` shows it.", autocompletion=complete_change),
     ],
-    quarantine: Quarantine = None,
+    quarantine: KeptIn = None,
     force: Annotated[
         bool,
         typer.Option(
