@@ -1,19 +1,21 @@
-"""Charts of the report: inline SVG by pygal, in the colours of the page, without a script."""
+"""Charts of the report: inline SVG by pygal, in the colours of the page, without a script.
+
+Each chart is drawn twice, for wide screens and paper and for phones; the page's styles show one of them.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup, escape
 
 from rmqctl.show import escape_controls
 
-HEIGHT_PER_BAR, LEAST_HEIGHT, CHART_WIDTH = 26, 50, 900
-ROOM_FOR_VALUE = 1.12
-"""Room past the longest bar for its value, as a factor: values stand past the bars' ends."""
-MOST_BARS, MOST_COLUMNS = 20, 120
+HEIGHT_PER_BAR, LEAST_HEIGHT = 26, 50
+MOST_BARS = 20
 _SCRIPT = re.compile(r"<script.*?</script>", re.S)
 # pygal gives each chart a random id; it is replaced, so that two reports of a store are the same.
 _RANDOM_ID = re.compile(r"chart-[0-9a-f-]{36}")
@@ -23,6 +25,30 @@ _PLACE_TITLE = re.compile(r"(</text>)<title>[^<]*</title>")
 Show = Callable[[float], str]
 
 
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """A kind of screen: its name in the styles, and the room on it.
+
+    width    of the chart, in units of a letter's height of 12
+    letters  of a bar's name
+    beyond   room for values past the ends of the bars, as a factor of the longest
+    columns  upright columns; more are summed
+    labels   below the columns
+    turn     of these labels, in degrees
+    """
+
+    name: str
+    width: int
+    letters: int
+    beyond: float
+    columns: int
+    labels: int
+    turn: int
+
+
+SCREENS = (Screen("wide", 900, 36, 1.12, 120, 8, 25), Screen("phone", 360, 16, 1.5, 40, 4, 60))
+
+
 def plain_number(value: float) -> str:
     """Return a whole number with commas."""
     return f"{value:,.0f}"
@@ -30,45 +56,52 @@ def plain_number(value: float) -> str:
 
 def bars(values: Sequence[tuple[str, float]], title: str, show: Show = plain_number) -> Markup:
     """Draw horizontal bars, the first one on top; at most MOST_BARS."""
+    return Markup("").join(_bars(list(values)[:MOST_BARS], title, show, screen) for screen in SCREENS)
+
+
+def _bars(shown: Sequence[tuple[str, float]], title: str, show: Show, screen: Screen) -> Markup:
     import pygal
 
-    shown = list(values)[:MOST_BARS]
     chart = pygal.HorizontalBar(
         height=LEAST_HEIGHT + HEIGHT_PER_BAR * len(shown),
         show_legend=False,
         show_x_labels=False,
         print_values=True,
         print_values_position="top",
-        range=(0, max(1, ROOM_FOR_VALUE * max((value for _, value in shown), default=0))),
-        **_options(show),
+        range=(0, max(1, screen.beyond * max((value for _, value in shown), default=0))),
+        **_options(show, screen),
     )
-    chart.x_labels = [_short(escape_controls(name)) for name, _ in reversed(shown)]
+    chart.x_labels = [_short(escape_controls(name), screen.letters) for name, _ in reversed(shown)]
     chart.add(title, [value for _, value in reversed(shown)])
-    return _inline(chart, title)
+    return _inline(chart, title, screen)
 
 
 def columns(values: Sequence[tuple[str, float]], title: str) -> Markup:
-    """Draw upright columns in the order of time; more than MOST_COLUMNS are summed to fewer."""
+    """Draw upright columns in the order of time; more than the screen has room for are summed to fewer."""
+    return Markup("").join(_columns(values, title, screen) for screen in SCREENS)
+
+
+def _columns(values: Sequence[tuple[str, float]], title: str, screen: Screen) -> Markup:
     import pygal
 
-    step = -(-len(values) // MOST_COLUMNS) or 1
+    step = -(-len(values) // screen.columns) or 1
     joined = [(values[at][0], sum(value for _, value in values[at : at + step])) for at in range(0, len(values), step)]
-    every = max(1, len(joined) // 8)
+    every = max(1, len(joined) // screen.labels)
     chart = pygal.Bar(
         height=320,
         show_legend=False,
-        x_label_rotation=25,
+        x_label_rotation=screen.turn,
         show_minor_x_labels=False,
         spacing=10,
-        **_options(plain_number),
+        **_options(plain_number, screen),
     )
     chart.x_labels = [name for name, _ in joined]
     chart.x_labels_major = [name for name, _ in joined][::every]
     chart.add(title, [value for _, value in joined])
-    return _inline(chart, title)
+    return _inline(chart, title, screen)
 
 
-def _options(show: Show) -> dict[str, Any]:
+def _options(show: Show, screen: Screen) -> dict[str, Any]:
     from pygal.style import Style
 
     style = Style(
@@ -91,7 +124,7 @@ def _options(show: Show) -> dict[str, Any]:
     return {
         "style": style,
         "js": (),
-        "width": CHART_WIDTH,
+        "width": screen.width,
         "disable_xml_declaration": True,
         "explicit_size": False,
         "formatter": show,
@@ -100,11 +133,12 @@ def _options(show: Show) -> dict[str, Any]:
     }
 
 
-def _inline(chart: Any, title: str) -> Markup:
-    svg = _RANDOM_ID.sub(f"chart-{re.sub('[^a-z]+', '-', title.lower())}", chart.render(is_unicode=True))
-    svg = _PLACE_TITLE.sub(r"\1", _SCRIPT.sub("", svg))
-    return Markup(svg.replace("<title>Pygal</title>", f"<title>{escape(title)}</title>"))
+def _inline(chart: Any, title: str, screen: Screen) -> Markup:
+    name = f"{screen.name}-{re.sub('[^a-z]+', '-', title.lower())}"
+    svg = _PLACE_TITLE.sub(r"\1", _SCRIPT.sub("", _RANDOM_ID.sub(name, chart.render(is_unicode=True))))
+    svg = svg.replace("<title>Pygal</title>", f"<title>{escape(title)}</title>")
+    return Markup(f'<div class="{screen.name}">{svg}</div>')
 
 
-def _short(name: str, most: int = 36) -> str:
+def _short(name: str, most: int) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
