@@ -32,6 +32,12 @@ from rmqctl.topics import TOPICS, topic_text
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
+_KINDS_OF_NUMBER = {
+    "int range": "a whole number", "int": "a whole number", "float range": "a number", "float": "a number",
+}  # fmt: skip
+"""Names of types in Typer's errors, in words."""
+
+
 class Application(RootGroup):
     """The application, with rmqctl's exit codes as a script and under typer.testing."""
 
@@ -145,6 +151,8 @@ def _report_usage(session: Session, error: Any) -> int:
         return USAGE
     path = context.command_path if context is not None else "rmqctl"
     text = " ".join(str(error.format_message()).split()).rstrip(".").removeprefix("Invalid value: ")
+    for kind, plain in _KINDS_OF_NUMBER.items():
+        text = text.replace(f"is not a valid {kind}", f"is not {plain}")
     session.fail(f"{text}{_origin(session, error)} (see {path} --help)")
     return USAGE
 

@@ -118,7 +118,10 @@ def test_no_command_shows_help_and_is_a_usage_error() -> None:
     [
         (["frobnicate"], "No such command 'frobnicate'"),
         (["get", "T", "--quue", "1"], "--quue"),
-        (["get", "T", "--queue", "x"], "--queue"),
+        (["get", "T", "--queue", "x"], "'--queue': 'x' is not a whole number (see rmqctl get --help)"),
+        (["put", "T", "b", "--flag", "x"], "'--flag': 'x' is not a whole number (see rmqctl put --help)"),
+        (["check", "--sample", "x"], "'--sample': 'x' is not a number (see rmqctl check --help)"),
+        (["stop", "--timeout", "x"], "'--timeout': 'x' is not a number (see rmqctl stop --help)"),
         (["get", "T", "--queue"], "--queue"),
         (["get"], "give a TOPIC"),
         (["get", "T", "--since", "yesterday"], "--since"),
