@@ -291,8 +291,9 @@ def _fitted_blocks(result: Result, look: Look) -> list[Block]:
     """
     shown = [table for table in result.tables if look.width is None or not table.is_detail]
     tables = [_table_block(table, look.times, len(shown) > 1) for table in shown]
-    # Report emptiness for the main list only.
-    tables = [block for number, block in enumerate(tables) if block.rows or not number]
+    # Report emptiness for the main list only, and not after a verdict that says the same.
+    verdict = result.read_verdict()
+    tables = [one for number, one in enumerate(tables) if one.rows or not (number or one.absence() == f"{verdict}\n")]
     if tables and tables[0].title == "actions":
         # People see first what a change loses.
         tables.sort(key=lambda block: block.title not in _LOSSES)
@@ -308,8 +309,8 @@ def _fitted_blocks(result: Result, look: Look) -> list[Block]:
     blocks = [*tables, *facts] if result.is_plan else [*facts, *tables]
     if room is None:
         return blocks
-    room -= fold(result.read_verdict(), look.width or 0).count("\n") + 1
-    if sum(block.height(look.width) for block in blocks) > room:
+    room -= fold(verdict, look.width or 0).count("\n") + 1
+    if tables and sum(block.height(look.width) for block in blocks) > room:
         facts = _facts_block(result, look, result.main_facts or _MAIN_FACTS_OF_PLANS)
         _fit_screen(tables, facts, room, look.width)
     return [*(block for block in tables if block.rows or not block.more), *facts]

@@ -115,10 +115,17 @@ def run_check(ctx: typer.Context) -> Result:
     review = _review(session)
     rows = [_finding_row(finding) for finding in review.findings]
     files = [_file_row(file) for file in review.files]
-    broken = sum(file.load.name != "MAIN" for file in review.files)
-    verdict = f"{count(len(files), 'table')}, {broken} not loaded from its own file; {count(len(rows), 'finding')}"
+    verdict = f"{_loaded(len(files), sum(file.load.name == 'MAIN' for file in review.files))}; "
+    verdict += count(len(rows), "finding")
     tables = [Table("findings", rows), Table("files", files, FILE_COLUMNS)]
     return Result("config check", {"finding_count": len(rows)}, tables, FINDINGS if rows else OK, verdict)
+
+
+def _loaded(tables: int, from_their_file: int) -> str:
+    if not tables:
+        return "no table is in config/"
+    others = tables - from_their_file
+    return f"{count(tables, 'table')}, {f'{others} of them not' if others else 'each'} loaded from its own file"
 
 
 def _finding_row(finding: ConfigFinding) -> dict[str, str]:
