@@ -189,7 +189,6 @@ TESTS = {
     ),
     "store/structures/timer": (
         "tests/structures/timer",
-        "tests/structures/test_timer_files.py",
         "tests/structures/test_foretold.py",
         "tests/verbs/test_dump.py",
         "tests/verbs/test_upgrade.py",
