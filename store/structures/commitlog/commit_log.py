@@ -100,7 +100,8 @@ class CommitLog(ReadableLog):
         self._segment_size = segments.file_size
         self.rules = PutRules(config, segments.file_size, line)
         self.light = MultiDispatch(config, line)
-        self._is_verbatim = not line.ends_with_separator and not self.rules.appends_crc and not self.light.is_on
+        # Brokers that append a CRC append a separator too.
+        self._is_verbatim = not line.ends_with_separator and not self.light.is_on
         self._max_body, self._max_record = self.rules.max_body, self.rules.max_record
         self.put_lock = threading.RLock()
         self.locked_since_ms = 0

@@ -124,8 +124,10 @@ class ConsumeQueueStore(QueueSet):
         queues: list[ConsumeQueue | None] = [None] * len(self._numbered)
         for number in np.flatnonzero(starts[1:] > starts[:-1]).tolist():
             key = self._numbered[number]
-            resting = self._resting.get(key) if key is not None else None
-            if key is None or (resting and resting.agrees(run, order[starts[number] : starts[number + 1]], codes)):
+            if key is None:
+                continue
+            resting = self._resting.get(key)
+            if resting and resting.agrees(run, order[starts[number] : starts[number + 1]], codes):
                 continue
             queue = self._wake(key)
             if queue is not None and queue.had_units and queue.failure is None:
