@@ -11,6 +11,7 @@ from store.broker_line import broker_line
 from store.errors import ForeignFile, StoreError, StoreIOError, WrongFileSize
 from store.files.allocate import AllocateMappedFileService
 from store.files.filesystem import Filesystem
+from store.files.mapped_file import MappedFile
 from store.files.mapped_file_queue import MappedFileQueue
 from store.files.transient_pool import TransientStorePool
 from store.layout import segment_name
@@ -305,3 +306,10 @@ def test_every_error_names_a_file(tmp_path: Path) -> None:
 def test_a_queue_without_files_ends_at_0(tmp_path: Path) -> None:
     queue = MappedFileQueue(tmp_path, SIZE, Filesystem(), writable=True)
     assert (queue.max_offset, queue.max_wrote_offset, queue.flush_count) == (0, 0, 0)
+
+
+def test_a_closed_queue_has_closed_each_of_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, closed = new_queue(tmp_path, 5 * 1024), list[int]()
+    monkeypatch.setattr(MappedFile, "close", lambda file: closed.append(file.file_start))
+    queue.close()
+    assert (closed, queue.files, names(tmp_path)) == ([0, SIZE], [], [0, SIZE])

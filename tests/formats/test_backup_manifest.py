@@ -1,9 +1,9 @@
-"""The manifest of a backup and the documents of a bundle, read back and refused."""
+"""The manifest of a backup, read back and refused."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import tarfile
 
 import pytest
 
@@ -18,7 +18,6 @@ from store.formats.backup_manifest import (
     stored_name,
     time_of_id,
 )
-from store.formats.bundle import decode_document, decode_unreadable, encode_head, encode_unreadable, padding
 
 FILES = (
     BackedFile("commitlog/00000000000000000020", 10, "s3", "log/c", 10),
@@ -43,6 +42,14 @@ def test_a_manifest_is_read_back_with_its_segments_in_log_order() -> None:
         (0, 4, 10),
         (20, 0, 10),
     ]
+
+
+def test_the_digest_is_that_of_the_document_with_sorted_keys_and_no_blanks() -> None:
+    document = json.loads(encode_manifest(MANIFEST).decode("utf-8", "surrogateescape"))
+    digest = document.pop("sha256")
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    assert digest == hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    assert digest == "d2948c9429ad6b55208b85211b3b10bd5349248c83d150f82d995c2eef315e73"
 
 
 def test_a_file_without_further_fields_is_at_the_start_of_one_that_is_still_written() -> None:
@@ -89,47 +96,3 @@ def test_an_id_is_its_time(time_ms: int, text: str) -> None:
 def test_a_stored_name_has_16_digits_of_the_digest() -> None:
     names = [stored_name("log", "x", "0123456789abcdef0123", is_compressed=flag) for flag in (False, True)]
     assert names == ["log/x.0123456789abcdef", "log/x.0123456789abcdef.zst"]
-
-
-@pytest.mark.parametrize("ranges", [[(0, 0)], [(0, 5), (5, 9)], [(3, 4)]])
-def test_unreadable_ranges_are_read_back(ranges: list[tuple[int, int]]) -> None:
-    assert decode_unreadable(encode_unreadable({"a": ranges})) == {"a": ranges}
-
-
-@pytest.mark.parametrize("ranges", [[], [(-1, 5)], [(5, 4)], [(5, 9), (8, 12)], [(9, 12), (1, 2)]])
-def test_unreadable_ranges_that_do_not_ascend_are_refused(ranges: list[tuple[int, int]]) -> None:
-    with pytest.raises(ValueError, match="has no ascending ranges of a"):
-        decode_unreadable(encode_unreadable({"a": ranges}))
-
-
-@pytest.mark.parametrize(
-    ("is_folder", "mode", "kind"), [(False, 0o644, tarfile.REGTYPE), (True, 0o755, tarfile.DIRTYPE)]
-)
-def test_the_head_of_a_file_has_its_mode_and_time(is_folder: bool, mode: int, kind: bytes) -> None:
-    head = encode_head("a/b", 7, 1_500_250, is_folder=is_folder)
-    found = tarfile.TarInfo.frombuf(head[-512:], "utf-8", "strict")
-    assert (found.mode, found.type, found.size, found.mtime) == (mode, kind, 7, 1500)
-    assert b"mtime=1500.25\n" in head
-
-
-@pytest.mark.parametrize(("size", "count"), [(0, 0), (1, 511), (511, 1), (512, 0), (513, 511)])
-def test_a_file_is_padded_to_blocks_of_512_bytes(size: int, count: int) -> None:
-    assert padding(size) == bytes(count)
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ('{"format": "rmqctl.bundle/1"}', ({}, False)),
-        ('{"format": "rmqctl.bundle/1", "settings": null, "holds_log_alone": false}', ({}, False)),
-        ('{"format": "rmqctl.bundle/1", "settings": {"a": 1}, "holds_log_alone": true}', ({"a": "1"}, True)),
-    ],
-)
-def test_a_bundles_settings_are_texts(text: str, found: tuple[dict[str, str], bool]) -> None:
-    assert decode_document(text.encode()) == found
-
-
-@pytest.mark.parametrize("text", ["[]", "7", "{}", '{"format": "other"}'])
-def test_another_document_is_no_bundle(text: str) -> None:
-    with pytest.raises(ValueError, match="its format is"):
-        decode_document(text.encode())

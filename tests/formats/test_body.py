@@ -57,6 +57,19 @@ def test_a_body_may_be_as_large_as_the_bound(compression: str, max_size: int, is
     assert found.data == (bytes(1000) if is_whole else stored)
 
 
+@pytest.mark.parametrize(
+    ("max_size", "problem"),
+    [
+        (999, "the zlib body is larger than 999 bytes"),
+        (1000, "the zlib stream stops early, after 1000 bytes"),
+        (1001, "the zlib stream stops early, after 1000 bytes"),
+    ],
+)
+def test_a_zlib_body_without_its_checksum_stops_early(max_size: int, problem: str) -> None:
+    stored = zlib.compress(bytes(1000))[:-1]
+    assert decode_body(stored, FLAGS["zlib"], max_size=max_size) == (stored, "zlib", BodyState.STORED, problem)
+
+
 def test_an_undefined_compression_is_said_or_refused() -> None:
     assert decode_body(b"x", 0x501) == (b"x", "type 5", BodyState.STORED, "compression type 5 is not defined")
     with pytest.raises(BadRequest):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.formats.disguise import disguise, hide_values
+from store.formats.disguise import disguise, fill, hide_values
 from store.formats.java import string_hash
 
 TEXTS = (
@@ -27,6 +27,23 @@ def test_a_disguised_text_has_length_and_hash_code_of_the_text_and_few_of_its_ch
     assert found != text
     same = [one for one, other in zip(text, found, strict=True) if one == other and ord(one) < 0x10000]
     assert len(same) <= 2
+
+
+DISGUISED = [
+    ("order-4711", "rKKaBuilmj", "rK5USoiB5u"),
+    ("+49 170 1234567", "nRgAT9ZFjia2lrs", "nRgAT9ZWJr2lBIA"),
+    ("TagABCDEFG", "aRUdvdsaTb", "aRkynONx6E"),
+    ("naïve café 12", "6dĶeIWlhxĢzrt", "6dĶeIR1T3Ĝ5X9"),
+    ("中文 order 12345678", "丰世uRQxQhkMtgsryum", "丰世uRQxQhkKS4s0odi"),
+    ("x😀yz😀1234567", "h😀6f😀jkftyhq", "h😀6f😀HMQ9QXT"),
+    ("abcdefgh", "NepsiABt", "V9WAjdPp"),
+    ("AaBB", "BBAa", "j6b0"),
+]
+
+
+@pytest.mark.parametrize(("text", "disguised", "filled"), DISGUISED)
+def test_a_salt_gives_the_same_texts_in_every_version(text: str, disguised: str, filled: str) -> None:
+    assert (disguise(text, b"salt"), fill(text, b"salt")) == (disguised, filled)
 
 
 @given(st.text(max_size=24))

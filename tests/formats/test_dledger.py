@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from store.formats.dledger import DLEDGER_HEADER
+from store.formats.dledger import DLEDGER_HEADER, NEWER_MAGICS
 from store.formats.message import Message, encode_record
 from store.formats.segment_head import first_record_at, holds_record_entry, is_entry
 from tests.support.five_stores import five
@@ -68,3 +68,7 @@ def test_an_entry_is_a_header_with_a_magic_and_its_place(head: bytes, expected: 
 @pytest.mark.parametrize(("head", "at"), [(RECORD, 0), (entry(), 48), (bytes(1) + RECORD, None), (b"", None)])
 def test_the_first_record_is_at_the_front_or_after_a_header(head: bytes, at: int | None) -> None:
     assert first_record_at(head) == at
+
+
+def test_a_newer_dledger_has_entries_of_two_more_kinds() -> None:
+    assert (NEWER_MAGICS, DLEDGER_HEADER.size) == ((2, 3), 48)

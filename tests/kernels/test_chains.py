@@ -51,3 +51,9 @@ def test_every_entry_must_name_the_one_before_in_its_chain(slots: int, entries: 
     first = wrong[0] if wrong else 0
     bounds = [min(offsets, default=0), max(offsets, default=0)]
     assert follow(data, slots, len(entries) + 1) == (list(newest.values()), [len(wrong), first, *bounds, falling])
+
+
+def test_the_bounds_are_those_of_the_entries_below_zero_too() -> None:
+    assert follow(index_file(1, [(0, -5, 0)]), 1, 2) == ([1], [0, 0, -5, -5, 0])
+    assert follow(index_file(1, [(0, -5, 0), (0, -9, 1), (0, -7, 2)]), 1, 4) == ([3], [0, 0, -9, -5, 1])
+    assert follow(index_file(1, [(0, 9, 0), (0, 5, 1), (0, 7, 2)]), 1, 4) == ([3], [0, 0, 5, 9, 1])

@@ -10,6 +10,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -20,6 +22,7 @@ from store.engine.ha import Address
 from store.engine.live.running_flags import RunningFlag
 from store.engine.services.schedule import ScheduleMessageService
 from store.engine.serving import MetricsServer, StoreCollector
+from store.engine.stats.latency import Latency
 from store.errors import StoreIOError
 from tests.engine.ha.test_send import Slave
 from tests.support.fake_master import FakeMaster, honest
@@ -192,3 +195,19 @@ def test_a_copy_that_follows_its_master_has_a_page(tmp_path: Path) -> None:
         assert process.wait(60) == INTERRUPTED
     names = ("copy_log_end_offset", "received_bytes_total", "master_connections_total")
     assert [samples[f"rocketmq_store_{name}", ""] for name in names] == [log_end, log_end, 1]
+
+
+def test_latencies_are_counted_up_to_each_bound_in_seconds() -> None:
+    latency = Latency()
+    for elapsed_ms in (0, 5, 9, 10, 600, 20_000):
+        latency.note(elapsed_ms)
+    store = SimpleNamespace(statistics=SimpleNamespace(latency=latency))
+    samples = StoreCollector(cast(Any, store))._latency().samples
+    bounds = ["0.0", "0.01", "0.05", "0.1", "0.2", "0.5", "1.0", "2.0", "3.0", "4.0", "5.0", "10.0", "+Inf"]
+    counts = [1, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 6]
+    name = "rocketmq_store_put_latency_seconds"
+    assert [(one.name, one.labels, one.value) for one in samples] == [
+        *((f"{name}_bucket", {"le": bound}, count) for bound, count in zip(bounds, counts, strict=True)),
+        (f"{name}_count", {}, 6),
+        (f"{name}_sum", {}, 20.624),
+    ]

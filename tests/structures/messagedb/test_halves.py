@@ -5,11 +5,15 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from store import open_store, simulate
 from store.engine.services import TransactionState, review_transactions
+from store.structures.messagedb import halves
+from store.structures.messagedb.keys import TRANS, HalfEntry
 from tests.support.five_stores import fivefive
 from tests.support.golden import copy_store
 
@@ -76,3 +80,22 @@ def test_a_start_with_a_lost_or_broken_database_is_foretold(
         (root / "abort").touch()
     found = simulate(root, compat="5.5")
     assert (found.starts, found.reason, [(trap.code, trap.detail) for trap in found.traps]) == outcome
+
+
+@pytest.mark.parametrize(("end", "has"), [(None, False), (0, False), (1, True)])
+def test_a_queue_with_an_entry_has_half_messages(end: int | None, has: bool) -> None:
+    queue = None if end is None else SimpleNamespace(max_offset=end)
+    opened = SimpleNamespace(
+        config=SimpleNamespace(queues_in_database=False), queues=SimpleNamespace(find=lambda topic, queue_id: queue)
+    )
+    assert halves.has_half_messages(cast(Any, opened)) is has
+
+
+def test_without_entries_no_half_message_was_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = cast(Any, SimpleNamespace(layout=SimpleNamespace(root=Path("s")), fs=None))
+    monkeypatch.setattr(halves, "may_hold_entries", lambda layout, fs: False)
+    assert halves._read_entries(opened) == ({}, -1)
+    empty = SimpleNamespace(halves=lambda: [b"key", HalfEntry(5, "T", "U", 2, 100)], longs={TRANS: {}})
+    monkeypatch.setattr(halves, "may_hold_entries", lambda layout, fs: True)
+    monkeypatch.setattr(halves, "open_database", lambda folder, scratch, fs: empty)
+    assert halves._read_entries(opened) == ({5: 2}, -1)

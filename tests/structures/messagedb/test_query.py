@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,8 +12,9 @@ from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
 from store.layout import StoreLayout
+from store.structures.messagedb import query as queries
 from store.structures.messagedb.database import open_database
-from store.structures.messagedb.keys import HOUR_MS, KEY, TAGS, UNIQUE, IndexEntry
+from store.structures.messagedb.keys import HOUR_MS, KEY, LAST_OFFSET, LAST_TIME, TAGS, UNIQUE, IndexEntry
 from store.structures.messagedb.query import IndexedLog, indexed_log, query
 from tests.cli.running import rmqctl
 from tests.support.five_stores import change_database, fivefive
@@ -217,3 +219,20 @@ def test_find_names_an_entry_that_the_database_lacks(tmp_path: Path) -> None:
     run = rmqctl("-f", "json", "find", "7F0000010012345600000000ABCD0001", store=root)
     lacking = [one["place"] for one in run.json["places"] if one["state"] != "ok"]
     assert (run.code, lacking) == (1, ["index entry of k1"])
+
+
+@pytest.mark.parametrize(("first", "last", "is_covered"), [(0, 0, True), (5, 5, True), (5, 6, True), (6, 5, False)])
+def test_an_index_covers_the_log_from_its_first_to_its_last_entry(
+    first: int, last: int, is_covered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    longs = {LAST_OFFSET: last, LAST_TIME: 99}
+    database = SimpleNamespace(oldest_indexed=lambda: first, long=lambda family, name: longs[name])
+    monkeypatch.setattr(queries, "may_hold_entries", lambda layout, fs: True)
+    monkeypatch.setattr(queries, "open_database", lambda folder, scratch, fs: database)
+    fs = Filesystem()
+    found = indexed_log(StoreLayout(Path("s")), fs)
+    assert found == (IndexedLog(Path("s/rocksdbstore"), fs, first, last, 99) if is_covered else None)
+    if found is not None:
+        assert [found.matches_time(begin_ms, 0) for begin_ms in (98, 99, 100)] == [True, True, False]
+        assert (found.header.begin_log_offset, found.header.end_log_offset) == (first, last)
+        assert (found.within(first - 1, last + 1), found.within(last, first).first) == (found, last)

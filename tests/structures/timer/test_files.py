@@ -14,9 +14,15 @@ from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
 from store.structures.timer.files import (
+    CHECK_SIZE,
+    CHECK_USED,
     DELETE,
+    MAX_MAGIC,
+    METRICS,
     NO_FILES,
     NO_POSITION,
+    ROLL,
+    SLOT_COUNT,
     SLOT_DTYPE,
     UNIT_DTYPE,
     UNIT_SIZE,
@@ -293,6 +299,7 @@ def wheel_file(path: Path, last: int | None) -> None:
         (104, {52: 52}, True, "timerwheel.52"),
         (104, {105: 105}, False, "timerwheel"),
         (None, {52: 52}, None, "timerwheel.52"),
+        (None, {0: 0}, None, "timerwheel.0"),
         (0, {1000: 1}, None, "timerwheel.1000"),
         (0, {999: 200, 1000: 100}, None, "timerwheel.1000"),
         (150, {999: 200, 1000: 100}, None, "timerwheel"),
@@ -307,6 +314,17 @@ def test_the_wheel_is_the_snapshot_or_the_one_that_leads_farther(
     config = replace(StoreConfig(), timer_wheel_snapshot_flush=flush)
     found = read_timer_files(StoreLayout(tmp_path), Filesystem(), config)
     assert (found.wheel_name, found.wheel_size) == (read, 64 if (tmp_path / read).exists() else 0)
+
+
+def test_a_wheel_without_a_slot_leads_as_far_as_an_unused_snapshot(tmp_path: Path) -> None:
+    (tmp_path / "timerwheel").write_bytes(bytes(31))
+    wheel_file(tmp_path / "timerwheel.0", 0)
+    assert read_timer_files(StoreLayout(tmp_path), Filesystem(), StoreConfig()).wheel_name == "timerwheel"
+
+
+def test_a_wheel_has_slots_for_two_weeks_and_a_timercheck_seven_numbers() -> None:
+    assert (SLOT_COUNT, WHEEL_SIZE, CHECK_SIZE, CHECK_USED) == (1_209_600, 38_707_200, 4096, 56)
+    assert (MAX_MAGIC, ROLL, DELETE, NO_POSITION, METRICS) == (15, 2, 4, -1, "config/timermetrics")
 
 
 def test_each_part_alone_says_that_the_timer_was_used() -> None:

@@ -42,6 +42,7 @@ def reviewed(
     units: list[Unit],
     taken_up: int,
     wheel: int,
+    **settings: object,
 ) -> list[tuple[str, int]]:
     """Each message's state, and the number of its copy, -1 without one."""
     log, places = b"", []
@@ -68,7 +69,7 @@ def reviewed(
         units=np.array(rows, UNIT_DTYPE),
         positions=np.arange(len(rows), dtype=np.int64) * 52,
     )
-    with open_store(root) as store:
+    with open_store(root, settings=settings) as store:
         found = store.opened.queues.find(TIMER_TOPIC, 0)
         assert found is not None
         given = list(_Review(store.opened, files).messages(found))
@@ -105,7 +106,11 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, int]]]] = {
         [("pending", -1), ("pending", -1)],
     ),
     "a next record that is a delete": (
-        {"taken_up": 2, "messages": [one(), one(rolls=1, deletes="W")], "units": [Unit(0, 0, ROLL), Unit(1, 5, DELETE)]},
+        {
+            "taken_up": 2,
+            "messages": [one(), one(rolls=1, deletes="W")],
+            "units": [Unit(0, 0, ROLL), Unit(1, 5, DELETE)],
+        },
         [("pending", -1), ("delete", -1)],
     ),
     "a delete in its slot": (
@@ -139,6 +144,16 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, int]]]] = {
     ),
     "a key without its topic, in the slot of the read time": (
         {"taken_up": 2, "messages": [one(), one(deletes="U")], "units": [Unit(0, 0), Unit(1, 0, DELETE)]},
+        [("pending", -1), ("delete", -1)],
+    ),
+    "a key without its topic, as a setting has it": (
+        {"taken_up": 2, "messages": [one(), one(deletes="U")], "units": [Unit(0, 0), Unit(1, 0, DELETE)],
+         "appendTopicForTimerDeleteKey": "false"},
+        [("deleted", -1), ("delete", -1)],
+    ),
+    "a key with its topic, against a setting": (
+        {"taken_up": 2, "messages": [one(), one(deletes="T+U")], "units": [Unit(0, 0), Unit(1, 0, DELETE)],
+         "appendTopicForTimerDeleteKey": "false"},
         [("pending", -1), ("delete", -1)],
     ),
     "a delete of what was due when it was read": (

@@ -1,0 +1,47 @@
+"""A backed file read from front to back."""
+
+from __future__ import annotations
+
+import pytest
+
+from store.errors import DamagedFile
+from store.files import backup_files
+from store.files.backup_files import BackupFiles
+from store.files.readable import Stretch
+from store.formats.backup_manifest import BackedFile
+
+
+class Held(BackupFiles):
+    """A backup whose files hold these bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.address, self.data = "b", data
+
+    def read(self, file: BackedFile, position: int, size: int) -> Stretch:
+        return Stretch(memoryview(self.data[position : position + size]))
+
+
+@pytest.mark.parametrize(
+    ("data", "pieces"),
+    [
+        (b"", []),
+        (b"abc", [b"abc"]),
+        (b"abcd", [b"abcd"]),
+        (b"abcde", [b"abcd", b"e"]),
+        (b"abcdefgh", [b"abcd", b"efgh"]),
+    ],
+)
+def test_a_file_is_read_in_frames_up_to_its_size(
+    data: bytes, pieces: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backup_files, "FRAME_BYTES", 4)
+    file = BackedFile("p", len(data), "", "log/s", 1)
+    assert [bytes(one) for one in Held(data + b"more").chunks(file)] == pieces
+
+
+@pytest.mark.parametrize("size", [0, 3, 4, 6])
+def test_a_file_that_ends_early_is_damaged(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backup_files, "FRAME_BYTES", 4)
+    with pytest.raises(DamagedFile, match=f"^b/log/s: the file ends at {size} instead of 7$") as caught:
+        list(Held(bytes(size)).chunks(BackedFile("p", 7, "", "log/s", 1)))
+    assert str(caught.value.file) == "b/log/s"

@@ -1,0 +1,127 @@
+"""Findings on one batch queue: its files alone, and its units against the log's records."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from store.files.store_reader import StoredFile
+from store.structures.batchqueue.check import _QueueCheck
+from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, BatchUnitArray
+
+SIZE = 92
+"""Two units."""
+
+
+def units(*rows: tuple[int, int]) -> BatchUnitArray:
+    """Units of (queue offset, message count), each at a log offset of 100 times its queue offset."""
+    return np.array([(100 * at, 50, 0, 1, at, count, -1, 0) for at, count in rows], BATCH_UNIT_DTYPE)
+
+
+def checked(*files: bytes, is_written_to: bool = False) -> _QueueCheck:
+    """The check of a queue with these files; a file is as long as its bytes, and 92 bytes at least."""
+    data = {f"q/{number}": one.ljust(SIZE, b"\0") for number, one in enumerate(files)}
+    stored = [StoredFile(path, number, len(one), 0) for number, (path, one) in enumerate(data.items())]
+    reader = SimpleNamespace(read_written=lambda path, size: data[path], name_of=lambda path: path)
+    return _QueueCheck(cast(Any, reader), ("T", 3), stored, SIZE, is_written_to)
+
+
+def rows(findings: Any) -> list[str]:
+    found = list(findings)
+    assert {(one.topic, one.queue_id) for one in found} <= {("T", 3)}
+    return [f"{one.kind} {one.file} {one.offset} {one.detail}" for one in found]
+
+
+ONE = units((0, 5)).tobytes()
+TWO = units((0, 5), (5, 2)).tobytes()
+NEXT = units((7, 1), (8, 3)).tobytes()
+ALONE: dict[str, tuple[tuple[bytes, ...], list[str]]] = {
+    "sound": ((TWO, NEXT), []),
+    "a last file that is not full": ((TWO, units((7, 1)).tobytes()), []),
+    "an empty last file": ((TWO, b""), []),
+    "a first file that is not full": (
+        (ONE, units((5, 1)).tobytes()), ["queue-gap q/0 0 no entry at byte 46, and files follow"]
+    ),
+    "an empty first file": ((b"", TWO), ["queue-gap q/0 0 no entry at byte 0, and files follow"]),
+    "an empty file between two": (
+        (TWO, b"", NEXT), ["queue-gap q/1 7 no entry at byte 0, and files follow"]
+    ),
+    "longer and shorter files": (
+        (TWO + bytes(46), NEXT[:46].ljust(138, b"\0")),
+        ["wrong-size q/0 0 138 bytes instead of 92; no broker starts with it",
+         "queue-gap q/0 0 no entry at byte 92, and files follow",
+         "wrong-size q/1 0 138 bytes instead of 92; no broker starts with it"],
+    ),
+    "a gap of one": (
+        (units((0, 5), (6, 2)).tobytes(),), ["queue-gap q/0 5 queue offset 6 where 5 is next"]
+    ),
+    "an offset twice": (
+        (units((0, 5), (4, 2)).tobytes(),), ["queue-duplicate q/0 5 queue offset 4 where 5 is next"]
+    ),
+    "a gap between two files": (
+        (TWO, units((9, 1)).tobytes()), ["queue-gap q/1 7 queue offset 9 where 7 is next"]
+    ),
+    "a byte after the last entry": (
+        (units((4, 5)).tobytes() + bytes(3) + b"\1",), ["unit-nowhere q/0 9 byte 49 is not 0, and no entry"]
+    ),
+    "the last byte": (
+        (ONE + bytes(45) + b"\1",), ["unit-nowhere q/0 5 byte 91 is not 0, and no entry"]
+    ),
+    "a byte in an empty first file": ((b"\0\1",), ["unit-nowhere q/0 0 byte 1 is not 0, and no entry"]),
+    "a byte in an empty next file": ((TWO, b"\0\1"), ["unit-nowhere q/1 7 byte 1 is not 0, and no entry"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ALONE)
+def test_a_queue_alone_has_consecutive_offsets_in_files_of_one_length(case: str) -> None:
+    files, findings = ALONE[case]
+    assert rows(checked(*files).alone()) == findings
+
+
+def test_a_writer_may_have_written_a_part_of_an_entry() -> None:
+    assert rows(checked(ONE + b"\1", is_written_to=True).alone()) == []
+
+
+RECORDS = units((0, 5), (5, 2), (7, 1))
+AGAINST: dict[str, tuple[BatchUnitArray, dict[str, int | None], list[str]]] = {
+    "sound": (RECORDS, {}, []),
+    "a record without an entry": (
+        units((0, 5), (7, 1)), {}, ["missing-unit batchconsumequeue/T/3 5 the record at log offset 500 has no entry"]
+    ),
+    "the same up to the confirmed offset": (
+        units((0, 5), (7, 1)), {"confirmed": 550},
+        ["missing-unit batchconsumequeue/T/3 5 the record at log offset 500 has no entry"],
+    ),
+    "the same, a byte before it": (units((0, 5), (7, 1)), {"confirmed": 549}, []),
+    "an entry of no record": (
+        units((0, 5), (5, 2), (6, 1), (7, 1)), {}, ["unit-nowhere q/0 6 log offset 600 starts no record of this queue"]
+    ),
+    "the same at the log's start": (
+        units((6, 1), (0, 5), (5, 2), (7, 1)), {"log_start": 600},
+        ["unit-nowhere q/0 6 log offset 600 starts no record of this queue"],
+    ),
+    "the same before the log": (units((6, 1), (0, 5), (5, 2), (7, 1)), {"log_start": 601}, []),
+    "the same before the horizon": (
+        units((0, 5), (5, 2), (6, 1), (7, 1)), {"horizon": 601},
+        ["unit-nowhere q/0 6 log offset 600 starts no record of this queue"],
+    ),
+    "the same at the horizon": (units((0, 5), (5, 2), (6, 1), (7, 1)), {"horizon": 600}, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", AGAINST)
+def test_records_have_their_units_and_units_their_records(case: str) -> None:
+    found, given, findings = AGAINST[case]
+    usual: dict[str, Any] = {"log_start": 0, "horizon": None, "confirmed": None}
+    assert rows(checked(found.tobytes()).against(RECORDS, **usual | given)) == findings
+
+
+@pytest.mark.parametrize("name", ["size", "tags_code", "store_timestamp_ms", "message_count", "compacted_offset"])
+def test_a_unit_that_differs_is_named_with_both(name: str) -> None:
+    found = RECORDS.copy()
+    found[name][1] = 9
+    detail = f"{found[1].item()} instead of {RECORDS[1].item()}"
+    assert rows(checked(found.tobytes()).against(RECORDS, 0, None, None)) == [f"unit-differs q/0 5 {detail}"]
