@@ -82,3 +82,10 @@ def test_each_key_is_disguised_by_itself_and_a_broker_s_properties_stay() -> Non
 
 def test_a_value_that_is_no_text_is_question_marks() -> None:
     assert hide_values(b"a\1\xff\xfe\2KEYS\1\xff", b"salt") == b"a\1??\2KEYS\1?"
+
+
+@pytest.mark.parametrize("one", ["\0", "\x7f", "\x80", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uffff"])
+def test_a_character_is_replaced_by_one_of_as_many_bytes(one: str) -> None:
+    found = fill(one * 20, b"salt")
+    assert [len(other.encode()) for other in found] == [len(one.encode())] * 20
+    assert one not in found

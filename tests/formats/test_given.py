@@ -11,7 +11,8 @@ import pytest
 
 from store import BadRequest, Message, MessageColumns, WritableStore, open_store
 from store.engine.serving import ControlServer, StoreClient
-from store.formats.given import check_flag, check_get, check_host, check_number, check_query
+from store.errors import WrongKind
+from store.formats.given import check_flag, check_get, check_host, check_message, check_number, check_query
 from store.formats.host import Host
 
 LARGE, LARGEST = 1 << 31, 1 << 63
@@ -242,3 +243,40 @@ def test_a_query_takes_numbers_of_64_bits(name: str, value: int) -> None:
         return
     with pytest.raises(BadRequest, match=f"{name} does not fit in 64 bits"):
         check_query(**given)
+
+
+@pytest.mark.parametrize(("name", "value", "error", "reason"), [
+    ("topic", 5, WrongKind, "topic is not text: 5"),
+    ("queue_id", True, WrongKind, "queue_id is not a whole number: True"),
+    ("queue_id", LARGE, BadRequest, f"queue_id does not fit in 32 bits: {LARGE}"),
+    ("flag", 1 << 200, BadRequest, "flag does not fit in 32 bits: a number of 201 bits"),
+    ("flag", (1 << 128) - 1, BadRequest, "flag does not fit in 32 bits: 340282366920938463463374607431768211455"),
+    ("sys_flag", -LARGE - 1, BadRequest, f"sys_flag does not fit in 32 bits: {-LARGE - 1}"),
+    ("born_timestamp_ms", LARGEST, BadRequest, f"born_timestamp_ms does not fit in 64 bits: {LARGEST}"),
+    ("prepared_transaction_offset", 0.5, WrongKind, "prepared_transaction_offset is not a whole number: 0.5"),
+    ("born_timestamp_ms", "0", WrongKind, "born_timestamp_ms is not a whole number: '0'"),
+    ("body", "x" * 3, WrongKind, "body is not bytes, but str"),
+    ("properties", "x", WrongKind, "properties is not bytes, but str"),
+    ("topic", ["x" * 60], WrongKind, f"topic is not text: ['{'x' * 38}…"),
+    ("topic", "x", None, ""), ("queue_id", LARGE - 1, None, ""), ("flag", -LARGE, None, ""),
+])  # fmt: skip
+def test_a_message_is_checked_field_by_field(name: str, value: Any, error: type[Exception] | None, reason: str) -> None:
+    message = replace(MESSAGE, **{name: value})
+    if error is None:
+        check_message(message)
+        return
+    with pytest.raises(error) as refused:
+        check_message(message)
+    assert str(refused.value) == reason
+
+
+@pytest.mark.parametrize(("offset", "max_count", "refused"), [
+    (LARGEST - 1, 1, None), (LARGEST, 1, "offset does not fit in 64 bits"), (-LARGEST - 1, 1, "offset does not fit"),
+    (0, 0, "max_count is less than 1: 0"), (0, LARGEST - 1, None), (0, LARGEST, "max_count does not fit in 64 bits"),
+])  # fmt: skip
+def test_a_get_has_longs_and_wants_a_message_at_least(offset: int, max_count: int, refused: str | None) -> None:
+    if refused is None:
+        check_get("T", 0, offset, max_count)
+        return
+    with pytest.raises(BadRequest, match=refused):
+        check_get("T", 0, offset, max_count)

@@ -106,3 +106,9 @@ def test_the_parts_of_sound_messages_end_with_an_empty_body() -> None:
     assert list(inner_parts(body)) == [(20, 22, 24, 26), (46, 46, 48, 48), (48, 48, 0, 0)]
     assert list(inner_parts(b"")) == [(0, 0, 0, 0)]
     assert list(unwrap(record(b""))) == []
+
+
+def test_the_last_message_may_have_neither_body_nor_properties() -> None:
+    assert [one.body for one in unwrap(record(inner(b"x") + inner()))] == [b"x", b""]
+    with pytest.raises(DamagedRecord, match="at byte 22 21 bytes are left, a message takes 22 at least"):
+        list(unwrap(record(inner() + inner()[:21])))

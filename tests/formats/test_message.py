@@ -326,3 +326,12 @@ def test_a_message_of_a_topic_alone_has_zeros() -> None:
     assert (made.reconsume_times, made.prepared_transaction_offset) == (0, 0)
     assert (made.born_host, made.store_host) == (LOCALHOST, LOCALHOST)
     assert str(LOCALHOST) == "127.0.0.1:10911"
+
+
+@pytest.mark.parametrize("size", [0, -1, -5])
+def test_a_negative_size_of_a_body_is_none(size: int) -> None:
+    raw = bytearray(encode_record(Message("T", b""), topic=b"T", sys_flag=0, queue_offset=0, log_offset=0,
+                                  store_timestamp_ms=1))  # fmt: skip
+    assert raw[84:88] == bytes(4)
+    raw[84:88] = size.to_bytes(4, "big", signed=True)
+    assert (decode_record(raw).topic, decode_record(raw).body) == ("T", b"")

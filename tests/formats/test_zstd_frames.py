@@ -112,3 +112,16 @@ def test_a_damaged_frame_is_named() -> None:
     stored[frames[0][0]] ^= 1
     with pytest.raises(ValueError, match="frame 1 is damaged"):
         list(read_frames(reader(bytes(stored)), frames, 0, 250))
+
+
+@pytest.mark.parametrize(("count", "is_read"), [(1, True), (2, True), (3, False)])
+def test_a_table_has_as_many_frames_as_the_format_allows(
+    count: int, is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zstd_frames, "_MOST_FRAMES", 2)
+    data = b"x" * 7 * count + encode_table([(7, 100)] * count)
+    if is_read:
+        assert read_table(reader(data), len(data)) == [(7, 100)] * count
+        return
+    with pytest.raises(ValueError, match="no table of frames at its end"):
+        read_table(reader(data), len(data))
