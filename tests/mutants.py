@@ -158,7 +158,6 @@ TESTS = {
     "store/structures/extension": ("tests/structures/test_small_files.py", "tests/verbs/test_dump.py"),
     "store/structures/queuedb": (
         "tests/structures/queuedb",
-        "tests/structures/test_rocksdb_keys.py",
         "tests/structures/test_foretold.py",
         "tests/structures/messagedb/test_put_beside.py",
         "tests/opened/test_delays.py",

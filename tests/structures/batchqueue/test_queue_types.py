@@ -1,0 +1,66 @@
+"""The topics with batch queues: by their folders first, else by topics.json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from store.config import StoreConfig
+from store.files.filesystem import Filesystem
+from store.layout import StoreLayout
+from store.structures.batchqueue.queue_types import (
+    batch_topics,
+    configured_types,
+    mismatched_topics,
+    other_queues,
+    topics_with_files,
+    without_types,
+)
+
+TYPES = {"A": "BatchCQ", "B": "BatchCQ", "C": "SimpleCQ", "D": None, "E": "BatchCQ"}
+ENTRIES = {
+    name: {"topicName": name, "attributes": {} if kind is None else {"queue.type": kind, "other": "x"}}
+    for name, kind in TYPES.items()
+}
+DOCUMENT = {"topicConfigTable": ENTRIES, "dataVersion": {"counter": 1}}
+FS = Filesystem()
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> StoreLayout:
+    """Folders with queues: A and C of batches, B and F plain; E and G are empty."""
+    for name in ("batchconsumequeue/A/0", "batchconsumequeue/C/0", "consumequeue/B/0", "consumequeue/F/0"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("batchconsumequeue/G", "consumequeue/E"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "batchconsumequeue/file").touch()
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/topics.json").write_text(json.dumps(DOCUMENT), encoding="utf-8")
+    return StoreLayout(tmp_path)
+
+
+def test_a_topics_folder_decides_before_its_attribute(layout: StoreLayout) -> None:
+    assert configured_types(layout, FS) == {"A": "BatchCQ", "B": "BatchCQ", "C": "SimpleCQ", "E": "BatchCQ"}
+    assert batch_topics(layout, FS) == topics_with_files(layout, FS) == {"A", "C", "E"}
+    found = other_queues(layout, StoreConfig(), FS)
+    assert (found.topics, found.folder) == ({"A", "C", "E"}, "batchconsumequeue")
+    assert found.file_size == StoreConfig().mapper_file_size_batch_consume_queue
+    in_database = StoreConfig().with_settings({"storeType": "defaultRocksDB"})
+    assert other_queues(layout, in_database, FS).topics == frozenset()
+
+
+def test_each_folder_of_another_type_is_named_in_order(layout: StoreLayout) -> None:
+    assert mismatched_topics(layout, FS) == [
+        "B: its folder holds queues of type SimpleCQ, topics.json says BatchCQ",
+        "C: its folder holds queues of type BatchCQ, topics.json says SimpleCQ",
+    ]
+
+
+def test_a_table_without_types_keeps_all_else() -> None:
+    document, changed = without_types(json.loads(json.dumps(DOCUMENT)))
+    wanted = json.loads(json.dumps(DOCUMENT))
+    for name in ("A", "B", "E"):
+        del wanted["topicConfigTable"][name]["attributes"]["queue.type"]
+    assert (document, changed) == (wanted, ["A", "B", "E"])

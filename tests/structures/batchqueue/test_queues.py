@@ -1,0 +1,91 @@
+"""Batch queues in files: their extents, their newest record, and the unit of a record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from store.broker_line import LINE_5_3
+from store.files.store_reader import StoreReader
+from store.structures.batchqueue.queues import (
+    Extent,
+    expired_size,
+    extent_of,
+    extents,
+    files_of,
+    find_unit,
+    holds,
+    newest_record,
+)
+from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE
+
+SIZE = 92
+"""Two units."""
+
+
+def units(*rows: tuple[int, int, int]) -> bytes:
+    """Units of (log offset, queue offset, message count), of records of 50 bytes."""
+    found = [(log_offset, 50, 0, 1, at, count, -1, 0) for log_offset, at, count in rows]
+    return np.array(found, BATCH_UNIT_DTYPE).tobytes().ljust(SIZE, b"\0")
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> StoreReader:
+    files = {
+        "T/0/00000000000000000000": units((100, 0, 5), (200, 5, 2)),
+        "T/0/00000000000000000092": units((300, 7, 1)),
+        "T/1/00000000000000000000": units(),
+        "U/3/00000000000000000092": units((400, 9, 3), (150, 12, 1)),
+        "T/0/junk": b"x",
+        "T/x/00000000000000000000": units((900, 0, 1)),
+    }
+    for name, data in files.items():
+        path = tmp_path / "batchconsumequeue" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    (tmp_path / "batchconsumequeue/T/2").mkdir()
+    return StoreReader(str(tmp_path))
+
+
+def test_a_queue_has_the_files_with_an_offset_as_name_in_order(reader: StoreReader) -> None:
+    found = {queue: [one.number for one in files] for queue, files in files_of(reader).items()}
+    assert found == {("T", 0): [0, 92], ("T", 1): [0], ("U", 3): [92]}
+    assert [holds(reader, queue) for queue in (("T", 0), ("T", 1), ("T", 2), ("U", 0))] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("log_start", "first"), [(0, 0), (100, 0), (101, 5), (200, 5), (201, 7), (300, 7), (301, 8), (9999, 8)]
+)
+def test_a_queue_begins_at_its_first_record_in_the_log(log_start: int, first: int, reader: StoreReader) -> None:
+    assert extent_of(reader, files_of(reader)["T", 0], log_start) == Extent(first, 8, 300, 350)
+
+
+def test_every_queue_has_an_extent_and_the_newest_record_is_the_last_of_one(
+    reader: StoreReader, tmp_path: Path
+) -> None:
+    assert sorted(extents(reader, 160, LINE_5_3)) == [
+        ("T", 0, 5, 8, 300, 350, ""),
+        ("T", 1, 0, 0, -1, -1, ""),
+        ("U", 3, 9, 13, 150, 200, ""),
+    ]
+    assert newest_record(reader) == 300
+    assert newest_record(StoreReader(str(tmp_path / "config"))) == -1
+
+
+@pytest.mark.parametrize(
+    ("log_offset", "found"),
+    [(100, (0, 0)), (200, (0, 46)), (300, (92, 0)), (0, None), (350, None)],
+)
+def test_a_unit_is_found_by_its_records_log_offset(
+    log_offset: int, found: tuple[int, int] | None, reader: StoreReader
+) -> None:
+    wanted = None if found is None else (f"batchconsumequeue/T/0/{found[0]:020d}", found[1], 50)
+    assert find_unit(reader, ("T", 0), log_offset) == wanted
+
+
+@pytest.mark.parametrize(("log_start", "size"), [(0, 0), (100, 0), (149, 0), (150, 46), (249, 46), (250, 92)])
+def test_leading_units_of_expired_messages_may_go(log_start: int, size: int) -> None:
+    assert expired_size(memoryview(units((100, 0, 5), (200, 5, 2))), log_start) == size
+    assert expired_size(memoryview(units()), log_start) == 0
