@@ -133,7 +133,7 @@ def _widen_pipe(stream: IO[bytes]) -> None:
 
 
 def bytes_of(name: str) -> int | None:
-    """Return the bytes of a file or folder of JSON lines; None for stdin, Parquet and CSV."""
+    """Return the bytes of a file or folder of JSON lines; 0 for stdin, None for Parquet and CSV."""
     files = files_of(name) if name != "-" else []
     return sum(path.stat().st_size for path in files) if not any(path.suffix in _TABLES for path in files) else None
 

@@ -18,7 +18,6 @@ from rmqctl.commands.stale import _row
 from rmqctl.environment import Environment
 from rmqctl.given_store import GivenStore
 from rmqctl.interrupts import _numbers
-from rmqctl.put_files import bytes_of
 from rmqctl.put_rows import _place
 from rmqctl.report.contents import _cell
 from rmqctl.shell import _answer
@@ -57,21 +56,6 @@ def test_the_rate_is_said_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None
         f"{3 / interval:.1f} MB/s, 3000000 bytes received",
         f"{3 / interval:.1f} MB/s, 9000000 bytes received",
     ]
-
-
-@pytest.mark.parametrize(
-    ("suffixes", "size"),
-    [([".jsonl"], 5), ([".jsonl", ".jsonl"], 10), ([".csv"], None), ([".jsonl", ".parquet"], None)],
-)
-def test_the_bytes_of_lines_are_known_and_those_of_tables_are_not(
-    suffixes: list[str], size: int | None, tmp_path: Path
-) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    for number, suffix in enumerate(suffixes):
-        (folder / f"{number}{suffix}").write_bytes(b"12345")
-    assert bytes_of(str(folder)) == size
-    assert bytes_of("-") == 0
 
 
 def test_a_salvage_warns_of_each_queue_whose_end_is_unknown_and_of_tables_that_it_could_not_read() -> None:
