@@ -1,0 +1,327 @@
+"""A session: its options, what it says and where, its questions, and the look of its results."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import typer
+
+from rmqctl.context import LONGEST_LINE, Session
+from rmqctl.environment import Environment
+from rmqctl.options import Color, Format, TimeForm
+from rmqctl.result import Result, Table
+from store.errors import BadRequest
+
+
+class Terminal(io.StringIO):
+    def __init__(self, is_terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+def session(
+    *, stdout: bool = False, stderr: bool = False, stdin: bytes = b"", width: int = 40, **variables: str
+) -> Session:
+    streams = Terminal(stdout), Terminal(stderr)
+    environment = Environment(io.BytesIO(stdin), *streams, variables, lambda: 1_700_000_000_000, width)
+    return Session(environment, lambda words, environment: 0)
+
+
+def give(one: Session, **options: Any) -> None:
+    """Give options as the parser does."""
+    given: dict[str, Any] = {
+        "store": "./store", "broker_conf": None, "settings": None, "format": "auto", "wide": False, "color": "auto",
+        "no_color": False, "time": "utc", "log": None, "scratch": None, "nice": False, "bwlimit": None, "cold": False,
+        "remote_retries": None, "no_progress": False, "quiet": False, "verbose": False, **options,
+    }  # fmt: skip
+    one.take_options(cast(Any, given))
+
+
+def said(one: Session) -> str:
+    return cast(Terminal, one.environment.stderr).getvalue()
+
+
+def test_options_after_the_command_win_and_settings_add_up(tmp_path: Path) -> None:
+    one = session()
+    give(one, store=str(tmp_path), settings=["a=1", "b=1"], format="json", quiet=True)
+    one.take_options({"settings": ["b=2"], "format": "csv"})
+    options = one.options
+    assert (options.store, options.settings, options.format, options.quiet) == (
+        tmp_path,
+        {"a": "1", "b": "2"},
+        Format.CSV,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_refused"),
+    [([], False), (["deleteWhen=04"], False), (["fileReservedTime=x"], True), (["bogus=1"], True)],
+)
+def test_impossible_settings_are_refused(settings: list[str], is_refused: bool, tmp_path: Path) -> None:
+    one = session()
+    give(one, store=str(tmp_path), settings=settings)
+    if is_refused:
+        with pytest.raises(BadRequest):
+            one.check_settings()
+    else:
+        one.check_settings()
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_notes_are_silenced_and_warnings_and_failures_are_not(quiet: bool) -> None:
+    one = session()
+    give(one, quiet=quiet)
+    one.note("note: a")
+    one.warn("b")
+    one.fail("c")
+    assert said(one) == ("" if quiet else "note: a\n") + "warning: b\nrmqctl: c\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "is_repeated"),
+    [
+        ("no space left on device", "x: no space left on device", True),
+        ("y: no space left on device", "x: no space left on device", True),
+        ("no space left on device", "x: permission denied", False),
+        ("permission denied", "x: no space left on device", False),
+        ("permission denied", "permission denied", False),
+    ],
+)
+def test_a_full_disk_is_told_once(before: str, text: str, is_repeated: bool) -> None:
+    one = session()
+    assert not one.repeats_full_disk(text)
+    one.fail(before)
+    assert one.repeats_full_disk(text) is is_repeated
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "form", "is_held"),
+    [
+        (True, True, "auto", True),
+        (True, False, "auto", False),
+        (False, True, "auto", False),
+        (True, True, "json", False),
+        (False, True, "table", False),
+    ],
+)
+def test_notes_wait_for_the_verdict_where_a_terminal_shows_both(
+    stdout: bool, stderr: bool, form: str, is_held: bool
+) -> None:
+    one = session(stdout=stdout, stderr=stderr)
+    give(one, format=form)
+    one.hold_notes()
+    one.note("note: a")
+    one.warn("b")
+    assert said(one) == ("" if is_held else "note: a\nwarning: b\n")
+    one.show(Result("x", verdict="done"))
+    assert said(one) == ("\n" if is_held else "") + "note: a\nwarning: b\n"
+    one.note("note: c")
+    assert said(one).endswith("warning: b\nnote: c\n")
+
+
+def test_a_failure_releases_what_is_held() -> None:
+    one = session(stdout=True, stderr=True)
+    one.hold_notes()
+    one.note("note: a")
+    one.fail("b")
+    assert said(one) == "note: a\nrmqctl: b\n"
+
+
+@pytest.mark.parametrize(("held", "lines"), [([], 0), (["a"], 2), (["a", "b\nc"], 4)])
+def test_held_lines_are_counted_with_the_blank_one_above_them(held: list[str], lines: int) -> None:
+    one = session(stdout=True, stderr=True)
+    one.hold_notes()
+    for text in held:
+        cast(Any, one)._held.append(text)
+    assert one._held_lines() == lines
+
+
+@pytest.mark.parametrize(("more", "shown"), [(0, "x" * LONGEST_LINE), (1, "x" * (LONGEST_LINE - 1) + "…")])
+def test_a_line_is_cut_where_it_is_too_long(more: int, shown: str) -> None:
+    one = session()
+    one.note("x" * (LONGEST_LINE + more))
+    assert said(one) == shown + "\n"
+
+
+def test_lines_are_folded_at_a_terminals_width_and_controls_are_escaped() -> None:
+    one, piped = session(stderr=True, width=10), session(width=10)
+    for each in (one, piped):
+        each.note("one two three\x1b")
+    assert (said(one), said(piped)) == ("one two\nthree\\x1b\n", "one two three\\x1b\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_yes"),
+    [(b"y\n", True), (b"YES \n", True), (b"yes", True), (b"", False), (b"n\n", False), (b"yess\n", False),
+     (b"\xff\n", False)],
+)  # fmt: skip
+def test_a_question_wants_a_yes(answer: bytes, is_yes: bool) -> None:
+    one = session(stdin=answer)
+    assert one.ask("Really?") is is_yes
+    assert said(one) == "Really? [y/N] "
+
+
+def test_a_question_releases_what_is_held() -> None:
+    one = session(stdout=True, stderr=True, stdin=b"y\n")
+    one.hold_notes()
+    one.note("note: a")
+    assert one.ask("Really?")
+    assert said(one) == "note: a\nReally? [y/N] "
+
+
+@pytest.mark.parametrize(
+    ("stdout", "options", "form"),
+    [
+        (True, {}, Format.TABLE),
+        (False, {}, Format.PLAIN),
+        (False, {"color": "always"}, Format.TABLE),
+        (True, {"color": "never"}, Format.TABLE),
+        (True, {"format": "json"}, Format.JSON),
+    ],
+)
+def test_the_form_of_a_result_follows_the_terminal(stdout: bool, options: dict[str, Any], form: Format) -> None:
+    one = session(stdout=stdout)
+    give(one, **options)
+    assert one.format is form
+
+
+@pytest.mark.parametrize(
+    ("stdout", "color", "variables", "has_color"),
+    [
+        (True, "auto", {}, True),
+        (False, "auto", {}, False),
+        (True, "auto", {"NO_COLOR": "1"}, False),
+        (True, "auto", {"NO_COLOR": ""}, True),
+        (True, "auto", {"TERM": "dumb"}, False),
+        (True, "auto", {"TERM": "xterm"}, True),
+        (False, "always", {"NO_COLOR": "1"}, True),
+        (True, "never", {}, False),
+    ],
+)
+def test_colors_follow_the_option_then_the_variables_then_the_terminal(
+    stdout: bool, color: str, variables: dict[str, str], has_color: bool
+) -> None:
+    one = session(stdout=stdout, **variables)
+    give(one, color=color)
+    assert one.color is has_color
+    assert (one.look().color, one.look(color=True).color, one.look(color=False).color) == (has_color, True, False)
+
+
+@pytest.mark.parametrize(
+    ("stdout", "wide", "size"), [(True, False, (40, 24)), (True, True, (None, None)), (False, False, (None, None))]
+)
+def test_a_result_fits_a_terminal(stdout: bool, wide: bool, size: tuple[int | None, int | None]) -> None:
+    one = session(stdout=stdout)
+    give(one, wide=wide, time="local")
+    look = one.look()
+    assert (look.width, look.height, look.times) == (*size, TimeForm.LOCAL)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "options", "is_shown"),
+    [(True, {}, True), (False, {}, False), (True, {"no_progress": True}, False), (True, {"quiet": True}, False)],
+)
+def test_progress_is_shown_on_a_terminal(stderr: bool, options: dict[str, Any], is_shown: bool) -> None:
+    one = session(stderr=stderr)
+    give(one, **options)
+    bar = one.progress("reading", 5, "records")
+    assert (bar.title, bar.total, bar.unit) == ("reading", 5, "records")
+    assert (cast(Any, bar)._stream is one.environment.stderr) is is_shown
+
+
+@pytest.mark.parametrize(
+    ("target", "is_refused"),
+    [("store", True), ("store/new", True), ("store/commitlog/x", True), ("other", False), ("store2", False),
+     (None, False)],
+)  # fmt: skip
+@pytest.mark.parametrize("given", ["store", "store/commitlog/0"])
+def test_a_target_inside_of_a_store_is_refused(
+    target: str | None, is_refused: bool, given: str, tmp_path: Path
+) -> None:
+    (tmp_path / "store/commitlog").mkdir(parents=True)
+    (tmp_path / "store/commitlog/0").touch()
+    place = tmp_path / target if target is not None else None
+    is_inside = is_refused and (given == "store" or "commitlog" in str(target))
+    if is_inside:
+        with pytest.raises(typer.BadParameter, match="which is only read; name another folder"):
+            session().refuse_inside(tmp_path / given, None, place)
+    else:
+        session().refuse_inside(tmp_path / given, place)
+
+
+def test_a_scratch_folder_is_the_temporary_one_until_the_session_ends(tmp_path: Path) -> None:
+    before, one = tempfile.tempdir, session()
+    (tmp_path / "scratch").mkdir()
+    give(one, store=str(tmp_path / "store"), scratch=str(tmp_path / "scratch"))
+    one.take_scratch()
+    assert tempfile.tempdir == str(tmp_path / "scratch")
+    one.resources.close()
+    assert tempfile.tempdir == before
+    give(one, store=str(tmp_path), scratch=str(tmp_path / "scratch"))
+    with pytest.raises(typer.BadParameter):
+        one.take_scratch()
+
+
+def test_retries_of_remote_requests_are_set_until_the_session_ends() -> None:
+    from store.files import Filesystem, RemoteRequests
+
+    before, pace, one = RemoteRequests.retries, Filesystem.pace, session()
+    give(one, remote_retries=before + 3)
+    one.take_pace()
+    assert (RemoteRequests.retries, Filesystem.pace is pace) == (before + 3, False)
+    one.resources.close()
+    assert (RemoteRequests.retries, Filesystem.pace) == (before, pace)
+
+
+def test_a_time_is_parsed_by_the_clock_and_another_text_refused() -> None:
+    assert session().parse_time("1700000000000", "--from") == 1_700_000_000_000
+    with pytest.raises(typer.BadParameter) as caught:
+        session().parse_time("soon", "--from")
+    assert caught.value.param_hint == "--from"
+
+
+def test_a_log_has_what_is_said_and_what_is_silenced(tmp_path: Path) -> None:
+    one = session()
+    give(one, log=str(tmp_path / "log"), quiet=True)
+    assert not one.has_log
+    one.command_line = "rmqctl info"
+    one.start_log()
+    assert one.has_log
+    one.note("note: a")
+    one.warn("b")
+    one.fail("c")
+    one.log("d")
+    one.end_log()
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert lines[0].endswith(f"in {Path.cwd()}: rmqctl info")
+    assert [line.split(" ", 2)[2] for line in lines[1:]] == [
+        "INFO note: a",
+        "WARNING warning: b",
+        "ERROR rmqctl: c",
+        "INFO d",
+    ]
+    assert not one.has_log
+    assert said(one) == "warning: b\nrmqctl: c\n"
+
+
+def test_a_result_is_printed_in_its_form() -> None:
+    one = session()
+    give(one, format="csv")
+    one.show(Result("x", tables=[Table("rows", [{"a": 1, "b": "x"}])]))
+    assert cast(Terminal, one.environment.stdout).getvalue() == "a,b\r\n1,x\r\n"
+
+
+def test_lost_pages_are_told_only_where_they_are_caught() -> None:
+    assert session().report_lost_pages() is False
+
+
+def test_an_automatic_color_is_the_default() -> None:
+    assert (session().options.color, session().options.format) == (Color.AUTO, Format.AUTO)
