@@ -12,8 +12,8 @@ from store.formats.message import BLANK_MAGIC, RECORD_MIN_SIZE
 from store.verbs.salvage import walk
 from store.verbs.salvage.grade import Grade, SalvagedRun, Skipped, TornRecord
 from store.verbs.salvage.sources import open_source
-from store.verbs.salvage.walk import walk_file
-from tests.verbs.salvage.records import LENGTH, SIZE, log, write
+from store.verbs.salvage.walk import find_start, walk_file
+from tests.verbs.salvage.records import LENGTH, SIZE, log, record, write
 
 START = 2 * SIZE
 
@@ -154,3 +154,45 @@ def test_a_blank_ends_a_file_that_reaches_its_end_or_its_segments(declared: int,
     data = (WHOLE[:LENGTH] + b"\xee" * 100 + WHOLE[LENGTH:end] + blank).ljust(SIZE, b"\0")
     last = pieces(data, tmp_path)[-1]
     assert last == ("blank", end + 100, START + end, size) if is_last else last[0] == "skipped"
+
+
+OTHER = 4 * SIZE
+
+
+def records_of(*starts: int) -> bytes:
+    """Records one after another, of files with these starts."""
+    return b"".join(record(start + LENGTH * number) for number, start in enumerate(starts)).ljust(SIZE, b"\0")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "start"),
+    [
+        (f"{START:020d}", records_of(START, START), START),
+        (f"{OTHER:020d}", records_of(START, START), START),
+        ("loose", records_of(START), START),
+        ("loose", records_of(0), 0),
+        (f"{OTHER:020d}", records_of(0), 0),
+        (f"{OTHER:020d}", records_of(START, OTHER, START), OTHER),
+        (f"{SIZE:020d}", records_of(OTHER, START, START), START),
+        (f"{SIZE:020d}", records_of(START, START, OTHER), START),
+        (f"{OTHER:020d}", records_of(START + 4096), START + 4096),
+        (f"{OTHER:020d}", records_of(START + 4095), OTHER),
+        (f"{OTHER:020d}", records_of(-4096), OTHER),
+        (f"{OTHER:020d}", bytes(SIZE), OTHER),
+        ("loose", bytes(SIZE), -1),
+        ("loose", records_of(START + 1), -1),
+    ],
+)
+def test_a_file_begins_where_most_of_its_records_say_unless_one_agrees_with_its_name(
+    name: str, data: bytes, start: int, tmp_path: Path
+) -> None:
+    assert find_start(open_source(write(tmp_path / name, data), Filesystem())) == start
+
+
+@pytest.mark.parametrize(("most", "start"), [(1, OTHER), (2, OTHER), (3, START)])
+def test_the_first_records_tell_the_start(
+    most: int, start: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk, "_SAMPLE_RECORDS", most)
+    data = records_of(OTHER, START, START, START)
+    assert find_start(open_source(write(tmp_path / "loose", data), Filesystem())) == start
