@@ -112,7 +112,7 @@ TESTS = {
         "tests/golden/test_reading.py",
         "tests/dispatch",
         "tests/kernels/test_dispatch.py",
-        "tests/opened/test_resting_view.py",
+        "tests/opened/test_queue_view.py",
         "tests/verbs/recover/test_torn_units.py",
         "tests/verbs/check/test_findings.py",
         "tests/verbs/check/test_many_queues.py",
@@ -378,7 +378,7 @@ TESTS = {
         "tests/structures/tables",
         "tests/cli/test_config_tables.py",
     ),
-    "store/query/timeline.py": ("tests/verbs/test_timeline.py",),
+    "store/query/timeline.py": ("tests/query/test_timeline.py",),
     "store/query/tables": (
         "tests/query/tables",
         "tests/query/embedded",

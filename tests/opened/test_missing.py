@@ -133,3 +133,102 @@ def test_a_repair_builds_the_entries_that_were_lost(first: int, lost: list[int],
 def _units(path: Path) -> list[QueueUnit]:
     data = path.read_bytes()
     return [decode_unit(data, at) for at in range(0, len(data), UNIT_SIZE)]
+
+
+def builder_of(root: Path, log: SmallLog, stop: int, data: bytes | None = None) -> QueueBuilder:
+    scratch = root / f"scratch-{len(list(root.iterdir()))}"
+    queues = reopened_queues(root, overlay=Overlay(scratch), writable=False)
+    segment = SmallSegment(memoryview(log.data if data is None else data))
+    return QueueBuilder(queues, [segment], Stretch(0, stop), ScanRules())
+
+
+def mixed_log() -> SmallLog:
+    """Twelve records, in turn of T, U and V."""
+    log = SmallLog()
+    for number in range(12):
+        log.put("TUV"[number % 3], number % 3)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "expected"),
+    [
+        (0, 12, {"T": 9, "U": 10, "V": 11}),
+        (10, 12, {"U": 10, "V": 11}),
+        (0, 11, {"T": 9, "U": 10, "V": 8}),
+        (0, 1, {"T": 0}),
+        (11, 12, {"V": 11}),
+        (11, 11, {}),
+        (12, 12, {}),
+    ],
+)
+def test_the_newest_record_of_each_queue_is_within_the_stretch(
+    start: int, stop: int, expected: dict[str, int], tmp_path: Path
+) -> None:
+    log = mixed_log()
+    places = [*(unit.log_offset for unit in log.units), log.end]
+    found = builder_of(tmp_path, log, places[stop]).newest_records(places[start])
+    assert {topic: at for (topic, _), at in found.items() if at >= 0} == {
+        topic: places[number] for topic, number in expected.items()
+    }
+    assert set(found) >= {(topic, "TUV".index(topic)) for topic in expected}
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "built"), [(0, 12, 4), (None, 12, 0), (1, 12, 3), (0, 9, 3), (0, 10, 4), (9, 9, 0), (12, 12, 0)]
+)
+def test_queues_that_are_met_in_the_log_are_repaired_once_and_progress_is_told(
+    start: int | None, stop: int, built: int, tmp_path: Path
+) -> None:
+    log, asked, told = mixed_log(), [], []
+    places = [*(unit.log_offset for unit in log.units), log.end]
+    builder = builder_of(tmp_path, log, places[stop])
+
+    def meet(key: tuple[str, int]) -> Repair | None:
+        asked.append(key)
+        return Repair(builder._queues.find_or_create(*key), tail=0) if key[0] == "T" else None
+
+    count = builder.repair(
+        {},
+        meet,
+        start=None if start is None else places[start],
+        progress=lambda done, in_all: told.append((done, in_all)),
+    )
+    reads = start is not None and start < stop
+    assert count == built
+    assert len(asked) == len(set(asked)) == (3 if reads else 0)
+    assert builder.met == set(asked)
+    length = places[stop] - places[start or 0]
+    assert bool(told) is reads
+    assert all(in_all == length for _, in_all in told)
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+
+
+@pytest.mark.parametrize(("bad", "stop", "is_noted"), [(5, 12, True), (5, 6, True), (5, 5, False)])
+def test_damage_before_the_stop_is_noted_and_records_past_it_are_built(
+    bad: int, stop: int, is_noted: bool, tmp_path: Path
+) -> None:
+    log = mixed_log()
+    places = [*(unit.log_offset for unit in log.units), log.end]
+    data = bytearray(log.data)
+    data[places[bad] + 4] ^= 0xFF
+    builder = builder_of(tmp_path, log, places[stop], bytes(data))
+    repair = Repair(builder._queues.find_or_create("T", 0), tail=0)
+    builder.repair({("T", 0): repair})
+    assert list(builder.damages) == ([places[bad]] if is_noted else [])
+    assert repair.placed == (stop + 2) // 3
+
+
+def test_queues_that_share_records_are_built_where_a_reader_asks_for_them(tmp_path: Path) -> None:
+    log = SmallLog()
+    log.put("T", INNER_MULTI_DISPATCH="%LMQ%a", INNER_MULTI_QUEUE_OFFSET="0")
+    for has_light, light in ((False, 0), (True, 1)):
+        builder = builder_of(tmp_path, log, log.end)
+        met = {}
+
+        def meet(key: tuple[str, int], builder: QueueBuilder = builder, met: dict = met) -> Repair:  # type: ignore[type-arg]
+            return met.setdefault(key, Repair(builder._queues.find_or_create(*key), tail=0))
+
+        assert builder.repair({}, meet, start=0, has_light=has_light) == 1 + light
+        assert sorted(met) == [("%LMQ%a", 0), ("T", 0)][1 - light :]
+    assert builder_of(tmp_path, log, log.end).repair({}, meet, start=0) == 1
