@@ -14,6 +14,7 @@ import pytest
 from rmqctl.given_store import GivenStore, _described
 from rmqctl.options import Options
 from store.errors import BadRequest, NotAStore, StoreError
+from store.files import Filesystem
 from tests.conftest import CopyOf
 from tests.support.golden import golden
 
@@ -249,3 +250,91 @@ def test_a_mirrors_folder_is_named_by_its_uri_once_it_is_reached() -> None:
     local, _ = given(store=Path("/a"))
     local.__dict__["reached"] = (Path("/a"), None)
     assert local.in_words("/a/commitlog") == "/a/commitlog"
+
+
+def test_an_unknown_setting_is_refused_with_its_option() -> None:
+    with pytest.raises(BadRequest, match="--set"):
+        given(settings={"bogus": "1"})[0].settings()
+
+
+def test_files_are_reached_in_the_folder_or_in_the_mirror(tmp_path: Path) -> None:
+    root = golden("normal").store
+    segment = root / "commitlog" / ("0" * 20)
+    local, _ = given(store=segment)
+    assert local.open_reached(or_segment=True).is_segment
+    with pytest.raises(StoreError):
+        local.open_reached()
+    (tmp_path / "config").mkdir()
+    assert given(store=tmp_path)[0].open_reached().segments() == []
+    remote, _ = given(uri="s3://b/s")
+    remote.__dict__["reached"] = (root, Filesystem())
+    reader = remote.open_reached()
+    assert (reader.address, [file.number for file in reader.segments()][:1]) == (str(root), [0])
+
+
+def test_a_bundle_of_the_option_is_read_where_it_is_unpacked() -> None:
+    root = golden("normal").store
+    store, _ = given(uri="bundle:///case.tar.zst")
+    store.__dict__["reached"] = (root, Filesystem())
+    assert store._reader("bundle:///case.tar.zst").address == str(root)
+
+
+@pytest.mark.parametrize("has_process", [True, False])
+def test_the_process_that_serves_the_store_is_named(has_process: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    client = SimpleNamespace(process_id=7, close=lambda: closed.append("closed")) if has_process else None
+    monkeypatch.setattr("store.engine.serving.has_socket", lambda root: root == Path("/a"))
+    monkeypatch.setattr("store.engine.serving.StoreClient.find", lambda root: client)
+    store, session = given(store=Path("/a"))
+    assert store.find_served() is client
+    session.resources.close()
+    note = "note: process 7 serves this store; requests go through its control socket"
+    assert (session.notes, closed) == (([note], ["closed"]) if has_process else ([], []))
+    assert given(store=Path("/b"))[0].find_served() is None
+
+
+def test_damage_that_readers_passed_over_is_named_by_its_first_place() -> None:
+    store, session = given()
+    readers = [SimpleNamespace(damage={("b", 1): "two", ("a", 9): "one"}), SimpleNamespace(damage={})]
+    store.warn_of_damage(cast(Any, readers))
+    other = ", and at 1 other place"
+    rest = "; messages there are left out, `rmqctl check` shows more"
+    assert (session.warned, session.met_findings) == ([f"a, offset 9: one{other}{rest}"], True)
+    store.warn_of_damage(cast(Any, [SimpleNamespace(damage={("c", 0): "alone"})]))
+    assert session.warned[1:] == [f"c, offset 0: alone{rest}"]
+
+
+def test_a_store_for_puts_says_what_its_opening_found_and_closes_at_the_end() -> None:
+    store, session = given()
+    session.interrupts = SimpleNamespace(deferred=contextlib.nullcontext)
+    done: list[str] = []
+    opened = SimpleNamespace(
+        opening_findings=["torn"], notes=["built"], describe_findings=lambda: ["torn", *done],
+        close=lambda: done.append("closed"), config=SimpleNamespace(changed_settings=dict), min_log_offset=1,
+        max_log_offset=2,
+    )  # fmt: skip
+    store._close_at_end(cast(Any, opened))
+    assert (session.notes, session.warned) == (["note: built"], ["torn"])
+    assert session.logged == ["opened: log offsets 1 to 2, settings given or inferred: none"]
+    session.resources.close()
+    assert session.warned == ["torn", "closed"]
+
+
+def test_a_store_is_opened_for_writing_with_the_options_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr("store.open_store", lambda root, **options: asked.update(options, root=root))
+    monkeypatch.setattr(GivenStore, "_close_at_end", lambda *_: None)
+    store, session = given(store=Path("/a"), settings={"deleteWhen": "05"})
+    session.interrupts = SimpleNamespace(deferred=contextlib.nullcontext)
+    session.progress = lambda _: contextlib.nullcontext(SimpleNamespace(update=max))
+    session.environment = SimpleNamespace(clock_ms=min)
+    told = {"root": Path("/a"), "read_only": False, "clock": min, "progress": max}
+    store.open_for_writing(settings={"fileReservedTime": "7"}, recover=True, force_empty_log=False, compat="5.3")
+    settings = {"deleteWhen": "05", "fileReservedTime": "7"}
+    assert asked == {**told, "settings": settings, "recover": True, "force_empty_log": False, "compat": "5.3"}
+    asked.clear()
+    store.open_to_serve(["clean"], recover=False, force_empty_log=True, listen=":1")
+    assert asked == {
+        **told, "settings": {"deleteWhen": "05"}, "recover": False, "force_empty_log": True, "services": ["clean"],
+        "listen": ":1",
+    }  # fmt: skip
