@@ -64,6 +64,17 @@ def test_each_engine_gets_its_words(text: str, on_spark: str, on_duckdb: str) ->
         ("select 7 div 2", "'div'"),
         ("select cast(size as decimal)", "a cast to decimal"),
         ("select null + 1", "null as an operand"),
+        ("select 1 - null", "null as an operand"),
+        ("select contains(null, 'x')", "null as an operand"),
+        ("select contains(upper(tags), null)", "null as an operand"),
+        ("select contains(upper(lower(tags)), null)", "null as an operand"),
+        ("select array_contains(keys, null)", "null as an operand"),
+        ("select date_trunc('weak', t)", "date_trunc by another unit"),
+        ("select a from t order by sum(a) over (order by a)", "'over' in an order or a group"),
+        ("select a from t order by (select 1)", "'select' in an order or a group"),
+        ("select a from t group by a, (select 1)", "'select' in an order or a group"),
+        ("select tags is null = true", "is null before '='"),
+        ("select tags is not null < true", "is null before '<'"),
         ("select size from t limit 1.5", "a limit that is no whole number"),
         ("select * from t tablesample (1 rows)", "'tablesample'"),
         ("select 1; select 2", "the sign ';'"),
@@ -74,6 +85,33 @@ def test_what_the_engines_read_differently_is_refused_by_name(text: str, named: 
         with pytest.raises(BadRequest) as refused:
             translate(text)
         assert str(refused.value).startswith(f"sql does not take {named}"), refused.value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select coalesce(null, 1)",
+        "select coalesce(tags, null)",
+        "select contains(coalesce(tags, null), 'x')",
+        "select contains(coalesce(null, tags), 'x')",
+        "select nullif(contains(tags, 'x'), null)",
+        "select case when a then null else 1 end",
+        "select null",
+        "select a from t where tags is null and a = 1",
+        "select a from t where tags is not null or a = 1",
+        "select (tags is null) = true",
+        "select a from t order by upper(a), b limit 1",
+        "select sum(a) over (order by b) from t order by c",
+        "select a from (select a from t group by a) order by a",
+        "select a from t group by a union all select b from t",
+        "select a from t order by a limit 3",
+        "select date_trunc('DAY', t)",
+        "select a . count from t",
+    ],
+)
+def test_what_the_engines_read_alike_is_taken(text: str) -> None:
+    for translate in (for_spark, for_duckdb):
+        translate(text)
 
 
 TYPES_REFUSED = {

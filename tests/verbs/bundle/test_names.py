@@ -196,3 +196,22 @@ def test_two_names_that_would_become_one_are_refused(monkeypatch: pytest.MonkeyP
     NameMask(b"salt", ["Ab", "Bb", "Ab"])
     with pytest.raises(BadRequest, match="two names would become the same"):
         NameMask(b"salt", ["Ab", "Ac"])
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("a", ["a"]),
+        ("a@b", ["a", "b"]),
+        ("a@b@c", ["a", "b", "c"]),
+        ("@b", ["@b"]),
+        ("a@", ["a@"]),
+        ("@@", ["@@"]),
+        ("%RETRY%a@b", ["%RETRY%a@b"]),
+        ("a@%RETRY%b", ["a", "%RETRY%b"]),
+        ("rmq_sys_REVIVE_LOG_a@b", ["rmq_sys_REVIVE_LOG_a@b"]),
+    ],
+)
+def test_a_key_of_topic_and_group_is_two_names_unless_a_brokers_prefix_begins_it(name: str, parts: list[str]) -> None:
+    assert list(names_in(f'{{"{name}": {{'.encode())) == parts
+    assert list(names_in(f'"group": "{name}"'.encode())) == parts

@@ -25,7 +25,12 @@ from store.verbs.recover.lost import (
     _claimed_bytes,
 )
 from store.verbs.recover.outcome import SimulatedStart
-from store.verbs.recover.plan import lower_checkpoint, plan_recovery
+from store.verbs.recover.plan import (
+    _set_times,
+    lower_checkpoint,
+    note_confirmed,
+    plan_recovery,
+)
 from store.verbs.recover.recover import RecoveryReport
 from tests.support.golden import copy_store
 from tests.support.stores import SMALL, make_store, planning
@@ -217,3 +222,60 @@ def test_a_report_without_a_walk_names_no_place() -> None:
     )  # fmt: skip
     start = SimulatedStart("4.9", False)
     assert (start.start_segment, start.entered_from, start.log_end) == (-1, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("marks_process", "last_record", "has_controller", "confirmed"),
+    [(True, 700, False, 700), (True, 0, False, 0), (True, -1, False, 5), (False, 700, False, 5), (True, 700, True, 5)],
+)
+def test_the_last_record_is_noted_as_confirmed_as_5_3_does_without_a_controller(
+    marks_process: bool, last_record: int, has_controller: bool, confirmed: int
+) -> None:
+    opened: Any = SimpleNamespace(
+        line=SimpleNamespace(marks_process=marks_process),
+        fs=SimpleNamespace(exists=lambda path: has_controller),
+        layout=SimpleNamespace(controller_state="state"),
+        checkpoint=SimpleNamespace(confirm_log_offset=5),
+    )
+    note_confirmed(opened, last_record)
+    assert opened.checkpoint.confirm_log_offset == confirmed
+
+
+@pytest.mark.parametrize(
+    ("changed", "times"),
+    [
+        ({}, (100, 80, 60)),
+        ({"last_ms": 101}, (101, 80, 60)),
+        ({"last_ms": 99}, (100, 80, 60)),
+        ({"last_ms": 99, "lost": 1}, (99, 80, 60)),
+        ({"last_ms": 70, "lost": 1}, (70, 70, 60)),
+        ({"last_ms": 70, "is_whole": False}, (70, 70, 60)),
+        ({"last_ms": 70, "lost": 1, "as_broker": True}, (100, 80, 60)),
+        ({"segments": [], "last_ms": 70}, (70, 70, 60)),
+        ({"queues_ms": 90}, (100, 90, 60)),
+        ({"queues_ms": 75}, (100, 75, 60)),
+        ({"index_ms": 59}, (100, 80, 59)),
+        ({"index_ms": 59, "as_broker": True}, (100, 80, 60)),
+    ],
+)
+def test_a_recovery_promises_the_ends_of_records_queues_and_index(
+    changed: dict[str, Any], times: tuple[int, int, int]
+) -> None:
+    told: dict[str, Any] = {
+        "last_ms": 100, "lost": 0, "is_whole": True, "segments": ["one"], "queues_ms": 0, "index_ms": 1000,
+        "as_broker": False, **changed,
+    }  # fmt: skip
+    page = SimpleNamespace(
+        physic_ms=100, logics_ms=80, index_ms=60, confirm_log_offset=0, logics_log_offset=0, is_whole=told["is_whole"]
+    )
+    opened: Any = SimpleNamespace(
+        log=SimpleNamespace(segments=SimpleNamespace(files=told["segments"])),
+        line=SimpleNamespace(marks_process=False),
+        checkpoint=page,
+        queues=SimpleNamespace(last_store_timestamp_ms=told["queues_ms"]),
+        index=SimpleNamespace(flushed_until_ms=told["index_ms"]),
+    )
+    end = SimpleNamespace(last_store_timestamp_ms=told["last_ms"], last_record=-1)
+    found: Any = SimpleNamespace(end=end, lost=SimpleNamespace(messages=told["lost"]), log_end=1)
+    _set_times(opened, found, as_broker=told["as_broker"])
+    assert (page.physic_ms, page.logics_ms, page.index_ms) == times
