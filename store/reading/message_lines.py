@@ -23,7 +23,7 @@ import numpy.typing as npt
 from store import kernels
 from store.errors import BadRequest
 from store.formats.host import LOCALHOST, Host
-from store.formats.message import Message
+from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, Message
 from store.formats.run import Int64Array
 from store.kernels.line_members import MOST_PARTS, NAMES, ROW_NAMES, WORDS
 from store.kernels.lines import TEXTS
@@ -74,7 +74,7 @@ class MessageLines:
     topic          for lines without a topic; None leaves such lines to the parser
     now_ms         the born time for lines without one
     is_left        whether lines of a topic are left to the parser
-    leaves_copies  whether lines with the property REAL_TOPIC are left to the parser
+    leaves_copies  whether lines with the property REAL_TOPIC or the flag of a commit are left to the parser
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class LineBatch:
         self._added: dict[int, Message] = {}
         is_sound = fields["is_sound"] == 1
         if lines.leaves_copies:
-            is_sound &= fields["has_real_topic"] == 0
+            is_sound &= (fields["has_real_topic"] == 0) & (fields["sys_flag"] & TRANSACTION_MASK != TRANSACTION_COMMIT)
         topics, topic_of = self._texts("topic")
         named = [lines.topic if topic is None else topic for topic in topics]
         self._topics, self._topic_of = _once(named, topic_of)

@@ -200,10 +200,11 @@ def test_lines_that_are_left_keep_their_place_between_the_others() -> None:
     assert found.uniq_keys() == [b"U", None, b"U", b"U", b"U", b"U", None, b"U"]
 
 
-@pytest.mark.parametrize(("leaves_copies", "left"), [(True, [1]), (False, [])])
+@pytest.mark.parametrize(("leaves_copies", "left"), [(True, [1, 3]), (False, [])])
 def test_a_copy_of_another_topics_message_is_left_where_copies_are(leaves_copies: bool, left: list[int]) -> None:
-    texts = [line(properties={"UNIQ_KEY": "U"}, keys=..., tags=...), line(properties={"REAL_TOPIC": "T"}, keys=...,
-             tags=..., uniq_key=...), line()]  # fmt: skip
+    plain = {"sys_flag": 0, "keys": ..., "tags": ...}
+    texts = [line(properties={"UNIQ_KEY": "U"}, **plain), line(properties={"REAL_TOPIC": "T"}, uniq_key=..., **plain),
+             line(sys_flag=4), line(sys_flag=8)]  # fmt: skip
     lines = MessageLines(None, NOW_MS, lambda topic: False, leaves_copies=leaves_copies)
     assert lines.read(b"\n".join(texts)).left == left
 

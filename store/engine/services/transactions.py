@@ -19,7 +19,7 @@ Source: TransactionalMessageServiceImpl, TransactionalMessageBridge, EndTransact
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMe
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC
 from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC
 from store.opened.opened_store import OpenedStore
-from store.structures.commitlog.rewritten import committed_records, queue_records, rewritten_records
+from store.structures.commitlog.rewritten import queue_records, rewritten_records
 from store.structures.registry import names_of, present
 from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 
@@ -118,18 +118,14 @@ def review_transactions(store: MessageStore | OpenedStore) -> TransactionReview:
         _judge(halves, ops, commits, discarded.get(identity), queues)
         for identity, halves in _grouped_halves(opened).items()
     ]
-    found += _of_databases(opened)
+    found += _of_databases(opened, commits)
     return TransactionReview(queues, found, warnings)
 
 
-def _of_databases(opened: OpenedStore) -> Iterator[Transaction]:
+def _of_databases(opened: OpenedStore, commits: Mapping[int, list[StoredMessage]]) -> Iterator[Transaction]:
     """Judge the half messages that a database keeps (5.4 and later)."""
     rooms = (one.furniture("halves") for one in present(names_of(opened.layout, opened.fs)))
-    halves = [one for room in rooms if room is not None for one in room.half_messages(opened)]
-    commits: dict[int, list[StoredMessage]] = defaultdict(list)
-    for record in committed_records(opened.log) if halves else ():
-        commits[record.prepared_transaction_offset].append(record)
-    for one in halves:
+    for one in (one for room in rooms if room is not None for one in room.half_messages(opened)):
         committed = commits.get(one.record.log_offset, [])
         state = TransactionState.ROLLED_BACK if one.is_ended else TransactionState.IN_DOUBT
         state = TransactionState.DISCARDED if one.is_given_up else state

@@ -1,4 +1,4 @@
-"""Finds records that a broker wrote for another message; property REAL_TOPIC has its topic.
+"""Finds records that a broker wrote for another message; property REAL_TOPIC has its topic, but for 5.5's commits.
 
     topic                        sys flag     the record is
     SCHEDULE_TOPIC_XXXX          any          a delayed message that waits
@@ -7,13 +7,14 @@
     any other                    commit       a committed message
     any other, with DELAY        any          a delayed message that was delivered
 
-One scan of the log finds them all: it searches the bytes REAL_TOPIC, and decodes only records around a hit.
+One scan of the log finds them all: it searches the bytes REAL_TOPIC, and decodes only records around a hit, and those
+that commit a transaction.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ from store.formats.derived import is_pre_blank, units_of
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMessage, decode_record
 from store.formats.properties import NAME_VALUE_SEPARATOR, REAL_TOPIC
 from store.formats.queue_unit import UNIT_SIZE, QueueUnit, decode_unit
-from store.formats.run import Run
+from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct
 
 if TYPE_CHECKING:
@@ -31,35 +32,43 @@ if TYPE_CHECKING:
     from store.structures.consumequeue.consume_queue import ConsumeQueue
 
 
-def rewritten_records(log: CommitLog, name: str = REAL_TOPIC) -> Iterator[StoredMessage]:
+def rewritten_records(log: CommitLog) -> Iterator[StoredMessage]:
+    """Yield the records of the table above, in log order, up to the log's end or first damage."""
+    for step in log.scan():
+        if isinstance(step, Run):
+            commits = np.flatnonzero(step.columns.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT)
+            for record in _decoded(step, distinct(np.concatenate((_rows_around(step, REAL_TOPIC), commits)))):
+                # The bytes may be a part of a body.
+                if is_copy(record.sys_flag, record.properties):
+                    yield record
+
+
+def records_with(log: CommitLog, name: str) -> Iterator[StoredMessage]:
     """Yield the records with a property, in log order, up to the log's end or first damage."""
     for step in log.scan():
         if isinstance(step, Run):
-            yield from _of_run(step, name)
+            yield from (one for one in _decoded(step, _rows_around(step, name)) if name in one.properties)
 
 
-def committed_records(log: CommitLog) -> Iterator[StoredMessage]:
-    """Yield the records that commit a transaction, in log order, up to the log's end or first damage."""
-    for step in log.scan():
-        if isinstance(step, Run):
-            columns = step.columns
-            for row in np.flatnonzero(columns.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT).tolist():
-                position = int(columns.position[row])
-                yield decode_record(step.buffer[position : position + int(columns.size[row])], position=position)
+def is_copy(sys_flag: int, properties: Container[str]) -> bool:
+    """Return whether a broker wrote the record for another message."""
+    return REAL_TOPIC in properties or sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT
 
 
-def _of_run(run: Run, name: str) -> Iterator[StoredMessage]:
+def _rows_around(run: Run, name: str) -> Int64Array:
+    """Return the rows whose bytes hold the name of a property."""
     mark = re.compile(re.escape((name + NAME_VALUE_SEPARATOR).encode()))
     columns = run.columns
     first, end = int(columns.position[0]), run.end - run.file_start
     hits = np.fromiter((first + hit.start() for hit in mark.finditer(run.buffer[first:end])), np.int64)
-    rows = distinct(np.searchsorted(columns.position, hits, side="right") - 1)
+    return distinct(np.searchsorted(columns.position, hits, side="right") - 1)
+
+
+def _decoded(run: Run, rows: np.ndarray) -> Iterator[StoredMessage]:
+    columns = run.columns
     for row in rows.tolist():
         position = int(columns.position[row])
-        record = decode_record(run.buffer[position : position + int(columns.size[row])], position=position)
-        # The bytes may be a part of a body.
-        if name in record.properties:
-            yield record
+        yield decode_record(run.buffer[position : position + int(columns.size[row])], position=position)
 
 
 def queue_records(

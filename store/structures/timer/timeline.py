@@ -26,7 +26,7 @@ from store.files.scratch import Scratch
 from store.formats.message import StoredMessage
 from store.formats.properties import TIMER_OUT_MS
 from store.formats.topics import TIMER_TOPIC
-from store.structures.commitlog.rewritten import rewritten_records
+from store.structures.commitlog.rewritten import records_with
 from store.structures.messagedb.database import FOLDER, may_hold_entries, open_database
 from store.structures.messagedb.keys import SCAN_OFFSET, TIMELINE, TIMER, TimerEntry
 from store.structures.timer.files import read_timer_files
@@ -92,7 +92,7 @@ def timeline_states(
         else:
             deleted.add((message.deliver_timestamp_ms, message.deletes.partition("+")[2] or message.deletes))
     copies: dict[Identity, list[int]] = defaultdict(list)
-    for record in rewritten_records(opened.log, TIMER_OUT_MS):
+    for record in records_with(opened.log, TIMER_OUT_MS):
         if record.topic != TIMER_TOPIC:
             copies[number_in(record.properties.get(TIMER_OUT_MS), -1), record.uniq_key].append(record.log_offset)
     for message, whole in found:

@@ -42,6 +42,7 @@ from store.formats.topics import (
 )
 from store.layout import parse_whole_number
 from store.structures.commitlog.bulk import MessageColumns
+from store.structures.commitlog.rewritten import is_copy
 
 HALVES = dict.fromkeys(HALF_TOPICS, "half") | {DISCARD_TOPIC: "discarded"}
 OPS = dict.fromkeys(OP_TOPICS, "op")
@@ -84,7 +85,7 @@ class CopyFilter:
         return as_produced(message, properties)
 
     def chooses(self, topic: str) -> bool:
-        """Return whether messages of the topic go through `choose`; so do those with the property REAL_TOPIC."""
+        """Return whether messages of the topic go through `choose`; so do the copies that `is_copy` finds."""
         return topic in self._never or waits_as(topic) is not None
 
     def see(self, messages: MessageColumns, uniq_keys: Sequence[bytes | None]) -> None:
@@ -126,7 +127,7 @@ def waits_as(topic: str) -> str | None:
 
 def as_produced(message: Message, properties: dict[str, str]) -> Message:
     """Return a delivered or committed message without the marks of the broker."""
-    if REAL_TOPIC not in properties:
+    if not is_copy(message.sys_flag, properties):
         return message
     kept = {name: value for name, value in properties.items() if name not in OF_A_COPY}
     sys_flag = message.sys_flag & ~TRANSACTION_MASK

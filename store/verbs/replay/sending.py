@@ -45,6 +45,7 @@ from store.formats.properties import (
 )
 from store.formats.topics import DLQ_PREFIX, OP_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, topic_fault
 from store.layout import parse_whole_number
+from store.structures.commitlog.rewritten import is_copy
 from store.verbs.replay.copies import HALVES, OF_A_COPY, OPS, CopyFilter, identity_of, waits_as
 
 ORIGIN = "RMQCTL_ORIGIN"
@@ -151,7 +152,7 @@ class Chooser:
 
     def _sending(self, record: StoredMessage, properties: Mapping[str, str]) -> Sending:
         topic, queue_id, reconsumed, due_ms = record.topic, record.queue_id, record.reconsume_times, 0
-        strips = (*_OF_A_RECORD, *OF_A_COPY) if REAL_TOPIC in properties else _OF_A_RECORD
+        strips = (*_OF_A_RECORD, *OF_A_COPY) if is_copy(record.sys_flag, properties) else _OF_A_RECORD
         if topic in _WAITS_WITHIN:
             due_ms = self._due_ms(record, properties)
             topic = properties[REAL_TOPIC]

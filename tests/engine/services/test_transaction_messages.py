@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from store import Message, StoredMessage, open_store
-from store.broker_line import LINE_4_9, LINE_5_3
+from store.broker_line import LINE_4_9, LINE_5_3, LINE_5_5
 from store.engine.services.transaction_messages import (
     CHECK_TIMES,
     commit_message,
@@ -19,6 +19,7 @@ from store.engine.services.transaction_messages import (
 )
 from store.errors import BadRequest
 from store.formats.message import TRANSACTION_COMMIT
+from store.formats.properties import decode_properties
 from store.formats.topics import HALF_TOPIC, OP_TOPIC
 from store.structures.commitlog.rewritten import rewritten_records
 from tests.engine.services.stores import NAMES, unpack
@@ -45,6 +46,18 @@ def test_a_commit_is_the_record_that_the_real_broker_wrote(name: str, tmp_path: 
             assert half is not None
             assert_same(commit_message(half, store.opened.line), commit)
     assert commits
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_commit_of_5_5_is_that_of_5_3_without_its_real_topic_and_queue(name: str, tmp_path: Path) -> None:
+    root, _ = unpack(name, tmp_path)
+    with open_store(root) as store:
+        half = next(iter(store.messages(HALF_TOPIC, 0)))
+        before, after = (decode_properties(commit_message(half, one).properties) for one in (LINE_5_3, LINE_5_5))
+    assert list(after.items()) == [
+        (name, value) for name, value in before.items() if name not in ("REAL_TOPIC", "REAL_QID")
+    ]
+    assert len(after) == len(before) - 2
 
 
 @pytest.mark.parametrize("name", NAMES)

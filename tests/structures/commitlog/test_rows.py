@@ -20,7 +20,7 @@ from store.formats.run import Run
 from store.layout import StoreLayout
 from store.structures.commitlog.guard import refuse
 from store.structures.commitlog.property_crc import wrong_property_crcs
-from store.structures.commitlog.rewritten import committed_records, queue_records, read_unit, rewritten_records
+from store.structures.commitlog.rewritten import queue_records, read_unit, records_with, rewritten_records
 from store.structures.commitlog.rows import EMPTY_SEGMENT, file_start_of, files, rows
 from store.structures.commitlog.scan import scan_segment
 from store.structures.entry import Asked
@@ -166,10 +166,10 @@ def made_log() -> tuple[Any, list[int]]:
 
 def test_records_with_a_property_and_those_that_commit_are_given_in_the_logs_order() -> None:
     log, places = made_log()
-    assert [one.log_offset for one in rewritten_records(log)] == [places[number] for number in (1, 3, 4, 8)]
-    assert [one.log_offset for one in rewritten_records(log, "KEYS")] == places
-    assert [one.log_offset for one in committed_records(log)] == [places[number] for number in (0, 4, 8)]
-    assert {one.body for one in committed_records(log)} == {b"body"}
+    assert [one.log_offset for one in rewritten_records(log)] == [places[number] for number in (0, 1, 3, 4, 8)]
+    assert [one.log_offset for one in records_with(log, "REAL_TOPIC")] == [places[number] for number in (1, 3, 4, 8)]
+    assert [one.log_offset for one in records_with(log, "KEYS")] == places
+    assert {one.body for one in rewritten_records(log)} == {b"body"}
 
 
 class Queue:

@@ -51,6 +51,10 @@ SENT = {
         stored("Orders", {**ORDERS, "TRAN_MSG": "true", "PGROUP": "g"}, sys_flag=8),
         ("Orders", {"PGROUP": "g"}, 0, 0),
     ),
+    "a committed message of 5.5": (
+        stored("Orders", {"TRAN_MSG": "true", "PGROUP": "g"}, sys_flag=8),
+        ("Orders", {"PGROUP": "g"}, 0, 0),
+    ),
     "a delivered delayed message": (stored("Orders", {**ORDERS, "DELAY": "3"}), ("Orders", {}, 0, 0)),
     "a message waiting for a delay": (
         stored(SCHEDULE, {**ORDERS, "DELAY": "3"}),
