@@ -1,7 +1,7 @@
 """Compiles store/kernels to one extension module, store.kernels.compiled.
 
-    python .build/kernels.py        in place, for a checkout, if the sources have changed since; needs Cython, and a
-                                    C compiler or the package ziglang
+    python .build/kernels.py        in place, for a checkout, if the sources have changed since: a copy of the installed
+                                    module if that is current; else needs Cython, and a C compiler or the package ziglang
 
 Steps:
   1. merge: the kernels' modules as one Cython source, so that the C compiler can inline calls between them
@@ -123,6 +123,15 @@ def system_tag(module: Path, tag: str) -> str:
 def is_current(module: Path) -> bool:
     """Whether the compiled module is made of the sources as they are."""
     return module.is_file() and _try_import(module).stdout.strip() == digest()
+
+
+def ensure(module: Path, installed: Path) -> Path:
+    """Have the module current: as it is, as a copy of the installed one, or compiled."""
+    if is_current(module):
+        return module
+    if is_wanted() and is_current(installed):
+        return shutil.copyfile(installed, module)
+    return build(module.parent)
 
 
 def build(folder: Path) -> Path:
@@ -346,6 +355,6 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 if __name__ == "__main__":
     try:
-        print(KERNELS / FILE_NAME if is_current(KERNELS / FILE_NAME) else build(KERNELS))
+        print(ensure(KERNELS / FILE_NAME, Path(sysconfig.get_path("platlib"), "store", "kernels", FILE_NAME)))
     except BuildFailed as failure:
         sys.exit(f"the kernels stay uncompiled: {failure}")

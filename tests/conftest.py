@@ -3,7 +3,8 @@
 Tests import the checkout, so its kernels are compiled in place first (.build/kernels.py), unless they are current or
 RMQCTL_NO_EXTENSIONS is set. So nothing here imports them at the top. Where kernels cannot be compiled everything
 runs uncompiled. Its modules are compiled to bytecode, which every process that a test starts reads, even where
-PYTHONDONTWRITEBYTECODE is set.
+PYTHONDONTWRITEBYTECODE is set. Test modules with pytest's asserts are kept as bytecode too: writing the asserts of
+all takes longer than the rest of the collection, so each worker process does a share.
 
 `pytest` alone leaves out tests that are marked slow, and runs in a process per processor where pytest-xdist is
 installed; with a path, -m or -n it does as told. `.ci/run` runs the slow ones too.
@@ -14,6 +15,7 @@ otherwise. Archives are unpacked once for all worker processes.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import shutil
@@ -23,7 +25,9 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -46,6 +50,8 @@ os.environ["TZ"] = "UTC"
 time.tzset()
 # Others may read what a test makes: some command lines run as somebody else.
 os.umask(0o022)
+# Also where PYTHONDONTWRITEBYTECODE is set.
+sys.dont_write_bytecode = False
 # A session that ends would write 150 MB into the cache folder of whoever runs the tests.
 os.environ.setdefault("RMQCTL_SPARK_CACHE", "")
 
@@ -84,6 +90,21 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         return
     if config.pluginmanager.hasplugin("xdist") and config.option.numprocesses is None and not config.option.usepdb:
         config.option.numprocesses, config.option.dist = len(os.sched_getaffinity(0)), "loadgroup"
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Leave bytecode of a worker's share of the test modules to all workers."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    modules = sorted(CHECKOUT.glob("tests/**/test_*.py"))
+    for path in modules[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        module = ModuleType("rewritten")
+        module.__spec__ = ModuleSpec(module.__name__, None, origin=str(path))
+        # Without builtins nothing of it runs: its first import fails.
+        module.__dict__["__builtins__"] = {}
+        with contextlib.suppress(ImportError):
+            session.config.pluginmanager.rewrite_hook.exec_module(module)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -68,6 +68,24 @@ def test_the_compiled_module_is_made_of_these_sources() -> None:
     assert build_module().digest() == compiled.SOURCES, "run python .build/kernels.py"
 
 
+def test_an_installed_module_of_these_sources_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = build_module()
+    monkeypatch.setattr(build, "is_current", lambda module: module.is_file() and module.read_bytes() == b"current")
+    monkeypatch.setattr(build, "build", lambda folder: folder / "built")
+    module, installed = tmp_path / "module", tmp_path / "installed"
+    assert build.ensure(module, installed) == tmp_path / "built"
+    installed.write_bytes(b"older")
+    assert build.ensure(module, installed) == tmp_path / "built"
+    installed.write_bytes(b"current")
+    with monkeypatch.context() as patch:
+        patch.setenv("RMQCTL_NO_EXTENSIONS", "1")
+        assert build.ensure(module, installed) == tmp_path / "built"
+    assert build.ensure(module, installed) == module
+    assert module.read_bytes() == b"current"
+    installed.unlink()
+    assert build.ensure(module, installed) == module
+
+
 @pytest.mark.parametrize(
     ("module", "processor", "tag"),
     [
