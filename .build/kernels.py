@@ -1,7 +1,8 @@
 """Compiles store/kernels to one extension module, store.kernels.compiled.
 
     python .build/kernels.py        in place, for a checkout, if the sources have changed since: a copy of the installed
-                                    module if that is current; else needs Cython, and a C compiler or the package ziglang
+                                    module if that is current; else compiled, which needs Cython, and a C compiler or
+                                    the package ziglang
 
 Steps:
   1. merge: the kernels' modules as one Cython source, so that the C compiler can inline calls between them

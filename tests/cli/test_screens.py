@@ -18,6 +18,7 @@ from store import PlannedAction
 from tests.cli.running import NOW_MS, rmqctl
 from tests.cli.test_every_command import LINES, REFUSED, check_table, lines_of_tables, lists_in, words_of
 from tests.support.golden import copy_store, golden
+from tests.support.quickly import diagonal
 
 STORES = {"sound": "normal", "crashed": "aborted", "damaged": "corrupt-mid", "of 5.3": "normal5", "empty": None}
 WALKED = [path for path in LINES if path not in (*REFUSED, "flush-bench", "put")]
@@ -26,7 +27,7 @@ ON_ONE_SCREEN = ("info", "doctor", "simulate", *(path for path in WALKED if "--d
 TORN_ID = re.compile(r"(?<![0-9A-F])(?=\d*[A-F])[0-9A-F]{17,31}(?![0-9A-F])")
 
 
-@pytest.fixture(scope="module", params=STORES)
+@pytest.fixture(scope="module")
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("screens") / "store"
     name = STORES[request.param]
@@ -37,7 +38,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return root
 
 
-@pytest.mark.parametrize("path", WALKED)
+@pytest.mark.parametrize(("store", "path"), diagonal(STORES, WALKED), indirect=["store"])
 def test_a_screen_holds_the_verdict_and_a_pipe_each_row_on_one_line(path: str, store: Path, tmp_path: Path) -> None:
     forms = (Format.TABLE, Format.PLAIN, Format.JSON)
     screen, pipe, document = (
