@@ -53,7 +53,7 @@ def run(
     faults += [("not-shut-down", ())] if faults and any(one.mode == "abnormal" for one in outcomes) else []
     say_plan(session, plan_of(faults, done=("simulate",)))
     is_sound = all(one.starts and not one.traps and one.lost.is_empty for one in outcomes)
-    verdict = "; ".join(verdict_of(one) for one in outcomes)
+    verdict = verdict_of(*outcomes)
     return Result("simulate", {}, _tables(outcomes), OK if is_sound else FINDINGS, verdict, is_plan=True)
 
 
@@ -82,20 +82,36 @@ def _trap(trap: Trap) -> dict[str, str]:
     return {"name": trap.code, "detail": trap.detail, "remedy": hint_for(trap.code, trap.subject)}
 
 
-def verdict_of(one: SimulatedStart) -> str:
-    """Return the outcome of a start as one sentence."""
+def verdict_of(*outcomes: SimulatedStart) -> str:
+    """Return the outcomes of starts in words; versions with the same one are named together."""
+    lines: dict[str, list[str]] = {}
+    for one in outcomes:
+        lines.setdefault(_outcome(one), []).append(one.compat)
+    return "; ".join(f"a {_listed(names)} broker {outcome}" for outcome, names in lines.items())
+
+
+def _listed(names: list[str]) -> str:
+    return " or ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
+
+
+def _outcome(one: SimulatedStart) -> str:
     if not one.starts:
-        return f"a {one.compat} broker does not start: {_reason(one)}"
+        return f"does not start: {_reason(one)}"
     if not one.lost.messages:
         if not one.lost.is_empty:
-            return f"a {one.compat} broker starts and loses no message, but {_lost_beside_messages(one)}"
+            return f"starts and loses no message, but {_lost_beside_messages(one)}"
         if any(trap.code == UNCOMMITTED for trap in one.traps):
-            return f"a {one.compat} broker starts and loses nothing; readers get nothing until the next put"
+            return "starts and loses nothing; readers get nothing until the next put"
+        if one.unseen:
+            return f"starts, but {_unseen(one)}; the log ends at {one.log_end}"
         traps = f", but meets {count(len(one.traps), 'trap')}" if one.traps else ""
-        return f"a {one.compat} broker starts and loses nothing{traps}; the log ends at {one.log_end}"
-    intact = one.lost.intact
-    lost = count(one.lost.messages, "message")
-    return f"a {one.compat} broker starts and loses {lost}, {intact} of them intact past the end"
+        return f"starts and loses nothing{traps}; the log ends at {one.log_end}"
+    lost = f"{count(one.lost.messages, 'message')}, {one.lost.intact} of them intact past the end"
+    return f"starts and loses {lost}{f'; {_unseen(one)}' if one.unseen else ''}"
+
+
+def _unseen(one: SimulatedStart) -> str:
+    return f"{count(sum(one.unseen.values()), 'message')} of the log will be in no queue"
 
 
 def _lost_beside_messages(one: SimulatedStart) -> str:
