@@ -12,7 +12,7 @@ import pytest
 from rmqctl.report import contents
 from rmqctl.report.contents import MOST_ROWS, Cell, Section, Usage, sections_of, show_cell, table_of
 from store.query.timeline import Jump, Timeline
-from store.verbs.lag import QueueLag
+from store.verbs.lag import LagReport, QueueLag
 from store.verbs.queue_ends import QueueEnd
 
 
@@ -125,19 +125,19 @@ def test_a_bucket_of_the_timeline_is_named_as_exactly_as_its_unit(unit: str, nam
 
 def test_lag_is_drawn_by_group_and_topic_without_those_at_the_end() -> None:
     rows = [lag("a", 2), lag("b", 5, 1), lag("c", 0), lag("a", 1), lag("d", -3)]
-    section = sections(examined(lag=SimpleNamespace(queues=rows, never_consumed=["x", "y"])))["lag"]
+    section = sections(examined(lag=LagReport(rows, None, ["x", "y"], {}, {})))["lag"]
     assert section.charts == [("Lag in messages", [("b · T", 5), ("a · T", 3)])]
     assert section.text == " Groups that never consumed: x, y."
     ((title, _, cells),) = texts(section)
     assert (title, cells[0], cells[1][-1]) == (
         "Groups",
-        ["a", "T", "0", "behind", "2", "10 B", "5", "9", "-"],
-        "1970-01-01T00:00:00.001Z",
+        ["b", "T", "0", "behind", "5", "10 B", "5", "9", "1970-01-01T00:00:00.001Z"],
+        "-",
     )
 
 
 def test_a_store_without_consumer_offsets_says_so() -> None:
-    section = sections(examined(lag=SimpleNamespace(queues=[], never_consumed=[])))["lag"]
+    section = sections(examined(lag=LagReport([], None, [], {}, {})))["lag"]
     assert (section.text, section.charts, section.tables) == ("There are no consumer offsets in config/.", [], [])
 
 
