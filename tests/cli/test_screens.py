@@ -18,7 +18,7 @@ from store import PlannedAction
 from tests.cli.running import NOW_MS, rmqctl
 from tests.cli.test_every_command import LINES, REFUSED, check_table, lines_of_tables, lists_in, words_of
 from tests.support.golden import copy_store, golden
-from tests.support.quickly import diagonal
+from tests.support.quickly import one_of
 
 STORES = {"sound": "normal", "crashed": "aborted", "damaged": "corrupt-mid", "of 5.3": "normal5", "empty": None}
 WALKED = [path for path in LINES if path not in (*REFUSED, "flush-bench", "put")]
@@ -38,7 +38,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return root
 
 
-@pytest.mark.parametrize(("store", "path"), diagonal(STORES, WALKED), indirect=["store"])
+@pytest.mark.parametrize(("store", "path"), one_of(5, STORES, WALKED), indirect=["store"])
 def test_a_screen_holds_the_verdict_and_a_pipe_each_row_on_one_line(path: str, store: Path, tmp_path: Path) -> None:
     forms = (Format.TABLE, Format.PLAIN, Format.JSON)
     screen, pipe, document = (
@@ -177,11 +177,10 @@ def test_doctor_says_the_worst_in_words_and_names_a_command_once() -> None:
 @pytest.mark.parametrize(
     "line", ["recover", "truncate-dirty --offset 70000", "clean-expired --force --reserved-hours 0"]
 )
-def test_a_plan_shows_the_queues_that_lose_most_before_its_first_steps(line: str) -> None:
+def test_a_plan_shows_its_first_steps_and_the_queues_that_lose_most(line: str) -> None:
     lines = shown("--store", str(golden("corrupt-mid").store), *line.split(), "--dry-run").splitlines()
     assert len(lines) <= 23
     titles = [text.split(",")[0] for text in lines if text.rstrip().endswith(" (--wide)") and " of " in text]
-    assert titles[:2] == ["lost", "actions"]
-    worst = [text.split() for text in lines[: lines.index("", 5)] if text.startswith(("Topic", "topic_C-3"))]
-    assert len(worst) >= 2
-    assert (worst[0][0], min(int(row[2]) for row in worst) >= 20) == ("TopicA", True)
+    assert titles[:2] == ["actions", "lost"]
+    first = next(text.split() for text in lines[lines.index("", 6) :] if text.startswith("TopicA"))
+    assert int(first[2]) >= 20

@@ -1,4 +1,4 @@
-"""Parameters of which a few show the rule by default; the others are marked slow, for `.ci/run` to take in turns."""
+"""Thin parameters for the default run; the others are marked slow, and `.ci/run` takes them in turns."""
 
 from __future__ import annotations
 
@@ -9,18 +9,12 @@ from typing import Any
 import pytest
 
 
-def diagonal(*axes: Iterable[Any]) -> list[Any]:
-    """Return every combination; those of the diagonal, which have each value of each axis, are quick."""
-    values = [list(axis) for axis in axes]
-    longest = max(len(axis) for axis in values)
-    quick = {tuple(axis[n % len(axis)] for axis in values) for n in range(longest)}
-    return [_slow_unless(one in quick, *one) for one in product(*values)]
+def one_of(step: int, *axes: Iterable[Any]) -> list[Any]:
+    """Return every combination; those whose positions add up to a multiple of `step` are quick.
 
-
-def every(step: int, values: Iterable[Any]) -> list[Any]:
-    """Return all values; the first of every `step` is quick."""
-    return [_slow_unless(number % step == 0, value) for number, value in enumerate(values)]
-
-
-def _slow_unless(quick: bool, *values: Any) -> Any:
-    return pytest.param(*values, marks=() if quick else pytest.mark.slow)
+    So with an axis of `step` values or more, each value of the other axes is quick at least once.
+    """
+    return [
+        pytest.param(*(value for _, value in one), marks=pytest.mark.slow if sum(n for n, _ in one) % step else ())
+        for one in product(*(enumerate(axis) for axis in axes))
+    ]

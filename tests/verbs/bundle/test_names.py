@@ -21,6 +21,7 @@ from tests.cli.running import rmqctl
 from tests.support.five_stores import copy_of_five
 from tests.support.five_stores import damage as do_as_told
 from tests.support.golden import ALL, copy_store, golden
+from tests.support.quickly import one_of
 from tests.support.random_damage import MORE_KINDS, damage
 from tests.support.stores import SMALL, make_store, text_message
 from tests.verbs.bundle.test_bundle import NEEDS_MESSAGE_DATABASE, SEEDS, STORES, TOLD, store_of
@@ -42,7 +43,7 @@ def hidden(root: Path, target: Path) -> Path:
     return target
 
 
-@pytest.mark.parametrize("name", HIDDEN)
+@pytest.mark.parametrize("name", one_of(3, HIDDEN))
 def test_doctor_gives_the_findings_of_the_store_and_no_topic_is_inside(name: str, tmp_path: Path) -> None:
     root = store_of(name)
     archive = Archive(str(hidden(root, tmp_path / "case.tar.zst")))
