@@ -59,7 +59,14 @@ def describe_inferred_delays(config: StoreConfig, settings: Mapping[str, object]
     levels = config.message_delay_level
     if DELAY_LEVELS in settings or levels == DEFAULT_DELAY_LEVELS:
         return []
-    return [f"delayed messages show {DELAY_LEVELS}={levels}; give it as a setting if the broker has another"]
+    delays, default = config.delay_levels_ms, parse_delay_levels(DEFAULT_DELAY_LEVELS)
+    shown = [
+        f"{level} ({_word(delay_ms)})"
+        for level, delay_ms in enumerate(delays, start=1)
+        if delay_ms != default[min(level, len(default)) - 1] or level == len(delays) > len(default)
+    ]
+    text = f"delayed messages show the delays of the levels {', '.join(shown)}, so that {DELAY_LEVELS} is {levels}"
+    return [f"{text}; give it as a setting if the broker has another"]
 
 
 def describe_assumed_delays(layout: StoreLayout, config: StoreConfig, fs: Filesystem, built: Set[int]) -> list[str]:

@@ -9,13 +9,22 @@ from types import SimpleNamespace
 import pytest
 
 from store import Message, open_store
+from store.config import DEFAULT_DELAY_LEVELS, StoreConfig
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.formats.derived import units_of
 from store.formats.queue_unit import PRE_BLANK, QueueUnit
 from store.layout import StoreLayout
 from store.opened import delays
-from store.opened.delays import MAX_DELAY_MS, _delay_of, _word, infer_delay_levels, read_delays, refuse_mixed_delays
+from store.opened.delays import (
+    MAX_DELAY_MS,
+    _delay_of,
+    _word,
+    describe_inferred_delays,
+    infer_delay_levels,
+    read_delays,
+    refuse_mixed_delays,
+)
 from store.opened.detect import make_layout
 from tests.cli.running import rmqctl
 from tests.support.logs import SCHEDULE, record
@@ -57,6 +66,23 @@ def test_entries_that_differ_by_one_amount_tell_the_delay_of_their_level(
     assert infer_delay_levels(make_layout(root, {}), Filesystem()) == inferred
 
 
+@pytest.mark.parametrize(
+    ("levels", "shown"),
+    [
+        (OWN, "4 (5m)"),
+        ("2s 5s 11s", "1 (2s), 3 (11s)"),
+        (f"{DEFAULT_DELAY_LEVELS} 2h", "19 (2h)"),
+        (f"{DEFAULT_DELAY_LEVELS} 2h 1s", "20 (1s)"),
+    ],
+)
+def test_levels_are_said_whose_entries_show_another_delay_than_the_default(levels: str, shown: str) -> None:
+    (said,) = describe_inferred_delays(StoreConfig(message_delay_level=levels), {})
+    assert said.startswith(
+        f"delayed messages show the delays of the levels {shown}, so that messageDelayLevel is {levels};"
+    )
+    assert describe_inferred_delays(StoreConfig(message_delay_level=levels), {"messageDelayLevel": levels}) == []
+
+
 def test_info_says_that_they_are_inferred(tmp_path: Path) -> None:
     root = delayed(tmp_path / "store", OWN, 4)
     settings = rmqctl("info", "--format", "json", store=root).json["settings"]
@@ -80,7 +106,9 @@ def test_delayed_messages_keep_their_times(words: list[str], is_last_lost: bool,
         (root / QUEUES / "SCHEDULE_TOPIC_XXXX/3" / f"{400:020d}").unlink()
     run = rmqctl(*words, "--yes", store=root)
     assert run.code == 0, run.err
-    assert f"delayed messages show messageDelayLevel={INFERRED}" in run.out + run.err
+    assert f"delayed messages show the delays of the levels 4 (5m), so that messageDelayLevel is {INFERRED};" in (
+        run.out + run.err
+    )
     assert contents(root / QUEUES) == before
 
 
