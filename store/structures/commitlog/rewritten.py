@@ -1,4 +1,4 @@
-"""Finds records that a broker wrote for another message; property REAL_TOPIC has its topic, but for 5.5's commits.
+"""Finds records that a broker wrote for another message; property REAL_TOPIC has its topic.
 
     topic                        sys flag     the record is
     SCHEDULE_TOPIC_XXXX          any          a delayed message that waits
@@ -8,7 +8,7 @@
     any other, with DELAY        any          a delayed message that was delivered
 
 One scan of the log finds them all: it searches the bytes REAL_TOPIC, and decodes only records around a hit, and those
-that commit a transaction.
+that commit a transaction: 5.5 commits without REAL_TOPIC.
 """
 
 from __future__ import annotations
