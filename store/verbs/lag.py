@@ -96,8 +96,8 @@ class LagReport:
     is_loaded: bool = True
 
     def by_queue(self) -> list[QueueLag]:
-        """Return the rows of the queues; the worst state first, then the greatest lag."""
-        return sorted(self.queues, key=lambda row: (STATES.index(row.state), -row.lag))
+        """Return the rows of the queues; the worst state first, then the most messages behind or beyond."""
+        return sorted(self.queues, key=lambda row: (STATES.index(row.state), -abs(row.lag)))
 
     def by_group(self) -> list[GroupLag]:
         """Sum up each group; the worst state first, then the greatest lag."""

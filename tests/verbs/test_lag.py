@@ -125,6 +125,7 @@ def test_a_group_has_one_row_and_the_worst_comes_first(copy_of: CopyOf) -> None:
             "TopicA@little": {0: tops[0] - 1, 1: tops[1]},
             "TopicA@much": {0: tops[0] - 3, 1: tops[1] - 2},
             "TopicA@beyond": {0: tops[0] + 1, 1: tops[1] - 9},
+            "TopicA@far": {0: tops[0] + 7},
             "Gone@gone": {0: 5},
         },
     )
@@ -132,6 +133,7 @@ def test_a_group_has_one_row_and_the_worst_comes_first(copy_of: CopyOf) -> None:
     assert rows == [
         ("gone", "no-queue", 0, 1, 1),
         ("beyond", "beyond-max", 9, 1, 2),
+        ("far", "beyond-max", 0, 1, 1),
         ("much", "behind", 5, 0, 2),
         ("little", "behind", 1, 0, 2),
         ("even", "ok", 0, 0, 2),
@@ -139,6 +141,7 @@ def test_a_group_has_one_row_and_the_worst_comes_first(copy_of: CopyOf) -> None:
     queues = [(one.group, one.queue_id) for one in report.by_queue()]
     assert queues == [
         ("gone", 0),
+        ("far", 0),
         ("beyond", 0),
         ("beyond", 1),
         ("much", 0),
