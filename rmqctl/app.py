@@ -26,7 +26,7 @@ from rmqctl.exit_codes import DEFECT, FINDINGS, INTERRUPTED, IO_ERROR, OK, USAGE
 from rmqctl.group import CONTEXT_SETTINGS, RootGroup
 from rmqctl.options import global_options
 from rmqctl.result import Result
-from rmqctl.topics import TOPICS, topic_text
+from rmqctl.topics import TOPICS
 
 # Typer does not export the base class of parsing errors; it is among the ancestors of BadParameter.
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -104,11 +104,6 @@ def _run_and_report(session: Session, words: list[str]) -> int:
 
 
 def _run(session: Session, words: list[str]) -> int:
-    if len(words) == 2 and words[0] == "help" and words[1] in TOPICS:
-        session.environment.stdout.write(topic_text(words[1]))
-        session.environment.stdout.flush()
-        return OK
-    words = [*words[1:], "--help"] if words[:1] == ["help"] else words
     command = _command()
     streams = sys.stdout, sys.stderr
     try:

@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from rmqctl.commands import ALIASES, COMMANDS, FOREIGN, GROUPS, PANELS, RUNS_ON, CommandPlace
 from rmqctl.contradictions import refuse_contradictions
 from rmqctl.deprecated import warn_of, warn_of_deprecated
+from rmqctl.topics import TOPICS, topic_text
 
 if TYPE_CHECKING:
     # Typer brings its own copy of Click.
@@ -162,6 +163,8 @@ class RootGroup(CommandGroup):
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, ClickCommand | None, list[str]]:
+        if args[0] == "help":
+            args = _help_on(ctx, args[1:])
         if alias := next((words for n in (2, 1) if (words := " ".join(args[:n])) in ALIASES), ""):
             warn_of(ctx, f"alias {alias}", alias)
             args = ALIASES[alias].split() + args[len(alias.split()) :]
@@ -184,6 +187,17 @@ class RootGroup(CommandGroup):
         for title, words in PANELS.items():
             with formatter.section(title):
                 formatter.write_dl([(word.ljust(width), summaries[word]) for word in words])
+
+
+def _help_on(ctx: Context, words: list[str]) -> list[str]:
+    """Return the words for the help of a command; print rmqctl's own, or a topic's page, and exit."""
+    is_topic = len(words) == 1 and words[0] in TOPICS
+    if is_topic or not words:
+        stdout = ctx.obj.environment.stdout
+        stdout.write(topic_text(words[0]) if is_topic else f"{ctx.get_help()}\n")
+        stdout.flush()
+        ctx.exit()
+    return [*words, "--help"]
 
 
 def _summaries(places: Mapping[str, CommandPlace]) -> dict[str, str]:

@@ -53,6 +53,9 @@ def test_the_readme_lists_every_command() -> None:
     [
         (["help"], "Usage: rmqctl [OPTIONS] COMMAND [ARGS]..."),
         (["help", "lag"], "Usage: rmqctl lag [OPTIONS]"),
+        (["--store", "/none", "help"], "Usage: rmqctl [OPTIONS] COMMAND [ARGS]..."),
+        (["--store", "/none", "help", "lag"], "Usage: rmqctl lag [OPTIONS]"),
+        (["--quiet", "help", "glossary"], "abort marker"),
         (["help", "config", "show"], "Usage: rmqctl config show [OPTIONS] [TABLE]"),
         (["-V"], f"rmqctl {__version__}"),
         (["help", "glossary"], "abort marker"),
