@@ -13,6 +13,7 @@ def one_of(step: int, *axes: Iterable[Any]) -> list[Any]:
     """Return every combination; those whose positions add up to a multiple of `step` are quick.
 
     So with an axis of `step` values or more, each value of the other axes is quick at least once.
+    For values that are a product themselves, take a step that divides none of its lengths.
     """
     return [
         pytest.param(*(value for _, value in one), marks=pytest.mark.slow if sum(n for n, _ in one) % step else ())

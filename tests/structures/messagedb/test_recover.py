@@ -84,7 +84,7 @@ def test_as_a_broker_keys_are_entered_from_where_its_start_begins(tmp_path: Path
     root = copy_of("index-killed-wal", tmp_path)
     apply(plan_recovery(root, as_broker=True))
     found = content_of(root)
-    never = [offset for offset in range(627825, 720641) if offset in set(found[INDEX])]
+    never = [offset for offset in found[INDEX] if 627825 <= offset < 720641]
     assert (len(found[INDEX]), found["default lastOffsetPy"], never) == (5558, 1257994, [])
 
 
