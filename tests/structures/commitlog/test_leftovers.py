@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from store import Message
 from store.formats.message import encode_record
-from store.structures.commitlog.leftovers import is_zeroed_cut
+from store.structures.commitlog.leftovers import Leftovers, is_zeroed_cut
+from store.structures.commitlog.scan import Damage, End
 
 START = 4096
 
@@ -52,3 +55,41 @@ def test_unreadable_bytes_show_no_truncation() -> None:
         file_start=START, size=SIZE, buffer=record(START), readable_end=lambda start, stop: stop - 1
     )
     assert not is_zeroed_cut(cast(Any, segment), 0)
+
+
+def leftovers_of(outcome: Any, first_ms: int | None, segments: int = 1, cut: bytes = bytes(200)) -> Leftovers:
+    """What is left after an end at 4096, whose last record is of 50."""
+    one = SimpleNamespace(file_start=START, size=len(cut), buffer=cut, readable_end=lambda start, stop: stop)
+    end = SimpleNamespace(last_store_timestamp_ms=50, outcome=outcome, log_end=START)
+    times = SimpleNamespace(store_timestamp_ms=np.array([first_ms]))
+    run = None if first_ms is None else SimpleNamespace(columns=times)
+    return Leftovers([cast(Any, one)] * segments, cast(Any, end), cast(Any, run))
+
+
+def among(found: Leftovers, file_start: int = START) -> list[bool]:
+    columns = SimpleNamespace(store_timestamp_ms=np.array([49, 50, 51]))
+    return found.among(cast(Any, SimpleNamespace(file_start=file_start, count=3, columns=columns))).tolist()
+
+
+ZEROS = End(START, Path(), 0)
+DAMAGE = cast(Any, object.__new__(Damage))
+
+
+@pytest.mark.parametrize(
+    ("found", "stop", "older"),
+    [
+        (leftovers_of(ZEROS, None), START + 200, [True, False, False]),
+        (leftovers_of(ZEROS, 99, 2), START + 200, [True, False, False]),
+        (leftovers_of(ZEROS, None, 0), None, [False] * 3),
+        (leftovers_of(ZEROS, None, 1, record(START)), START + SIZE, [True] * 3),
+        (leftovers_of(DAMAGE, 49), START + 200, [True, False, False]),
+        (leftovers_of(DAMAGE, 50), None, [False] * 3),
+        (leftovers_of(DAMAGE, None), None, [False] * 3),
+        (leftovers_of(DAMAGE, 49, 2), None, [False] * 3),
+        (leftovers_of(DAMAGE, 49, 1, record(START)), START + SIZE, [True, False, False]),
+    ],
+)
+def test_older_records_after_zeros_or_an_overwritten_one_are_left(
+    found: Leftovers, stop: int | None, older: list[bool]
+) -> None:
+    assert (found.stop, among(found), among(found, START + 1000)) == (stop, older, [False] * 3)

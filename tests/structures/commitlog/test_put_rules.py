@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from store import Message
+from store import Message, MessageColumns
 from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
 from store.config import StoreConfig
 from store.structures.commitlog.put_result import PutStatus
@@ -110,3 +110,18 @@ def test_a_delayed_message_waits_in_its_level_with_its_place_as_properties(given
 def test_a_message_without_a_level_stays(properties: bytes) -> None:
     message = Message("T", b"x", 5, properties)
     assert rules().delayed(message) is message
+
+
+def test_rows_are_refused_at_the_same_bytes_as_single_messages() -> None:
+    messages = [
+        T,
+        Message("T", b"x", -1),
+        Message("T", b"x" * 400),
+        Message("T", b"x" * 401),
+        Message("T", b"x" * 400, 0, b"a\1" + b"b" * 498),
+        Message("T", b"x" * 400, 0, b"a\1" + b"b" * 499),
+        Message("x" * 128, b"x"),
+    ]
+    refused = rules().refuse_rows(MessageColumns.of(messages)).tolist()
+    assert refused == [False, True, False, True, False, True, True]
+    assert refused == [rules().refuse_batch([one], is_batch=False) is not None for one in messages]

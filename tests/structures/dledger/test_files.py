@@ -77,7 +77,8 @@ def test_units_are_read_over_the_seams_of_files(first: int, count: int, found: l
 
 
 @pytest.mark.parametrize(
-    ("magics", "newer"), [((1, 1, 1), []), ((1, 2, 3), [1]), ((1, 1, 3), [2]), ((3, 1, 2), [0]), ((1, 4, 0), [])]
+    ("magics", "newer"),
+    [((1, 1, 1), []), ((1, 2, 3), [1]), ((2, 3), [0]), ((1, 1, 3), [2]), ((3, 1, 2), [0]), ((1, 4, 0), [])],
 )
 def test_the_first_entry_of_a_newer_kind_is_found(magics: tuple[int, ...], newer: list[int], tmp_path: Path) -> None:
     assert write_index(tmp_path, *magics, per_file=2).first_newer()["index"].tolist() == newer

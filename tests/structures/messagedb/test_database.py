@@ -126,3 +126,10 @@ def test_the_lowest_log_offset_is_that_of_the_first_hour(entries: list[IndexEntr
         lowest, 60, 99
     )  # fmt: skip
     assert database_of(*entries)[0].long(INDEX, LAST_OFFSET) == 0
+
+
+def test_malformed_entries_and_names_without_a_long_are_given_as_their_keys() -> None:
+    database, index = database_of(ENTRIES[0], offset=60)
+    index.entries |= {LAST_TIME: b"short", b"~": b""}
+    index.entries = dict(sorted(index.entries.items()))
+    assert list(database.index()) == [ENTRIES[0], LAST_TIME, b"~"]

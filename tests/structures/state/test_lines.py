@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from store.formats.java import crc32
-from store.structures.state.lines import epochs_of, is_torn
+from store.structures.state.lines import StateLine, _identity, epochs_of, is_torn
 
 TORN = "torn: NumberFormatException, no broker in controller mode starts with it"
 FALLING = "epochs or start offsets do not rise: a slave would cut its log at a wrong place"
@@ -41,3 +41,21 @@ CRC = crc32(b"1-0\n2-40\n")
 def test_epochs_are_read_up_to_the_first_fault(text: str, epochs: list[tuple[int, int]], fault: str) -> None:
     assert epochs_of(text) == (epochs, fault)
     assert is_torn(text) is (fault == TORN)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_right"),
+    [
+        ("brokerIdentity", "c#b#1\n", True),
+        ("brokerIdentity", "c#b#1#x", False),
+        ("brokerIdentity", "c#b", False),
+        ("brokerIdentity", "c##1", False),
+        ("brokerIdentity", "c#b#x", False),
+        ("brokerIdentity-temp", "c#b#1#x", True),
+        ("brokerIdentity-temp", "c#b#1", False),
+    ],
+)
+def test_an_identity_has_its_parts_and_a_number(name: str, text: str, is_right: bool) -> None:
+    count, wanted = text.count("#") + 1, 4 if name.endswith("-temp") else 3
+    fault = f"{count} parts between # instead of {wanted}: the broker requests a new id"
+    assert list(_identity(name, text)) == [StateLine(name, "identity", text.strip(), "" if is_right else fault)]
