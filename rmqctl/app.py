@@ -20,7 +20,7 @@ from typing import Any
 import typer
 
 from rmqctl.context import Session
-from rmqctl.defaults import origin_of_default, read_defaults
+from rmqctl.defaults import default_in, origin_of_default, read_defaults
 from rmqctl.environment import Environment, use_utf8_names
 from rmqctl.exit_codes import DEFECT, FINDINGS, INTERRUPTED, IO_ERROR, OK, USAGE, exit_code_of
 from rmqctl.group import CONTEXT_SETTINGS, RootGroup
@@ -107,8 +107,10 @@ def _run(session: Session, words: list[str]) -> int:
     command = _command()
     streams = sys.stdout, sys.stderr
     try:
-        defaults = read_defaults(session.environment.variables)
-        answer = command.main(args=words, prog_name="rmqctl", standalone_mode=False, obj=session, default_map=defaults)
+        session.defaults = read_defaults(session.environment.variables)
+        answer = command.main(
+            args=words, prog_name="rmqctl", standalone_mode=False, obj=session, default_map=session.defaults
+        )
     except SystemExit as end:
         # Typer wraps the streams, and exits with 1 if a pipe is closed.
         sys.stdout, sys.stderr = streams
@@ -134,6 +136,7 @@ def _report(session: Session, error: BaseException) -> int:
         return _report_usage(session, error)
     session.log(f"ended by {type(error).__name__}", level="ERROR", error=error)
     sentence = _sentence(error)
+    sentence += _origin(session, error, sentence)
     if not session.repeats_full_disk(sentence):
         session.fail(sentence)
     return exit_code_of(error)
@@ -148,18 +151,20 @@ def _report_usage(session: Session, error: Any) -> int:
     text = " ".join(str(error.format_message()).split()).rstrip(".").removeprefix("Invalid value: ")
     for kind, plain in _KINDS_OF_NUMBER.items():
         text = text.replace(f"is not a valid {kind}", f"is not {plain}")
-    session.fail(f"{text}{_origin(session, error)} (see {path} --help)")
+    session.fail(f"{text}{_origin(session, error, text)} (see {path} --help)")
     return USAGE
 
 
-def _origin(session: Session, error: Any) -> str:
+def _origin(session: Session, error: Any, text: str) -> str:
     """Say where a value comes from that is not on the command line."""
     context: Any = getattr(error, "ctx", None)
     parameter: Any = getattr(error, "param", None)
     source = context.get_parameter_source(parameter.name) if context is not None and parameter is not None else None
-    if source is None or source.name not in ("ENVIRONMENT", "DEFAULT_MAP"):
-        return ""
-    origin = origin_of_default(parameter.name, session.environment.variables)
+    if source is None:
+        name = default_in(text, session.defaults_of(error))
+    else:
+        name = parameter.name if source.name in ("ENVIRONMENT", "DEFAULT_MAP") else None
+    origin = origin_of_default(name, session.environment.variables) if name else None
     return f"; the value is that of {origin}" if origin else ""
 
 

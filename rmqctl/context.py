@@ -53,6 +53,8 @@ class Session:
         """Whether a store that the command wrote to met damage while it was open."""
         self.interrupts = Interrupts()
         self.store = GivenStore(self)
+        self.defaults: dict[str, object] = {}
+        """Values of the file and of variables, by parameter."""
         self._values: OptionValues = {}
         self._log: RunLog | None = None
         self._failures: list[str] = []
@@ -65,6 +67,25 @@ class Session:
         both = [*(self._values.get("settings") or ()), *(values.get("settings") or ())]
         self._values = {**self._values, **values, "settings": both}
         self.options = read_options(self._values)
+
+    def defaults_of(self, error: BaseException) -> dict[str, object]:
+        """Return the defaults in use that may have caused an error."""
+        from store.errors import BadRequest, NotAStore
+
+        causes = {"log", "scratch", "broker_conf"}
+        if isinstance(error, (BadRequest, NotAStore, typer.BadParameter)):
+            causes |= {"store", "settings", "bwlimit"}
+        values: dict[str, object] = {**self._values}
+        found = {
+            name: self.defaults[name]
+            for name in causes & self.defaults.keys()
+            if str(values.get(name)) == str(self.defaults[name])
+        }
+        settings, given = self.defaults.get("settings"), self._values.get("settings") or ()
+        if "settings" in causes and isinstance(settings, list):
+            last = {text.partition("=")[0]: text for text in given}
+            found["settings"] = [setting for setting in settings if setting in last.values()]
+        return found
 
     def check_settings(self) -> None:
         """Raise BadRequest for unknown settings and impossible values."""

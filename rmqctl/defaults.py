@@ -11,6 +11,7 @@ The file is in XDG_CONFIG_HOME if that is set. A variable overrides the file, an
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -52,6 +53,21 @@ def origin_of_default(parameter: str, variables: Mapping[str, str]) -> str | Non
     return _variable(name) if variables.get(_variable(name)) else str(_file(variables))
 
 
+def default_in(text: str, defaults: Mapping[str, object]) -> str | None:
+    """Return the parameter whose default an error's text begins with or complains of; None without one."""
+    for parameter, value in defaults.items():
+        if parameter == "settings" and isinstance(value, list):
+            names = [str(setting).partition("=")[0] for setting in value]
+            is_shown = any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) for name in names)
+        else:
+            path = Path(str(value)).expanduser()
+            begins = (f"{path}:", f"{path.absolute()}:", f"{value}:", f"Invalid value for --{parameter}:")
+            is_shown = text.startswith(begins)
+        if is_shown:
+            return parameter
+    return None
+
+
 def _variable(name: str) -> str:
     return "RMQCTL_" + name.replace("-", "_").upper()
 
@@ -73,12 +89,34 @@ def _of_file(variables: Mapping[str, str], names: Mapping[str, str]) -> dict[str
         raise typer.BadParameter(f"{path} can't be read: {error}") from None
     for name in table.keys() - names.keys():
         raise typer.BadParameter(f"{path}: {name!r} is no global option{did_you_mean(name, names)}")
-    if isinstance(table.get("set"), dict):
-        table["set"] = [f"{name}={_text(value)}" for name, value in table["set"].items()]
-    elif not isinstance(table.get("set", []), list):
-        raise typer.BadParameter(f"{path}: write the settings as a table [set], or set as a list of NAME=VALUE")
-    return table
+    try:
+        return {
+            name: _settings(value) if name == "set" else _value(name, names, value) for name, value in table.items()
+        }
+    except ValueError as error:
+        raise typer.BadParameter(f"{path}: {error}") from None
 
 
-def _text(value: object) -> str:
+def _settings(value: object) -> list[str]:
+    if isinstance(value, dict):
+        return [f"{name}={_text(name, each)}" for name, each in value.items()]
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError("write the settings as a table [set], or set as a list of NAME=VALUE")
+    return value
+
+
+def _value(name: str, names: Mapping[str, str], value: object) -> object:
+    """Return a flag as it is, and the text of any other value, as on a command line."""
+    if isinstance(inspect.signature(global_options).parameters[names[name]].default, bool):
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} is neither true nor false: {value!r}")
+        return value
+    if isinstance(value, bool):
+        raise ValueError(f"{name} is neither a text nor a number: {_text(name, value)}")
+    return _text(name, value)
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, (str, int, float)):
+        raise ValueError(f"{name} is neither a text nor a number: {value}")
     return str(value).lower() if isinstance(value, bool) else str(value)

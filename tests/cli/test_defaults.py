@@ -74,6 +74,12 @@ def test_every_global_option_has_a_name() -> None:
         ("[recover]\nyes = true", "'recover' is no global option"),
         ("format = =", "can't be read"),
         ('format = "x"', "'x' is not one of"),
+        ("quiet = 5", "rmqctl.toml: quiet is neither true nor false: 5"),
+        ("remote-retries = true", "rmqctl.toml: remote-retries is neither a text nor a number: true"),
+        ("remote-retries = 1.5", "'1.5' is not a whole number"),
+        ('log = ["a"]', "rmqctl.toml: log is neither a text nor a number: ['a']"),
+        ("[set]\nmaxMessageSize = [1]", "rmqctl.toml: maxMessageSize is neither a text nor a number: [1]"),
+        ("set = [5]", "write the settings as a table [set], or set as a list of NAME=VALUE"),
         ('set = "x=1"', "write the settings as a table [set], or set as a list of NAME=VALUE"),
     ],
 )
@@ -89,6 +95,13 @@ def test_a_wrong_file_is_one_sentence(text: str, says: str, tmp_path: Path) -> N
         ('format = "x"', (), {"RMQCTL_FORMAT": "y"}, "; the value is that of RMQCTL_FORMAT (see rmqctl --help)"),
         ('format = "csv"', (), {"RMQCTL_TIME": "y"}, "; the value is that of RMQCTL_TIME (see rmqctl --help)"),
         ('format = "csv"', ("--format", "z"), {}, "'prometheus' (see rmqctl info --help)"),
+        ("[set]\nbogus = 1", (), {}, "lists the names; the value is that of FOLDER/rmqctl.toml"),
+        ("", (), {"RMQCTL_SET": "maxMessageSize=a"}, "number, not 'a'; the value is that of RMQCTL_SET"),
+        ("", ("--set", "maxMessageSize=b"), {"RMQCTL_SET": "maxMessageSize=a"}, "needs a whole number, not 'b'"),
+        ("", ("--set", "bogus=1"), {"RMQCTL_SET": "maxMessageSize=9"}, "`rmqctl config settings` lists the names"),
+        ("", (), {"RMQCTL_SET": "a"}, "not NAME=VALUE; the value is that of RMQCTL_SET (see rmqctl --help)"),
+        ("bwlimit = -1", (), {}, "such as 50M; the value is that of FOLDER/rmqctl.toml (see rmqctl --help)"),
+        ('store = ""', (), {}, "a store's folder; the value is that of FOLDER/rmqctl.toml (see rmqctl --help)"),
     ],
 )
 def test_a_wrong_default_is_named_with_the_file_or_variable_that_has_it(
@@ -96,3 +109,22 @@ def test_a_wrong_default_is_named_with_the_file_or_variable_that_has_it(
 ) -> None:
     run = with_file(tmp_path, text, "info", *words, **variables)
     assert (run.code, run.err.strip().replace(str(tmp_path), "FOLDER")[-len(ends) :]) == (USAGE, ends)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("STORE", "/nowhere", ("info",)),
+        ("STORE", "nowhere", ("info",)),
+        ("STORE", "s3://b/x", ("undo", "x")),
+        ("BROKER_CONF", "/nowhere/broker.conf", ("config", "settings")),
+        ("LOG", "/nowhere/log", ("info",)),
+        ("SCRATCH", "/proc", ("recover", "--dry-run")),
+    ],
+)
+def test_an_error_that_begins_with_a_default_names_its_variable(name: str, value: str, words: tuple[str, ...]) -> None:
+    variables = {"RMQCTL_STORE": str(golden("normal").store), f"RMQCTL_{name}": value}
+    run = rmqctl(*words, variables=variables)
+    assert run.err.endswith(f"; the value is that of RMQCTL_{name}\n"), run.err
+    own = rmqctl(f"--{name.lower().replace('_', '-')}", value, *words, variables=variables | {f"RMQCTL_{name}": ""})
+    assert (own.code, own.err) == (run.code, run.err.replace(f"; the value is that of RMQCTL_{name}", ""))
