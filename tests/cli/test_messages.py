@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqctl.exit_codes import FINDINGS, USAGE
 from rmqctl.message_input import parse_stored
 from rmqctl.messages import MessageRows
 from rmqctl.output import Format
@@ -23,6 +24,7 @@ from store.formats.body import encode_body
 from store.formats.host import Host
 from store.formats.message import decode_record, encode_record, host_flags
 from tests.cli.running import rmqctl
+from tests.support.golden import golden
 from tests.support.stores import SMALL
 
 NOW_MS = 1_800_000_000_000
@@ -188,6 +190,16 @@ def test_a_log_offset_inside_of_a_record_is_refused_with_its_begin(record: int, 
         says = f"rmqctl: log offset {offset} is inside of the record that begins at log offset {start}\n"
         assert (run.code, run.out, run.err) == (2, "", says)
     assert rmqctl("get", "--log-offset", start, store=mixed).code == 0
+
+
+@pytest.mark.parametrize(
+    ("offset", "start"),
+    [(131601, 131600), (132122, 131600), (132123, None), (196607, None), (262144, None)],
+)
+def test_past_the_end_of_a_later_segment_is_no_record(offset: int, start: int | None) -> None:
+    run = rmqctl("-q", "get", "--log-offset", offset, store=golden("normal").store)
+    says = f"rmqctl: log offset {offset} is inside of the record that begins at log offset {start}\n"
+    assert (run.code, run.err) == ((FINDINGS, "") if start is None else (USAGE, says))
 
 
 def test_tags_that_nothing_has_are_no_overflow(mixed: Path) -> None:

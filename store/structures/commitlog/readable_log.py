@@ -61,7 +61,7 @@ class ReadableLog:
         """Return the start of the record that contains `log_offset` after its first byte; None without one."""
         file = self.segments.find_by_offset(log_offset)
         for step in scan_log([file]) if file is not None else ():
-            if isinstance(step, Run) and step.file_start + step.end > log_offset:
+            if isinstance(step, Run) and step.end > log_offset:
                 starts = step.file_start + step.columns.position
                 before = starts[starts <= log_offset].tolist()
                 return before[-1] if before and before[-1] != log_offset else None
