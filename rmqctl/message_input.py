@@ -88,7 +88,7 @@ def _stored(row: dict[str, Any], default_topic: str | None, now_ms: int) -> Stor
         raise ValueError(f"unknown name {_echo(min(unknown))}")
     topic = row.get("topic", default_topic)
     if not isinstance(topic, str):
-        raise ValueError("no topic")
+        raise ValueError("no topic" if topic is None else "topic is not text")
     stored_ms = _read_integer(row, "store_timestamp_ms", 63) if row.get("store_timestamp_ms") is not None else None
     row["topic"] = topic
     message = build_message(row, _read_body(row), now_ms)
@@ -106,7 +106,9 @@ def build_message(row: Mapping[str, object], body: bytes, now_ms: int) -> Messag
     fields.setdefault("born_timestamp_ms", now_ms)
     fields["sys_flag"] = _read_sys_flag(row, fields.get("sys_flag", 0))
     try:
-        fields |= {name: Host.parse(_read_text(row, name)) for name in ("born_host", "store_host") if row.get(name)}
+        fields |= {
+            name: Host.parse(_read_text(row, name)) for name in ("born_host", "store_host") if _read_text(row, name)
+        }
         message = Message.of(
             str(row["topic"]),
             body,
@@ -114,7 +116,7 @@ def build_message(row: Mapping[str, object], body: bytes, now_ms: int) -> Messag
             keys=_read_keys(row),
             tags=_read_text(row, "tags"),
             uniq_key=_read_text(row, "uniq_key"),
-            delay_level=_read_integer(row, "delay_level", 31) if row.get("delay_level") else 0,
+            delay_level=_read_integer(row, "delay_level", 31) if row.get("delay_level") is not None else 0,
             **fields,
         )
     except BadRequest as error:
@@ -159,10 +161,10 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read_body(row: Mapping[str, Any]) -> bytes:
     """Return the body to store; a body that was decompressed for showing is compressed again."""
-    text, encoding = row.get("body", ""), row.get("body_encoding", "base64")
     if "body_text" in row:
-        text, encoding = row["body_text"], "utf8"
-    body = _decode(text, encoding, "body")
+        body = _decode(row["body_text"], "utf8", "body_text")
+    else:
+        body = _decode(row.get("body", ""), row.get("body_encoding", "base64"), "body")
     state = row.get("body_state", "plain")
     if state not in ("plain", "stored", "decompressed"):
         raise ValueError(f"body_state {_echo(state)} is none of plain, stored, decompressed")
@@ -210,7 +212,7 @@ def _read_properties(row: Mapping[str, Any]) -> dict[str, str]:
 
 def _read_keys(row: Mapping[str, Any]) -> list[str]:
     """Return keys from a list, or from a producer's text: keys with blanks between them."""
-    keys = row.get("keys") or []
+    keys = [] if row.get("keys") is None else row["keys"]
     if isinstance(keys, str):
         return [keys]
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):

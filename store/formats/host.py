@@ -6,11 +6,13 @@ Source: MessageExt.socketAddress2ByteBuffer (4.9.8).
 from __future__ import annotations
 
 import ipaddress
+import re
 from functools import lru_cache
 from typing import NamedTuple
 
 from store.errors import BadRequest
 
+_TEXT = re.compile(r"\[?([0-9a-fA-F.:]+)\]?:(-?[0-9]+)")
 IPV4_HOST_SIZE = 4 + 4
 IPV6_HOST_SIZE = 16 + 4
 
@@ -25,11 +27,14 @@ class Host(NamedTuple):
     @lru_cache(maxsize=4096)
     def parse(cls, text: str) -> Host:
         """Parse `127.0.0.1:10911` or `[::1]:10911`."""
-        address, _, port = text.rpartition(":")
+        found = _TEXT.fullmatch(text)
         try:
-            return cls(ipaddress.ip_address(address.strip("[]")).packed, int(port))
+            # A record has no room for a zone such as %eth0, so the pattern has none.
+            if found is not None:
+                return cls(ipaddress.ip_address(found[1]).packed, int(found[2]))
         except ValueError:
-            raise BadRequest(f"{text!r} is not a host; write 127.0.0.1:10911 or [::1]:10911") from None
+            pass
+        raise BadRequest(f"{text!r} is not a host; write 127.0.0.1:10911 or [::1]:10911")
 
     # The records of a log have the same few hosts.
     @classmethod
