@@ -17,10 +17,21 @@ DELAY_MS = 20_000
 LEVELS = {**SETTINGS, "messageDelayLevel": f"1s 5s {DELAY_MS // 1000}s"}
 
 
-@needs_refbroker
-def test_recovered_messages_come_after_the_delay_of_a_broker_with_levels_of_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        pytest.param("4.9", ["recover", "--yes"], marks=needs_refbroker),
+        pytest.param("4.9", ["rebuild", "--yes"], marks=needs_refbroker),
+        pytest.param("4.9", ["salvage", "--to", "salvaged"], marks=needs_refbroker),
+        pytest.param("5.5", ["recover", "--yes"], marks=needs_refbroker55),
+    ],
+)
+def test_messages_come_after_the_delay_of_a_broker_with_levels_of_its_own(
+    line: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     root = tmp_path / "store"
-    with cluster(tmp_path / "real") as real:
+    with cluster(tmp_path / "real", line) as real:
         with real.broker(root, LEVELS) as broker:
             real.make_topic("Late", 1)
             sent = real.produce("Late", 45, "--delay", 3)
@@ -28,8 +39,14 @@ def test_recovered_messages_come_after_the_delay_of_a_broker_with_levels_of_its_
         schedule = root / "consumequeue/SCHEDULE_TOPIC_XXXX/2"
         for path in sorted(schedule.iterdir())[1:]:
             path.unlink()
-        shutil.rmtree(root / "consumequeue/Late")
-        assert rmqctl("recover", "--yes", store=root).code == 0
+        shutil.rmtree(root / "consumequeue/Late", ignore_errors=True)
+        kinds = {row["kind"] for row in rmqctl("--format", "json", "check", store=root).json["findings"]}
+        whats = {row["what"] for row in rmqctl("--format", "json", "doctor", store=root).json["diagnoses"]}
+        assert "missing-unit" in kinds & whats
+        assert "unit-differs" not in kinds | whats
+        done = rmqctl(*words, store=root)
+        assert (done.code, f"3 ({DELAY_MS // 1000}s), so that messageDelayLevel is" in done.out + done.err) == (0, True)
+        root = tmp_path / "salvaged" if "salvage" in words else root
         late = rmqctl("--format", "json", "delay", "show", store=root).json["messages"]
         assert [row["deliver_timestamp_ms"] - row["store_timestamp_ms"] for row in late] == [DELAY_MS] * 45
         with real.broker(root, LEVELS):
