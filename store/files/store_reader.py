@@ -154,9 +154,9 @@ class StoreReader:
         if not root.is_folder:
             raise NotAStore.for_file(self.address)
 
-    def segments(self) -> list[StoredFile]:
-        """Return the commit log's segments by log offset; `check` reports other names."""
-        return [file for file in self._numbered("commitlog", parse_segment_name) if file.size]
+    def segments(self, *, with_empty: bool = False) -> list[StoredFile]:
+        """Return the commit log's segments by log offset, without those of 0 bytes; `check` reports other names."""
+        return [file for file in self._numbered("commitlog", parse_segment_name) if file.size or with_empty]
 
     def foreign_in_commitlog(self) -> list[tuple[Entry, str]]:
         """Return entry and fault of everything in commitlog/ that is no segment, by name."""

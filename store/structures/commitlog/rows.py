@@ -33,7 +33,7 @@ EMPTY_SEGMENT = "a segment of 0 bytes; a 4.9 broker does not start with it, a 5.
 
 def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
     """Return the segments from that of the first requested entry on."""
-    segments = reader.segments()
+    segments = reader.segments(with_empty=True)
     pairs = zip_longest(segments, segments[1:])
     return [one for one, behind in pairs if behind is None or behind.number > asked.first]
 
