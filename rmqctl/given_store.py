@@ -117,10 +117,10 @@ class GivenStore:
             if not has_effect(name):
                 instead = all_settings()[name].instead
                 self._session.note(f"note: the setting {name} has no effect here{instead and f': {instead}'}")
-        count = sum(not has_effect(name) for name in file_settings)
-        if count:
-            names = "`rmqctl config settings` lists them"
-            self._session.note(f"note: {count} settings in the broker configuration have no effect here; {names}")
+        without = sum(not has_effect(name) for name in file_settings)
+        if without:
+            what = f"{count(without, 'setting')} of the broker configuration"
+            self._session.note(f"note: without effect here: {what}; `rmqctl config settings` lists them")
         given = {**file_settings, **self._options.settings}
         if given.get(READ_ONLY_PATHS) and "," not in given.get("storePathCommitLog", ""):
             self._session.note(f"note: {READ_ONLY_PATHS} has no effect without several folders in storePathCommitLog")
