@@ -15,6 +15,7 @@ from store.formats.queue_unit import (
     decode_ext_unit,
     encode_ext_address,
 )
+from store.layout import parse_segment_name
 from store.structures.entry import Asked, Entry
 
 
@@ -25,7 +26,8 @@ def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
 
 def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
     """Yield the units of an extension file, and the end mark or damage after them."""
-    start = file.number
+    # A file by itself has no number.
+    start = parse_segment_name(file.path.rpartition("/")[2]) or 0
     data, at = bytes(reader.read_written(file.path, file.size)), 0
     while (unit := decode_ext_unit(data, at)) is not None:
         bit_map = Field("bit_map", EXT_UNIT_MIN_SIZE, len(unit.bit_map), unit.bit_map)
