@@ -49,8 +49,8 @@ class BrokerLine:
     guards_unwritten_file: bool = False
     """A truncation in recovery ignores a last queue file without a unit; otherwise 5.3 does not start with it."""
 
-    keeps_real_topic: bool = True
-    """A committed message keeps its half's properties REAL_TOPIC and REAL_QID."""
+    drops_real_topic: bool = False
+    """A committed message lacks its half's properties REAL_TOPIC and REAL_QID."""
 
     def __str__(self) -> str:
         return self.name
@@ -85,7 +85,7 @@ LINE_5_5 = replace(
     matches_first_record=True,
     deletes_by_unique_key=True,
     guards_unwritten_file=True,
-    keeps_real_topic=False,
+    drops_real_topic=True,
 )
 BROKER_LINES = {line.name: line for line in (LINE_4_9, LINE_5_3, LINE_5_5)}
 

@@ -220,7 +220,13 @@ def test_these_flags_are_on_by_default() -> None:
     ]
 
 
-RULES_OF_5_5 = ("indexes_tags", "matches_first_record", "deletes_by_unique_key", "guards_unwritten_file")
+RULES_OF_5_5 = (
+    "indexes_tags",
+    "matches_first_record",
+    "deletes_by_unique_key",
+    "guards_unwritten_file",
+    "drops_real_topic",
+)
 
 
 def test_a_line_differs_from_the_one_before_in_its_own_rules() -> None:

@@ -99,7 +99,7 @@ def commit_message(half: StoredMessage, line: BrokerLine) -> Message:
     topic, queue_id = properties.get(REAL_TOPIC), parse_int(properties.get(REAL_QUEUE_ID, ""))
     if not topic or queue_id is None or queue_id < 0:
         raise BadRequest("the half has no REAL_TOPIC, or no REAL_QID", offset=half.log_offset)
-    if not line.keeps_real_topic:
+    if line.drops_real_topic:
         properties = {name: value for name, value in properties.items() if name not in (REAL_TOPIC, REAL_QUEUE_ID)}
     return Message(
         topic,
