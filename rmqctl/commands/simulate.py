@@ -97,17 +97,18 @@ def _listed(names: list[str]) -> str:
 def _outcome(one: SimulatedStart) -> str:
     if not one.starts:
         return f"does not start: {_reason(one)}"
-    if not one.lost.messages:
-        if not one.lost.is_empty:
-            return f"starts and loses no message, but {_lost_beside_messages(one)}"
-        if any(trap.code == UNCOMMITTED for trap in one.traps):
-            return "starts and loses nothing; readers get nothing until the next put"
-        if one.unseen:
-            return f"starts, but {_unseen(one)}; the log ends at {one.log_end}"
+    if one.lost.messages:
+        said = f"loses {count(one.lost.messages, 'message')}, {one.lost.intact} of them intact past the end"
+    elif not one.lost.is_empty:
+        said = f"loses no message, but {_lost_beside_messages(one)}"
+    elif one.unseen:
+        return f"starts, but {_unseen(one)}; the log ends at {one.log_end}"
+    elif any(trap.code == UNCOMMITTED for trap in one.traps):
+        said = "loses nothing; readers get nothing until the next put"
+    else:
         traps = f", but meets {count(len(one.traps), 'trap')}" if one.traps else ""
-        return f"starts and loses nothing{traps}; the log ends at {one.log_end}"
-    lost = f"{count(one.lost.messages, 'message')}, {one.lost.intact} of them intact past the end"
-    return f"starts and loses {lost}{f'; {_unseen(one)}' if one.unseen else ''}"
+        said = f"loses nothing{traps}; the log ends at {one.log_end}"
+    return f"starts and {said}{f'; {_unseen(one)}' if one.unseen else ''}"
 
 
 def _unseen(one: SimulatedStart) -> str:

@@ -155,7 +155,7 @@ class StoreReader:
             raise NotAStore.for_file(self.address)
 
     def segments(self, *, with_empty: bool = False) -> list[StoredFile]:
-        """Return the commit log's segments by log offset, without those of 0 bytes; `check` reports other names."""
+        """Return the commit log's segments by log offset; `check` reports other names, and empty ones."""
         return [file for file in self._numbered("commitlog", parse_segment_name) if file.size or with_empty]
 
     def foreign_in_commitlog(self) -> list[tuple[Entry, str]]:

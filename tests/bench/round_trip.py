@@ -78,7 +78,7 @@ def _records(store: Path) -> Iterator[list[bytes]]:
     from store.query.embedded.engine import MESSAGES_WITH_RECORDS, open_engine
 
     with open_engine([str(store)]) as engine:
-        for batch in engine.ask(f"select record from {MESSAGES_WITH_RECORDS}"):
+        for batch in engine.ask_duckdb(f"select record from {MESSAGES_WITH_RECORDS}"):
             yield batch.column(0).to_pylist()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from rmqctl.report.charts import MOST_COLUMNS, _short, columns, plain_number
 from rmqctl.show import (
     CELL_LIMIT,
     TimeForm,
@@ -143,35 +142,3 @@ def test_json_escapes_what_a_terminal_may_obey(text: str, shown: str) -> None:
 )
 def test_a_row_is_as_high_as_its_highest_cell(cells: tuple[str, ...], height: int) -> None:
     assert _row_height(cells) == height
-
-
-@pytest.mark.parametrize(("length", "shown"), [(35, "n" * 35), (36, "n" * 36), (37, "n" * 35 + "…")])
-def test_a_name_of_a_bar_has_36_letters_at_most(length: int, shown: str) -> None:
-    assert _short("n" * length) == shown
-
-
-def test_a_number_of_a_chart_is_whole_and_has_commas() -> None:
-    assert [plain_number(value) for value in (0, 999, 1000, 1234.6)] == ["0", "999", "1,000", "1,235"]
-
-
-@pytest.mark.parametrize(
-    ("count", "labels", "values"),
-    [
-        (1, ["m0"], ["1"]),
-        (8, [f"m{number}" for number in range(8)], ["1"] * 8),
-        (16, [f"m{number}" for number in range(0, 16, 2)], ["1"] * 16),
-        (MOST_COLUMNS, [f"m{number}" for number in range(0, 120, 15)], ["1"] * 120),
-        (MOST_COLUMNS + 1, [f"m{number}" for number in range(0, 121, 14)], ["2"] * 60 + ["1"]),
-    ],
-)
-def test_columns_are_joined_where_there_are_too_many_and_every_eighth_is_named(
-    count: int, labels: list[str], values: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pygal = pytest.importorskip("pygal")
-    drawn: list[object] = []
-    monkeypatch.setattr("rmqctl.report.charts._inline", lambda chart, title: drawn.append(chart))
-    columns([(f"m{number}", 1) for number in range(count)], "Messages")
-    (chart,) = drawn
-    assert isinstance(chart, pygal.Bar)
-    assert chart.x_labels_major == labels
-    assert [plain_number(value) for value in chart.raw_series[0][0]] == values

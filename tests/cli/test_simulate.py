@@ -7,6 +7,7 @@ import pytest
 from rmqctl.commands.simulate import verdict_of
 from store import SimulatedStart
 from store.structures.trap import Trap
+from store.verbs.recover.lost import LossReport, LostQueue
 
 
 def start(compat: str, **fields: object) -> SimulatedStart:
@@ -14,6 +15,7 @@ def start(compat: str, **fields: object) -> SimulatedStart:
 
 
 TRAP = Trap("lost-queue", "T, queue 0 lacks 5 entries")
+LOST = LostQueue("T", 0, message_count=3, intact_count=2)
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,20 @@ TRAP = Trap("lost-queue", "T, queue 0 lacks 5 entries")
         (
             [start("4.9", unseen={("T", 0): 5, ("T", 1): 1}, traps=[TRAP])],
             "a 4.9 broker starts, but 6 messages of the log will be in no queue; the log ends at 4096",
+        ),
+        (
+            [start("4.9", unseen={("T", 0): 5}, lost=LossReport(index_keys=2))],
+            (
+                "a 4.9 broker starts and loses no message, but 2 index keys no longer found; "
+                "5 messages of the log will be in no queue"
+            ),
+        ),
+        (
+            [start("4.9", unseen={("T", 0): 1}, lost=LossReport([LOST]))],
+            (
+                "a 4.9 broker starts and loses 3 messages, 2 of them intact past the end; "
+                "1 message of the log will be in no queue"
+            ),
         ),
         ([start("4.9"), start("5.3")], "a 4.9 or 5.3 broker starts and loses nothing; the log ends at 4096"),
         (

@@ -72,6 +72,7 @@ def test_an_installed_module_of_these_sources_is_copied(tmp_path: Path, monkeypa
     build = build_module()
     monkeypatch.setattr(build, "is_current", lambda module: module.is_file() and module.read_bytes() == b"current")
     monkeypatch.setattr(build, "build", lambda folder: folder / "built")
+    monkeypatch.delenv("RMQCTL_NO_EXTENSIONS", raising=False)
     module, installed = tmp_path / "module", tmp_path / "installed"
     assert build.ensure(module, installed) == tmp_path / "built"
     installed.write_bytes(b"older")

@@ -10,14 +10,24 @@ PATIENCE_S = 60
 
 
 def run_in_threads(*works: Callable[[], object]) -> None:
-    """Run each function in a thread of its own to its end; fail if one does not end.
+    """Run each function in a thread of its own to its end; fail if one does not end, or as the first one that fails.
 
     The threads are daemons, so a hanging one does not keep the process from ending.
     """
-    threads = [threading.Thread(target=work, daemon=True) for work in works]
+    failures: list[BaseException] = []
+
+    def run(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=run, args=(work,), daemon=True) for work in works]
     for thread in threads:
         thread.start()
     end_threads(*threads)
+    if failures:
+        raise failures[0]
 
 
 def end_threads(*threads: threading.Thread) -> None:

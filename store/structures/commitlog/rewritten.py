@@ -64,7 +64,7 @@ def _rows_around(run: Run, name: str) -> Int64Array:
     return distinct(np.searchsorted(columns.position, hits, side="right") - 1)
 
 
-def _decoded(run: Run, rows: np.ndarray) -> Iterator[StoredMessage]:
+def _decoded(run: Run, rows: Int64Array) -> Iterator[StoredMessage]:
     columns = run.columns
     for row in rows.tolist():
         position = int(columns.position[row])

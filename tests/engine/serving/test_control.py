@@ -276,6 +276,8 @@ def test_eight_writers_and_four_readers_see_every_message_once(root: Path) -> No
 
         def read(queue_id: int) -> None:
             with StoreClient.connect(root) as client:
+                # Before its first message the topic is unknown.
+                assert client.wait_for_message("T", queue_id, 0, WAIT_MS)
                 reader, bodies = client.messages("T", queue_id, start=0), []
                 while len(bodies) < 50 and client.wait_for_message("T", queue_id, reader.next_offset, WAIT_MS):
                     bodies += [one.body for one in reader]
