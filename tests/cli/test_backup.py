@@ -16,13 +16,20 @@ from tests.support.s3 import s3_bucket
 from tests.support.stores import make_store
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Two backups of a store beside them, of 100 and of 160 messages."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("made")
     for count in (100, 160):
-        shutil.rmtree(tmp_path / "store", ignore_errors=True)
-        make_store(tmp_path / "store", count)
-        assert rmqctl("backup", "create", tmp_path / "backups", store=tmp_path / "store").code == OK
+        shutil.rmtree(root / "store", ignore_errors=True)
+        make_store(root / "store", count)
+        assert rmqctl("backup", "create", root / "backups", store=root / "store").code == OK
+    return root
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """Two backups of a store beside them, of 100 and of 160 messages."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return tmp_path / "backups"
 
 

@@ -16,6 +16,7 @@ from store.formats.bundle import DOCUMENT, END, UNREADABLE, encode_head, padding
 from store.formats.zstd_frames import compress
 from tests.cli.running import rmqctl
 from tests.support.processes import command_line, run
+from tests.support.quickly import one_of
 from tests.support.s3 import s3_bucket
 from tests.support.stores import make_store
 
@@ -64,7 +65,7 @@ READING = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("line", READING)
+@pytest.mark.parametrize("line", one_of(3, READING))
 def test_reading_commands_take_a_bundle_in_place_of_a_store(line: str, bundle: Path, store: Path) -> None:
     code = rmqctl(*line.split(), store=store).code
     run = rmqctl(*line.split(), store=bundle)

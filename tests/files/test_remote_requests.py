@@ -20,6 +20,7 @@ from store.files.remote_requests import (
 )
 from tests.cli.running import rmqctl
 from tests.support.golden import golden
+from tests.support.quickly import one_of
 from tests.support.s3 import s3_bucket
 from tests.support.stores import SMALL
 from tests.support.throttling import Proxy, proxy_before_the_bucket
@@ -82,8 +83,7 @@ def large(bucket: FileSystem, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield found
 
 
-@pytest.mark.parametrize("words", FETCHED)
-@pytest.mark.parametrize("name", ["whole", "bare"])
+@pytest.mark.parametrize(("name", "words"), one_of(3, ["whole", "bare"], FETCHED))
 def test_a_command_fetches_no_more_of_the_log_than_its_answer_needs(name: str, words: str, large: Proxy) -> None:
     large.fetched.clear()
     run = rmqctl("-q", "--store", f"s3://large/{name}", *words.split())

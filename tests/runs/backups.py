@@ -29,6 +29,7 @@ from store.formats.backup_manifest import Manifest
 from tests.support.processes import command_line, next_line, running
 from tests.support.refstore import free_port
 from tests.support.stores import FOR_PROCESSES
+from tests.support.threads import eventually
 from tests.verbs.backup.backups import faults_in, restore
 
 SETTINGS = {"mappedFileSizeCommitLog": 256 << 10, "mappedFileSizeConsumeQueue": 20_000, "maxIndexNum": 20_000,
@@ -63,7 +64,7 @@ class KilledBackups:
 
     def run(self, kills: int) -> None:
         """Kill `kills` backups of each kind; AssertionError where one lacks a message, or has one too many."""
-        writer = threading.Thread(target=self._write)
+        self._writer = writer = threading.Thread(target=self._write)
         owner = contextlib.ExitStack()
         process = owner.enter_context(self._owner())
         writer.start()
@@ -101,19 +102,29 @@ class KilledBackups:
     def _end_one(self, owner: subprocess.Popen[str], stack: contextlib.ExitStack) -> None:
         """Follow over a restart of the owner until SIGTERM; the backup has all that was acknowledged then."""
         with self._backup(follows=True) as backup:
-            time.sleep(2 * LONGEST_S)
+            self._await_backup()
             owner.kill()
             stack.close()
             self.owner_kills += 1
             stack.enter_context(self._owner("--recover"))
-            time.sleep(LONGEST_S)
+            self._await_backup()
             self._ending.set()
-            time.sleep(LONGEST_S)
+            self._writer.join()
+            self._await_backup(of_more=False)
             backup.terminate()
             assert backup.wait(WAIT_S) == 0, "SIGTERM did not end the backup with exit code 0"
         made = self._check()
         assert made is not None, "a backup that ended is not there"
         assert max(place for place, _ in self.acknowledged) < made.log_end, "an acknowledged message is not there"
+
+    def _await_backup(self, *, of_more: bool = True) -> None:
+        """Wait until the newest backup has all that is acknowledged by now, and with `of_more` a message after it."""
+        count = len(self.acknowledged) + of_more
+        has_more = eventually(lambda: len(self.acknowledged) >= count, WAIT_S)
+        wanted = self.acknowledged[-1][0]
+        files = BackupFiles(str(self._to))
+        has_all = eventually(lambda: max((one.log_end for one in files.manifests()), default=0) > wanted, WAIT_S)
+        assert (has_more, has_all) == (True, True), "the backup does not follow"
 
     def _before(self, log_end: int) -> set[int]:
         return {place for place, _ in self.acknowledged[:] if place < log_end}

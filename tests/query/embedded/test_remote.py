@@ -16,6 +16,7 @@ from store.files.store_reader import StoreReader
 from store.opened.reach import reach_store
 from tests.cli.running import Run, rmqctl
 from tests.support.golden import golden
+from tests.support.quickly import one_of
 from tests.support.s3 import s3_bucket
 
 BUCKET = "brokers"
@@ -72,7 +73,7 @@ READING = [
 ]
 
 
-@pytest.mark.parametrize("words", READING, ids=" ".join)
+@pytest.mark.parametrize("words", one_of(4, READING), ids=" ".join)
 def test_a_reading_command_answers_from_a_remote_store_as_from_a_folder(bucket: str, words: tuple[str, ...]) -> None:
     local = rmqctl("--format", "json", *words, store=golden("normal").store)
     remote = rmqctl("--format", "json", "--store", bucket, *words)

@@ -23,6 +23,7 @@ from store.verbs.rebuild.scope import Rebuild, RebuildReport, RebuildScope
 from store.verbs.recover.plan import plan_recovery
 from tests.query.spark.test_check import overwrite, segment
 from tests.support.golden import copy_store, golden
+from tests.support.quickly import one_of
 from tests.support.snapshots import contents
 from tests.support.stores import SMALL, Clock, planning, text_message
 
@@ -153,7 +154,7 @@ def test_an_odd_store_is_recovered_as_by_a_local_walk(kind: str, tmp_path: Path)
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", one_of(3, KINDS))
 def test_an_odd_store_is_recovered_on_spark_as_by_a_local_walk(spark: Any, kind: str, tmp_path: Path) -> None:
     _, _, compat, settings = ODD[kind]
     assert_same_as_local(odd_store(kind, tmp_path), tmp_path, partial(on_spark, spark), compat, **settings)
@@ -171,7 +172,7 @@ def test_a_log_with_damage_in_the_middle_is_cut_and_what_is_lost_is_counted(torn
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("name", one_of(3, GOLDEN))
 def test_spark_recovers_a_brokers_store_to_the_same_bytes(spark: Any, name: str, tmp_path: Path) -> None:
     assert_same_as_local(golden(name).store, tmp_path, partial(on_spark, spark), golden(name).compat)
 

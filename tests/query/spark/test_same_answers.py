@@ -17,6 +17,7 @@ from store.query.embedded.engine import Engine, open_engine
 from store.query.spark.query import run_query
 from tests.query.spark.random_queries import of_any_kind, query
 from tests.support.golden import golden
+from tests.support.quickly import one_of
 
 QUERIES = (
     "select topic, count(*) n from messages group by topic",
@@ -158,7 +159,7 @@ SAYINGS = {
 
 @pytest.mark.spark
 @pytest.mark.parametrize("stores", ["normal"], indirect=True, scope="module")
-@pytest.mark.parametrize("text", SAYINGS)
+@pytest.mark.parametrize("text", one_of(3, SAYINGS))
 def test_a_column_is_called_what_the_query_says_on_both(
     spark: Any, engine: Engine, stores: list[str], text: str
 ) -> None:

@@ -159,11 +159,12 @@ def test_a_mended_compaction_can_be_undone(tmp_path: Path) -> None:
     assert contents(root / "compaction") == before
 
 
-def test_random_damage_is_found_and_breaks_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [10, pytest.param(40, marks=pytest.mark.slow)])
+def test_random_damage_is_found_and_breaks_nothing(count: int, tmp_path: Path) -> None:
     root = copy_of_five("compaction", tmp_path)
     choice = random.Random(7)
     written = [(folder, 3000 if folder == LOG else 15 * 46) for folder in (LOG, UNITS)]
-    for number in range(40):
+    for number in range(count):
         folder, size = written[number % 2]
         path = root / folder / SECOND.replace("8832", "0000")
         at = choice.randrange(size)

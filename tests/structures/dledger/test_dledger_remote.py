@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.running import rmqctl
 from tests.support.five_stores import copy_of_five, damage
+from tests.support.quickly import one_of
 from tests.support.s3 import s3_bucket
 
 NAMES = ("dledger-killed", "dledger-mixed")
@@ -41,8 +42,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
         yield found
 
 
-@pytest.mark.parametrize("words", READING, ids=" ".join)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "words"), one_of(3, NAMES, READING))
 def test_a_reading_command_answers_as_from_a_folder(
     stores: dict[str, tuple[Path, str]], name: str, words: tuple[str, ...]
 ) -> None:

@@ -14,6 +14,7 @@ from store.structures.timer.message import TimerMessage
 from store.structures.timer.review import review_timers
 from tests.cli.running import rmqctl
 from tests.support.five_stores import copy_of_five, damage, five, lines
+from tests.support.quickly import one_of
 
 NAMES = ("timer", "timer-aborted", "timer-roll", "timer-rolled")
 WINDOWS = {"timer": 172_800, "timer-aborted": 172_800, "timer-roll": 1800, "timer-rolled": 5}
@@ -51,8 +52,7 @@ def test_each_damage_that_a_broker_met_is_found(case: str, found: set[str], tmp_
     assert kinds(root) == found
 
 
-@pytest.mark.parametrize("lost", ["timerwheel", "timerlog", "config/timercheck"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "lost"), one_of(3, NAMES, ["timerwheel", "timerlog", "config/timercheck"]))
 def test_a_rebuild_gives_every_message_its_state_again(name: str, lost: str, tmp_path: Path) -> None:
     root = copy_of_five(name, tmp_path)
     before = states(root)

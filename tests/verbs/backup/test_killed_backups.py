@@ -8,7 +8,7 @@ from tests.runs.backups import KilledBackups
 
 
 def test_killed_backups_lose_nothing_and_each_restored_moment_has_what_was_acknowledged_before(tmp_path: Path) -> None:
-    run = KilledBackups(tmp_path, seed=3)
+    run = KilledBackups(tmp_path, seed=8)
     run.run(kills=1)
     assert run.restored >= 2
     assert run.owner_kills == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,20 @@ from tests.verbs.backup.test_create import put_more
 NOW_MS = 1_700_000_000_000
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> BackupFolder:
-    """Backups of five days, the last one of today; the store grew by 40 messages a day."""
-    root = make_store(tmp_path / "store", 100)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("made")
+    root = make_store(made / "store", 100)
     for day in range(5):
-        back_up(root, tmp_path / "backups", clock=Clock(NOW_MS - (4 - day) * DAY_MS))
+        back_up(root, made / "backups", clock=Clock(NOW_MS - (4 - day) * DAY_MS))
         put_more(root, 40, 1000 * day)
+    return made
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> BackupFolder:
+    """Backups of five days, the last one of today; the store grew by 40 messages a day."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return BackupFolder(tmp_path / "backups", Filesystem())
 
 

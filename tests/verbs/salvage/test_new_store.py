@@ -35,6 +35,7 @@ from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.engine.services.stores import Builder
 from tests.support.golden import golden
+from tests.support.quickly import one_of
 from tests.support.stores import SMALL, Clock, make_store
 from tests.verbs.rebuild.stores import expired_store
 from tests.verbs.salvage.test_salvage import flip_bit_in_a_body, records_of, remove_a_segment, zero_a_page
@@ -67,8 +68,7 @@ def queue_bodies(root: Path) -> dict[tuple[str, int, int], bytes]:
     return found
 
 
-@pytest.mark.parametrize("keep_offsets", [False, True])
-@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize(("name", "keep_offsets"), one_of(3, STORES, [False, True]))
 def test_a_sound_store_is_written_again_with_the_same_messages(name: str, keep_offsets: bool, tmp_path: Path) -> None:
     made = salvaged(golden(name).store, tmp_path / "new", keep_offsets=keep_offsets)
     assert (made.placeholder_count, made.filler_count, made.left_out_count) == (0, 0, 0)
@@ -76,9 +76,10 @@ def test_a_sound_store_is_written_again_with_the_same_messages(name: str, keep_o
     assert queue_bodies(tmp_path / "new") == queue_bodies(golden(name).store)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("keep_offsets", [False, True])
-@pytest.mark.parametrize("damage", [flip_bit_in_a_body, zero_a_page, remove_a_segment], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    ("damage", "keep_offsets", "seed"),
+    one_of(3, [flip_bit_in_a_body, zero_a_page, remove_a_segment], [False, True], range(3)),
+)
 def test_what_is_certain_keeps_its_queue_offset_and_checks_clean(
     damage: object, keep_offsets: bool, seed: int, copy_of: CopyOf, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from store.verbs.salvage.grade import Grade, SalvagedRun
 from store.verbs.salvage.salvage import SalvageReport, salvage, salvage_runs
 from tests.conftest import CopyOf
 from tests.support.golden import golden
+from tests.support.quickly import one_of
 
 ROUNDS = int(os.environ.get("SALVAGE_ROUNDS", "2"))
 STORES = ("normal", "many", "batch", "normal5", "ipv6")
@@ -149,9 +150,7 @@ def is_touched(offset: int, size: int, touched: Touched) -> bool:
     return any(start < offset + size and (stop > offset or (start == stop > offset)) for start, stop in touched)
 
 
-@pytest.mark.parametrize("seed", range(ROUNDS))
-@pytest.mark.parametrize("name", STORES)
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize(("damage", "name", "seed"), one_of(4, DAMAGES, STORES, range(ROUNDS)))
 def test_untouched_records_come_back_and_touched_ones_are_not_certain(
     damage: Callable[[Path, random.Random], Touched], name: str, seed: int, copy_of: CopyOf
 ) -> None:
@@ -185,7 +184,7 @@ def test_a_sound_store_is_certain_from_end_to_end() -> None:
         assert (report.torn, report.gaps, report.skipped, report.duplicate_count) == ([], [], [], 0)
 
 
-@pytest.mark.parametrize("seed", range(ROUNDS * 3))
+@pytest.mark.parametrize("seed", one_of(3, range(ROUNDS * 3)))
 def test_several_damages_at_once_lose_only_what_they_touched(seed: int, copy_of: CopyOf) -> None:
     rng = random.Random(seed)
     _, root = copy_of("many")
