@@ -225,6 +225,17 @@ def test_zeros_are_passed_over_to_less_than_a_size_before_the_first_byte(
     assert _behind_zeros(reader, part, 0) == behind
 
 
+@pytest.mark.parametrize("stop", [5 * CHUNK, 5 * CHUNK + 1, 9 * CHUNK])
+def test_holes_are_passed_over_unread(stop: int, tmp_path: Path) -> None:
+    reader = one_segment(tmp_path, bytes(CHUNK))
+    with (tmp_path / f"commitlog/{0:020d}").open("r+b") as file:
+        file.truncate(9 * CHUNK)
+        file.seek(5 * CHUNK)
+        file.write(b"\1")
+    part = LogSlice(f"commitlog/{0:020d}", 0, 9 * CHUNK, CHUNK, stop)
+    assert _behind_zeros(reader, part, CHUNK) == (5 * CHUNK if stop == 5 * CHUNK else 5 * CHUNK - 8)
+
+
 @pytest.mark.parametrize(
     ("settings", "name", "queue_id"),
     [
