@@ -137,7 +137,11 @@ ODD: dict[str, tuple[Callable[[Path], None], str, str, dict[str, Any]]] = {
 
 
 # check is not told that the store is set to have no index.
-KINDS = [pytest.param(kind, marks=pytest.mark.leaves_damage if kind == "no index" else ()) for kind in ODD]
+KINDS = [pytest.param(kind, marks=[pytest.mark.leaves_damage] if kind == "no index" else []) for kind in ODD]
+ON_SPARK = [
+    pytest.param(*kind.values, marks=[*kind.marks, *([pytest.mark.slow] if number % 3 else [])])
+    for number, kind in enumerate(KINDS)
+]
 
 
 def odd_store(kind: str, tmp_path: Path) -> Path:
@@ -154,7 +158,7 @@ def test_an_odd_store_is_recovered_as_by_a_local_walk(kind: str, tmp_path: Path)
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("kind", one_of(3, KINDS))
+@pytest.mark.parametrize("kind", ON_SPARK)
 def test_an_odd_store_is_recovered_on_spark_as_by_a_local_walk(spark: Any, kind: str, tmp_path: Path) -> None:
     _, _, compat, settings = ODD[kind]
     assert_same_as_local(odd_store(kind, tmp_path), tmp_path, partial(on_spark, spark), compat, **settings)
