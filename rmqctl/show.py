@@ -10,6 +10,8 @@ from rmqctl.times import show_time
 
 CELL_LIMIT = 200
 """Characters of one cell for people; programs get the whole text."""
+_MOMENT_IN_TEXT = re.compile(r"\b(\d{12,}) ms\b")
+"""Epoch milliseconds inside a sentence of the engine, from 1973 on; no duration has twelve digits."""
 
 
 class TimeForm(StrEnum):
@@ -32,12 +34,12 @@ def show_value(name: str, value: object, times: TimeForm = TimeForm.UTC) -> str:
         return printable(", ".join(f"{key} {show_value(key, item, times)}" for key, item in value.items())) or "-"
     if isinstance(value, (list, tuple)):
         return printable(", ".join(show_value("", item, times) for item in value)) or "-"
-    return printable(str(value))
+    return printable(_MOMENT_IN_TEXT.sub(lambda found: _show_time(int(found[1]), times, " ms"), str(value)))
 
 
 def _show_number(name: str, value: float, times: TimeForm) -> str:
     if name.endswith("_ms"):
-        return str(int(value)) if times is TimeForm.MS else show_time(int(value), local=times is TimeForm.LOCAL)
+        return _show_time(int(value), times)
     if name.endswith("bytes_per_s"):
         return f"{show_bytes(value)}/s"
     if name.endswith("bytes"):
@@ -45,6 +47,10 @@ def _show_number(name: str, value: float, times: TimeForm) -> str:
     if name.endswith("_percent"):
         return f"{value:.2f} %"
     return str(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+def _show_time(time_ms: int, times: TimeForm, unit: str = "") -> str:
+    return f"{time_ms}{unit}" if times is TimeForm.MS else show_time(time_ms, local=times is TimeForm.LOCAL)
 
 
 def is_number(value: object) -> bool:

@@ -55,6 +55,18 @@ def test_a_moment_is_a_number_of_milliseconds_where_that_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
+    ("times", "shown"),
+    [
+        (TimeForm.UTC, "the first (2023-11-14T22:13:20.001Z) the checkpoint covers (0 ms), 99999999999 ms late"),
+        (TimeForm.MS, "the first (1700000000001 ms) the checkpoint covers (0 ms), 99999999999 ms late"),
+    ],
+)
+def test_a_moment_in_a_sentence_is_shown_as_others_are_and_a_duration_stays(times: TimeForm, shown: str) -> None:
+    text = "the first (1700000000001 ms) the checkpoint covers (0 ms), 99999999999 ms late"
+    assert show_value("start_reason", text, times) == shown
+
+
+@pytest.mark.parametrize(
     ("size", "shown"),
     [
         (0, "0 B"),

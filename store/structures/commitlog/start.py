@@ -131,7 +131,7 @@ def _trust_rule(opened: OpenedStore) -> Rule:
         reason = f"the newest whose first message the checkpoint's logics offset covers ({at})"
         return Rule(lambda log_offset, time_ms: log_offset <= at, reason)
     limits = [page.logics_ms, *([page.index_ms] if config.message_index_enable and config.message_index_safe else [])]
-    reason = f"the newest whose first message the checkpoint covers ({min(limits)})"
+    reason = f"the newest whose first message the checkpoint covers ({min(limits)} ms)"
     return Rule(lambda log_offset, time_ms: time_ms <= min(limits), reason)
 
 
@@ -185,9 +185,9 @@ def _newest_trusted_segment(opened: OpenedStore) -> Start:
     for segment in reversed(segments):
         time_ms = first_store_timestamp(segment, opened.line)
         if time_ms and time_ms <= limit_ms:
-            reason = f"the newest whose first message ({time_ms}) the checkpoint covers ({limit_ms})"
+            reason = f"the newest whose first message ({time_ms} ms) the checkpoint covers ({limit_ms} ms)"
             return Start(segment.file_start, reason)
-    return Start(segments[0].file_start, f"no segment begins before the checkpoint's trusted time ({limit_ms})")
+    return Start(segments[0].file_start, f"no segment begins before the checkpoint's trusted time ({limit_ms} ms)")
 
 
 def _newest_queued_segment(opened: OpenedStore) -> Start:

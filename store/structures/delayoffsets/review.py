@@ -210,7 +210,8 @@ class _Level:
             yield f"the property DELAY is {properties.get(DELAY)}, the queue is that of level {self.level.level}"
         expected_ms = record.store_timestamp_ms + self.delay_ms
         if message.deliver_timestamp_ms != expected_ms:
-            yield f"the entry has deliver time {message.deliver_timestamp_ms}, store time and level give {expected_ms}"
+            found_ms = message.deliver_timestamp_ms
+            yield f"the entry has deliver time {found_ms} ms, store time and level give {expected_ms} ms"
         if not is_queued(record.sys_flag):
             yield "a part of a transaction cannot be delayed"
 

@@ -117,7 +117,7 @@ def _wrong_times(file: EntryFile, numbers: Int64Array, entries: np.ndarray, expe
         yield Finding(INDEX_TIME, file.name, int(numbers[i]), count=len(wrong), detail=detail)
     for number, header_ms, word in ((1, begin_ms, "begin"), (file.file.count - 1, end_ms, "end")):
         for i in np.flatnonzero(known & (numbers == number) & (times != header_ms)):
-            detail = f"the header's {word} time is {header_ms}, the record of entry {number} has {int(times[i])}"
+            detail = f"the header's {word} time is {header_ms} ms, the record of entry {number} has {int(times[i])} ms"
             yield Finding(INDEX_TIME, file.name, 0, detail=detail)
 
 

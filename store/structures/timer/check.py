@@ -180,7 +180,7 @@ class _Check:
         if file.size != CHECK_SIZE or any(bytes(self.files.read(file.path))[CHECK_USED:]):
             yield f"{file.size} bytes, of which a broker writes {CHECK_USED} and {CHECK_SIZE - CHECK_USED} zeros"
         if checkpoint.read_time_ms % self.timer.precision_ms:
-            yield f"read time {checkpoint.read_time_ms} is the time of no slot"
+            yield f"read time {checkpoint.read_time_ms} ms is the time of no slot"
         # The file is written after its times; one hour allows for different clocks of two machines.
         is_written = file.mtime_ms >= self.timer.units["write_time_ms"].max(initial=0)
         latest_ms = file.mtime_ms + _HOUR_MS if is_written else _LAST_MS
@@ -188,7 +188,7 @@ class _Check:
             if time_ms < 0:
                 yield f"{name} time {time_ms}: a negative number"
             if time_ms > latest_ms:
-                yield f"{name} time {time_ms} is later than the file's own, {file.mtime_ms}"
+                yield f"{name} time {time_ms} ms is later than the file's own, {file.mtime_ms} ms"
         if checkpoint.state_version < 0 or checkpoint.version_counter < 0:
             yield f"version {checkpoint.state_version}, counter {checkpoint.version_counter}: a negative number"
         taken, by_master = checkpoint.queue_offset, checkpoint.master_queue_offset

@@ -69,5 +69,5 @@ def compare(record: bytes, time_ms: int, magic: int, topic_hash: int) -> str:
         return "its magic and its record's properties disagree whether it is a delete"
     # A rebuild puts an overdue message into a later slot.
     if due is not None and (time_ms > due if magic & ROLL else time_ms < due):
-        return f"it is in the slot of {time_ms}, its message is due at {due}"
+        return f"it is in the slot of {time_ms} ms, its message is due at {due} ms"
     return "" if topic_hash == string_hash(topic) else f"its topic hash is not that of {topic}"

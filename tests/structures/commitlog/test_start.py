@@ -54,7 +54,8 @@ def test_a_checkpoint_of_5_5_covers_by_offset_else_by_the_older_time(
     )
     rule = _trust_rule(opened)
     assert rule.matches(log_offset, time_ms) == matches[not (uses_index and is_safe)]
-    assert rule.reason.endswith(f"({logics_offset or (20 if uses_index and is_safe else 30)})")
+    covered = logics_offset or f"{20 if uses_index and is_safe else 30} ms"
+    assert rule.reason.endswith(f"({covered})")
 
 
 def record_at(log_offset: int, time_ms: int | None) -> bytes:

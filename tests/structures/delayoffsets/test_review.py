@@ -93,7 +93,7 @@ SOUND = {"REAL_TOPIC": "T", "REAL_QID": "0", "DELAY": "3"}
     ("delay_ms", "properties", "deliver_ms", "sys_flag", "warnings"),
     [
         (DELAY_MS, SOUND, 600, 0, []),
-        (DELAY_MS, SOUND, 601, 0, ["the entry has deliver time 601, store time and level give 600"]),
+        (DELAY_MS, SOUND, 601, 0, ["the entry has deliver time 601 ms, store time and level give 600 ms"]),
         (None, SOUND, 1500, 0, ["level 3 is not configured, so no service delivers from its queue"]),
         (DELAY_MS, {**SOUND, "DELAY": "4"}, 600, 0, ["the property DELAY is 4, the queue is that of level 3"]),
         (DELAY_MS, SOUND, 600, 4, ["a part of a transaction cannot be delayed"]),

@@ -110,8 +110,8 @@ HEADERS = [
     (BEGIN_OFFSET_AT, 8, 5, "begin log offset is 5, the entries make it {first}"),
     (END_OFFSET_AT, 8, 5, "end log offset is 5, the entries make it {last}"),
     (SLOT_COUNT_AT, 4, 9, "number of used slots is 9, the entries make it {slots}"),
-    (BEGIN_TIME_AT, 8, 0, "begin time is 0, end time is {end}"),
-    (BEGIN_TIME_AT, 8, START_MS + 13_001, "begin time is {over}, end time is {end}"),
+    (BEGIN_TIME_AT, 8, 0, "begin time is 0 ms, end time is {end} ms"),
+    (BEGIN_TIME_AT, 8, START_MS + 13_001, "begin time is {over} ms, end time is {end} ms"),
     (BEGIN_TIME_AT, 8, START_MS + 13_000, None),
     (BEGIN_TIME_AT, 8, 1, None),
 ]
@@ -232,9 +232,10 @@ def test_a_slot_without_entries_names_none_of_them(empty: bool, stored: int, is_
     assert [found.kind for found in index.surveyed()[1]] == [BROKEN_CHAIN] * is_wrong
 
 
+BEGIN = "the header's begin time is {begin} ms, the record of entry 1 has {first} ms"
 TIMES = [
-    (1, BEGIN_TIME_AT, START_MS + 10_999, "the header's begin time is {begin}, the record of entry 1 has {first}"),
-    (1, END_TIME_AT, START_MS + 13_001, "the header's end time is {over}, the record of entry 3 has {last}"),
+    (1, BEGIN_TIME_AT, START_MS + 10_999, BEGIN),
+    (1, END_TIME_AT, START_MS + 13_001, "the header's end time is {over} ms, the record of entry 3 has {last} ms"),
 ]
 
 
@@ -260,7 +261,6 @@ def test_entries_have_the_seconds_of_their_records(index: Damaged) -> None:
 
 
 SECONDS = "{stored} s after the begin time, the record makes it {made}"
-BEGIN = "the header's begin time is {begin}, the record of entry 1 has {first}"
 
 
 @pytest.mark.parametrize(

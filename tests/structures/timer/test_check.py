@@ -33,6 +33,7 @@ LATER: dict[str, Any] = {
 }
 """The same in the log's second file, where the first was removed."""
 
+OWN = "the file's own, 1700697700000 ms"
 CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a time of the next slot": (
         {"slots": [(1, "time", SECOND + 2)]},
@@ -197,12 +198,12 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "a read time of no slot": (
         {"check": [(0, MS + 1)]},
-        ["timer-state config/timercheck 0 1 read time 1700697600001 is the time of no slot"],
+        ["timer-state config/timercheck 0 1 read time 1700697600001 ms is the time of no slot"],
     ),
     "a read time an hour behind its file's": ({"check": [(0, WRITTEN_S * 1000 + HOUR_MS)]}, []),
     "a read time later than its file's": (
         {"check": [(0, WRITTEN_S * 1000 + HOUR_MS + 1000)]},
-        [("timer-state config/timercheck 0 1 read time 1700701301000 is later than the file's own, 1700697700000")],
+        [f"timer-state config/timercheck 0 1 read time 1700701301000 ms is later than {OWN}"],
     ),
     "a version of before 1970": (
         {"check": [(5, -1)]},
@@ -210,7 +211,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "a version later than its file's": (
         {"check": [(5, WRITTEN_S * 1000 + HOUR_MS + 1)]},
-        [("timer-state config/timercheck 0 1 version time 1700701300001 is later than the file's own, 1700697700000")],
+        [f"timer-state config/timercheck 0 1 version time 1700701300001 ms is later than {OWN}"],
     ),
     "a negative state": (
         {"check": [(4, -1)]},

@@ -11,7 +11,7 @@ from store.structures.timer.expect import compare
 from store.structures.timer.files import DELETE, ROLL
 
 DUE = 1_700_000_000_000
-LATE = "it is in the slot of {}, its message is due at 1700000000000"
+LATE = "it is in the slot of {} ms, its message is due at 1700000000000 ms"
 NO_DELETE = "its magic and its record's properties disagree whether it is a delete"
 
 
