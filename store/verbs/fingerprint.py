@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -57,14 +58,17 @@ class Digest:
 def fingerprint_files(
     reader: StoreReader, on_progress: Callable[[int], None] = lambda done_bytes: None
 ) -> tuple[list[Digest], str]:
-    """Return the digests of all parts, and the one of the store."""
-    digests, done = [], 0
-    for segment, digest in zip(
-        reader.segments(), ordered_map(lambda one: _segment(reader, one), reader.segments()), strict=True
-    ):
-        digests.append(digest)
-        done += segment.size
-        on_progress(done)
+    """Return the digests of all parts, and the one of the store.
+
+    on_progress  called with the bytes of segments that are read, from several threads
+    """
+    done: dict[int, int] = {}
+
+    def note(segment: StoredFile, done_bytes: int) -> None:
+        done[segment.number] = done_bytes
+        on_progress(sum(list(done.values())))
+
+    digests = list(ordered_map(lambda one: _segment(reader, one, partial(note, one)), reader.segments()))
     digests += queue_digests(reader)
     digests += sorted(_indexes(reader), key=lambda one: (one.start, one.sha256))
     whole = hashlib.sha256()
@@ -92,18 +96,22 @@ def digest_differences(before: list[Digest], after: list[Digest]) -> list[dict[s
     return rows
 
 
-def _segment(reader: StoreReader, segment: StoredFile) -> Digest:
+def _segment(reader: StoreReader, segment: StoredFile, on_progress: Callable[[int], None]) -> Digest:
+    """Return the digest of a segment, which is read twice: each time is half of its progress."""
     end, note = segment.number, ""
     whole = LogSlice(segment.path, segment.number, segment.size, 0, segment.size)
     for step in walk_slice(reader, whole, ScanRules(check_crc=True), go_on=False):
         if isinstance(step, Run):
             end = step.end
+            on_progress((end - segment.number) // 2)
         else:
             end = step.file_start + step.position + (BLANK_SIZE if isinstance(step, Blank) else 0)
             note = step.describe() if isinstance(step, Damage) else ""
     hasher = hashlib.sha256()
     for at in range(0, end - segment.number, CHUNK_BYTES):
         hasher.update(reader.read(segment.path, at, min(CHUNK_BYTES, end - segment.number - at)))
+        on_progress((segment.size + at) // 2)
+    on_progress(segment.size)
     return Digest("segment", f"{segment.number:020d}", segment.number, end, hasher.hexdigest(), note)
 
 

@@ -53,3 +53,12 @@ def test_a_file_without_a_fingerprint_is_refused(copy_of: CopyOf, tmp_path: Path
     _, root = copy_of("normal")
     (tmp_path / "other.json").write_text("{}")
     assert rmqctl("fingerprint", "--verify", tmp_path / "other.json", store=root).code == 2
+
+
+def test_progress_rises_within_a_segment_up_to_all_segments(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    reader, seen = StoreReader(str(root)), list[int]()
+    fingerprint_files(reader, seen.append)
+    sizes = [segment.size for segment in reader.segments()]
+    assert max(seen) == sum(sizes)
+    assert min(seen) < min(sizes) // 2
