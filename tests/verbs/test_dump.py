@@ -164,6 +164,23 @@ def test_the_checkpoint_shows_its_fields_and_what_is_behind_them(tmp_path: Path)
     assert "logics_log_offset" not in known
 
 
+@pytest.mark.parametrize(
+    ("size", "row"),
+    [
+        (0, {"detail": "the file is empty"}),
+        (1, {"detail": "the file has 1 byte of 4096"}),
+        (23, {"physic_ms": 1, "logics_ms": 2, "detail": "the file has 23 bytes of 4096"}),
+    ],
+)
+def test_a_short_checkpoint_shows_the_times_that_it_holds_and_its_size(
+    size: int, row: dict[str, object], tmp_path: Path
+) -> None:
+    page = tmp_path / "checkpoint"
+    page.write_bytes(struct.pack(">qqq", 1, 2, 3)[:size])
+    entries = dump("checkpoint", page, code=1).json["entries"]
+    assert entries == [{"kind": "checkpoint", "file": "checkpoint", "position": 0, **row}]
+
+
 def test_the_checkpoint_of_5_5_has_a_sixth_field(tmp_path: Path) -> None:
     page = tmp_path / "checkpoint"
     page.write_bytes(struct.pack(">qqqqqq", 1, 2, 3, 4, 5, 6).ljust(4096, b"\0"))

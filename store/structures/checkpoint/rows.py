@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELD_NAMES, FIELDS
 from store.formats.fields import Field, fields_of
+from store.formats.wording import amount
 from store.structures.entry import Asked, Entry, files_at
+
+USED_SIZE = 24
+"""Bytes of the three times, which every broker writes."""
 
 
 def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
@@ -16,9 +20,15 @@ def files(reader: StoreReader, asked: Asked) -> list[StoredFile]:
 
 
 def rows(reader: StoreReader, file: StoredFile, asked: Asked) -> Iterator[Entry]:
-    """Yield the checkpoint's fields, and unknown bytes after them."""
-    data = bytes(reader.read(file.path, 0, CHECKPOINT_SIZE)).ljust(CHECKPOINT_SIZE, b"\0")
+    """Yield the checkpoint's fields, of a short file those that are whole; and unknown bytes after them."""
+    held = bytes(reader.read(file.path, 0, CHECKPOINT_SIZE))
+    data = held.ljust(CHECKPOINT_SIZE, b"\0")
     fields = fields_of(FIELDS, FIELD_NAMES, data)
+    if len(held) < USED_SIZE:
+        whole = [field for field in fields if field.start + field.size <= len(held)]
+        detail = f"the file has {amount(len(held), 'byte')} of {CHECKPOINT_SIZE}" if held else "the file is empty"
+        yield Entry("checkpoint", file.path, 0, 0, held, whole, {"detail": detail}, is_fault=True)
+        return
     if not fields[-1].value:
         # No broker before 5.5 has the last field.
         fields = fields[:-1]
