@@ -183,7 +183,7 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
     names = names_of(layout, fs)
     for one in (one for one in present(names) if one.newer):
         for name in names.matching(one.traces[0]):
-            yield layout.root / one.traces[0].folder / name, one.newer
+            yield (layout.root / one.traces[0].path).with_name(name), one.newer
     for name in unknown_names(names, databases=True):
         yield layout.root / name, UNKNOWN_DATABASE
     found = fs.look_at(layout.checkpoint)

@@ -36,14 +36,6 @@ class Trace(NamedTuple):
     path: str
     holds: bytes = b""
 
-    @property
-    def folder(self) -> str:
-        return self.path.rpartition("/")[0]
-
-    @property
-    def name(self) -> str:
-        return self.path.rpartition("/")[2]
-
 
 @dataclass(frozen=True, slots=True)
 class Present:
@@ -304,9 +296,9 @@ class Names:
         exists: Callable[[str], bool],
         read: Callable[[str], bytes | None],
     ) -> None:
-        self._list_names, self._exists, self._read = list_names, exists, read
+        self._list_names, self._exists, self._read = list_names, exists, cache(read)
         self._known: dict[str, frozenset[str]] = {}
-        self._texts: dict[str, bytes] = {}
+        self._found: dict[Trace, bool] = {}
 
     @classmethod
     def of_files(cls, files: StoreReader, *, reads: bool = True) -> Names:
@@ -320,23 +312,29 @@ class Names:
     def of(self, folder: str) -> frozenset[str]:
         """Return the names in a folder, none if the folder is missing."""
         if folder not in self._known:
-            self._known[folder] = frozenset(self._list_names(folder))
+            above, _, name = folder.rpartition("/")
+            is_there = not folder or name in self.of(above)
+            self._known[folder] = frozenset(self._list_names(folder) if is_there else ())
         return self._known[folder]
 
     def matching(self, trace: Trace) -> list[str]:
         """Return the names in the trace's folder that match its last name."""
-        return sorted(name for name in self.of(trace.folder) if fnmatchcase(name, trace.name))
+        folder, _, pattern = trace.path.rpartition("/")
+        return sorted(name for name in self.of(folder) if fnmatchcase(name, pattern))
 
     def has(self, trace: Trace) -> bool:
         """Return whether the trace is in the store."""
-        if "*" in trace.name:
+        if trace not in self._found:
+            self._found[trace] = self._look_for(trace)
+        return self._found[trace]
+
+    def _look_for(self, trace: Trace) -> bool:
+        folder, _, name = trace.path.rpartition("/")
+        if "*" in name:
             return bool(self.matching(trace))
-        found = trace.name in self.of(trace.folder) and self._exists(trace.path)
-        if not found or not trace.holds:
-            return found
-        if trace.path not in self._texts:
-            self._texts[trace.path] = self._read(trace.path) or b""
-        return trace.holds in self._texts[trace.path]
+        if name not in self.of(folder) or not self._exists(trace.path):
+            return False
+        return not trace.holds or trace.holds in (self._read(trace.path) or b"")
 
 
 def names_of(layout: StoreLayout, fs: Filesystem) -> Names:

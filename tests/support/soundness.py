@@ -7,10 +7,14 @@
 A store with an abort marker counts as damaged. Damage that was there before an earlier writer of the same test is not
 new: an undo brings it back. The lock is where the store is looked at: before it is taken, and after it is given back. A
 writer whose file system is made to fail is not looked at, for its faults are the test's own.
+
+Before a writer, a store that has not changed since the one before has the damage found then. After a writer it is
+always checked: what is written through a mapping in a tmpfs leaves the time as it was.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -33,6 +37,8 @@ NOT_DERIVED = {MISSING_UNIT, LOST_INDEX}
 ONE_THREAD = CheckOptions(threads=1)
 
 Kinds = Counter[tuple[str, str | None, int | None]]
+_CHECKED: dict[object, Kinds] = {}
+"""Damage after a writer, by root, and files with their sizes and times."""
 
 
 class Soundness:
@@ -57,7 +63,8 @@ class Soundness:
             release(lock)
             root = lock.path.parent
             if was_held and type(lock._fs) is Filesystem and root in self._before:
-                new = {place for place in kinds_of(root) - self._before[root] if not self._may_stay(root, place[0])}
+                found = _CHECKED[root, _looks(root)] = kinds_of(root)
+                new = {place for place in found - self._before[root] if not self._may_stay(root, place[0])}
                 self.new_damage += [
                     f"{root}: {kind} of {topic} {queue_id}" for kind, topic, queue_id in sorted(new, key=str)
                 ]
@@ -67,7 +74,7 @@ class Soundness:
 
     def _look(self, root: Path) -> None:
         """Add the store's findings to the earlier ones."""
-        kinds = kinds_of(root)
+        kinds = known_kinds_of(root)
         self._before[root] = self._before.get(root, Counter()) | kinds
         if _holds_files(root) and (kinds or (root / "abort").exists()):
             self._damaged.add(root)
@@ -82,6 +89,25 @@ def _holds_files(root: Path) -> bool:
     """Return whether a writer was here before: a new store has no checkpoint yet, which is no damage."""
     folders = ("commitlog", "consumequeue", "index")
     return any(path.is_file() for folder in folders for path in (root / folder).rglob("*"))
+
+
+def known_kinds_of(root: Path) -> Kinds:
+    """Return kinds_of(root), checked only if a file has changed since a writer's end."""
+    known = _CHECKED.get((root, _looks(root)))
+    return known if known is not None else kinds_of(root)
+
+
+def _looks(root: Path) -> tuple[tuple[str, int, int, int], ...]:
+    """Return path, inode, size and time of change of every file below `root`."""
+    found, folders = [], [str(root)] if root.is_dir() else []
+    for folder in folders:
+        for entry in os.scandir(folder):
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+            else:
+                status = entry.stat(follow_symlinks=False)
+                found.append((entry.path, status.st_ino, status.st_size, status.st_ctime_ns))
+    return tuple(sorted(found))
 
 
 def kinds_of(root: Path) -> Kinds:

@@ -17,6 +17,7 @@ Source: IndexFile.putKey (4.9.8).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -177,7 +178,7 @@ class _Contents:
         """Return the slot counts with the most points of steps 1 and 2, and of step 3 for a few entries."""
         found: list[tuple[int, int]] = []
         for slots in self._candidates():
-            probed = [self._reachable(slots, number) for number in self._some_entries(_PROBED_ENTRIES)]
+            probed = [self._reachable(slots, number) for number in _some_entries(self.newest, _PROBED_ENTRIES)]
             points = self._points(slots) + np.sum(probed, axis=0)
             top = np.argsort(-points, kind="stable")[:_BEST_PAIRS]
             found += [(-int(points[i]), int(slots[i])) for i in top if points[i]]
@@ -215,11 +216,7 @@ class _Contents:
 
     def _share_reachable(self, slots: int) -> float:
         """Return the share of sampled entries that satisfy step 3."""
-        return float(np.mean(self._reachable(slots, self._some_entries(_SAMPLED_ENTRIES))))
-
-    def _some_entries(self, count: int) -> np.ndarray:
-        """Return the numbers of `count` entries, from the first to the newest."""
-        return distinct(np.linspace(1, self.newest, count).astype(np.int64))
+        return float(np.mean(self._reachable(slots, _some_entries(self.newest, _SAMPLED_ENTRIES))))
 
     def _points_of_rest(self, slots: int) -> int:
         """Count the points of step 4."""
@@ -231,3 +228,9 @@ class _Contents:
 
     def _with_entries(self, slots: int) -> Geometry:
         return Geometry(slots, (len(self.words) - slots) // WORDS_PER_ENTRY)
+
+
+@lru_cache(maxsize=16)
+def _some_entries(newest: int, count: int) -> np.ndarray:
+    """Return the numbers of `count` entries, from the first to the newest."""
+    return distinct(np.linspace(1, newest, count).astype(np.int64))

@@ -217,7 +217,7 @@ def test_an_entry_is_reachable_from_a_slot_that_names_it_or_a_later_one(
     contents, numbers = words_of(changes), np.arange(1, NEWEST + 1)
     assert [number for number in numbers.tolist() if not contents._reachable(SLOTS, number)] == unreachable
     assert contents._share_reachable(SLOTS) == (NEWEST - len(unreachable)) / NEWEST
-    assert contents._some_entries(5).tolist() == [1, 3, 5, 7, 10]
+    assert geometry._some_entries(contents.newest, 5).tolist() == [1, 3, 5, 7, 10]
 
 
 def test_the_pairs_that_a_size_allows_have_room_for_the_newest_entry(monkeypatch: pytest.MonkeyPatch) -> None:
