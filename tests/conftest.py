@@ -65,6 +65,9 @@ ENOUGH_MEMORY = 4 << 30
 ARCHIVES = "rmqctl-archives-"
 UNPACKED = pytest.StashKey[Path]()
 
+TOGETHER = ("tests/query/spark/", "tests/structures/test_remote.py", "tests/test_tidy.py")
+"""Tests that share what takes long to make."""
+
 HANGS_S = 720
 """Past the timeout of pyproject.toml, which ends a test but no thread that the test's end waits for."""
 
@@ -82,6 +85,8 @@ def pytest_runtest_protocol() -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Run all but the slow tests in a worker per processor; those that share Spark stay in one of them."""
+    if config.pluginmanager.hasplugin("xdist") and config.option.numprocesses and config.option.dist == "no":
+        config.option.dist = "loadgroup"
     if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return
     # Workers get the words of the command line, and none of what is set here.
@@ -90,6 +95,21 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         return
     if config.pluginmanager.hasplugin("xdist") and config.option.numprocesses is None and not config.option.usepdb:
         config.option.numprocesses, config.option.dist = len(os.sched_getaffinity(0)), "loadgroup"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of each of TOGETHER in one worker.
+
+    The mark xdist_group does nothing with pytest 9.2 and pytest-xdist 3.8: each worker started Spark.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return next((one for one in TOGETHER if nodeid.startswith(one)), nodeid)
+
+    return Together(config, log) if config.option.dist == "loadgroup" else None
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

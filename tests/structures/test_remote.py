@@ -13,8 +13,6 @@ from tests.support.five_stores import copy_of_five, damage, five, fivefive
 from tests.support.s3 import s3_bucket
 
 Stores = Callable[[str], tuple[Path, str]]
-# The stores are copied to the bucket once.
-pytestmark = pytest.mark.xdist_group("structures at a URI")
 FIVE = ("bcq", "compaction", "rocksdb", "rocksdb-double", "timer")
 FIVEFIVE = ("combine", "index", "rocksdbcq-separate", "snapshot", "timer", "trans")
 
