@@ -97,7 +97,7 @@ def digest_differences(before: list[Digest], after: list[Digest]) -> list[dict[s
 
 
 def _segment(reader: StoreReader, segment: StoredFile, on_progress: Callable[[int], None]) -> Digest:
-    """Return the digest of a segment, which is read twice: each time is half of its progress."""
+    """Return the digest of a segment; each of the two times that it is read is half of its progress."""
     end, note = segment.number, ""
     whole = LogSlice(segment.path, segment.number, segment.size, 0, segment.size)
     for step in walk_slice(reader, whole, ScanRules(check_crc=True), go_on=False):

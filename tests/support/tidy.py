@@ -15,7 +15,7 @@ import sys
 import tokenize
 import tomllib
 from collections.abc import Callable, Collection, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -181,7 +181,7 @@ def steps(module: Module) -> Iterator[Offence]:
 
 def long_functions(module: Module) -> Iterator[Offence]:
     """Yield functions of more than 50 lines without the docstring, which has a line for each option."""
-    for node in ast.walk(module.tree):
+    for node in _nodes(module.tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if ast.get_docstring(node) is not None:
@@ -210,7 +210,7 @@ def many_parameters(module: Module) -> Iterator[Offence]:
     """Yield functions of more than eight parameters, without self; not commands, option lists and kernels."""
     if module.file.startswith(MAY_TAKE_MORE):
         return
-    for node in ast.walk(module.tree):
+    for node in _nodes(module.tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             given = node.args
             every = (*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg)
@@ -330,8 +330,8 @@ def _names_imported(tree: ast.Module) -> Iterator[str]:
 
 
 def _imports(tree: ast.Module) -> Iterator[ast.ImportFrom]:
-    for_types = {id(n) for node in ast.walk(tree) if _is_for_types(node) for n in ast.walk(node)}
-    return (n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module and id(n) not in for_types)
+    for_types = {id(n) for node in _nodes(tree) if _is_for_types(node) for n in ast.walk(node)}
+    return (n for n in _nodes(tree) if isinstance(n, ast.ImportFrom) and n.module and id(n) not in for_types)
 
 
 def _rooms_of(tree: ast.Module) -> set[str]:
@@ -356,8 +356,14 @@ def _reaches(edges: dict[str, set[str]], starts: set[str], target: str) -> bool:
     return target in seen
 
 
+@lru_cache(maxsize=1)
+def _nodes(tree: ast.Module) -> list[ast.AST]:
+    """Return every node of a module, found once for all rules."""
+    return list(ast.walk(tree))
+
+
 def _documented(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         is_documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         if is_documented and ast.get_docstring(node):
             yield node
