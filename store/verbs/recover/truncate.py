@@ -15,8 +15,10 @@ from store.change.actions import Patch, Publish
 from store.change.change import AnyChange, Change, PlanReport
 from store.errors import BadRequest
 from store.files.mapped_file import MappedFile
+from store.files.numbered import segments_of
 from store.files.overlay import stage_new_file
 from store.formats.run import Run
+from store.formats.wording import amount
 from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
@@ -135,7 +137,9 @@ def _count_records_from(opened: OpenedStore, log_offset: int, losses: LossCounte
 def _plan_for_empty_log(opened: OpenedStore, *, forced: bool) -> Change[TruncationPlan]:
     """Remove the queues and index of an empty log."""
     if not forced:
-        raise BadRequest("the commit log is empty", file=opened.layout.commitlog)
+        empty = len(segments_of(opened.layout, opened.fs))
+        held = f": it holds {amount(empty, 'segment')} of 0 bytes" if empty else ""
+        raise BadRequest(f"the commit log is empty{held}", file=opened.layout.commitlog, code="empty-log")
     opened.queues.recover()
     change = new_change(opened, "truncate-dirty", TruncationPlan(0, "the commit log is empty"))
     add_lost(change, drop_derived(opened))

@@ -95,6 +95,19 @@ def test_the_end_of_the_last_segment_is_taken_and_what_is_past_it_refused(more: 
             plan_truncation(opened, last + 1)
 
 
+def test_a_log_whose_only_segment_has_no_bytes_is_refused_as_such(whole: Path, tmp_path: Path) -> None:
+    root = copy_store(whole, tmp_path / "store")
+    shutil.rmtree(root / "commitlog")
+    (root / "commitlog").mkdir()
+    (root / "commitlog" / f"{0:020d}").touch()
+    with planning(root) as opened, pytest.raises(BadRequest) as caught:
+        plan_truncation(opened, 0)
+    assert (caught.value.reason, caught.value.code) == (
+        "the commit log is empty: it holds 1 segment of 0 bytes",
+        "empty-log",
+    )
+
+
 def test_an_empty_log_is_refused_unless_forced_and_all_that_the_queues_showed_is_lost(
     whole: Path, tmp_path: Path
 ) -> None:
