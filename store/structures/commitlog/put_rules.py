@@ -109,7 +109,8 @@ class PutRules:
         """
         most = MAX_FOLDER_NAME_SIZE if self.line.accepts_v2 else MAX_TOPIC_SIZE_V1
         if not encoded or len(encoded) > most or (utf16_length(topic) > MAX_TOPIC_LENGTH and most == MAX_TOPIC_SIZE_V1):
-            of_line = "" if self.line.accepts_v2 else " in a 4.x store"
+            fits_v2 = 0 < len(encoded) <= MAX_FOLDER_NAME_SIZE
+            of_line = " in a 4.x store" if fits_v2 and not self.line.accepts_v2 else ""
             return f"the topic must have 1 to {most} bytes of UTF-8{of_line}"
         return "" if is_topic_folder_name(topic) else f"no folder can have the topic's name: {topic!r}"
 

@@ -16,6 +16,7 @@ SEGMENT, MOST_BODY = 1000, 400
 CONFIG = replace(StoreConfig(), max_message_size=MOST_BODY)
 T = Message("T", b"x")
 IN_4_X = "the topic must have 1 to 127 bytes of UTF-8 in a 4.x store"
+IN_NONE = "the topic must have 1 to 127 bytes of UTF-8"
 IN_5_X = "the topic must have 1 to 255 bytes of UTF-8"
 SENT = "the batch is sent as 401 bytes, maxMessageSize is 400"
 LONG = "the record would have 993 bytes, the limit is 992"
@@ -28,8 +29,9 @@ def rules(line: BrokerLine = LINE_4_9) -> PutRules:
 @pytest.mark.parametrize(
     ("topic", "line", "reason"),
     [
-        ("", LINE_4_9, IN_4_X), ("x" * 127, LINE_4_9, ""), ("x" * 128, LINE_4_9, IN_4_X), ("é" * 63, LINE_4_9, ""),
+        ("", LINE_4_9, IN_NONE), ("x" * 127, LINE_4_9, ""), ("x" * 128, LINE_4_9, IN_4_X), ("é" * 63, LINE_4_9, ""),
         ("é" * 64, LINE_4_9, IN_4_X), ("", LINE_5_3, IN_5_X), ("x" * 255, LINE_5_3, ""), ("x" * 256, LINE_5_3, IN_5_X),
+        ("x" * 255, LINE_4_9, IN_4_X), ("x" * 256, LINE_4_9, IN_NONE),
         ("a/b", LINE_4_9, "no folder can have the topic's name: 'a/b'"),
         ("..", LINE_5_3, "no folder can have the topic's name: '..'"),
     ],
@@ -48,7 +50,7 @@ OTHERS = "all messages of a batch need the same topic and queue"
     ("messages", "is_batch", "reason"),
     [
         ([], True, "the batch is empty"),
-        ([Message("", b"x")], True, IN_4_X),
+        ([Message("", b"x")], True, IN_NONE),
         ([Message("T", b"x", -1)], True, "the queue id is negative: -1"),
         ([Message("T", b"x", 0)], True, None),
         ([T, Message("U", b"x")], True, OTHERS),
