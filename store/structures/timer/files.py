@@ -256,8 +256,16 @@ def _read_wheel(layout: StoreLayout, fs: Filesystem, with_snapshots: bool | None
 
 def _read_slots(path: Path, fs: Filesystem) -> tuple[int, Slots | None]:
     size = fs.stat(path).st_size if fs.exists(path) else 0
-    slots = fs.read_file(path) if size else b""
-    return size, np.frombuffer(slots, SLOT_DTYPE, len(slots) // SLOT_SIZE) if size else None
+    return size, _sparse(path, fs, size)[: size // SLOT_SIZE * SLOT_SIZE].view(SLOT_DTYPE) if size else None
+
+
+def _sparse(path: Path, fs: Filesystem, size: int) -> npt.NDArray[np.uint8]:
+    """Return the bytes of a file; its holes, nearly all of a wheel, are not read."""
+    found, descriptor = np.zeros(size, np.uint8), fs.open_read(path)
+    for start, stop in fs.written_ranges(path, 0):
+        data = fs.read(descriptor, start, min(stop, size) - start)
+        found[start : start + len(data)] = np.frombuffer(data, np.uint8)
+    return found
 
 
 def _units_of_file(fs: Filesystem, path: Path) -> Units:
