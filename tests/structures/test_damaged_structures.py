@@ -81,7 +81,7 @@ CHANGED_BYTES: dict[str, tuple[str, str, int, str, list[str]]] = {
         6,
         "00",
         [
-            "timer-state config/timercheck 0 1 read time 1795289907448 is the time of no slot",
+            "timer-state config/timercheck 0 1 read time 1795289907448 ms is the time of no slot",
             (
                 "timer-again config/timercheck 0 21 a start delivers or rolls 21 timer messages once more, the "
                 "first at queue offset 0: the timer's files were saved before what the timer did with them"
@@ -93,7 +93,12 @@ CHANGED_BYTES: dict[str, tuple[str, str, int, str, list[str]]] = {
         CHECK,
         1,
         "7f",
-        [("timer-state config/timercheck 0 2 read time 35749117332216312 is later than the file's own, 1795289964014")],
+        [
+            (
+                "timer-state config/timercheck 0 2 read time 35749117332216312 ms is later than the file's own, "
+                "1795289964014 ms"
+            )
+        ],
     ),
     "a flushed position beyond the log": (
         "timer",
