@@ -57,7 +57,7 @@ def run(
         digests, whole = fingerprint_files(reader, bar.update)
     if before is not None and reader.is_segment:
         before = [one for one in before if one.key in {mine.key for mine in digests}]
-    is_whole = session.options.wide or session.format not in (Format.TABLE, Format.PLAIN)
+    is_whole = session.options.wide or session.format is not Format.TABLE
     rows = [_row(one, is_whole=is_whole) for one in digests]
     parts = Table("parts", rows, ("kind", "name", "end", "sha256", "note"))
     if before is None:

@@ -62,3 +62,10 @@ def test_progress_rises_within_a_segment_up_to_all_segments(copy_of: CopyOf) -> 
     sizes = [segment.size for segment in reader.segments()]
     assert max(seen) == sum(sizes)
     assert min(seen) < min(sizes) // 2
+
+
+def test_a_pipe_has_digests_whole_and_a_terminal_their_first_digits(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    digest = fingerprint_files(StoreReader(str(root)))[0][0].sha256
+    assert f"  {digest}\n" in rmqctl("fingerprint", store=root).out
+    assert f"  {digest[:16]}…" in rmqctl("--format", "table", "fingerprint", store=root).out
