@@ -40,6 +40,8 @@ def topic_fault(topic: str) -> str:
 
     Source: TopicValidator (4.9.8, 5.3.3, 5.5.0); only 5.x accepts longer retry topics.
     """
+    if not topic:
+        return "is empty"
     if not _SENT.fullmatch(topic):
         return "has characters other than ASCII letters, digits and % | _ -"
     if len(topic) > MAX_SENT_LENGTH and not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
