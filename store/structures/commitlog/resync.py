@@ -78,6 +78,9 @@ def find_record(segment: Segment, position: int, *, accept_v2: bool = True) -> i
         if end < wanted:
             position = segment.behind_unreadable(end, limit)
         elif end < limit:
+            if segment.next_written(end) >= limit:
+                # A hole of a gigabyte would be read in pieces of 64 MiB.
+                limit = min(limit, end + LARGEST_RECORD_BYTES)
             # A record may begin in one piece and end in the next, so pieces grow until one holds more than a record.
             position = max(position, end - LARGEST_RECORD_BYTES)
         else:

@@ -201,11 +201,12 @@ def _behind_zeros(files: StoreReader, part: LogSlice, position: int) -> int:
     """Skip zeros of a preallocated file: return `position`, or a later position after only zeros."""
     size = FIRST_ZERO_CHUNK_BYTES
     while position < part.stop:
-        written = next((start for start, _ in files.written_ranges(part.path, position)), part.stop)
-        if written >= part.stop:
+        start, stop = next(files.written_ranges(part.path, position), (part.stop, part.stop))
+        if start >= part.stop:
             return part.stop
-        position = max(position, written - 8)
-        data, size = files.map(part.path, position, size), min(4 * size, ZERO_CHUNK_BYTES)
+        # On a tmpfs the pages of a hole count as written once they are read.
+        position = max(position, start - 8)
+        data, size = files.map(part.path, position, min(size, stop - position)), min(4 * size, ZERO_CHUNK_BYTES)
         if data.readable_end(0, len(data.buffer)) < len(data.buffer):
             return position
         if np.count_nonzero(np.frombuffer(data.buffer, np.uint8)):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store.structures.commitlog.resync import FIRST_FIND_BYTES, find_record
+from store.structures.commitlog.resync import FIRST_FIND_BYTES, LARGEST_RECORD_BYTES, find_record
 from tests.support.logs import record
 
 SIZE = 12 * FIRST_FIND_BYTES
@@ -59,3 +59,17 @@ def test_a_near_record_is_found_without_a_look_at_what_is_far() -> None:
     segment = segment_with(5000, 1000)
     assert find_record(segment, 0) == 5000
     assert segment.asked_to == FIRST_FIND_BYTES
+
+
+class Sparse(Bytes):
+    """A segment with a hole from its second byte on."""
+
+    def next_written(self, position: int) -> int:
+        return position if position < 1 else self.size
+
+
+def test_of_a_hole_no_more_than_a_record_is_asked_for() -> None:
+    size = FIRST_FIND_BYTES + 2 * LARGEST_RECORD_BYTES
+    segment = Sparse(bytearray(size), size=size, readable_position=size)
+    assert find_record(segment, 0) == -1
+    assert segment.asked_to == FIRST_FIND_BYTES + LARGEST_RECORD_BYTES
