@@ -16,6 +16,7 @@ from store.query.embedded import open_engine, read_records
 from store.reading import RecordLines, record_lines
 from tests.cli.running import rmqctl
 from tests.support.golden import ALL, golden
+from tests.support.quickly import one_of
 
 
 def stored(message: Message, crc: int | None = None) -> bytes:
@@ -164,8 +165,14 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.parametrize("options", [(), ("--body", "none"), ("--stored-body",), ("--body", "hex"), ("--only-sound",)])
-@pytest.mark.parametrize("form", ["jsonl", "json", "csv"])
+@pytest.mark.parametrize(
+    ("form", "options"),
+    one_of(
+        3,
+        ["jsonl", "json", "csv"],
+        [(), ("--body", "none"), ("--stored-body",), ("--body", "hex"), ("--only-sound",)],
+    ),
+)
 def test_get_shows_of_many_messages_what_it_shows_of_few(mixed: Path, form: str, options: tuple[str, ...]) -> None:
     def get(*words: str) -> str:
         return rmqctl("-f", form, "get", "T", "--queue", "0", *options, *words, store=mixed).out

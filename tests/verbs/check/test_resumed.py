@@ -15,6 +15,7 @@ from store.structures.findings import CHECKPOINT_AHEAD, QUEUE_GAP, STALE_TAIL, T
 from store.verbs.check import check as module
 from store.verbs.check.check import CheckOptions, Progress, check_files
 from tests.support.golden import copy_store, golden
+from tests.support.quickly import one_of
 from tests.support.times import set_time
 
 
@@ -94,8 +95,7 @@ def test_a_segment_is_begun_before_the_deadline_alone(
 DAMAGES = (time_set_back, records_lost, log_cut, checkpoint_too_far, checkpoint_too_far_and_empty_files, nothing)
 
 
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize(("damage", "count"), one_of(3, DAMAGES, [1, 2, 5]))
 def test_a_check_in_several_runs_finds_what_one_run_finds(
     store: StoreReader, damage: object, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from store.verbs.queue_ends import queue_ends
 from tests.cli.running import rmqctl
 from tests.query.spark.test_rebuild import locally
 from tests.support.five_stores import copy_of_five
+from tests.support.quickly import one_of
 from tests.support.refstore import needs_refstore, refstore
 from tests.support.stores import SMALL, make_store
 from tests.verbs.rebuild.stores import expired_store
@@ -86,7 +87,10 @@ def test_the_next_message_of_an_expired_queue_follows_the_last_one(words: list[s
     assert list(check(root)) == []
 
 
-@pytest.mark.parametrize("words", [["rebuild", "--yes"], ["recover", "--yes"], ["recover", "--abnormal", "--yes"]])
+@pytest.mark.parametrize(
+    "words",
+    one_of(2, [["rebuild", "--yes"], ["recover", "--yes"], ["recover", "--abnormal", "--yes"]]),
+)
 @pytest.mark.parametrize(("consumed", "next_offset"), [(28, 28), (0, 0), (1 << 40, 0)])
 def test_a_lost_queue_whose_messages_have_expired_goes_on_at_the_largest_offset_of_a_consumer(
     words: list[str], consumed: int, next_offset: int, tmp_path: Path
