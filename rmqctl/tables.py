@@ -51,6 +51,8 @@ class Block:
     """Number of rows that are not shown."""
     left_out: list[str] = field(default_factory=list)
     """Tables without a shown row, each with its number of rows."""
+    columns: Sequence[Column] = ()
+    """All rows before they are folded."""
     date: str = ""
     """The date of all times in the table, if they share it and it is left out of them."""
 
@@ -250,17 +252,22 @@ def _fit(block: Block, width: int | None, gap: int) -> None:
     if block.headers:
         _drop_zeros(block)
         _share_date(block)
-    cells = list(zip(*block.rows, strict=True))
     headers = block.headers or ["", ""]
     # The names of facts stay whole, as numbers do.
     whole = block.numeric if block.headers else [True, False]
-    columns = [Column(*parts) for parts in zip(headers, cells, whole, strict=True)]
-    kept = fit_columns(columns, width, gap)
+    block.columns = [Column(*parts) for parts in zip(headers, zip(*block.rows, strict=True), whole, strict=True)]
+    _fold(block, width, gap)
     if block.headers:
-        shown = {column.header.replace("\n", "") for column in kept}
+        shown = {name.replace("\n", "") for name in block.headers}
         block.dropped = [name for name in headers if name not in shown]
-        block.headers = [column.header for column in kept]
-        block.numeric = [column.numeric for column in kept]
+
+
+def _fold(block: Block, width: int, gap: int) -> None:
+    """Give the columns their widths, by the rows that the block shows."""
+    shown = [Column(one.header, one.cells[: len(block.rows)], one.numeric) for one in block.columns]
+    kept = fit_columns(shown, width, gap)
+    if block.headers:
+        block.headers, block.numeric = [one.header for one in kept], [one.numeric for one in kept]
     block.rows = [list(row) for row in zip(*(column.cells for column in kept), strict=True)]
 
 
@@ -358,6 +365,9 @@ def _fit_screen(tables: Sequence[Block], facts: list[Block], room: int, width: i
         while block.rows and len(block.rows) < len(rows) and height() + _row_height(rows[len(block.rows)]) <= room:
             block.rows.append(rows[len(block.rows)])
             block.more -= 1
+        # Without its wide rows a block may need less; with another column it might need more lines.
+        if block.more and width is not None and len(block.headers) == len(block.columns):
+            _fold(block, width, 2)
 
 
 def _facts_block(result: Result, look: Look, main: Sequence[str]) -> list[Block]:

@@ -195,6 +195,14 @@ def test_a_plan_fits_the_screen(rows: int, shown_rows: int) -> None:
     assert len(drawn(result, Look(80)).splitlines()) == rows + 4
 
 
+def test_a_heading_is_folded_for_the_rows_on_the_screen_not_for_those_left_out() -> None:
+    names = ["short"] * 20 + ["a" * 40]
+    rows = [{"topic": name, "message_count": 1, "size_bytes": 2, "intact_count": 3} for name in names]
+    lines = drawn(Result("recover", {}, [Table("lost", rows)], is_plan=True), Look(80, height=22)).splitlines()
+    assert lines[2].split() == ["topic", "message_count", "size_bytes", "intact_count"]
+    assert "message_count" not in drawn(Result("recover", {}, [Table("lost", rows)], is_plan=True), Look(70, height=40))
+
+
 def test_a_plan_on_a_small_screen_names_the_tables_that_it_leaves_out() -> None:
     rows = [{"n": n} for n in range(9)]
     result = Result("recover", {"log_end": 5, "compat": "4.9"}, [Table("actions", rows), Table("lost", rows)])
