@@ -52,9 +52,10 @@ def run(ctx: typer.Context, show_settings: Settings = False) -> Result:
         {"name": name, "value": value, "source": source}
         for name, (value, source) in with_sources(session, info.inferred).items()
     ]
+    structures = [{"name": one.name, "file": one.file, "detail": one.detail} for one in info.structures]
     tables = [
         Table("problems", [_row(problem) for problem in info.problems], ("what", "detail", "command")),
-        Table("structures", [{"name": one.name, "file": one.file, "detail": one.detail} for one in info.structures]),
+        Table("structures", structures, is_detail=bool(info.problems and structures)),
         *([Table("settings", settings)] if show_settings or session.format.is_for_programs else []),
     ]
     if not session.format.is_for_programs:

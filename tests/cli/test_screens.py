@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from rmqctl.output import Format
 from store import PlannedAction
 from tests.cli.running import NOW_MS, rmqctl
 from tests.cli.test_every_command import LINES, REFUSED, check_table, lines_of_tables, lists_in, words_of
+from tests.support.five_stores import five, fivefive
 from tests.support.golden import copy_store, golden
 from tests.support.quickly import one_of
 
@@ -138,6 +140,14 @@ def test_notes_follow_the_verdict_and_leave_it_on_the_screen(command: str, first
     assert lines[0] == first
     assert lines[-1].endswith(last)
     assert len(lines) <= 23
+
+
+@pytest.mark.parametrize(("unpack", "name"), [(five, "rocksdb-aborted"), (fivefive, "index-killed")])
+def test_info_has_22_lines_and_leaves_structures_beside_problems_to_wide(
+    unpack: Callable[[str], Path], name: str
+) -> None:
+    lines = shown("--quiet", "--store", str(unpack(name) / "store"), "info").splitlines()
+    assert (len(lines) <= 22, lines[-1]) == (True, "not shown: structures (--wide)")
 
 
 def test_a_list_longer_than_the_screen_ends_with_its_verdict() -> None:
