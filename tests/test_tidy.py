@@ -8,9 +8,6 @@ import pytest
 
 from tests.support import tidy
 
-# All sources are parsed once, in one process.
-pytestmark = pytest.mark.xdist_group("tidy")
-
 
 @pytest.mark.parametrize("rule", tidy.RULES)
 def test_no_file_breaks_a_rule_more_often_than_it_may(rule: str) -> None:
