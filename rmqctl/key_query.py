@@ -51,7 +51,7 @@ def find_by_key(session: Session, asked: KeyQuery, opened: ReadableStore) -> tup
         records if asked.outer or asked.by_tags else [one for record in records for one in _inside(record, asked.key)]
     )
     if not found:
-        _tell_of_topic(session, opened, asked)
+        _note_unknown_topic(session, opened, asked)
     for damage in answer.damaged:
         session.warn(describe(damage))
     return found, answer
@@ -63,9 +63,7 @@ def _inside(record: StoredMessage, key: str) -> list[StoredMessage]:
     return messages_inside(record, lambda message: key == message.uniq_key or key in message.keys)
 
 
-def _tell_of_topic(session: Session, opened: ReadableStore, asked: KeyQuery) -> None:
+def _note_unknown_topic(session: Session, opened: ReadableStore, asked: KeyQuery) -> None:
     topics = set(opened.topics())
-    if asked.topic in topics:
-        session.note(f"no message of {asked.topic} has the {asked.what}")
-    else:
+    if asked.topic not in topics:
         session.note(f"no topic is called {asked.topic!r}{did_you_mean(asked.topic, topics)}")

@@ -47,7 +47,12 @@ QueueId = Annotated[
 Offset = Annotated[
     int | None,
     typer.Option(
-        min=0, metavar="N", help="Queue offset to begin at; of queue 0 without --queue.", show_default="first"
+        "--offset",
+        "--from",
+        min=0,
+        metavar="N",
+        help="Queue offset to begin at; of queue 0 without --queue.",
+        show_default="first",
     ),
 ]
 Last = Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the last N messages.")]
