@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,24 @@ def test_a_writer_that_leaves_damage_is_noticed(
                 file.seek(TAGS_CODE_AT)
                 file.write(b"\1" * 8)
     assert soundness.new_damage == ([f"{root}: unit-differs of T 0"] if spoils else [])
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize("spoils", ["a file, with its old times", "a folder", "nothing"])
+def test_damage_between_two_writers_is_no_writers(spoils: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, soundness = tmp_path / "store", Soundness()
+    soundness.watch(monkeypatch)
+    with open_store(root, settings=SMALL, read_only=False, compat="5.3") as store:
+        store.put(text_message(1))
+    unit = root / "consumequeue/T/0" / f"{0:020d}"
+    if spoils == "a folder":
+        (root / "consumequeue/T/0/sub").mkdir()
+    elif spoils != "nothing":
+        before = unit.stat()
+        with unit.open("r+b") as file:
+            file.seek(TAGS_CODE_AT)
+            file.write(b"\1" * 8)
+        os.utime(unit, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with open_store(root, settings=SMALL, read_only=False, compat="5.3") as store:
+        store.put(text_message(2))
+    assert soundness.new_damage == []

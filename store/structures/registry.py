@@ -312,9 +312,7 @@ class Names:
     def of(self, folder: str) -> frozenset[str]:
         """Return the names in a folder, none if the folder is missing."""
         if folder not in self._known:
-            above, _, name = folder.rpartition("/")
-            is_there = not folder or name in self.of(above)
-            self._known[folder] = frozenset(self._list_names(folder) if is_there else ())
+            self._known[folder] = frozenset(self._list_names(folder))
         return self._known[folder]
 
     def matching(self, trace: Trace) -> list[str]:

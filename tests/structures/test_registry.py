@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from store.files.filesystem import Filesystem
+from store.formats.topics import LMQ_PREFIX
 from store.layout import StoreLayout
 from store.structures.registry import (
     CHANGES,
@@ -124,3 +125,10 @@ def test_names_of_no_structure_are_unknown_and_those_of_databases_apart(tmp_path
     assert unknown_names(found) == ["other", "zeta"]
     assert unknown_names(found, databases=True) == ["new"]
     assert [is_of_a_database(path) for path in ("a/CURRENT", "a/000001.sst", "CURRENT/a")] == [True, True, False]
+
+
+def test_a_folder_is_listed_where_the_folder_above_does_not_name_it() -> None:
+    """Queues that a reader builds lie beside the store."""
+    built = {"consumequeue": [f"{LMQ_PREFIX}a"]}
+    names = Names(lambda folder: built.get(folder, []), lambda path: True, lambda path: None)
+    assert names.has(Trace(f"consumequeue/{LMQ_PREFIX}*"))

@@ -37,8 +37,8 @@ NOT_DERIVED = {MISSING_UNIT, LOST_INDEX}
 ONE_THREAD = CheckOptions(threads=1)
 
 Kinds = Counter[tuple[str, str | None, int | None]]
-_CHECKED: dict[object, Kinds] = {}
-"""Damage after a writer, by root, and files with their sizes and times."""
+Looks = tuple[tuple[str, int, int, int], ...]
+"""Path, inode, size and time of change of every name in a store."""
 
 
 class Soundness:
@@ -48,6 +48,7 @@ class Soundness:
         self.new_damage: list[str] = []
         self._before: dict[Path, Kinds] = {}
         self._damaged: set[Path] = set()
+        self._after_writer: dict[Path, tuple[Looks, Kinds]] = {}
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Check every store when its lock is taken or released, from here on."""
@@ -63,7 +64,8 @@ class Soundness:
             release(lock)
             root = lock.path.parent
             if was_held and type(lock._fs) is Filesystem and root in self._before:
-                found = _CHECKED[root, _looks(root)] = kinds_of(root)
+                found = kinds_of(root)
+                self._after_writer[root] = _looks(root), found
                 new = {place for place in found - self._before[root] if not self._may_stay(root, place[0])}
                 self.new_damage += [
                     f"{root}: {kind} of {topic} {queue_id}" for kind, topic, queue_id in sorted(new, key=str)
@@ -74,7 +76,9 @@ class Soundness:
 
     def _look(self, root: Path) -> None:
         """Add the store's findings to the earlier ones."""
-        kinds = known_kinds_of(root)
+        looks, kinds = self._after_writer.get(root, ((), Counter()))
+        if looks != _looks(root):
+            kinds = kinds_of(root)
         self._before[root] = self._before.get(root, Counter()) | kinds
         if _holds_files(root) and (kinds or (root / "abort").exists()):
             self._damaged.add(root)
@@ -91,22 +95,14 @@ def _holds_files(root: Path) -> bool:
     return any(path.is_file() for folder in folders for path in (root / folder).rglob("*"))
 
 
-def known_kinds_of(root: Path) -> Kinds:
-    """Return kinds_of(root), checked only if a file has changed since a writer's end."""
-    known = _CHECKED.get((root, _looks(root)))
-    return known if known is not None else kinds_of(root)
-
-
-def _looks(root: Path) -> tuple[tuple[str, int, int, int], ...]:
-    """Return path, inode, size and time of change of every file below `root`."""
+def _looks(root: Path) -> Looks:
     found, folders = [], [str(root)] if root.is_dir() else []
     for folder in folders:
         for entry in os.scandir(folder):
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
-            else:
-                status = entry.stat(follow_symlinks=False)
-                found.append((entry.path, status.st_ino, status.st_size, status.st_ctime_ns))
+            status = entry.stat(follow_symlinks=False)
+            found.append((entry.path, status.st_ino, status.st_size, status.st_ctime_ns))
     return tuple(sorted(found))
 
 
