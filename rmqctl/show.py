@@ -10,8 +10,10 @@ from rmqctl.times import show_time
 
 CELL_LIMIT = 200
 """Characters of one cell for people; programs get the whole text."""
-_MOMENT_IN_TEXT = re.compile(r"\b(\d{12,}) ms\b")
-"""Epoch milliseconds inside a sentence of the engine, from 1973 on; no duration has twelve digits."""
+_SENTENCES = frozenset({"detail", "start_reason", "warnings"})
+"""Names of values that the engine words; other texts are a store's own, and shown as they are."""
+_MOMENT = re.compile(r"\b(\d{12,}) ms\b")
+"""Epoch milliseconds inside a sentence, from 1973 on; sentences give long durations in seconds."""
 
 
 class TimeForm(StrEnum):
@@ -33,8 +35,12 @@ def show_value(name: str, value: object, times: TimeForm = TimeForm.UTC) -> str:
     if isinstance(value, Mapping):
         return printable(", ".join(f"{key} {show_value(key, item, times)}" for key, item in value.items())) or "-"
     if isinstance(value, (list, tuple)):
-        return printable(", ".join(show_value("", item, times) for item in value)) or "-"
-    return printable(_MOMENT_IN_TEXT.sub(lambda found: _show_time(int(found[1]), times, " ms"), str(value)))
+        kind = name if name in _SENTENCES else ""
+        return printable(", ".join(show_value(kind, item, times) for item in value)) or "-"
+    text = str(value)
+    if name in _SENTENCES:
+        text = _MOMENT.sub(lambda found: _show_time(int(found[1]), times, " ms"), text)
+    return printable(text)
 
 
 def _show_number(name: str, value: float, times: TimeForm) -> str:

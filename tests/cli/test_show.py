@@ -54,6 +54,15 @@ def test_a_moment_is_a_number_of_milliseconds_where_that_is_asked_for() -> None:
     assert show_value("x", {"y_ms": 5}, TimeForm.MS) == "y_ms 5"
 
 
+SENTENCE = "the first (1700000000001 ms) the checkpoint covers (0 ms), 99999999999 ms late"
+
+
+@pytest.mark.parametrize("name", ["body", "keys", "tags", ""])
+def test_a_text_of_the_store_is_shown_as_it_is(name: str) -> None:
+    assert show_value(name, SENTENCE) == SENTENCE
+    assert show_value(name, [SENTENCE]) == SENTENCE
+
+
 @pytest.mark.parametrize(
     ("times", "shown"),
     [
@@ -62,8 +71,9 @@ def test_a_moment_is_a_number_of_milliseconds_where_that_is_asked_for() -> None:
     ],
 )
 def test_a_moment_in_a_sentence_is_shown_as_others_are_and_a_duration_stays(times: TimeForm, shown: str) -> None:
-    text = "the first (1700000000001 ms) the checkpoint covers (0 ms), 99999999999 ms late"
-    assert show_value("start_reason", text, times) == shown
+    for name in ("start_reason", "detail"):
+        assert show_value(name, SENTENCE, times) == shown
+    assert show_value("warnings", [SENTENCE, SENTENCE], times) == f"{shown}, {shown}"
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from store import open_store
+from store.formats.queue_unit import BatchUnit
 from store.verbs.lag import GroupLag, LagReport, QueueLag, review_lag
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
+from tests.support.five_stores import five
+from tests.support.golden import copy_store
 from tests.support.stores import SMALL, make_store, text_message
 from tests.verbs.rebuild.stores import expired_store
 
@@ -184,6 +187,20 @@ def test_a_row_sums_up_what_is_left_over_several_queue_files(consumed: int, tmp_
         QueueLag("G", "T", 0, consumed, 0, 50, "behind", 50 - consumed, left, seconds, 0, first_ms)
     ]
     assert report.by_group() == [GroupLag("G", "behind", 50 - consumed, left, seconds, 0, 0, 1, 1)]
+
+
+@pytest.mark.parametrize("consumed", [0, 1, 7, 8, 14, 15, 168])
+def test_the_bytes_of_a_batch_queue_are_those_of_records_with_a_message_left(consumed: int, tmp_path: Path) -> None:
+    root = copy_store(five("bcq") / "store", tmp_path / "store")
+    with open_store(root) as store:
+        queue = store.opened.queues.find("BatchA", 0)
+        assert queue is not None
+        units: list[BatchUnit] = []
+        while (end := units[-1].next_queue_offset if units else 0) < 169:
+            units += queue.units_from(end) or ()
+    (row,) = with_offsets(root, {"BatchA@G": {0: consumed}}).queues
+    assert (row.state, row.lag) == ("behind", 169 - consumed)
+    assert row.lag_bytes == sum(unit.size for unit in units if unit.next_queue_offset > consumed)
 
 
 def test_a_group_sums_up_its_queues(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def seam_findings(
         if before is None or not before.record_count or not seam.record_count:
             continue
         if seam.first_ms < before.last_ms:
-            detail = f"{before.last_ms - seam.first_ms} ms before the record in front of it"
+            detail = f"{(before.last_ms - seam.first_ms) / 1000:.3f} s before the record in front of it"
             yield Finding(TIME_BACKWARDS, name, seam.first, detail=detail)
         if before.outcome == "end":
             detail = f"{amount_is(seam.record_count, 'record')} past the end at {before.end}"

@@ -257,8 +257,8 @@ class _SegmentCheck:
         times = columns.store_timestamp_ms
         before = np.concatenate(([seam.last_ms if seam.record_count else times[0]], times[:-1]))
         for i in np.flatnonzero(times < before):
-            late_ms = int(before[i] - times[i])
-            self._add(TIME_BACKWARDS, places[i], f"{late_ms} ms before the record in front of it")
+            seconds = int(before[i] - times[i]) / 1000
+            self._add(TIME_BACKWARDS, places[i], f"{seconds:.3f} s before the record in front of it")
         if not seam.record_count:
             seam.first, seam.first_ms = run.start, int(times[0])
         for log_offset, is_copy in wrong_property_crcs(run):

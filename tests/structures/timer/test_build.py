@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
-from store.structures.timer.build import PLAIN, _metrics_of, _Plan, _Unit
-from store.structures.timer.files import DELETE, NO_FILES, ROLL
+from store.structures.timer import build
+from store.structures.timer.build import LOG_FILE_SIZE, PLAIN, _metrics_of, _Plan, _Unit, _Writer
+from store.structures.timer.files import (
+    BLANK_SIZE,
+    DELETE,
+    NO_FILES,
+    NO_POSITION,
+    ROLL,
+    SLOT_COUNT,
+    SLOT_DTYPE,
+    UNIT_SIZE,
+)
 from store.structures.timer.message import TimerMessage, TimerState
 
 READ_MS = 1_700_000_000_000
@@ -61,3 +73,89 @@ def test_pending_messages_are_counted_by_topic_and_a_delete_is_one_less() -> Non
     counts = ",".join(f'"{topic}":{{"count":1,"timeStamp":{READ_MS}}}' for topic in ("", "S", "T"))
     version = f'{{"counter":1,"stateVersion":0,"timestamp":{READ_MS}}}'
     assert _metrics_of(units, READ_MS).decode() == f'{{"dataVersion":{version},"timingCount":{{{counts}}}}}'
+
+
+PENDING, DELIVERED = TimerState.PENDING, TimerState.DELIVERED
+
+
+def timer(
+    key: str, *, due: int = -1, rolls: int = 0, state: TimerState = PENDING, deletes: str | None = None
+) -> TimerMessage:
+    """A message of topic T, due at READ_MS + `due`."""
+    return TimerMessage(
+        state, 0, 0, 0, "T", uniq_key=key, deliver_timestamp_ms=READ_MS + due, roll_times=rolls, deletes=deletes,
+        store_timestamp_ms=READ_MS - 10,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("messages", "placed"),
+    [
+        pytest.param([timer("A")], [(0, PLAIN)], id="overdue"),
+        pytest.param([timer("A", state=DELIVERED)], [(-1, PLAIN)], id="delivered"),
+        pytest.param([timer("A"), timer("A", state=DELIVERED)], [(-1, PLAIN)] * 2, id="another copy was delivered"),
+        pytest.param([timer("A"), timer("B", state=DELIVERED)], [(0, PLAIN), (-1, PLAIN)], id="another key's was"),
+        pytest.param([timer("A", due=-2), timer("A", state=DELIVERED)], [(0, PLAIN), (-1, PLAIN)], id="another time's"),
+        pytest.param([timer("A"), timer("D", deletes="T+A")], [(-1, PLAIN), (-1, PLAIN | DELETE)], id="deleted"),
+        pytest.param([timer("A"), timer("D", deletes="T+B")], [(0, PLAIN), (-1, PLAIN | DELETE)], id="another"),
+        pytest.param(
+            [timer("A"), timer("D", due=-2, deletes="T+A")], [(0, PLAIN), (-2, PLAIN | DELETE)], id="at another time"
+        ),
+        pytest.param([timer("A", due=9), timer("A", due=9, rolls=1)], [(-MS, PLAIN | ROLL), (9, PLAIN)], id="rolled"),
+        pytest.param([timer("A", due=9, rolls=1)] * 2, [(9, PLAIN)] * 2, id="rolled as often"),
+        pytest.param(
+            [timer("A", due=9), timer("A", due=9, rolls=1, deletes="T+B")], [(9, PLAIN), (9, PLAIN | DELETE)],
+            id="a delete rolls by itself",
+        ),
+        pytest.param([timer("A", due=-READ_MS - 1)], [], id="without a time"),
+        pytest.param([timer("A", due=-READ_MS)], [(0, PLAIN)], id="due in 1970"),
+    ],
+)  # fmt: skip
+def test_a_message_that_was_delivered_deleted_or_rolled_fires_no_more(
+    messages: list[TimerMessage], placed: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "messages_by_log", lambda *_: messages)
+    monkeypatch.setattr(build, "_read_time", lambda *_: READ_MS)
+    units = _Plan(cast(Any, None), replace(NO_FILES), WINDOW).units(cast(Any, None))
+    assert [(one.slot_ms - READ_MS, one.magic) for one in units] == placed
+    assert {one.write_ms for one in units} <= {READ_MS - 10}
+
+
+def writer(*sizes: int) -> _Writer:
+    files = replace(NO_FILES, log_files={Path(str(size)): size for size in sizes})
+    return _Writer(cast(Any, None), files, cast(Any, None))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "row", "position"),
+    [
+        ((), 1, UNIT_SIZE),
+        ((), (LOG_FILE_SIZE - BLANK_SIZE) // UNIT_SIZE, LOG_FILE_SIZE),
+        ((200,), 2, 2 * UNIT_SIZE),
+        ((200,), 3, 200),
+        ((200,), 7, 400 + UNIT_SIZE),
+        ((2 * UNIT_SIZE + BLANK_SIZE,), 1, UNIT_SIZE),
+        ((2 * UNIT_SIZE + BLANK_SIZE - 1,), 1, 2 * UNIT_SIZE + BLANK_SIZE - 1),
+        ((1,), 1, 1),
+        ((100, 200), 1, UNIT_SIZE),
+    ],
+)
+def test_units_fill_files_that_have_room_for_a_blank_behind(sizes: tuple[int, ...], row: int, position: int) -> None:
+    assert writer(*sizes)._position(row) == position
+
+
+def test_a_slot_counts_its_units_and_names_the_first_and_the_newest() -> None:
+    wheel, one = np.zeros(SLOT_COUNT, SLOT_DTYPE), writer()
+    added = [
+        one._add(wheel, unit(READ_MS + slot_ms, READ_MS - 7, magic), at)
+        for slot_ms, magic, at in ((0, PLAIN, 0), (999, PLAIN, 52), (1000, PLAIN, 104), (0, PLAIN | DELETE, 156))
+    ]
+    time = READ_MS // MS
+    assert [fields[1:5] for fields in added] == [
+        (NO_POSITION, PLAIN, READ_MS - 7, 7), (0, PLAIN, READ_MS - 7, 7), (NO_POSITION, PLAIN, READ_MS - 7, MS + 7),
+        (52, PLAIN | DELETE, READ_MS - 7, 7),
+    ]  # fmt: skip
+    assert wheel[time % SLOT_COUNT].item() == (time, 0, 156, 1, 0)
+    assert wheel[(time + 1) % SLOT_COUNT].item() == (time + 1, 104, 104, 1, 0)
+    later = one._add(wheel, unit(READ_MS + SLOT_COUNT * MS, READ_MS), 208)
+    assert (later[1], wheel[time % SLOT_COUNT].item()) == (NO_POSITION, (time + SLOT_COUNT, 208, 208, 1, 0))

@@ -31,7 +31,7 @@ def seam(number: int, times: tuple[int, int] = (0, 0), count: int = 2, **fields:
     ("seams", "found"),
     [
         ([seam(0, (5, 9)), seam(1, (9, 9))], []),
-        ([seam(0, (5, 9)), seam(1, (7, 9))], [(TIME_BACKWARDS, 1, 110, 1, "2 ms before the record in front of it")]),
+        ([seam(0, (5, 9)), seam(1, (7, 9))], [(TIME_BACKWARDS, 1, 110, 1, "0.002 s before the record in front of it")]),
         ([seam(0, (5, 9)), seam(2, (8, 9))], []),
         ([seam(0, (5, 9), count=0), seam(1, (8, 9))], []),
         ([seam(0, (5, 9)), seam(1, (8, 9), count=0)], []),

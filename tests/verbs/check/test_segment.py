@@ -181,7 +181,7 @@ def test_a_store_time_before_that_of_the_record_in_front_is_found(at: int, early
     stored = records(root)
     before_ms = stored[at - 1].store_timestamp_ms if at else stored[0].store_timestamp_ms
     write(root, stored[at].log_offset + 56, (before_ms - early_ms).to_bytes(8, "big"))
-    detail = f"{early_ms} ms before the record in front of it"
+    detail = f"{early_ms / 1000:.3f} s before the record in front of it"
     expected = [Finding(TIME_BACKWARDS, f"commitlog/{0:020d}", stored[at].log_offset, detail=detail)]
     assert findings(root, TIME_BACKWARDS) == (expected if at and early_ms > 0 else [])
 
