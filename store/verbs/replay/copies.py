@@ -14,7 +14,6 @@ copy may come later, so waiting messages come last, and only if no other message
 
 from __future__ import annotations
 
-import hashlib
 import struct
 import tempfile
 from array import array
@@ -75,7 +74,7 @@ class CopyFilter:
             self.left_out[kind] += 1
             return None
         properties = decode_properties(message.properties)
-        identity = _identity_here(message, properties)
+        identity = identity_of(message, properties)
         if (kind := waits_as(message.topic)) is not None:
             is_retry = properties.get(REAL_TOPIC, "").startswith((RETRY_PREFIX, DLQ_PREFIX))
             self._waiting.append((identity, "retried" if kind == "delayed" and is_retry else kind))
@@ -103,7 +102,7 @@ class CopyFilter:
                 message = messages.message(row)
                 has_topic = RETRY_TOPIC in message.properties
                 properties = decode_properties(message.properties) if has_topic else {}
-                self._seen.append(_identity_here(message, properties))
+                self._seen.append(identity_of(message, properties))
 
     def waiting(self) -> Iterator[bytes]:
         """Yield the data of the waiting messages whose identity no other message has."""
@@ -134,17 +133,7 @@ def as_produced(message: Message, properties: dict[str, str]) -> Message:
     return replace(message, properties=encode_properties(kept), sys_flag=sys_flag, prepared_transaction_offset=0)
 
 
-def identity_of(message: Message, properties: dict[str, str]) -> bytes:
-    """Return 16 bytes that a message and its copies share."""
-    if said := properties.get(UNIQ_KEY):
-        return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    born = f"{_topic_of(message, properties)}\0{message.born_timestamp_ms}\0{message.born_host.port}\0{message.flag}\0"
-    found = hashlib.blake2b(born.encode("utf-8", "surrogatepass") + message.born_host.address, digest_size=16)
-    found.update(message.body)
-    return found.digest()
-
-
-def _identity_here(message: Message, properties: dict[str, str]) -> int:
+def identity_of(message: Message, properties: dict[str, str]) -> int:
     """Return 64 bits that a message and its copies share.
 
     They are valid in this process only: Python's hash of bytes has a random key.

@@ -70,7 +70,7 @@ class Ledger:
                 raise BadRequest(f"a ledger of form {found}, and {FORMAT} is known", file=self.path)
             self._db.execute("begin immediate")
             if not found:
-                self._db.execute("commit")
+                # executescript commits the open transaction first.
                 self._db.executescript(f"begin immediate;{_SCHEMA}pragma user_version = {FORMAT}")
                 self._db.execute("insert into ledger values (?)", (os.urandom(4).hex(),))
             ((self.id,),) = self._db.execute("select id from ledger").fetchall()

@@ -94,7 +94,7 @@ class Chooser:
     levels_ms: Sequence[int] = ()
     halves: bool = False
     left_out: Counter[str] = field(default_factory=Counter)
-    _last_half: dict[bytes, int] = field(default_factory=dict)
+    _last_half: dict[int, int] = field(default_factory=dict)
     _ended: set[int | str] = field(default_factory=set)
 
     def messages(self, records: Iterable[StoredMessage]) -> Iterator[Sending]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -219,13 +220,54 @@ def test_ordered_sends_nothing_behind_a_message_in_doubt(tmp_path: Path) -> None
     assert [key for key in target.keys if int(key[7:]) % 3 == 1] == [f"Orders-{n}" for n in range(200) if n % 3 == 1]
 
 
-def test_a_rate_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("rate", "batches", "slept_s"),
+    [
+        (0.5, [1] * 95, 190.0), (1.0, [1] * 95, 95.0), (2.9, [2] * 47 + [1], 95 / 2.9), (10.0, [10] * 9 + [5], 9.5),
+        (64.0, [64, 31], 95 / 64), (65.9, [64, 31], 95 / 65.9),
+    ],
+)  # fmt: skip
+def test_a_rate_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: float, batches: list[int], slept_s: float
+) -> None:
     slept: list[float] = []
+    done: list[int] = []
     monkeypatch.setattr(room.time, "sleep", slept.append)
     monkeypatch.setattr(room.time, "monotonic", lambda: 100.0 + sum(slept))
+    target = Memory()
     with Ledger(tmp_path, "store", "target", NOW_MS) as ledger:
-        Replay(Memory(), ledger, lambda: NOW_MS, rate=10.0).run(messages(95))
-    assert sum(slept) == pytest.approx(9.5)
+        Replay(target, ledger, lambda: NOW_MS, rate=rate, on_progress=done.append).run(messages(95))
+    assert (target.batches, done, sum(slept)) == (batches, list(accumulate(batches)), pytest.approx(slept_s))
+
+
+def test_a_run_that_is_behind_its_rate_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    times = iter([100.0, 101.5, 101.5, 103.25])
+    monkeypatch.setattr(room.time, "sleep", slept.append)
+    monkeypatch.setattr(room.time, "monotonic", lambda: next(times))
+    with Ledger(tmp_path, "store", "target", NOW_MS) as ledger:
+        Replay(Memory(), ledger, lambda: NOW_MS, rate=1.0).run(messages(3))
+    assert slept == [0.0, 0.0, 0.0, 0.5, 0.0, 0.0]
+
+
+def test_pauses_grow_before_each_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.undo()
+    monkeypatch.setattr(room.time, "sleep", slept.append)
+    target = Memory(behave=lambda key, attempt: Answer(Outcome.AGAIN, "busy"))
+    run(tmp_path, target, messages(1))
+    assert slept == [0.0, 0.2, 0.5, 1.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize("count", [WINDOW, WINDOW + 1])
+def test_a_run_sends_64_at_once_and_counts_what_it_chose(tmp_path: Path, count: int) -> None:
+    target, done = Memory(), list[int]()
+    late = [message(900, due_ms=NOW_MS), message(901, due_ms=NOW_MS + 1)]
+    with Ledger(tmp_path, "store", "target", NOW_MS) as ledger:
+        report = Replay(target, ledger, lambda: NOW_MS, on_progress=done.append).run([*late, *messages(count - 2)])
+    rest = [1] if count > 64 else []
+    assert (target.batches, done) == ([64, *rest], [64, *(64 + one for one in rest)])
+    assert report.counts == {"Orders": {"chosen": count, "bytes": 5 * count, "delayed": 1, "acknowledged": count}}
 
 
 def test_a_dry_run_counts_as_the_run_would_and_sends_nothing(tmp_path: Path) -> None:

@@ -93,6 +93,33 @@ def test_a_record_is_sent_as(name: str) -> None:
     assert (one.uniq_key, one.origin, one.sys_flag, left_out) == ("K", record.msg_id, 0, {})
 
 
+@pytest.mark.parametrize(
+    ("topic", "properties", "queue_id", "due_ms"),
+    [
+        (SCHEDULE, {**ORDERS, "DELAY": "1"}, 3, STORED_MS + 1_000),
+        (SCHEDULE, {**ORDERS, "DELAY": "2"}, 3, STORED_MS + 5_000),
+        (SCHEDULE, {**ORDERS, "DELAY": "4"}, 3, STORED_MS + 30_000),
+        (SCHEDULE, {**ORDERS, "DELAY": "5"}, 3, STORED_MS + 30_000),
+        (SCHEDULE, {**ORDERS, "DELAY": "0"}, 3, 0),
+        (SCHEDULE, ORDERS, 3, 0),
+        (SCHEDULE, {"REAL_TOPIC": "Orders", "DELAY": "1"}, 0, STORED_MS + 1_000),
+        (SCHEDULE, {**ORDERS, "REAL_QID": "x", "DELAY": "1"}, 0, STORED_MS + 1_000),
+        (TIMER, {**ORDERS, "DELAY": "1"}, 3, 0),
+        (TIMER, {**ORDERS, "TIMER_OUT_MS": "9"}, 3, 9),
+    ],
+)
+def test_a_waiting_message_has_its_queue_and_the_time_at_which_it_is_due(
+    topic: str, properties: dict[str, str], queue_id: int, due_ms: int
+) -> None:
+    (one,), _ = chosen(stored(topic, properties))
+    assert (one.queue, one.deliver_ms) == (("Orders", queue_id), due_ms)
+
+
+def test_without_the_delays_of_the_levels_a_message_is_due_at_once() -> None:
+    (one,) = Chooser().messages([stored(SCHEDULE, {**ORDERS, "DELAY": "1"})])
+    assert one.deliver_ms == 0
+
+
 LEFT_OUT = {
     "half message": (stored(HALF, ORDERS), "half"),
     "prepared message of an old broker": (stored("Orders", sys_flag=4), "half"),
