@@ -6,8 +6,9 @@ runs uncompiled. Its modules are compiled to bytecode, which every process that 
 PYTHONDONTWRITEBYTECODE is set. Test modules with pytest's asserts are kept as bytecode too: writing the asserts of
 all takes longer than the rest of the collection, so each worker process does a share.
 
-`pytest` alone leaves out tests that are marked slow, and runs in a process per processor where pytest-xdist is
-installed; with a path, -m or -n it does as told. `.ci/run` runs the slow ones too.
+`pytest` alone leaves out tests that are marked slow or other_turn, and runs in a process per processor where
+pytest-xdist is installed; with a path, -n, or -m with one of the two marks it does as told. `.ci/run` runs
+them in turns.
 
 Stores lie in memory where /dev/shm has room, as thousands of small stores are synced; TMPDIR or --basetemp says
 otherwise. Archives are unpacked once for all worker processes.
@@ -34,6 +35,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.golden import UNPACKED_AT, Golden, copy_store, golden
+from tests.support.quickly import chosen_marks
 
 settings.register_profile(
     "quick",
@@ -84,13 +86,13 @@ def pytest_runtest_protocol() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Run all but the slow tests in a worker per processor; those that share Spark stay in one of them."""
+    """Run the default tests in a worker per processor; those that share Spark stay in one of them."""
     if config.pluginmanager.hasplugin("xdist") and config.option.numprocesses and config.option.dist == "no":
         config.option.dist = "loadgroup"
     if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return
     # Workers get the words of the command line, and none of what is set here.
-    config.option.markexpr = config.option.markexpr or "not slow"
+    config.option.markexpr = chosen_marks(config.option.markexpr)
     if hasattr(config, "workerinput"):
         return
     if config.pluginmanager.hasplugin("xdist") and config.option.numprocesses is None and not config.option.usepdb:

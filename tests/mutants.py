@@ -40,6 +40,7 @@ from tests.conftest import MEMORY, has_memory
 from tests.support import warm
 from tests.support.bounds import keep_writes_in
 from tests.support.operators import TOLD, Mutant, code_of, mutants_of
+from tests.support.quickly import LEFT_OUT
 from tests.support.warm import (
     PASSED,
     TESTS_FAILED,
@@ -478,7 +479,7 @@ class Sample:
         if self._is_plain:
             os.environ["RMQCTL_NO_EXTENSIONS"] = "1"
         left_out = [f"--ignore-glob=*/{name}" for name in AT_RANDOM]
-        marked = "not slow" if self._trial.with_spark else "not slow and not spark"
+        marked = " and ".join(f"not {mark}" for mark in (*LEFT_OUT, *([] if self._trial.with_spark else ["spark"])))
         return run_tests([*self._tests, "-m", marked, *left_out], plugin)
 
     def _changes(self, known: Known) -> list[Change | None]:

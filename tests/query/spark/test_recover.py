@@ -23,7 +23,7 @@ from store.verbs.rebuild.scope import Rebuild, RebuildReport, RebuildScope
 from store.verbs.recover.plan import plan_recovery
 from tests.query.spark.test_check import overwrite, segment
 from tests.support.golden import copy_store, golden
-from tests.support.quickly import one_of
+from tests.support.quickly import TURN, marks_of, one_of
 from tests.support.snapshots import contents
 from tests.support.stores import SMALL, Clock, planning, text_message
 
@@ -139,8 +139,7 @@ ODD: dict[str, tuple[Callable[[Path], None], str, str, dict[str, Any]]] = {
 # check is not told that the store is set to have no index.
 KINDS = [pytest.param(kind, marks=[pytest.mark.leaves_damage] if kind == "no index" else []) for kind in ODD]
 ON_SPARK = [
-    pytest.param(*kind.values, marks=[*kind.marks, *([pytest.mark.slow] if number % 3 else [])])
-    for number, kind in enumerate(KINDS)
+    pytest.param(*kind.values, marks=[*kind.marks, *marks_of(number - TURN, 3)]) for number, kind in enumerate(KINDS)
 ]
 
 
