@@ -192,3 +192,19 @@ def test_few_queues_that_may_lack_units_are_opened_without_a_walk(
         view._trusted = 0
         assert {state.max_offset for state in store.queues()} == {3}
     assert len(opened) == QUEUE_COUNT
+
+
+def test_a_queue_ends_on_disk_after_the_record_of_its_last_entry(tmp_path: Path) -> None:
+    root = make_queues(tmp_path)
+    with open_store(root) as store:
+        queues = store.opened.queues
+        whole = [queues.end_on_disk("T0", number) for number in range(QUEUE_COUNT)]
+        last = [store.get("T0", number, 2).messages[0] for number in range(QUEUE_COUNT)]
+        assert whole == [one.log_offset + one.size for one in last]
+        assert (queues.end_on_disk("T0", QUEUE_COUNT), queues.end_on_disk("T1", 0)) == (-1, -1)
+        first = store.get("T0", 3, 0).messages[0]
+    clear_units(root, 3, 1)
+    clear_units(root, 4)
+    with open_store(root) as store:
+        ends = [store.opened.queues.end_on_disk("T0", number) for number in (3, 4)]
+    assert ends == [first.log_offset + first.size, -1]

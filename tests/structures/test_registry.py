@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
 from store.formats.topics import LMQ_PREFIX
 from store.layout import StoreLayout
 from store.structures.registry import (
@@ -88,6 +89,17 @@ def names(*paths: str, **texts: bytes) -> Names:
 )  # fmt: skip
 def test_a_trace_is_a_path_with_its_bytes(trace: Trace, has: bool) -> None:
     assert names("abort", "config/topics.json", "dledger-n0/data", topics=b"{queue.type}").has(trace) is has
+
+
+def test_a_reader_s_names_find_traces_by_their_bytes_only_where_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "config/folder").mkdir(parents=True)
+    (tmp_path / "config/topics.json").write_bytes(b"{queue.type}")
+    reader = StoreReader(str(tmp_path))
+    traces = [Trace("config/topics.json"), *(Trace("config/topics.json", holds) for holds in (b"queue.type", b"other")),
+              Trace("config/none.json", b"x"), Trace("config/folder", b"x")]  # fmt: skip
+    found = {reads: list(map(Names.of_files(reader, reads=reads).has, traces)) for reads in (True, False)}
+    assert found == {True: [True, True, False, False, False], False: [True, False, False, False, False]}
+    assert list(map(Names.of_files(reader).has, traces)) == found[True]
 
 
 def test_structures_of_a_store_come_in_the_registry_s_order() -> None:

@@ -8,14 +8,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import duckdb
 import pytest
 
 from rmqctl.exit_codes import INTERRUPTED
 from store.errors import BadRequest, NotAStore, StoreIOError
 from store.files.store_reader import StoreReader
+from store.query.embedded import engine as room
 from store.query.embedded.engine import Engine, open_engine
 from store.query.tables.schema import TABLES
 from store.structures.commitlog import message_batch
@@ -56,6 +61,41 @@ def test_every_column_is_what_the_format_page_decodes(name: str) -> None:
         assert (row["keys"], row["size"], row["flag"]) == (message.keys, message.size, message.flag)
         assert (row["born_host"], row["store_host"]) == (str(message.born_host), str(message.store_host))
         assert (row["body"], row["properties"]) == (bytes(message.body), message.properties)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_an_interrupt_ends_the_query_and_is_repeated_until_it_has_ended(
+    steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the query begins (0 steps), or while it is waited for."""
+    asked, query = list[int](), Future[int]()
+
+    @contextmanager
+    def begins() -> Iterator[None]:
+        if not steps:
+            raise KeyboardInterrupt
+        yield
+
+    def interrupt() -> None:
+        asked.append(len(asked))
+        if len(asked) == steps:
+            query.set_result(5)
+        raise duckdb.Error("refused")
+
+    def wait(calls: list[Future[int]], timeout: float) -> None:
+        if not asked:
+            raise KeyboardInterrupt if calls == [query] and len(waits) == 1 else AssertionError
+        waits.append(timeout)
+
+    waits = [0.0]
+    monkeypatch.setattr(room, "interrupts_wait", begins)
+    monkeypatch.setattr(room, "wait", wait)
+    engine = cast(Any, object.__new__(Engine))
+    engine._worker = SimpleNamespace(submit=lambda call: query)
+    engine._watch, engine._connection = SimpleNamespace(is_stopped=False), SimpleNamespace(interrupt=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        engine._wait(lambda: 5)
+    assert (engine._watch.is_stopped, len(asked), len(waits) - 1) == (True, steps, steps)
 
 
 CONDITIONS = [

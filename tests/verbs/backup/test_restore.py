@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,14 @@ def test_a_new_store_has_the_log_up_to_the_moment_and_zeros_behind(
     page = StoreCheckpoint.load(tmp_path / "new/checkpoint", Filesystem()).page
     assert page == CheckpointPage(physic_ms=last_ms, logics_ms=last_ms)
     assert findings_of(tmp_path / "new") == []
+
+
+@pytest.mark.parametrize(("line", "is_there"), [("4.9", False), ("5.3", True), ("5.5", True)])
+def test_a_new_store_of_5_x_has_the_empty_file_of_a_clean_stop(line: str, is_there: bool, tmp_path: Path) -> None:
+    made = replace(back_up(make_store(tmp_path / "store", 3), tmp_path / "b"), line=line)
+    restore_backup(BackupFiles(str(tmp_path / "b")), made, tmp_path / "new", Filesystem(), clock=lambda: 1)
+    left = [one.stat().st_size for one in tmp_path.glob("new/abort*")]
+    assert left == ([0] if is_there else [])
 
 
 @pytest.mark.parametrize("compresses", [False, True])
