@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,7 +10,16 @@ import pytest
 
 from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
 from store.formats.topics import HALF_TOPIC, SCHEDULE_TOPIC
-from store.structures.delayoffsets.review import DelayedMessage, DelayLevel, DelayState, _Copies, _Level, _number
+from store.structures.delayoffsets import review
+from store.structures.delayoffsets.review import (
+    DelayedMessage,
+    DelayLevel,
+    DelayState,
+    _Copies,
+    _Level,
+    _number,
+    review_delays,
+)
 
 NOW_MS, DELAY_MS, NEXT = 1000, 100, 5
 
@@ -146,6 +156,95 @@ def test_a_copy_is_taken_once_by_the_first_source_before_it() -> None:
         )
     ]
     assert [one and one.log_offset for one in taken] == [None, None, 20, 10, None, 40, 45, None]
+
+
+def unit(log_offset: int) -> Any:
+    return SimpleNamespace(log_offset=log_offset, tags_code=-log_offset)
+
+
+def full(log_offset: int, **properties: str) -> Any:
+    properties = {**SOUND, **properties}
+    return SimpleNamespace(**{**vars(record(log_offset)), "properties": properties, "sys_flag": 0, "uniq_key": "K"})
+
+
+def test_a_level_has_a_row_for_each_message_from_its_saved_offset_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below the queue lost; without a record assumed or lost; the rest by its record."""
+    units = [(3, unit(10), None), (4, unit(20), None), (5, unit(30), full(30)), (6, unit(40), None)]
+    monkeypatch.setattr(review, "queue_records", lambda log, queue: units)
+    queue = cast(Any, SimpleNamespace(real_tags_code=lambda code: 1000 - code))
+    opened = cast(Any, SimpleNamespace(line=LINE_4_9, log=None))
+    level = DelayLevel(3, 960, 3, 7, 1)
+    found = _Level(opened, level, queue, _Copies([record(90, stored_ms=1010, key="K")]), NOW_MS).messages()
+    lost, assumed = DelayState.LOST, DelayState.ASSUMED
+    assert list(found) == [
+        DelayedMessage(lost, 3, 1),
+        DelayedMessage(lost, 3, 2),
+        DelayedMessage(lost, 3, 3, 10, deliver_timestamp_ms=1010),
+        DelayedMessage(lost, 3, 4, 20, deliver_timestamp_ms=1020),
+        DelayedMessage(
+            DelayState.DUPLICATE, 3, 5, 30, 50, 1030, 90, "T", 0, "K",
+            ["the entry has deliver time 1030 ms, store time and level give 1010 ms"],
+        ),
+        DelayedMessage(lost, 3, 6, 40, deliver_timestamp_ms=1040),
+    ]  # fmt: skip
+    done = _Level(opened, DelayLevel(3, 960, 3, 7, 4), queue, _Copies([]), NOW_MS).messages()
+    assert [one.state for one in done] == [assumed, lost, DelayState.PENDING, lost]
+    new = _Level(opened, replace(level, saved_offset=None), queue, _Copies([]), NOW_MS).messages()
+    assert [one.queue_offset for one in new] == [3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("deliver_ms", "delay_ms", "stored_ms", "is_found"),
+    [(500, 960, 500, True), (500, 960, 499, False), (5000, 100, 150, True), (5000, 100, 149, False)],
+)
+def test_a_copy_is_one_of_after_the_time_or_the_delay(
+    deliver_ms: int, delay_ms: int, stored_ms: int, is_found: bool
+) -> None:
+    level = level_of(delay_ms=delay_ms)
+    level.copies = _Copies([record(90, stored_ms=stored_ms, key="K")])
+    one = message(deliver_ms=deliver_ms)
+    level._judge(one, full(30))
+    assert one.delivered_log_offset == (90 if is_found else -1)
+
+
+@pytest.mark.parametrize(
+    ("properties", "state", "queue_id"),
+    [
+        ({}, "due", 0),
+        ({"REAL_QID": "x"}, "blocked", -1),
+        ({"REAL_TOPIC": ""}, "due", 0),
+        ({"REAL_QID": "-1"}, "due", -1),
+    ],
+)
+def test_a_message_without_a_real_queue_stops_4_9(properties: dict[str, str], state: str, queue_id: int) -> None:
+    level = level_of()
+    level.copies = _Copies([])
+    one = message()
+    level._judge(one, full(30, **properties))
+    assert (one.state, one.queue_id, level.is_blocked) == (DelayState(state), queue_id, state == "blocked")
+
+
+def test_a_level_is_one_with_a_queue_or_a_saved_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(review, "read_delay_offsets", lambda layout, fs: {2: 9, 4: 5, 0: 1})
+    monkeypatch.setattr(review, "rewritten_records", lambda log: [])
+    monkeypatch.setattr(review, "queue_records", lambda log, queue: [(queue.min_offset, unit(10), None)])
+    queues = [
+        SimpleNamespace(queue_id=number, min_offset=7, max_offset=8, real_tags_code=lambda code: code)
+        for number in (0, 1, 3)
+    ]
+    opened = cast(Any, SimpleNamespace(
+        layout=None, fs=None, log=None, line=LINE_4_9, config=SimpleNamespace(delay_levels_ms=(100, 200, 300)),
+        queues=SimpleNamespace(of_topic=lambda topic: queues if topic == SCHEDULE_TOPIC else []),
+    ))  # fmt: skip
+    levels, messages = review_delays(opened, NOW_MS)
+    assert levels == [
+        DelayLevel(0, None, 0, 0, 1),
+        DelayLevel(1, 100, 7, 8, None),
+        DelayLevel(2, 200, 7, 8, 9),
+        DelayLevel(4, None, 7, 8, 5),
+    ]
+    states = [(one.level, one.queue_offset, str(one.state)) for one in messages]
+    assert states == [(1, 7, "lost"), (2, 7, "assumed"), (4, 5, "lost"), (4, 6, "lost"), (4, 7, "lost")]
 
 
 @pytest.mark.parametrize(
