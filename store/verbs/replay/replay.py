@@ -116,7 +116,7 @@ class Replay:
         known, now_ms = self.ledger.states([one.key for one in window]), self.clock()
         fresh: dict[bytes, Sending] = {}
         for one in window:
-            state, run = known.get(one.key, ("", 0))
+            state, run = known.get(one.key, (None, None))
             if run == self.ledger.run or one.key in fresh:
                 self.report.note(one, "repeated")
                 continue

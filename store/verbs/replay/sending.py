@@ -178,8 +178,9 @@ class Chooser:
     def _due_ms(self, record: StoredMessage, properties: Mapping[str, str]) -> int:
         if record.topic == TIMER_TOPIC:
             return parse_whole_number(properties.get(TIMER_OUT_MS, "")) or 0
-        level = min(delay_level(properties), len(self.levels_ms)) if record.topic == SCHEDULE_TOPIC else 0
-        return record.store_timestamp_ms + self.levels_ms[level - 1] if level > 0 else 0
+        level = min(delay_level(properties), len(self.levels_ms))
+        is_delayed = record.topic == SCHEDULE_TOPIC and level > 0
+        return record.store_timestamp_ms + self.levels_ms[level - 1] if is_delayed else 0
 
 
 def _ended_by(record: StoredMessage, properties: Mapping[str, str]) -> set[int | str]:

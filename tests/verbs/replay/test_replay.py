@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -165,8 +167,12 @@ def test_an_outcome_of_one_message_among_others(tmp_path: Path, name: str) -> No
     assert (target.attempts["Orders-5"], report.stopped_by) == (attempts, stopped)
     others = {"acknowledged": sent} if state == "acknowledged" else {"acknowledged": sent - 1, state: 1}
     assert counts == others
+    assert report.counts == {"Orders": {"chosen": sent, "bytes": 5 * sent, "delayed": 0, **others}}
+    assert report.refused == ({("Orders", "no"): 1} if state == "refused" else {})
     # What was not taken is sent by the next run, what was is not.
-    run(tmp_path, target, messages(100))
+    report, _ = run(tmp_path, target, messages(100))
+    # A run in which all are in doubt ends with its window.
+    assert report.total("already") == (WINDOW if state == "doubt" else sent) - (state != "acknowledged")
     assert target.attempts["Orders-5"] == attempts + (0 if state == "acknowledged" else 3 if stopped else 1)
     assert max(number for key, number in target.attempts.items() if key != "Orders-5") == 1
 
@@ -290,6 +296,30 @@ def test_a_ledger_is_of_one_run_at_a_time(tmp_path: Path) -> None:
         Ledger(tmp_path, "store", "target", NOW_MS)
     with Ledger(tmp_path, "store", "target", NOW_MS) as again:
         assert again.run == 2
+
+
+def test_a_ledger_has_a_random_id_and_a_number_of_its_form(tmp_path: Path) -> None:
+    with (
+        Ledger(tmp_path, "store", "target", NOW_MS) as first,
+        Ledger(tmp_path / "b", "store", "target", NOW_MS) as other,
+    ):
+        assert (len(bytes.fromhex(first.id)), first.id == other.id) == (4, False)
+    with closing(sqlite3.connect(tmp_path / NAME, isolation_level=None)) as db:
+        assert db.execute("pragma user_version").fetchone() == (1,)
+        db.execute("pragma user_version = 2")
+    with pytest.raises(BadRequest, match="a ledger of form 2, and 1 is known"):
+        Ledger(tmp_path, "store", "target", NOW_MS)
+
+
+def test_messages_in_doubt_are_looked_up_and_counted_by_outcome(tmp_path: Path) -> None:
+    """The target has half of them, though no answer came."""
+    target = Memory(behave=lambda key, attempt: Answer(Outcome.DOUBT, "lost"))
+    run(tmp_path, target, messages(6))
+    with Ledger(tmp_path, "store", "target", NOW_MS) as ledger:
+        target.has = [(one.uniq_key, f"{one.origin}/{ledger.id}", Place("broker-a", 0)) for one in messages(4)]
+        replay = Replay(target, ledger, lambda: NOW_MS)
+        assert replay.verify() == {Outcome.ACKNOWLEDGED: 4, Outcome.AGAIN: 2}
+        assert ledger.counts() == {"acknowledged": 4, "refused": 0, "again": 2, "doubt": 0, "twice": 0}
 
 
 def test_another_file_is_no_ledger(tmp_path: Path) -> None:

@@ -106,12 +106,13 @@ def test_a_record_is_sent_as(name: str) -> None:
         (SCHEDULE, {**ORDERS, "REAL_QID": "x", "DELAY": "1"}, 0, STORED_MS + 1_000),
         (TIMER, {**ORDERS, "DELAY": "1"}, 3, 0),
         (TIMER, {**ORDERS, "TIMER_OUT_MS": "9"}, 3, 9),
+        (HALF, {**ORDERS, "DELAY": "1"}, 3, 0),
     ],
 )
 def test_a_waiting_message_has_its_queue_and_the_time_at_which_it_is_due(
     topic: str, properties: dict[str, str], queue_id: int, due_ms: int
 ) -> None:
-    (one,), _ = chosen(stored(topic, properties))
+    (one,), _ = chosen(stored(topic, properties), halves=True)
     assert (one.queue, one.deliver_ms) == (("Orders", queue_id), due_ms)
 
 
@@ -180,6 +181,21 @@ HALVES = {
     "it was committed": ([stored("Orders", ORDERS, 500, sys_flag=8)], ["Orders"], {"half": 1}),
     "it was rolled back": ([stored(OP, {"TAGS": "d", "UNIQ_KEY": ""}, 500, body=b"7")], [], {"op": 1, "ended": 1}),
     "another was rolled back": ([stored(OP, {"UNIQ_KEY": ""}, 500, body=b"1,6")], ["Orders"], {"op": 1}),
+    "5.4 ended its transaction": (
+        [stored("RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC", {"UNIQ_KEY": "", "__transactionId__": "X"}, 500)],
+        [],
+        {"op": 1, "ended": 1},
+    ),
+    "5.4 ended another transaction": (
+        [stored("RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC", {"UNIQ_KEY": "", "__transactionId__": "Y"}, 500)],
+        ["Orders"],
+        {"op": 1},
+    ),
+    "5.4 ended none": (
+        [stored("RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC", {"UNIQ_KEY": ""}, 500)],
+        ["Orders"],
+        {"op": 1},
+    ),
     "it was checked and put back": (
         [stored(OP, {"UNIQ_KEY": ""}, 500, body=b"7"), stored(HALF, ORDERS, 600, queue_offset=8)],
         ["Orders"],
@@ -196,7 +212,8 @@ HALVES = {
 @pytest.mark.parametrize("name", HALVES)
 def test_a_half_message_with_half_is_sent_unless(name: str) -> None:
     others, topics, left_out = HALVES[name]
-    sent, found = chosen(stored(HALF, ORDERS, queue_offset=7), *others, halves=True)
+    half = stored(HALF, {**ORDERS, "__transactionId__": "X"}, queue_offset=7)
+    sent, found = chosen(half, *others, halves=True)
     assert ([one.topic for one in sent], found) == (topics, left_out)
 
 
@@ -262,3 +279,5 @@ def test_messages_that_differ_in_topic_key_or_body_have_other_keys_in_the_ledger
     ]
     keys = [one.key for one in chosen(*records)[0]]
     assert (keys[0] == keys[1], len(set(keys))) == (True, 4)
+    # A ledger of an earlier run has this key.
+    assert keys[0].hex() == "407525f3fe85c71a30794005aa545862"
