@@ -1,0 +1,184 @@
+"""The plan of a mend: each leftover of a run with its action, its reason and the bytes that are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from store.change.actions import Publish, Remove
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoredFile, StoreReader
+from store.layout import StoreLayout
+from store.structures.compaction.build import plan_compaction_mend
+from store.structures.compaction.files import read_units
+from tests.support.five_stores import copy_of_five, five
+
+LOG, UNITS = "compaction/compactionLog/Comp_A/0", "compaction/compactionCq/Comp_A/0"
+FIRST, SECOND, LAST = "00000000000000000000", "00000000000000008832", "00000000000000141312"
+NEW = "00000000000000150144"
+POSITIONS = "compaction/position-checkpoint"
+FROM_RECORDS, MOVED = "made from the records of the same name", "the run had not moved it up"
+SET_ASIDE, LEFT = "a run that was cut short had set it aside", "a run that was cut short left it"
+BACK = "nothing had taken its place"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return copy_of_five("compaction", tmp_path)
+
+
+def planned(root: Path) -> list[tuple[str, str, str]]:
+    """Verb, path and reason of each action; nothing is changed."""
+    change = plan_compaction_mend(StoreLayout(root), Filesystem(), root.with_name("staging"))
+    rows = []
+    for action in change.actions:
+        assert isinstance(action, Publish | Remove)
+        rows.append((action.verb, str(action.path.relative_to(root)), action.reason))
+        WRITTEN[rows[-1][1]] = action.staged.read_bytes() if isinstance(action, Publish) else b""
+    return rows
+
+
+WRITTEN: dict[str, bytes] = {}
+"""What the last plans write, by path."""
+
+
+def test_a_sound_store_needs_nothing(root: Path) -> None:
+    assert planned(root) == []
+
+
+@pytest.mark.parametrize("name", [FIRST, SECOND, LAST])
+def test_records_without_units_get_those_of_the_broker(name: str, root: Path) -> None:
+    data = (root / UNITS / name).read_bytes()
+    (root / UNITS / name).unlink()
+    assert planned(root) == [("write", f"{UNITS}/{name}", FROM_RECORDS)]
+    assert WRITTEN[f"{UNITS}/{name}"] == data
+
+
+def test_where_no_file_of_units_is_left_their_size_is_that_of_the_records(root: Path) -> None:
+    before = {path.name: path.read_bytes() for path in sorted((root / UNITS).iterdir())}
+    for name in before:
+        (root / UNITS / name).unlink()
+    assert planned(root) == [("write", f"{UNITS}/{name}", FROM_RECORDS) for name in before]
+    for name, data in before.items():
+        count = len(
+            read_units(StoreReader(str(five("compaction") / "store")), StoredFile(f"{UNITS}/{name}", 0, 736, 0))
+        )
+        assert WRITTEN[f"{UNITS}/{name}"] == data[: 46 * count]
+
+
+def test_units_without_records_go_or_get_the_records_that_the_run_had_not_moved_up(root: Path) -> None:
+    data = (root / LOG / SECOND).read_bytes()
+    (root / LOG / "compacting").mkdir(exist_ok=True)
+    (root / LOG / SECOND).rename(root / LOG / "compacting" / SECOND)
+    assert planned(root) == [
+        ("write", f"{LOG}/{SECOND}", MOVED),
+        ("remove", f"{LOG}/compacting/{SECOND}", "moved up"),
+    ]
+    assert WRITTEN[f"{LOG}/{SECOND}"] == data
+    (root / LOG / "compacting" / SECOND).unlink()
+    assert planned(root) == [("remove", f"{UNITS}/{SECOND}", "there are no records of this name")]
+
+
+@pytest.mark.parametrize("folder", [f"{LOG}/compacting", f"{LOG}/replicating", f"{UNITS}/compacting"])
+def test_files_of_a_run_that_was_cut_short_go(folder: str, root: Path) -> None:
+    (root / folder).mkdir(parents=True, exist_ok=True)
+    (root / folder / SECOND).write_bytes(b"x")
+    assert planned(root) == [("remove", f"{folder}/{SECOND}", LEFT)]
+
+
+def set_aside(root: Path, name: str, folders: tuple[str, ...] = (LOG, UNITS)) -> None:
+    for folder in folders:
+        (root / folder / name).rename(root / folder / f"{name}.delete")
+
+
+def back(name: str, *folders: str) -> list[tuple[str, str, str]]:
+    return [
+        row
+        for folder in folders
+        for row in (("write", f"{folder}/{name}", BACK), ("remove", f"{folder}/{name}.delete", SET_ASIDE))
+    ]
+
+
+@pytest.mark.parametrize("name", [FIRST, SECOND, LAST])
+def test_files_that_nothing_replaced_get_their_names_back(name: str, root: Path) -> None:
+    set_aside(root, name)
+    assert planned(root) == back(name, LOG, UNITS)
+
+
+@pytest.mark.parametrize(
+    ("make", "rows"),
+    [
+        # Both names are there: the run had replaced the file.
+        (lambda root: None, [("remove", f"{LOG}/{SECOND}.delete", SET_ASIDE)]),
+        # One is not: it may get its name back.
+        (
+            lambda root: (root / UNITS / SECOND).unlink(),
+            [*back(SECOND, LOG), ("write", f"{UNITS}/{SECOND}", FROM_RECORDS)],
+        ),
+        # The run had not moved all of its files up.
+        (
+            lambda root: (root / LOG / "compacting" / NEW).write_bytes(b"x"),
+            [*back(SECOND, LOG), ("remove", f"{LOG}/compacting/{NEW}", LEFT)],
+        ),
+    ],
+)
+def test_a_file_set_aside_beside_one_of_its_name(
+    make: Callable[[Path], object], rows: list[tuple[str, str, str]], root: Path
+) -> None:
+    (root / LOG / "compacting").mkdir(exist_ok=True)
+    (root / LOG / f"{SECOND}.delete").write_bytes((root / LOG / SECOND).read_bytes())
+    make(root)
+    assert planned(root) == rows
+
+
+def test_an_empty_file_and_one_without_a_number_never_get_a_name_back(root: Path) -> None:
+    (root / LOG / "junk.delete").write_bytes(b"x")
+    (root / UNITS / f"{NEW}.delete").write_bytes(b"")
+    (root / LOG / "compacting").mkdir(exist_ok=True)
+    (root / LOG / "compacting" / NEW).write_bytes(b"x")
+    assert planned(root) == [
+        ("remove", f"{LOG}/junk.delete", SET_ASIDE),
+        ("remove", f"{UNITS}/{NEW}.delete", SET_ASIDE),
+        ("remove", f"{LOG}/compacting/{NEW}", LEFT),
+    ]
+
+
+@pytest.mark.parametrize("size", [0, 400, 8831, 8833])
+def test_a_log_file_of_another_length_gets_that_of_the_others(size: int, root: Path) -> None:
+    path = root / LOG / SECOND
+    data = path.read_bytes()
+    path.write_bytes(data[:size].ljust(size, b"\0"))
+    rows = planned(root)
+    assert rows[0] == ("write", f"{LOG}/{SECOND}", f"it had {size} bytes, and the others have 8832")
+    written = WRITTEN[f"{LOG}/{SECOND}"]
+    assert (len(written), data.startswith(written.rstrip(b"\0")), written == data) == (8832, True, size > 8000)
+    assert rows[1:] == ([] if size > 8000 else [("write", f"{UNITS}/{SECOND}", FROM_RECORDS)])
+
+
+TABLE = b'{"queueOffsetMap":{"Comp_A_0":3}}'
+
+
+@pytest.mark.parametrize(
+    ("table", "copy", "row"),
+    [
+        (b"{", None, ("remove", POSITIONS, "no table of positions: everything is compacted again")),
+        (b"{", b"{", ("remove", POSITIONS, "no table of positions: everything is compacted again")),
+        (b"{", TABLE, ("write", POSITIONS, "the table was lost, and this is its copy")),
+        (None, TABLE, ("write", POSITIONS, "the table was lost, and this is its copy")),
+        (None, b"{", None),
+        (None, None, None),
+        (TABLE, b"{", None),
+    ],
+)
+def test_a_table_of_positions_is_replaced_by_a_valid_copy(
+    table: bytes | None, copy: bytes | None, row: tuple[str, str, str] | None, root: Path
+) -> None:
+    for path, data in ((root / POSITIONS, table), (root / f"{POSITIONS}.bak", copy)):
+        path.unlink(missing_ok=True)
+        if data is not None:
+            path.write_bytes(data)
+    assert planned(root) == ([row] if row is not None else [])
+    if row is not None and row[0] == "write":
+        assert WRITTEN[POSITIONS] == TABLE
