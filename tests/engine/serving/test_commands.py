@@ -332,6 +332,9 @@ def test_follow_beside_another_owner_watches_its_files(has_watchfiles: bool, roo
 
 # Transactions and filters.
 
+LATER_MS = 1_900_000_000_000
+"""A time after that of the command line in tests."""
+
 
 @pytest.fixture
 def halves(root: Path) -> Iterator[None]:
@@ -362,20 +365,43 @@ def test_the_process_that_serves_ends_transactions(root: Path) -> None:
     assert (again.code, "is rolled-back already" in again.err) == (2, True)
 
 
-@pytest.mark.parametrize(("interval_ms", "topics"), [(100, ["Pay", OP_TOPIC]), (600_000, ["Pay"])])
+@pytest.mark.parametrize(
+    ("interval_ms", "how", "topics"),
+    [
+        (100, "--commit", ["Pay", OP_TOPIC]),
+        (100, "--rollback", [OP_TOPIC]),
+        (600_000, "--commit", ["Pay"]),
+        (600_000, "--rollback", []),
+    ],
+)
 def test_an_op_record_that_a_5_x_store_gathers_is_waited_for(
-    interval_ms: int, topics: list[str], root: Path, monkeypatch: pytest.MonkeyPatch
+    interval_ms: int, how: str, topics: list[str], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction, "OP_WAIT_S", PATIENCE_S if len(topics) == 2 else 0.1)
-    settings = {**SMALL, "transactionOpBatchInterval": interval_ms}
+    """An end is an answer to a check, which comes after the half's immunity too."""
+    is_waited_for = OP_TOPIC in topics
+    monkeypatch.setattr(transaction, "OP_WAIT_S", PATIENCE_S if is_waited_for else 0.1)
+    settings = {**SMALL, "transactionOpBatchInterval": interval_ms, "transactionTimeOut": 0}
+    half = (
+        "put",
+        "Pay",
+        "42",
+        "--uniq-key",
+        "U1",
+        "--half",
+        "payers",
+        "--property",
+        "CHECK_IMMUNITY_TIME_IN_SECONDS=0",
+    )
     with (
-        open_store(root, read_only=False, services=["transactions"], settings=settings, compat="5.3") as store,
+        open_store(
+            root, read_only=False, services=["transactions"], settings=settings, compat="5.3", clock=lambda: LATER_MS
+        ) as store,
         ControlServer(store),
     ):
-        assert rmqctl("put", "Pay", "42", "--uniq-key", "U1", "--half", "payers", store=root).code == 0
-        run = rmqctl("--format", "json", "transaction", "resolve", "U1", "--commit", "--yes", store=root)
+        assert rmqctl(*half, store=root).code == 0
+        run = rmqctl("--format", "json", "transaction", "resolve", "U1", how, "--yes", store=root)
         assert (run.code, [row["topic"] for row in run.json["appended"]]) == (0, topics), run.err
-        assert ("writes the op record later" in run.err) == (len(topics) == 1)
+        assert ("writes the op record later" in run.err) != is_waited_for
 
 
 @pytest.mark.usefixtures("halves")

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from store.errors import BadRequest, DamagedFile, StoreError, StoreIOError
+from store.errors import BadRequest, DamagedFile, NotAStore, StoreError, StoreIOError
 from store.query.tables.row_filter import Condition
 
 pytest.importorskip("pyspark")
@@ -20,6 +20,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import datasource as ds
 
 from store.query.spark import damage, job
+from store.query.spark.data_source import RocketMQDataSource
 from store.query.spark.filters import understand
 
 SIZE, TOPIC, TIME = ("size",), ("topic",), ("store_timestamp",)
@@ -158,3 +159,25 @@ def test_the_damage_that_tasks_met_comes_back_to_the_driver() -> None:
 def test_without_a_folder_nothing_is_noted(folder: Callable[[Path], str | None], tmp_path: Path) -> None:
     assert noted(folder(tmp_path), {("a", 5): "torn"}) == [1, 2]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_partitions_of_what_is_no_store_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "index").mkdir()
+    reader = RocketMQDataSource({"path": str(tmp_path)}).reader(cast(Any, None))
+    assert [one.value for one in reader.partitions()] == []
+    (tmp_path / "index").rmdir()
+    with pytest.raises(NotAStore):
+        reader.partitions()
+
+
+def test_filters_are_taken_for_messages_alone(tmp_path: Path) -> None:
+    for table, left, taken in (("messages", [1], 1), ("index", [0, 1], 0)):
+        reader = RocketMQDataSource({"path": str(tmp_path), "table": table}).reader(cast(Any, None))
+        given = [ds.EqualTo(SIZE, 5), ds.IsNull(SIZE)]
+        assert list(reader.pushFilters(given)) == [given[at] for at in left]
+        assert reader.conditions == [Condition("size", "==", 5)][:taken]
+
+
+def test_a_partition_that_was_not_planned_has_no_rows(tmp_path: Path) -> None:
+    reader = RocketMQDataSource({"path": str(tmp_path)}).reader(cast(Any, None))
+    assert list(reader.read(ds.InputPartition(None))) == []
