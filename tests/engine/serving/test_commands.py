@@ -24,6 +24,7 @@ from store import Message, WritableStore, open_store
 from store.engine.live.running_flags import RunningFlag
 from store.engine.serving import ControlServer, StoreClient
 from store.formats import OP_TOPIC
+from store.kernels.native import clock_ms
 from tests.cli.running import rmqctl
 from tests.engine.ha.test_send import Slave
 from tests.support.processes import REPOSITORY, command_line, next_line, running
@@ -332,8 +333,10 @@ def test_follow_beside_another_owner_watches_its_files(has_watchfiles: bool, roo
 
 # Transactions and filters.
 
-LATER_MS = 1_900_000_000_000
-"""A time after that of the command line in tests."""
+
+def later() -> int:
+    """A clock that is ahead of that of the command line in tests."""
+    return clock_ms() + 200_000_000_000
 
 
 @pytest.fixture
@@ -394,7 +397,7 @@ def test_an_op_record_that_a_5_x_store_gathers_is_waited_for(
     )
     with (
         open_store(
-            root, read_only=False, services=["transactions"], settings=settings, compat="5.3", clock=lambda: LATER_MS
+            root, read_only=False, services=["transactions"], settings=settings, compat="5.3", clock=later
         ) as store,
         ControlServer(store),
     ):
