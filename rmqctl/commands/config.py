@@ -184,7 +184,7 @@ def run_rebuild_topics(
         reader = session.store.open_reader(as_it_is=True)
         with (
             staging(layout, fs, "topics", dry_run=consent.dry_run) as folder,
-            session.progress("reading the log") as bar,
+            session.progress("reading the log", reader.log_size()) as bar,
         ):
             now_ms = session.environment.clock_ms()
             change = plan_topics(layout, reader, line, fs, staging=folder, now_ms=now_ms, on_progress=bar.update)

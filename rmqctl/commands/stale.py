@@ -57,8 +57,9 @@ def run(
 
     root, fs = session.store.reached
     session.refuse_inside(root, to)
-    with session.progress("reading the log") as bar:
-        found = find_stale(session.store.open_reached(), root, fs, bar.update)
+    reader = session.store.open_reached()
+    with session.progress("reading the log", reader.log_size()) as bar:
+        found = find_stale(reader, root, fs, bar.update)
     chosen = [one for one in found if state in (None, one.state.value) and topic in (None, one.topic)]
     states = Counter(one.state.value for one in chosen)
     if to is not None:

@@ -55,7 +55,7 @@ def run(
 
     times = store_times(session, since, until)
     reader = session.store.open_reader(or_segment=True)
-    with session.progress("reading the log", sum(file.size for file in reader.segments())) as bar:
+    with session.progress("reading the log", reader.log_size()) as bar:
         timeline = build_timeline(reader, by.value, topic, gap * 1000, bar.update, times)
     session.store.warn_of_damage([reader])
     most = max(timeline.messages.values(), default=1)

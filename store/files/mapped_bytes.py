@@ -93,6 +93,10 @@ class MappedBytes:
         """Return the first position at or after this one that may have been written, at most the file's end."""
         return min(next_written(self._fs, self.path, position), self.size)
 
+    def written_end(self) -> int:
+        """Return the end of the bytes that may have been written, before the hole at the file's end."""
+        return self._fs.written_size(self._fs.open_read(self.path))
+
     def unreadable_ranges(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Return the unreadable ranges of [start, stop)."""
         return unreadable_ranges(self._fs, self.path, self.buffer, start, stop)

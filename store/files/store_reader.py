@@ -263,6 +263,15 @@ class StoreReader:
         """
         return self._place.written_ranges(path, position)
 
+    def written_end(self, path: str) -> int:
+        """Return the end of the bytes that may be written, before the hole at the file's end."""
+        return max((stop for _, stop in self.written_ranges(path, 0)), default=0)
+
+    def log_size(self) -> int:
+        """Return the bytes of the segments, without the hole at the log's end."""
+        segments = self.segments()
+        return sum(file.size for file in segments[:-1]) + sum(self.written_end(file.path) for file in segments[-1:])
+
     def exists(self, path: str) -> bool:
         return self._place.look_at(path) is not None
 

@@ -35,3 +35,6 @@ class StoredSegment:
 
     def next_written(self, position: int) -> int:
         return self._bytes.next_written(position)
+
+    def written_end(self) -> int:
+        return self._files.written_end(self.name)

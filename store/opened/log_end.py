@@ -18,7 +18,7 @@ from store.formats.message import is_queued
 from store.formats.run import Run
 from store.formats.segment_head import SEGMENT_HEAD_SIZE, first_record_at
 from store.structures.commitlog.end import NORMAL_SEGMENTS, LogEnd, find_end
-from store.structures.commitlog.scan import VERIFYING, ScanRules, Segment
+from store.structures.commitlog.scan import VERIFYING, ScanRules, Segment, written_after
 
 WALKED_ANYWAY_BYTES = 64 * 1024 * 1024
 """Up to this size the scan of a normal recovery is fast enough."""
@@ -48,7 +48,7 @@ def find_crashed_end(
     segments: list[Segment], start: int, rules: ScanRules, progress: Callable[[int, int], None] | None
 ) -> ViewedEnd:
     """Scan from `start`, the log offset where an abnormal recovery starts."""
-    total = segments[-1].file_start + segments[-1].size - start if segments else 0
+    total = written_after(segments, start)
     newest = _Newest()
 
     def on_run(run: Run) -> None:

@@ -95,6 +95,25 @@ def test_long_work_knows_how_much_there_is_to_do(
     assert 0 < done <= total
 
 
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        ("find order5 --scan", "searching the log"),
+        ("rebuild --dry-run", "rebuilding"),
+        ("rebuild topics --dry-run", "reading the log"),
+        ("timeline", "reading the log"),
+        ("usage", "asking"),
+    ],
+)
+def test_the_hole_at_the_logs_end_is_no_work(line: str, title: str, reports: Reports, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 30, mappedFileSizeCommitLog=1 << 24)
+    rmqctl("--quiet", *line.split(), store=root)
+    done, total = reports[title][-1]
+    assert total is not None
+    # A reader maps some of the hole.
+    assert 0 < done <= total < 1 << 22
+
+
 @pytest.mark.parametrize(("line", "title"), [("check", "checking"), ("salvage", "reading the log")])
 def test_the_work_on_one_segment_is_known_before_it_begins_and_reported_in_the_middle(
     line: str, title: str, reports: Reports, tmp_path: Path

@@ -59,6 +59,9 @@ class SmallSegment:
     def next_written(self, position: int) -> int:
         return position
 
+    def written_end(self) -> int:
+        return len(self.buffer)
+
 
 class SmallLog:
     """Records one second apart, from START_MS on."""

@@ -133,13 +133,15 @@ class TableDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
                 yield from read(files, request, wanted, share, schema)
             return
         slices = cast(Sequence[LogSlice], shares)
-        self._watch.expect(sum(part.stop - part.start for part in slices))
+        ends = {part.path: files.written_end(part.path) for part in slices}
+        sizes = [max(min(part.stop, ends[part.path]) - part.start, 0) for part in slices]
+        self._watch.expect(sum(sizes))
 
         def rows_of(part: LogSlice) -> list[pa.RecordBatch]:
             return list(read(files, request, wanted, part, schema))
 
-        for part, batches in zip(slices, ordered_map(rows_of, slices), strict=True):
-            self._watch.advance(part.stop - part.start)
+        for size, batches in zip(sizes, ordered_map(rows_of, slices), strict=True):
+            self._watch.advance(size)
             yield from batches
 
 

@@ -74,6 +74,14 @@ class Segment(Protocol):
     def next_written(self, position: int) -> int:
         """Return the first position at or after this one that may have been written, at most the file's end."""
 
+    def written_end(self) -> int:
+        """Return the end of the bytes that may have been written, before the hole at the file's end."""
+
+
+def written_after(segments: Sequence[Segment], log_offset: int) -> int:
+    """Return the bytes between a log offset and the hole at the log's end."""
+    return max(segments[-1].file_start + segments[-1].written_end() - log_offset, 0) if segments else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Blank:

@@ -84,6 +84,9 @@ class Window:
     def next_written(self, position: int) -> int:
         return self.bytes.next_written(position)
 
+    def written_end(self) -> int:
+        return self.size
+
 
 def split(segments: Sequence[StoredFile], part_bytes: int = DEFAULT_PART_BYTES) -> list[LogSlice]:
     """Return the parts of these segments, in log order."""

@@ -88,3 +88,6 @@ class _Bytes:
 
     def next_written(self, position: int) -> int:
         return position
+
+    def written_end(self) -> int:
+        return self.size

@@ -250,7 +250,7 @@ class _Check:
         """Return the segment's size; of the last one without the hole at its end."""
         if self.on_progress is None or segment is not self.segments[-1]:
             return segment.size
-        return max((stop for _, stop in self.files.written_ranges(segment.path, 0)), default=0)
+        return self.files.written_end(segment.path)
 
     def _note(self, walked: Mapping[int, int] = {}) -> None:
         """Take the bytes walked of segments, and report them; from several threads."""

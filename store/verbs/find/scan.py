@@ -38,11 +38,12 @@ def scan_log(
     on_progress: OnProgress = lambda done_bytes, bytes_in_all: None,
 ) -> Iterator[StoredMessage]:
     """Yield the chosen records of these stretches, in log order; damage is skipped."""
-    segments, done = reader.segments(), 0
+    done = 0
+    ends = [(segment, segment.number + reader.written_end(segment.path)) for segment in reader.segments()]
     parts = [
-        (segment, Stretch(max(stretch.start, segment.number), min(stretch.stop, segment.number + segment.size)))
+        (segment, Stretch(max(stretch.start, segment.number), min(stretch.stop, end)))
         for stretch in stretches
-        for segment in segments
+        for segment, end in ends
     ]
     parts = [(segment, part) for segment, part in parts if part.start < part.stop]
     in_all = sum(part.stop - part.start for _, part in parts)

@@ -18,7 +18,7 @@ from store.layout import StoreLayout
 from store.opened.detect import find_other_queues
 from store.reading.filter.subscription import make_bit_maps
 from store.structures.commitlog.end import find_end
-from store.structures.commitlog.scan import VERIFYING, ScanRules
+from store.structures.commitlog.scan import VERIFYING, ScanRules, written_after
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.consumequeue.queue_set import NO_OTHERS
 from store.structures.index.index_service import IndexService
@@ -63,16 +63,15 @@ def rebuild_locally(
     handlers: list[Handler] = [queues] if scope.queues and not config.queues_in_database else []
     database = _database(source, layout, config, scope, fs) if scope.queues else None
     handlers += [database] if database is not None else []
-    listed = files.segments()
-    segments = [StoredSegment(files, file) for file in listed]
-    stop = listed[-1].number + listed[-1].size if listed else 0
+    segments = [StoredSegment(files, file) for file in files.segments()]
     start = segments[0].file_start if segments else 0
+    total = written_after(segments, start)
     with FanOut([*handlers, index] if scope.index else handlers) as builders:
 
         def on_run(run: Run) -> None:
             if (due := scope.due(run)).count:
                 builders.dispatch(due)
-            on_progress(run.end - start, stop - start)
+            on_progress(run.end - start, total)
 
         end = find_end(segments, start, replace(rules, by_place=True), on_run)
     queues.close()

@@ -9,6 +9,7 @@ from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import LogEnd, find_end
 from store.structures.commitlog.resync import runs_between
+from store.structures.commitlog.scan import written_after
 
 Progress = Callable[[int, int], None]
 """Is called with the bytes done and in all."""
@@ -28,7 +29,7 @@ def walk(
     check_crc  None for the setting's value
     """
     segments = opened.log.segments.files
-    total = segments[-1].file_start + segments[-1].size - start if segments else 0
+    total = written_after(segments, start)
 
     def on_run(run: Run) -> None:
         for handler in handlers:

@@ -38,6 +38,9 @@ class Bytes:
     def next_written(self, position: int) -> int:
         return position
 
+    def written_end(self) -> int:
+        return len(self.buffer)
+
 
 def segment_with(at: int, body_size: int) -> Bytes:
     data = bytearray(b"\x01" * SIZE)
