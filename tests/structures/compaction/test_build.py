@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from store.layout import StoreLayout
 from store.structures.compaction.build import plan_compaction_mend
 from store.structures.compaction.files import read_units
 from tests.support.five_stores import copy_of_five, five
+from tests.support.golden import copy_store
 
 LOG, UNITS = "compaction/compactionLog/Comp_A/0", "compaction/compactionCq/Comp_A/0"
 FIRST, SECOND, LAST = "00000000000000000000", "00000000000000008832", "00000000000000141312"
@@ -182,3 +184,32 @@ def test_a_table_of_positions_is_replaced_by_a_valid_copy(
     assert planned(root) == ([row] if row is not None else [])
     if row is not None and row[0] == "write":
         assert WRITTEN[POSITIONS] == TABLE
+
+
+@pytest.mark.parametrize("queue", ["Comp_A/0", "Comp_A/1", "CompB/0"])
+def test_a_queue_without_files_gets_the_copies_that_the_broker_had_made(queue: str, tmp_path: Path) -> None:
+    """Only that queue, though another one is mended."""
+    root = copy_store(five("compaction") / "store-before", tmp_path / "store")
+    other = "Comp_A/0" if queue != "Comp_A/0" else "Comp_A/1"
+    folders = ("compaction/compactionLog", "compaction/compactionCq")
+    before = {
+        f"{folder}/{queue}/{path.name}": path.read_bytes()
+        for folder in folders
+        for path in (root / folder / queue).iterdir()
+    }
+    for folder in folders:
+        shutil.rmtree(root / folder / queue)
+    (root / folders[1] / other / FIRST).unlink()
+    rows = planned(root)
+    mended = ("write", f"{folders[1]}/{other}/{FIRST}", FROM_RECORDS)
+    assert sorted(rows) == sorted([mended, *(("write", path, "with the messages that had no copy") for path in before)])
+    assert {path: WRITTEN[path] for path in before} == before
+
+
+def test_where_no_file_is_left_each_queue_of_a_compacted_topic_is_named(root: Path) -> None:
+    shutil.rmtree(root / "compaction")
+    change = plan_compaction_mend(StoreLayout(root), Filesystem(), root.with_name("staging"))
+    lost = "has no compaction log, and none is left whose files say how long they are"
+    assert (change.actions, sorted(change.remarks)) == (
+        [], [f"{topic}, queue {queue} {lost}" for topic, queue in (("CompB", 0), ("Comp_A", 0), ("Comp_A", 1))]
+    )  # fmt: skip
