@@ -35,7 +35,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.golden import UNPACKED_AT, Golden, copy_store, golden
-from tests.support.quickly import chosen_marks
+from tests.support.quickly import chosen_marks, leave_to_other_turns
 
 settings.register_profile(
     "quick",
@@ -97,6 +97,12 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         return
     if config.pluginmanager.hasplugin("xdist") and config.option.numprocesses is None and not config.option.usepdb:
         config.option.numprocesses, config.option.dist = len(os.sched_getaffinity(0)), "loadgroup"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark rows before their marks are asked for."""
+    leave_to_other_turns(items)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -90,7 +90,7 @@ def test_every_command_that_keeps_what_it_removes_is_among_the_lines() -> None:
     assert named == changing
 
 
-@pytest.mark.parametrize(("line", "place"), one_of(5, LINES, PLACES))
+@pytest.mark.parametrize(("line", "place"), one_of(13, LINES, PLACES))
 def test_a_change_is_undone_wherever_the_store_is_named_from(
     line: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +106,7 @@ def test_a_change_is_undone_wherever_the_store_is_named_from(
     assert files_of(root) == before
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("quarantine", ["kept", "../kept", "../link/.rmqctl/quarantine"])
 def test_a_quarantine_is_named_from_anywhere(quarantine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = crashed(tmp_path)

@@ -263,6 +263,7 @@ def test_a_file_named_like_the_engine_in_the_current_folder_is_not_imported(tmp_
     assert (run.returncode, "no such folder" in run.stderr) == (4, True), run.stderr
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("words", "found"),
     [
@@ -324,6 +325,7 @@ def test_a_closed_stream_gives_its_number_to_no_file_and_stdout_takes_nothing(mo
         streams.stdout.close()
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(("words", "said"), [
     ("--format json info", "rmqctl: stdout is closed, so the result was not written\n"),
     ("info", "rmqctl: stdout is closed, so the result was not written\n"),

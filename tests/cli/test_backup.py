@@ -67,6 +67,7 @@ def test_an_address_that_is_none_is_refused_before_a_backup_is_made(folder: Path
     assert (run.code, ids(folder)) == (USAGE, before)
 
 
+@pytest.mark.turns(3)
 def test_readers_take_a_backup_in_place_of_a_store(folder: Path) -> None:
     first, last = (f"backup:{folder}@{one}" for one in ids(folder))
     heads = {}
@@ -116,6 +117,7 @@ def test_the_document_of_a_verification_lists_each_damaged_file(folder: Path) ->
     assert (run.code, run.json["damaged_files"], run.json["fault_count"]) == (FINDINGS, rows, len(rows))
 
 
+@pytest.mark.turns(3)
 def test_a_backup_of_a_damaged_log_says_what_salvages_it(tmp_path: Path) -> None:
     folder, new = tmp_path / "backups", tmp_path / "new"
     assert rmqctl("backup", "create", folder, store=golden("corrupt-mid").store).code == OK
@@ -194,6 +196,7 @@ def test_a_folder_that_another_backup_writes_to_is_locked(folder: Path, tmp_path
         assert rmqctl("backup", "list", folder).code == OK
 
 
+@pytest.mark.turns(4)
 def test_backups_that_were_copied_to_an_object_store_are_read_there(folder: Path, tmp_path: Path) -> None:
     with s3_bucket("copies") as files:
         for path in (one for one in folder.rglob("*") if one.is_file()):
@@ -209,6 +212,7 @@ def test_backups_that_were_copied_to_an_object_store_are_read_there(folder: Path
         assert (run.code, run.out.count("\n")) == (OK, 3)
 
 
+@pytest.mark.turns(3)
 def test_backups_in_an_object_store_are_made_listed_pruned_and_restored(tmp_path: Path) -> None:
     root, to = make_store(tmp_path / "store", 200), "s3://copies/made"
     with s3_bucket("copies"):

@@ -65,7 +65,7 @@ READING = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("line", one_of(3, READING))
+@pytest.mark.parametrize("line", one_of(7, READING))
 def test_reading_commands_take_a_bundle_in_place_of_a_store(line: str, bundle: Path, store: Path) -> None:
     code = rmqctl(*line.split(), store=store).code
     run = rmqctl(*line.split(), store=bundle)

@@ -173,6 +173,7 @@ def test_get_by_key_gives_no_more_than_the_index_does(new_store: Path) -> None:
     assert (run.code, "at most 64 messages" in run.err) == (2, True)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("words", "count"), [(["--since", "-1h"], 3), (["--until", "-1h"], 0), (["--from", "1"], 2)])
 def test_dump_takes_times_and_offsets(words: list[str], count: int, new_store: Path) -> None:
     run = rmqctl("--format", "json", "dump", "commitlog", *words, store=new_store)
@@ -225,6 +226,7 @@ def test_an_unclean_store_is_refused_for_putting_and_names_the_way_out(tmp_path:
     assert "recover --abnormal" in run.err
 
 
+@pytest.mark.turns(3)
 def test_a_dry_run_and_reading_change_nothing(tmp_path: Path) -> None:
     store = copy_of("corrupt-mid", tmp_path)
     before = look(store)
@@ -243,6 +245,7 @@ def test_a_dry_run_and_reading_change_nothing(tmp_path: Path) -> None:
     assert not (store / ".rmqctl").exists()
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     "words",
     [
@@ -344,6 +347,7 @@ def test_bad_input_is_one_sentence_and_its_exit_code(damage: object, code: int, 
         assert run.err.count("\n") == 1
 
 
+@pytest.mark.turns(3)
 def test_a_second_writer_is_refused_while_the_first_holds_the_lock(new_store: Path) -> None:
     with running(command_line(new_store, "put", "--from", "-")) as holder:
         assert eventually((new_store / "abort").exists)
@@ -357,6 +361,7 @@ def test_a_second_writer_is_refused_while_the_first_holds_the_lock(new_store: Pa
         assert holder.returncode == 0
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["Ctrl-C", "SIGTERM", "a lost terminal"]
 )
@@ -376,12 +381,14 @@ def test_an_interrupted_put_closes_the_store_cleanly(number: signal.Signals, new
     assert rmqctl("get", "T", "--offset", "3", store=new_store).code == 0
 
 
+@pytest.mark.turns(3)
 def test_a_reader_that_goes_away_is_no_error(new_store: Path) -> None:
     line = f"{sys.executable} -m rmqctl --store {new_store} --format jsonl get T --max 3 | head -n 1 >/dev/null"
     run = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (0, "")
 
 
+@pytest.mark.turns(4)
 def test_flush_bench_takes_sizes_from_the_store_and_settings_from_the_command_line(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 5)
     run = rmqctl("--format", "json", "flush-bench", "--messages", "50", "--mode", "async", store=root)
@@ -392,6 +399,7 @@ def test_flush_bench_takes_sizes_from_the_store_and_settings_from_the_command_li
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
 
 
+@pytest.mark.turns(3)
 def test_flush_bench_prints_rates_against_limits_and_leaves_nothing_behind(tmp_path: Path) -> None:
     run = rmqctl("--format", "json", "flush-bench", "--messages", "50", "--threads", "2", store=tmp_path / "store")
     assert run.code == 0, run.err

@@ -61,6 +61,7 @@ def changing() -> list[str]:
     return [place.path for place in COMMANDS if has_option(place.path, "--dry-run") and has_option(place.path, "--yes")]
 
 
+@pytest.mark.turns(4)
 def test_two_options_that_do_not_go_together_are_refused_by_both_names() -> None:
     pairs = [(path, *pair) for path, own in PAIRS.items() for pair in own]
     pairs += [

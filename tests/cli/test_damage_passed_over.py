@@ -41,6 +41,7 @@ def damage_second_record(root: Path) -> Path:
     return root
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_damage_in_the_log_is_named_where_rows_are_left_out(words: Sequence[str], damaged: Path, sound: Path) -> None:
     run = rmqctl(*words, store=damaged)

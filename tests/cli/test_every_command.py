@@ -178,7 +178,7 @@ def test_each_command_has_its_line() -> None:
     assert LINES.keys() == {place.path for place in COMMANDS}
 
 
-@pytest.mark.parametrize(("form", "path"), one_of(len(FORMS), FORMS, LINES))
+@pytest.mark.parametrize(("form", "path"), one_of(13, FORMS, LINES))
 def test_a_command_prints_each_format_whole_and_on_80_columns(
     form: Format, path: str, store: Path, tmp_path: Path
 ) -> None:
@@ -227,6 +227,7 @@ def names_of_rows(document: dict[str, object]) -> set[str]:
     return {name for row in rows if isinstance(row, dict) for name in row}
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("path", ["put", "get", "find", "dump", "export", "report"])
 def test_a_command_writes_to_a_stream_that_is_not_utf_8(path: str, store: Path, tmp_path: Path) -> None:
     for form in (Format.TABLE, Format.JSON):
@@ -281,6 +282,7 @@ ASKED_OF_THE_LOG = (
 )  # fmt: skip
 
 
+@pytest.mark.turns(3)
 def test_a_log_in_another_folder_is_asked_as_any_other(store: Path, tmp_path: Path) -> None:
     shutil.copytree(store, tmp_path / "store")
     (tmp_path / "store/commitlog").rename(tmp_path / "log")
@@ -315,6 +317,7 @@ FIND_NOTHING = {
 }
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("line", [line.strip() for line in WRONG.replace("\n", "|").split("|")])
 def test_a_wrong_argument_never_leaves_half_a_document(line: str, store: Path, tmp_path: Path) -> None:
     words = shlex.split(line.replace("STORE", str(store)).replace("OUT", str(tmp_path)))
@@ -336,6 +339,7 @@ class ClosedPipe(Text):
         raise BrokenPipeError(32, "Broken pipe")
 
 
+@pytest.mark.turns(8)
 @pytest.mark.parametrize("path", [path for path in LINES if path not in ("schema", "flush-bench", "rebuild")])
 def test_a_closed_pipe_ends_a_command_quietly(path: str, store: Path, tmp_path: Path) -> None:
     err = Text(False)
@@ -359,6 +363,7 @@ def test_a_process_whose_reader_is_gone_exits_with_0(line: str, store: Path) -> 
     assert (run.returncode, b"Error" in run.stderr) == (OK, False)
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("path", ["info", "find", "doctor", "recover", "lag"])
 def test_a_real_terminal_of_80_columns_holds_every_line(path: str, store: Path, tmp_path: Path) -> None:
     leader, follower = pty.openpty()
@@ -406,6 +411,7 @@ OLD_WORDS = {
 }
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("line", OLD_WORDS)
 def test_an_old_word_does_what_its_new_one_does(line: str, store: Path, tmp_path: Path) -> None:
     named = ("--store", store) if "NEW" not in line else ()

@@ -21,6 +21,7 @@ def with_lost_queue(copy_of: CopyOf) -> Path:
     return root
 
 
+@pytest.mark.turns(3)
 def test_the_steps_are_run_until_the_store_is_sound_and_undo_takes_them_back(copy_of: CopyOf) -> None:
     root = with_lost_queue(copy_of)
     before = snapshot(root)

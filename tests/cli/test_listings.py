@@ -43,6 +43,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_lists_each_folder_once(command: str, night: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listings: Counter[str] = Counter()

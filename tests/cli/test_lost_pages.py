@@ -65,6 +65,7 @@ def one(store: Path, scratch: Path, command: str, path: str, keep: int, look: in
     return end.code, end.out, end.err
 
 
+@pytest.mark.turns(4)
 def test_pages_that_the_walk_loses_are_a_finding_of_check_with_file_and_range(store: Path, tmp_path: Path) -> None:
     code, out, _ = one(store, tmp_path, "check", LOG, 0)
     assert code == 1
@@ -73,6 +74,7 @@ def test_pages_that_the_walk_loses_are_a_finding_of_check_with_file_and_range(st
     assert "pages that can't be read" in end.out
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("command", ["put", "put, sync flush"])
 def test_a_put_into_a_lost_page_is_an_error_and_never_put_ok(command: str, store: Path, tmp_path: Path) -> None:
     code, out, err = one(store, tmp_path, command, LAST, 0)
@@ -80,6 +82,7 @@ def test_a_put_into_a_lost_page_is_an_error_and_never_put_ok(command: str, store
     assert f"{Path(LAST).name}, offset " in err
 
 
+@pytest.mark.turns(3)
 def test_a_change_that_was_planned_with_a_lost_page_is_not_made(store: Path, tmp_path: Path) -> None:
     code, _, err = one(store, tmp_path, "recover", LOG, 0, 2)
     assert code == 5

@@ -99,6 +99,7 @@ def test_every_symptom_is_tried() -> None:
     assert list(cookbook()) == list(TRIED)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.leaves_damage
 @pytest.mark.parametrize("symptom", TRIED)
 def test_the_commands_for_a_symptom_do_what_they_are_for(
@@ -132,6 +133,7 @@ def codes_of(lines: list[str], root: Path, tmp_path: Path, address: str) -> list
     return found
 
 
+@pytest.mark.turns(4)
 def test_the_programs_of_the_library_page_print_what_is_printed(tmp_path: Path) -> None:
     text = (MAN / "rmqctl-library.md").read_text("utf-8").replace("/tmp/library", str(tmp_path))
     names: dict[str, Any] = {}

@@ -52,6 +52,7 @@ def to_json_and_back(message: Message, *, stored_body: bool = False) -> Message:
 hosts = st.builds(Host, st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16), st.integers(0, 65535))
 
 
+@pytest.mark.turns(3)
 @given(
     body=st.binary(max_size=300),
     properties=st.binary(max_size=300),
@@ -154,6 +155,7 @@ def test_only_sound_leaves_it_out(mixed: Path) -> None:
     assert (people.code, people.out.splitlines()[0]) == (1, "2 messages found, 1 left out for its body")
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_an_export_marks_a_message_with_a_wrong_crc_or_leaves_it_out(kind: str, mixed: Path, tmp_path: Path) -> None:
     for folder, options in {
@@ -261,6 +263,7 @@ def test_a_hostile_line_is_wrong_usage_and_not_echoed_whole(line: bytes, says: s
     assert len(run.err) < 400
 
 
+@pytest.mark.turns(4)
 def test_a_huge_expression_is_not_echoed_whole(mixed: Path) -> None:
     for words in (
         ["--sql", "a = " * 50_000],
@@ -279,6 +282,7 @@ def test_a_terminal_gets_no_raw_records(mixed: Path) -> None:
     assert rmqctl("get", "Orders", "--raw", store=mixed).data.count(b"Orders") == 3
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16-le"])
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv", "plain", "table", "markdown"])
 def test_a_stdout_that_is_not_utf_8_gets_a_whole_document(form: str, encoding: str, tmp_path: Path) -> None:

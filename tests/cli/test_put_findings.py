@@ -64,6 +64,7 @@ LEFT_OUT = BROKERS_OWN[1:4] + BROKERS_OWN[6:]
 """A put of lines puts a transaction's message alone, and none of its traces."""
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize(
     ("topic", "fault"),
     [

@@ -44,6 +44,7 @@ def without(row: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in names}
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", ["normal", "normal5", "ipv6", "batch", "many"])
 def test_what_was_stored_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
     # A new store is one of the 4.x line, which takes no longer topics.
@@ -260,6 +261,7 @@ def copied_by(kind: str, source: Path, folder: Path, *words: object, compat: str
     return folder / "new"
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
 @pytest.mark.parametrize("name", ["normal", "normal5", "ipv6", "random bytes"])
 def test_a_table_of_messages_comes_back_byte_for_byte(kind: str, name: str, tmp_path: Path) -> None:
@@ -272,6 +274,7 @@ def test_a_table_of_messages_comes_back_byte_for_byte(kind: str, name: str, tmp_
 
 
 # Copied timers have no timer wheel.
+@pytest.mark.turns(3)
 @pytest.mark.leaves_damage
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
 @pytest.mark.parametrize("name", ["compaction", "lmq", "timer", "timer-roll"])
@@ -318,6 +321,7 @@ def test_a_table_says_which_bodies_cannot_be_decompressed_and_which_properties_a
         ] == wanted
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
 def test_an_export_in_folders_comes_back_with_the_columns_that_name_them(
     kind: str, with_bad_bodies: Path, tmp_path: Path
@@ -363,6 +367,7 @@ def test_a_folder_without_an_export_is_refused_before_the_store_is_created(tmp_p
     )
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("born_ms", [-(1 << 63), -1, (1 << 63) // 1000 - 1, (1 << 63) // 1000, (1 << 63) - 1])
 def test_a_time_that_no_table_holds_is_null_in_one_and_refused_when_it_is_put(born_ms: int, tmp_path: Path) -> None:
     with open_store(tmp_path / "old", read_only=False, settings={"mappedFileSizeCommitLog": "65536"}) as store:

@@ -168,6 +168,7 @@ def mutations(source: random.Random, text: bytes) -> Iterator[bytes]:
         yield bytes(data).replace(b"\n", b" ")
 
 
+@pytest.mark.turns(3)
 def test_no_mutated_line_becomes_another_message_than_the_exact_parser_makes_of_it() -> None:
     source = random.Random(25)
     whole = {"property_bytes": base64.b64encode(b"UNIQ_KEY\1U\2KEYS\1a b\2TAGS\1t\2").decode()}

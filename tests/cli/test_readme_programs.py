@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.golden import golden
 
 TEXT = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
@@ -24,6 +26,7 @@ def test_the_program_prints_the_message_that_it_found(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("[b'hello']\n", "")
 
 
+@pytest.mark.turns(4)
 def test_the_lines_of_sql_answer_and_export(tmp_path: Path) -> None:
     section = TEXT.split("\n## SQL, here and on Spark\n")[1]
     lines = section.partition("```sh\n")[2].partition("```")[0].splitlines()

@@ -142,6 +142,7 @@ def test_no_mutated_record_gets_another_line() -> None:
     assert taken > 500
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", ALL)
 def test_an_export_of_a_real_store_has_the_line_of_each_record(name: str) -> None:
     root = golden(name).store
@@ -168,7 +169,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("form", "options"),
     one_of(
-        3,
+        13,
         ["jsonl", "json", "csv"],
         [(), ("--body", "none"), ("--stored-body",), ("--body", "hex"), ("--only-sound",)],
     ),

@@ -82,6 +82,7 @@ CHOSEN = {
 }
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("words", CHOSEN)
 def test_messages_are_chosen_by(words: str, store: Path, broker: FakeBroker, tmp_path: Path) -> None:
     (tmp_path / "IDS").write_text("U07\nU08\n")
@@ -129,6 +130,7 @@ def test_topics_are_mapped_and_refusals_are_counted_by_reason(store: Path, broke
     assert (answer["ledger_acknowledged_count"], answer["ledger_refused_count"]) == (10, 30)
 
 
+@pytest.mark.turns(4)
 def test_what_is_in_doubt_is_named_asked_for_and_not_sent_again(
     store: Path, broker: FakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +159,7 @@ def test_without_verify_it_is_sent_again_and_named(store: Path, broker: FakeBrok
     assert broker.keys.count("U39") == 2
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_killed_goes_on(number: signal.Signals, store: Path, broker: FakeBroker, tmp_path: Path) -> None:
     words = ["replay", store, "--to", broker.address, "--ledger", tmp_path / "one", "--verify", "--rate", "5"]
@@ -198,6 +201,7 @@ WRONG = {
 }
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("line", WRONG)
 def test_a_wrong_line_is_refused_with_one_sentence(line: str, store: Path, broker: FakeBroker, tmp_path: Path) -> None:
     places = {"STORE": store, "TARGET": broker.address, "ABSENT": tmp_path / "absent", "CLOSED": free_port()}

@@ -118,6 +118,7 @@ def test_names_from_the_log_cannot_become_markup(tmp_path: Path) -> None:
     assert "&lt;script&gt;alert" in text
 
 
+@pytest.mark.turns(3)
 def test_a_store_with_many_queues_stays_below_the_size(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 700, queues=700)
     text = write_report(root, tmp_path / "report.html")
@@ -125,6 +126,7 @@ def test_a_store_with_many_queues_stays_below_the_size(tmp_path: Path) -> None:
     assert len(text) < 3 << 20
 
 
+@pytest.mark.turns(3)
 def test_the_page_has_whole_commands_whole_numbers_and_no_moment_that_is_none(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 1200)
     (root / "config").mkdir()
@@ -143,6 +145,7 @@ def test_a_target_that_is_no_file_is_a_usage_error(tmp_path: Path, target: str) 
     assert rmqctl("report", "--html", tmp_path / target, store=root).code == 2
 
 
+@pytest.mark.turns(4)
 @needs_chromium
 def test_a_browser_sorts_filters_and_shows_it_in_light_and_dark(copy_of: CopyOf, tmp_path: Path) -> None:
     _, root = copy_of("corrupt-mid")
@@ -156,6 +159,7 @@ def test_a_browser_sorts_filters_and_shows_it_in_light_and_dark(copy_of: CopyOf,
     assert "<title>sorted filtered</title>" in dom
 
 
+@pytest.mark.turns(3)
 @needs_chromium
 def test_no_command_and_no_cell_is_off_the_screen_of_a_phone(copy_of: CopyOf, tmp_path: Path) -> None:
     _, root = copy_of("corrupt-mid")
@@ -170,6 +174,7 @@ def test_no_command_and_no_cell_is_off_the_screen_of_a_phone(copy_of: CopyOf, tm
     assert (int(commands), int(cells) > 200) == (3, True)
 
 
+@pytest.mark.turns(3)
 @needs_chromium
 def test_paper_keeps_the_colour_of_the_verdict_and_no_heading_at_a_page_s_end(copy_of: CopyOf, tmp_path: Path) -> None:
     _, root = copy_of("corrupt-mid")

@@ -36,6 +36,7 @@ def properties(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         yield from properties(said.get("items", {}))
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("path", PATHS)
 def test_every_command_has_a_schema_that_is_one(path: str) -> None:
     schema = load_schema(path)

@@ -40,7 +40,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return root
 
 
-@pytest.mark.parametrize(("store", "path"), one_of(5, STORES, WALKED), indirect=["store"])
+@pytest.mark.parametrize(("store", "path"), one_of(13, STORES, WALKED), indirect=["store"])
 def test_a_screen_holds_the_verdict_and_a_pipe_each_row_on_one_line(path: str, store: Path, tmp_path: Path) -> None:
     forms = (Format.TABLE, Format.PLAIN, Format.JSON)
     screen, pipe, document = (

@@ -39,6 +39,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_store(tmp_path_factory.mktemp("one") / "store", 1)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("command", QUICK)
 def test_a_quick_command_imports_neither_what_writes_nor_a_large_library(command: str, root: Path) -> None:
     words, unneeded, most = QUICK[command]

@@ -48,6 +48,7 @@ RANGES = [
 ]
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(("words", "wanted"), RANGES)
 def test_both_ends_of_the_time_are_taken_in(root: Path, words: str, wanted: int) -> None:
     numbers = [counted(root, command, *words.split()) for command in ("usage", "timeline")]

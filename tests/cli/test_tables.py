@@ -113,6 +113,7 @@ def test_without_pyspark_a_command_that_needs_it_names_the_line_that_installs_it
     assert (run.code, run.err) == (USAGE, "rmqctl: PySpark is not installed; install it: pip install 'rmqctl[spark]'\n")
 
 
+@pytest.mark.turns(3)
 def test_nothing_of_spark_is_imported_for_an_answer_of_this_process(normal: Path) -> None:
     import subprocess
 

@@ -79,6 +79,7 @@ TASKS: dict[str, Task] = {
 }
 
 
+@pytest.mark.turns(2)
 @pytest.mark.leaves_damage
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_is_done_in_three_commands_at_most(task: str, tmp_path: Path) -> None:

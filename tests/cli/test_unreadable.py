@@ -133,7 +133,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_store(tmp_path_factory.mktemp("healthy") / "store", MESSAGES, **SIZES)
 
 
-@pytest.mark.parametrize("place", one_of(3, PLACES))
+@pytest.mark.parametrize("place", one_of(9, PLACES))
 def test_every_reading_command_answers_or_names_the_unreadable_file(
     place: str, healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,6 +307,7 @@ def test_index_query_answers_by_the_log_where_an_index_file_cannot_be_read(
     assert ("read from the log" in found.err) == ("left out" in found.err)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("with_bad_index", INDEX_PLACES, indirect=True)
 @pytest.mark.parametrize(
     "words", [["recover", "--yes"], ["recover", "--abnormal", "--yes"], ["truncate-dirty", "--yes"], ["put", "T", "x"]]

@@ -40,6 +40,7 @@ def poorer_system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(lock_holder, "PROC", tmp_path / "no proc")
 
 
+@pytest.mark.turns(2)
 @pytest.mark.usefixtures("poorer_system")
 def test_a_store_is_written_recovered_checked_and_read_without_it(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 60)

@@ -83,7 +83,7 @@ def large(bucket: FileSystem, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield found
 
 
-@pytest.mark.parametrize(("name", "words"), one_of(3, ["whole", "bare"], FETCHED))
+@pytest.mark.parametrize(("name", "words"), one_of(13, ["whole", "bare"], FETCHED))
 def test_a_command_fetches_no_more_of_the_log_than_its_answer_needs(name: str, words: str, large: Proxy) -> None:
     large.fetched.clear()
     run = rmqctl("-q", "--store", f"s3://large/{name}", *words.split())

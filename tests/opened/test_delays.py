@@ -115,6 +115,7 @@ def test_delayed_messages_keep_their_times(words: list[str], is_last_lost: bool,
 ASSUMED = "no entry shows the delays of these levels, and messageDelayLevel's default is assumed: "
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     "words", [["recover", "--abnormal", "--yes"], ["rebuild", "--yes"], ["salvage", "--to", "{new}"]]
 )
@@ -148,6 +149,7 @@ def test_a_broker_that_got_other_delays_has_sound_entries(tmp_path: Path) -> Non
     assert contents(root / QUEUES) == before
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("words", "code"),
     [

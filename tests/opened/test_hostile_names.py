@@ -25,6 +25,7 @@ def put_and_read(root: Path, topic: str) -> list[bytes]:
         return [message.body for message in store.get(topic, 0, 0, 32).messages]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("topic", NAMES)
 def test_a_topic_named_like_a_file_of_a_broker_does_not_lock_the_store(topic: str, tmp_path: Path) -> None:
     root = tmp_path / "store"
@@ -57,6 +58,7 @@ def test_put_refuses_a_queue_folder_that_is_a_link(linked: str, tmp_path: Path) 
     assert "a link" in run.err
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     "line",
     [

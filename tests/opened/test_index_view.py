@@ -81,6 +81,7 @@ def files_of(root: Path) -> list[Path]:
 LACKING = list(chain.from_iterable(combinations(range(5), count) for count in range(6)))
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("lacking", LACKING)
 def test_the_log_tells_the_keys_of_files_that_are_gone(
     lacking: tuple[int, ...], whole: tuple[Path, SmallLog], tmp_path: Path

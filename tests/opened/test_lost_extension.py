@@ -69,6 +69,7 @@ def test_check_names_lost_extension_files(root: Path, lost: str) -> None:
     assert LOST_EXTENSION in kinds(root)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("settings", [SMALL, WITH_EXT], ids=["read off the files", "given"])
 @pytest.mark.parametrize("lost", LOST)
 def test_a_put_goes_on_and_the_units_need_no_lost_file_any_more(
@@ -101,6 +102,7 @@ LOST_OF_EITHER = {
 }
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("lost", LOST_OF_EITHER)
 def test_a_recovery_writes_lost_units_and_their_extension_as_the_broker_did(root: Path, lost: str) -> None:
     folders = ("consumequeue", "consumequeue_ext")

@@ -72,6 +72,7 @@ def test_clean_expired_names_the_same_unconsumed_messages(lost: str, whole: Path
     assert found["lost"] == expected["lost"]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("lost", OF_QUEUES)
 def test_queue_offsets_go_on_after_clean_expired_of_a_store_with_lost_queues(
     lost: str, whole: Path, tmp_path: Path
@@ -103,6 +104,7 @@ def test_a_queue_whose_messages_all_expire_keeps_its_next_queue_offset(tmp_path:
         assert store.put(text_message(0, queue_id=9)).queue_offset == 7
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("lost", OF_QUEUES)
 @pytest.mark.parametrize("cut", [(), ("--offset", "16571")], ids=["at the valid end", "at an offset"])
 def test_truncate_dirty_builds_what_is_lost_and_cuts_it_as_well(
@@ -119,6 +121,7 @@ def test_truncate_dirty_builds_what_is_lost_and_cuts_it_as_well(
     assert kinds(root) == kinds(twin)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("lost", ["the index", "all that is derived"])
 @pytest.mark.parametrize(
     "words",

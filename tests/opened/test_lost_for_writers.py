@@ -23,6 +23,7 @@ def root(tmp_path: Path) -> Path:
     return make_store(tmp_path / "store", COUNT, queues=QUEUES)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("lost", OF_QUEUES)
 def test_a_put_goes_on_at_the_right_queue_offset(lost: str, root: Path) -> None:
     LOST[lost](root)
@@ -35,6 +36,7 @@ def test_a_put_goes_on_at_the_right_queue_offset(lost: str, root: Path) -> None:
     assert offsets == {("T", queue_id): list(range(COUNT // QUEUES + 1)) for queue_id in range(QUEUES)}
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("mode", ["normal", "abnormal"])
 @pytest.mark.parametrize("lost", OF_QUEUES)
 def test_a_recovery_brings_lost_queue_files_back_byte_for_byte(lost: str, mode: str, root: Path) -> None:
@@ -47,6 +49,7 @@ def test_a_recovery_brings_lost_queue_files_back_byte_for_byte(lost: str, mode: 
 FORCED = [["put", "T", "x"], ["recover", "--yes"], ["rebuild", "--yes"], ["truncate-dirty", "--yes"]]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("has_folder", [True, False])
 @pytest.mark.parametrize("words", FORCED, ids=lambda words: words[0])
 def test_an_empty_log_beside_filled_queues_is_refused_unless_forced(

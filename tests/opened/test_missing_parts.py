@@ -88,7 +88,7 @@ def answers(root: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("lost", one_of(2, LOST))
+@pytest.mark.parametrize("lost", one_of(9, LOST))
 def test_a_store_without_a_part_gives_the_answers_of_the_whole(
     lost: str, whole: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -114,6 +114,7 @@ def test_a_reader_is_told_what_was_built(lost: str, tmp_path: Path) -> None:
         assert store.notes == []
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     "name",
     [

@@ -103,6 +103,7 @@ def test_states_are_those_of_opened_queues(root: Path, monkeypatch: pytest.Monke
     assert len(found) in (QUEUE_COUNT, QUEUE_COUNT + 1)
 
 
+@pytest.mark.turns(2)
 def test_a_queue_that_rests_is_found_and_listed_like_others(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def listed() -> list[object]:
         with open_store(root) as store:

@@ -323,6 +323,7 @@ def test_a_call_to_a_batch_queue_gives_as_many_as_its_limits_allow(
     assert found.status is GetStatus.FOUND
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("offset", "asked", "next_offset"), [(0, 1, 348), (10, 1, 358), (0, 347, 348), (0, 348, 349), (0, 400, 401)]
 )

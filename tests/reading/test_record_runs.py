@@ -71,6 +71,7 @@ def compare(store: MessageStore, topic: str, most: int = 100, **options: Any) ->
     return count
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", ALL)
 def test_of_stores_that_brokers_wrote(name: str) -> None:
     with open_store(golden(name).store) as store:
@@ -117,7 +118,7 @@ def test_of_clocks_that_stand_still_or_step_back(tmp_path: Path, steps: tuple[in
         assert compare(reading, "T") == 120
 
 
-@pytest.mark.parametrize("seed", one_of(4, range(40)))
+@pytest.mark.parametrize("seed", one_of(9, range(40)))
 def test_of_flipped_bits_in_log_and_queues(tmp_path: Path, seed: int) -> None:
     source = random.Random(seed)
     folder = make_store(tmp_path / "store", 120)

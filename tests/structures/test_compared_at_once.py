@@ -70,6 +70,7 @@ def damage_at_random(root: Path, patterns: tuple[str, ...], draw: random.Random)
         path.write_bytes(data)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.leaves_damage
 @pytest.mark.parametrize("store", STRUCTURES)
 def test_random_damage_has_the_same_findings_at_once_and_one_by_one(store: str, tmp_path: Path) -> None:

@@ -306,6 +306,7 @@ CHANGED_BYTES: dict[str, tuple[str, str, int, str, list[str]]] = {
 }
 
 
+@pytest.mark.turns(6)
 @pytest.mark.leaves_damage
 @pytest.mark.parametrize("name", CHANGED_BYTES)
 def test_each_changed_field_is_named(name: str, tmp_path: Path) -> None:
@@ -345,6 +346,7 @@ def test_a_zeroed_live_slot_leaves_units_that_nothing_leads_to(tmp_path: Path) -
     assert any("its message is never delivered" in detail for detail in found)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.leaves_damage
 @pytest.mark.parametrize(
     ("store", "file"),

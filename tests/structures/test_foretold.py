@@ -52,6 +52,7 @@ def named(pair: tuple[str, dict[str, Any]]) -> str:
     return f"{pair[0]}: {pair[1]['damage']['name']}"
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("pair", CASES, ids=named)
 def test_start_end_and_traps_are_foretold_and_the_damage_is_named_by_check(
     pair: tuple[str, dict[str, Any]], tmp_path: Path
@@ -70,6 +71,7 @@ def test_start_end_and_traps_are_foretold_and_the_damage_is_named_by_check(
     assert bool(found) == (what not in HARMLESS)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("case", lines("bcq", "damaged.jsonl"), ids=lambda case: case["damage"]["name"])
 def test_each_damage_is_named_by_doctor(case: dict[str, Any], tmp_path: Path) -> None:
     root = copy_of_five("bcq", tmp_path)
@@ -89,6 +91,7 @@ BLOCKERS = [
 ]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("name", "how", "reason"), BLOCKERS)
 def test_what_keeps_a_broker_from_starting_is_foretold_and_named_by_doctor(
     name: str, how: dict[str, Any], reason: str, tmp_path: Path

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.golden import copy_store, golden
 
 COMMANDS = (
@@ -35,6 +37,7 @@ for words in sys.argv[2:]:
 """
 
 
+@pytest.mark.turns(3)
 def test_no_command_imports_a_room_of_5x_for_a_store_of_4x(tmp_path: Path) -> None:
     root = copy_store(golden("normal").store, tmp_path / "store")
     commands = [words.format(new=tmp_path / "new") for words in COMMANDS]

@@ -46,6 +46,7 @@ def test_a_sound_store_is_sound(stores: Stores, name: str, command: str) -> None
     assert remote.out.replace(address, str(root)) == local.out
 
 
+@pytest.mark.turns(4)
 def test_damage_is_found_at_the_uri_as_in_the_folder(stores: Stores) -> None:
     root, address = stores("damaged")
     local, remote = (rmqctl("-f", "json", "--store", at, "check") for at in (root, address))

@@ -228,6 +228,7 @@ NEWER_FILES = [
 ]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("leave", [write_newer_field, *map(leaving, NEWER_FILES)], ids=["checkpoint", *NEWER_FILES])
 def test_what_a_newer_broker_left_is_named_read_and_never_changed(
     leave: Callable[[Path], None], tmp_path: Path
@@ -250,6 +251,7 @@ def test_what_a_newer_broker_left_is_named_read_and_never_changed(
     assert contents(root) == before
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("file", "found"),
     [

@@ -1,11 +1,13 @@
-"""Thin parameters for the default run, which shows a share of them; `.ci/run` shows another share with each commit."""
+"""Thin tables for the default run, which shows a share of their rows; `.ci/run` shows another with each commit."""
 
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -19,12 +21,37 @@ def one_of(step: int, *axes: Iterable[Any], turn: int = TURN) -> list[Any]:
     """Return every combination; those whose positions add up to `turn`, modulo `step`, are in the default run.
 
     So each is in one of `step` turns, and with an axis of `step` values or more each value of the other axes is in
-    every turn. For values that are a product themselves, take a step that divides none of its lengths.
+    every turn. For values that are a product themselves, take a step that divides none of its lengths. No turn is
+    without a combination: there are as many as different sums, where those are fewer.
     """
+    combinations = list(product(*(enumerate(axis) for axis in axes)))
+    numbers = [sum(number for number, _ in one) for one in combinations]
+    turns = min(step, max(numbers) + 1)
     return [
-        pytest.param(*(value for _, value in one), marks=marks_of(sum(number for number, _ in one) - turn, step))
-        for one in product(*(enumerate(axis) for axis in axes))
+        pytest.param(*(value for _, value in one), marks=marks_of(number - turn, turns))
+        for number, one in zip(numbers, combinations, strict=True)
     ]
+
+
+def leave_to_other_turns(items: Iterable[pytest.Item], turn: int = TURN) -> None:
+    """Mark the rows of functions with the mark `turns(N)` that are not of this turn: each row is in one of N turns.
+
+    Rows are numbered in an order by chance, so that no value of one of several tables is left out of a turn for good,
+    from a number by chance, so that functions of one row have different turns.
+    """
+    functions = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("turns") is not None:
+            functions[item.nodeid.split("[")[0]].append(item)
+    for name, rows in functions.items():
+        turns = rows[0].get_closest_marker("turns")
+        assert turns is not None
+        rows.sort(key=lambda row: crc32(row.nodeid.encode()))
+        for number, row in enumerate(rows, start=crc32(name.encode())):
+            # Of two tables of turns some rows would never be in the same.
+            assert row.get_closest_marker("other_turn") is None, f"{row.nodeid} is of one_of and has the mark turns"
+            for mark in marks_of(number - turn, *turns.args):
+                row.add_marker(mark)
 
 
 def marks_of(number: int, step: int) -> Sequence[pytest.MarkDecorator]:

@@ -47,6 +47,7 @@ def test_a_torn_tail_is_mended_by_recovery(copy_of: CopyOf) -> None:
     assert doctor(root)["worst_rank"] == 0
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("damage", "what", "command"),
     [

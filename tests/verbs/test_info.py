@@ -110,6 +110,7 @@ def test_a_folder_of_a_dledger_broker_alone_is_shown(tmp_path: Path) -> None:
     assert (look(tmp_path).log.segment_count, look(tmp_path).structures[0].name) == (1, "DLedger commit log")
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("damage", "found"),
     [
@@ -199,6 +200,7 @@ def test_a_folder_without_any_of_a_brokers_files_is_refused(tmp_path: Path) -> N
         look(tmp_path / "none")
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", WITH_ANSWERS)
 def test_it_fits_on_one_screen_and_writes_nothing(name: str, copy_of: CopyOf) -> None:
     _, root = copy_of(name)
@@ -211,6 +213,7 @@ def test_it_fits_on_one_screen_and_writes_nothing(name: str, copy_of: CopyOf) ->
     assert snapshot(root) == before
 
 
+@pytest.mark.turns(3)
 def test_the_log_is_not_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = make_store(tmp_path / "store", 20_000, mappedFileSizeCommitLog=1 << 24, mappedFileSizeConsumeQueue=200_000)
     walk, walked = info.walk_slice, list[int]()
@@ -239,6 +242,7 @@ LOST_NAMES = {
 }
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("lost", LOST_NAMES)
 def test_info_names_each_lost_part_and_the_command_that_shows_its_rebuild(lost: str, tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 240, queues=3)

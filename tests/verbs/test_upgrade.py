@@ -87,6 +87,7 @@ def test_a_downgrade_leaves_the_tables_of_one_database_behind(tmp_path: Path) ->
     assert review_upgrade(root, "5.5").notes == []
 
 
+@pytest.mark.turns(3)
 def test_the_command_says_how_the_other_line_starts_and_what_to_set(tmp_path: Path) -> None:
     root = copy_of_five("timer", tmp_path)
     run = rmqctl("-f", "json", "upgrade", "show", "--to", "5.5", store=root)

@@ -106,6 +106,7 @@ def master(root: Path, port: int) -> Iterator[Callable[[int, int], int]]:
         yield put
 
 
+@pytest.mark.turns(3)
 def test_a_backup_follows_its_store_over_restarts_and_has_everything_at_its_end(tmp_path: Path) -> None:
     root, to, port = make_store(tmp_path / "store", 50), tmp_path / "backups", free_port()
     with following(root, to, port) as follower:
@@ -124,6 +125,7 @@ def test_a_backup_follows_its_store_over_restarts_and_has_everything_at_its_end(
     assert messages_of(tmp_path / "new") == messages_of(root)
 
 
+@pytest.mark.turns(3)
 def test_a_backup_follows_a_master_in_controller_mode_and_keeps_its_epochs(tmp_path: Path) -> None:
     root, to = make_store(tmp_path / "store", 50), tmp_path / "backups"
     newer = copy_store(root, tmp_path / "newer")
@@ -140,6 +142,7 @@ def test_a_backup_follows_a_master_in_controller_mode_and_keeps_its_epochs(tmp_p
     assert messages_of(tmp_path / "new") == messages_of(newer)
 
 
+@pytest.mark.turns(3)
 def test_the_next_run_goes_on_with_what_was_received(tmp_path: Path) -> None:
     root, to, port = make_store(tmp_path / "store", 50), tmp_path / "backups", free_port()
     with master(root, port) as put:
@@ -154,6 +157,7 @@ def test_the_next_run_goes_on_with_what_was_received(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.turns(3)
 def test_after_a_pause_of_segments_the_log_is_received_from_the_newest_one(tmp_path: Path) -> None:
     root, to, port = make_store(tmp_path / "store", 50), tmp_path / "backups", free_port()
     with master(root, port) as put:
@@ -186,6 +190,7 @@ def test_a_log_that_is_another_one_ends_the_run_and_names_what_to_delete(tmp_pat
     assert follower.end == end
 
 
+@pytest.mark.turns(3)
 def test_a_writer_in_the_folder_is_waited_for(tmp_path: Path) -> None:
     root, to, port = make_store(tmp_path / "store", 50), tmp_path / "backups", free_port()
     with master(root, port) as put, following(root, to, port) as follower:
@@ -206,6 +211,7 @@ def _takes(lock: StoreLock) -> bool:
     return True
 
 
+@pytest.mark.turns(4)
 def test_a_backup_in_an_object_store_follows_too(tmp_path: Path) -> None:
     root, to, port = make_store(tmp_path / "store", 50), "s3://followed/a", free_port()
     with s3_bucket("followed"):
@@ -222,6 +228,7 @@ def test_a_backup_in_an_object_store_follows_too(tmp_path: Path) -> None:
     assert messages_of(tmp_path / "new") == messages_of(root)
 
 
+@pytest.mark.turns(3)
 def test_an_empty_store_is_followed_from_its_first_message(tmp_path: Path) -> None:
     root, to, port = tmp_path / "store", tmp_path / "backups", free_port()
     with master(root, port) as put, following(root, to, port) as follower:

@@ -10,6 +10,7 @@ from tests.engine.ha.link_cuts import SETTINGS, copy_over_cuts, copy_over_kills,
 from tests.support.stores import make_store
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_link_cut_fifty_times_gives_the_same_log(seed: int, tmp_path: Path) -> None:
     store = make_store(tmp_path / "master", 2000, **SETTINGS)

@@ -76,6 +76,7 @@ def test_a_store_opens_on_the_copy_and_has_all_messages(master_store: Path, log_
         assert copy.queues() == master.queues()
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("batch", [1, 7, 32768])
 def test_frames_of_any_size_make_the_same_copy(master_store: Path, log_end: int, tmp_path: Path, batch: int) -> None:
     assert receive(honest(master_store, log_end, batch=batch), tmp_path / "copy").code == 0
@@ -245,6 +246,7 @@ HOSTILE: dict[str, Script] = {
 }
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_master_is_refused_and_the_copy_unharmed(
     name: str, master_store: Path, log_end: int, tmp_path: Path

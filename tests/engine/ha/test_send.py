@@ -165,6 +165,7 @@ def test_a_port_in_use_is_an_io_error(store: Path, master: HAMaster) -> None:
     assert (run.code, "cannot listen on" in run.err) == (5, True)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("given", "kept"), [((), "4.9"), (("--compat", "4.9"), "4.9"), (("--compat", "5.3"), "5.3")])
 def test_a_copy_keeps_the_masters_version(given: tuple[str, ...], kept: str, master: HAMaster, tmp_path: Path) -> None:
     for words in (given, ()):

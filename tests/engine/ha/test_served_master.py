@@ -38,6 +38,7 @@ def put(client: StoreClient, number: int = 0) -> str:
     return client.put(text_message(number)).status.value
 
 
+@pytest.mark.turns(3)
 def test_receive_copies_the_log_of_a_served_store_while_it_grows(tmp_path: Path) -> None:
     root, copy = tmp_path / "store", tmp_path / "copy"
     with serving(root) as (client, address):
@@ -63,6 +64,7 @@ def test_a_sync_master_that_serves_waits_for_receive_that_follows(tmp_path: Path
         assert eventually(lambda: put(client) == "SLAVE_NOT_AVAILABLE")
 
 
+@pytest.mark.turns(3)
 def test_a_sync_master_that_serves_is_not_fooled_by_an_observer(tmp_path: Path) -> None:
     root = tmp_path / "store"
     with serving(root, brokerRole="SYNC_MASTER", slaveTimeout=100) as (client, address):

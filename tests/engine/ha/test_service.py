@@ -131,6 +131,7 @@ def test_a_slave_has_the_masters_log_queues_and_index_and_refuses_puts(tmp_path:
     assert log_of(tmp_path / "s")[1] == log_of(tmp_path / "m")[1]
 
 
+@pytest.mark.turns(3)
 def test_a_slave_that_was_away_catches_up(tmp_path: Path) -> None:
     with master_store(tmp_path / "m") as master:
         address = str(ha_master(master).address)

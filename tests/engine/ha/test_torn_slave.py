@@ -106,6 +106,7 @@ def assert_whole(torn: Torn, root: Path) -> None:
     assert list(check_files(StoreReader(str(root)))) == []
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "killed"])
 @pytest.mark.parametrize("start", UNSEEN.values(), ids=UNSEEN)
 def test_a_torn_head_is_cut_and_fetched_again(start: int, is_closed: bool, torn: Torn, tmp_path: Path) -> None:
@@ -124,6 +125,7 @@ def test_a_head_that_recovery_cuts_is_fetched_again_too(start: int, torn: Torn, 
     assert_whole(torn, root)
 
 
+@pytest.mark.turns(3)
 def test_a_slave_that_was_opened_without_its_master_says_what_mends_it(torn: Torn, tmp_path: Path) -> None:
     root = torn_copy(torn, tmp_path / "slave", [UNSEEN["log offset"]], is_closed=True)
     with open_store(root, settings=SMALL) as store:

@@ -55,6 +55,7 @@ class Cleaned:
         return count
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("hours", "delete_when", "used", "deleted"),
     [

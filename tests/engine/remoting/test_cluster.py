@@ -113,6 +113,7 @@ LOST = {
 }
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", LOST)
 def test_each_answer_is_of_its_message(name: str) -> None:
     told, outcomes, has = LOST[name]
@@ -173,6 +174,7 @@ def test_bytes_that_are_no_record_leave_the_answer_to_the_queues(answer: bytes) 
     assert [(one.outcome.value, one.queue_offset) for one in found] == [("acknowledged", 0), ("again", -1)]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("pulled_at_once", [1, 2, 32])
 @pytest.mark.parametrize("indexed_from", [0, 1, 3])
 def test_what_the_index_lacks_is_found_in_its_queue(indexed_from: int, pulled_at_once: int) -> None:

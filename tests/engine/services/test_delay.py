@@ -89,6 +89,7 @@ def placeholder_of_salvage(builder: Builder) -> None:
     builder.schedule(1, {"DELAY": "1", "REAL_TOPIC": "RMQ_SYS_TRANS_HALF_TOPIC", "REAL_QID": "0"})
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("steps", "saved", "after_ms", "compat", "state"),
     [
@@ -172,6 +173,7 @@ def test_a_message_sent_twice_under_one_key_has_two_copies(tmp_path: Path) -> No
     assert messages[0]["delivered_log_offset"] < messages[1]["log_offset"] < messages[1]["delivered_log_offset"]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("properties", "code", "warning"),
     [

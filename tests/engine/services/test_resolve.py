@@ -39,6 +39,7 @@ def resolve(root: Path, transaction_id: str, how: str, clock: Clock) -> None:
         plan_resolve(opened, transaction_id, commit=how == "commit").apply()
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", ["services", "services5"])
 @pytest.mark.parametrize("how", ["commit", "rollback"])
 def test_the_store_is_the_one_that_a_brokers_answer_leaves(name: str, how: str, tmp_path: Path) -> None:
@@ -60,6 +61,7 @@ def test_the_store_is_the_one_that_a_brokers_answer_leaves(name: str, how: str, 
     assert after["warnings"] == []
 
 
+@pytest.mark.turns(5)
 @pytest.mark.leaves_damage
 @pytest.mark.parametrize("how", ["commit", "rollback"])
 @pytest.mark.parametrize("name", ["services", "services5"])

@@ -200,6 +200,7 @@ def test_a_service_that_fails_is_told_of_behind_the_close_too(tmp_path: Path) ->
     assert said in store.describe_findings()
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 @pytest.mark.parametrize("refused", ["fdatasync", "msync", "flush", "publish", "create_file", "open_new", "open_write"])
 def test_a_store_outlives_a_moment_without_descriptors(

@@ -118,6 +118,7 @@ def discarded_without_key(builder: Builder) -> None:
     nameless(builder, DISCARD_TOPIC)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("steps", "checked_to", "state", "warning"),
     [

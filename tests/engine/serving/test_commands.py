@@ -73,6 +73,7 @@ def test_a_store_is_served_from_an_empty_folder_to_the_stop(root: Path) -> None:
     assert not (root / ".rmqctl" / "control.sock").exists()
 
 
+@pytest.mark.turns(3)
 def test_the_program_of_the_library_page_puts_and_ends_a_transaction_at_a_served_store(root: Path) -> None:
     page = (REPOSITORY / "man/rmqctl-library.md").read_text("utf-8")
     (program,) = re.findall(r"```python\n((?:(?!```).)*?StoreClient.*?)```", page, re.DOTALL)
@@ -114,6 +115,7 @@ def test_a_finding_reaches_the_log_when_it_comes_up_and_once_until_it_passes() -
     assert warned == [(), ("full",), (), ("failed",), (), ("full",), ()]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_closes_the_store_cleanly(number: signal.Signals, root: Path) -> None:
     with serving(root) as process, StoreClient.connect(root) as client:
@@ -125,6 +127,7 @@ def test_a_signal_closes_the_store_cleanly(number: signal.Signals, root: Path) -
         assert store.max_offset("T", 0) == 200
 
 
+@pytest.mark.turns(3)
 def test_a_killed_owner_leaves_a_store_that_recovers_with_every_message(root: Path) -> None:
     with serving(root) as process, StoreClient.connect(root) as client:
         client.put_all([text_message(n) for n in range(300)])
@@ -161,6 +164,7 @@ def test_get_and_index_query_ask_the_owner(root: Path) -> None:
         assert len(raw.data) == one.json["messages"][0]["size"]
 
 
+@pytest.mark.turns(3)
 def test_put_from_a_file_goes_through_the_socket(root: Path, tmp_path: Path) -> None:
     lines = tmp_path / "messages.jsonl"
     lines.write_text("".join(json.dumps({"topic": "T", "body_text": f"b{n}"}) + "\n" for n in range(5000)))

@@ -42,6 +42,7 @@ def asked(engine: Engine, text: str, limit: int = 100_000) -> list[dict[str, Any
     return engine.query(text, limit=limit)[1]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", STORES)
 def test_every_column_is_what_the_format_page_decodes(name: str) -> None:
     path = str(golden(name).store)
@@ -118,6 +119,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_filter_in_the_scan_gives_the_rows_that_duckdb_itself_picks(normal: Engine, condition: str) -> None:
     pushed = asked(normal, f"select log_offset from messages where {condition} order by 1")
@@ -241,6 +243,7 @@ def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("is_given", [False, True])
 def test_what_does_not_fit_in_memory_goes_to_a_scratch_folder_that_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_given: bool
@@ -287,6 +290,7 @@ ENDLESS = (
 )
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("after_s", [0, 0.3, 1])
 def test_a_ctrl_c_ends_a_query_at_once_and_leaves_no_scratch(after_s: float, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "rmqctl", "--verbose", "--store", str(golden("normal").store), "sql", ENDLESS]

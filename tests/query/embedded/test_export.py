@@ -69,6 +69,7 @@ ALL_MESSAGES = [
 ]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("kind", "words"), ALL_MESSAGES, ids=str)
 def test_all_messages_are_written_without_a_query_as_by_one(
     kind: str, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

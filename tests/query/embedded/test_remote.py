@@ -34,6 +34,7 @@ def bucket() -> Iterator[str]:
         yield f"s3://{BUCKET}/normal"
 
 
+@pytest.mark.turns(4)
 def test_a_remote_store_answers_as_a_local_one(bucket: str) -> None:
     def answers(*words: object) -> tuple[Run, Run]:
         return rmqctl("--format", "jsonl", *words, store=golden("normal").store), rmqctl(
@@ -73,7 +74,7 @@ READING = [
 ]
 
 
-@pytest.mark.parametrize("words", one_of(4, READING), ids=" ".join)
+@pytest.mark.parametrize("words", one_of(13, READING), ids=" ".join)
 def test_a_reading_command_answers_from_a_remote_store_as_from_a_folder(bucket: str, words: tuple[str, ...]) -> None:
     local = rmqctl("--format", "json", *words, store=golden("normal").store)
     remote = rmqctl("--format", "json", "--store", bucket, *words)
@@ -81,18 +82,21 @@ def test_a_reading_command_answers_from_a_remote_store_as_from_a_folder(bucket: 
     assert _without_place(remote.out) == _without_place(local.out)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("words", [("simulate",), ("salvage",), ("doctor",)], ids=" ".join)
 def test_a_forensic_command_reads_a_remote_store(bucket: str, words: tuple[str, ...]) -> None:
     remote = rmqctl("--format", "json", "--store", bucket, *words)
     assert remote.code == OK, remote.err
 
 
+@pytest.mark.turns(3)
 def test_a_report_of_a_remote_store_names_its_address(bucket: str, tmp_path: Path) -> None:
     run = rmqctl("--store", bucket, "report", "--html", tmp_path / "page.html")
     assert run.code == OK, run.err
     assert f"4.9 store {bucket}" in (tmp_path / "page.html").read_text("utf-8")
 
 
+@pytest.mark.turns(3)
 def test_info_of_a_remote_store_has_a_command_to_go_on_with_and_no_local_disk(bucket: str) -> None:
     run = rmqctl("--format", "json", "--store", bucket, "info")
     assert run.json["next_command"].startswith(f"rmqctl --store {bucket} ")
@@ -112,6 +116,7 @@ def test_nothing_is_followed_at_a_uri(bucket: str) -> None:
     assert (run.code, "--follow needs a store in a folder" in run.err) == (USAGE, True)
 
 
+@pytest.mark.turns(3)
 def test_stores_here_and_there_are_compared(bucket: str) -> None:
     run = rmqctl("--format", "json", "diff", bucket, golden("normal").store)
     assert (run.code, run.json["equal"]) == (OK, True), run.err

@@ -26,6 +26,7 @@ def ask(engine: Engine, text: str) -> None:
     engine.query(text if text.startswith("select") else f"select {text}", limit=1)
 
 
+@pytest.mark.turns(8)
 @pytest.mark.parametrize(
     "text",
     [
@@ -75,6 +76,7 @@ def test_types_that_both_engines_take_alike_are_taken(normal: Engine, text: str)
     ask(normal, text)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize(
     ("text", "what", "hint"),
     [

@@ -38,6 +38,7 @@ def assert_one_sentence(error: StoreError, code: int, *words: str) -> None:
         assert word in str(error)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "words",
@@ -60,6 +61,7 @@ def test_an_unreachable_spark_ends_a_command_with_the_code_for_io(store: Path, w
     assert snapshot(store, without=(".rmqctl", "lock")) == before
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("words", [("sql", COUNT), ("audit",), ("check",), ("usage",), ("export", "--to", "x")])
 def test_a_store_that_is_not_there_ends_a_command_before_spark_starts(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = run(command_line(tmp_path / "nowhere", *words))
@@ -68,6 +70,7 @@ def test_a_store_that_is_not_there_ends_a_command_before_spark_starts(tmp_path: 
     assert "Traceback" not in done.err
 
 
+@pytest.mark.turns(6)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("text", "word"),
@@ -86,6 +89,7 @@ def test_a_bad_query_is_a_wrong_use(spark: Any, store: Path, text: str, word: st
     assert_one_sentence(caught.value, USAGE, word)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("words", "word"),
     [
@@ -117,6 +121,7 @@ def test_a_bad_where_leaves_no_folder(spark: Any, store: Path, tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
 
 
+@pytest.mark.turns(4)
 @pytest.mark.spark
 def test_a_segment_that_vanishes_while_a_query_runs_is_named(spark: Any, store: Path) -> None:
     frame = table(spark, str(store)).select("topic")
@@ -127,6 +132,7 @@ def test_a_segment_that_vanishes_while_a_query_runs_is_named(spark: Any, store: 
     assert_one_sentence(caught.value, IO_ERROR, "commitlog", "o such file")
 
 
+@pytest.mark.turns(3)
 @pytest.mark.spark
 def test_a_segment_that_vanishes_while_a_rebuild_runs_is_named(
     spark: Any, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

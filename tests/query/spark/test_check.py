@@ -70,6 +70,7 @@ def test_a_healthy_store_has_no_findings(name: str) -> None:
     assert findings(golden(name).store) == []
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("kind", DAMAGES)
 def test_each_kind_of_damage_is_found_under_its_name(kind: str, tmp_path: Path) -> None:
     root = copy_store(golden("normal").store, tmp_path / "store")
@@ -78,13 +79,14 @@ def test_each_kind_of_damage_is_found_under_its_name(kind: str, tmp_path: Path) 
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("kind", one_of(2, ["bad-crc", "stale-tail", "queue-shift", "broken-chain", "missing-segment"]))
+@pytest.mark.parametrize("kind", one_of(7, ["bad-crc", "stale-tail", "queue-shift", "broken-chain", "missing-segment"]))
 def test_audit_finds_what_check_finds(spark: Any, kind: str, tmp_path: Path) -> None:
     root = copy_store(golden("normal").store, tmp_path / "store")
     DAMAGES[kind](root)
     assert audit_store(spark, str(root)) == findings(root)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.spark
 def test_the_findings_of_audit_are_a_dataframe_with_counts(spark: Any, tmp_path: Path) -> None:
     root = copy_store(golden("normal").store, tmp_path / "store")
@@ -101,6 +103,7 @@ def test_the_findings_of_audit_are_a_dataframe_with_counts(spark: Any, tmp_path:
     assert counts["missing-unit"] > 1
 
 
+@pytest.mark.turns(3)
 @pytest.mark.spark
 def test_a_healthy_store_makes_a_dataframe_without_rows(spark: Any) -> None:
     assert findings_frame(spark, audit_store(spark, str(golden("normal").store))).count() == 0

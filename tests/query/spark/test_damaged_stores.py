@@ -323,6 +323,7 @@ def test_every_kind_that_check_knows_is_among_them() -> None:
     assert kinds == {damage.__name__.replace("_", "-") for damage in DAMAGES} | elsewhere
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("seed", SEVERAL)
 def test_several_damages_at_once_are_found_by_check_and_audit_alike(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -56,6 +56,7 @@ def gathered(root: Path, parts: int) -> tuple[int, int, str]:
     return end.record_count, end.log_end, end.describe()
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("parts", [2, 3, 5, 7, 40])
 def test_the_number_of_parts_does_not_change_where_the_log_ends(large: Path, parts: int) -> None:
     assert gathered(large, parts) == gathered(large, 1)
@@ -74,12 +75,14 @@ def test_a_record_at_a_cut_counts_though_it_is_wrong_about_its_place(tmp_path: P
         assert gathered(root, parts) == wanted
 
 
+@pytest.mark.turns(4)
 @pytest.mark.spark
 def test_spark_writes_what_the_store_itself_dispatched(spark: Any, large: Path, tmp_path: Path) -> None:
     by_spark(spark, large, tmp_path, 2)
     assert digests(tmp_path) == digests(large)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.spark
 def test_spark_counts_and_audits_all_of_it(spark: Any, large: Path) -> None:
     text = "select topic, count(*) n, sum(size) s, max(log_offset) o from messages group by topic order by 1"

@@ -58,6 +58,7 @@ except StoreIOError as error:
 
 
 # What a walk loses is a row of the table `anomalies`.
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("kind", "said"), [("tables", "0"), ("share", f"{LOG} 0 True")])
 def test_a_task_over_a_shortened_segment_kills_no_worker(kind: str, said: str, tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 20)

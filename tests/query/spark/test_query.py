@@ -60,6 +60,7 @@ def test_bytes_and_nothing_are_told_as_json_has_them(spark: Any) -> None:
     assert told(spark, "select cast('ab' as binary) b, null n") == [{"b": "YWI=", "n": None}]
 
 
+@pytest.mark.turns(4)
 @pytest.mark.spark
 def test_an_export_goes_on_over_what_a_killed_one_left(spark: Any, tmp_path: Path) -> None:
     (tmp_path / ".out.part").mkdir()
@@ -69,6 +70,7 @@ def test_an_export_goes_on_over_what_a_killed_one_left(spark: Any, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.spark
 def test_a_csv_export_reads_back_as_what_the_records_hold(spark: Any, tmp_path: Path) -> None:
     write_export(spark, NORMAL, tmp_path / "out", Export("csv"))
@@ -85,6 +87,7 @@ def test_a_csv_export_reads_back_as_what_the_records_hold(spark: Any, tmp_path: 
         assert (row["tags"], json.loads(row["keys"] or "[]")) == (message.tags or "", message.keys)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.spark
 def test_a_table_is_described_with_all_its_columns(spark: Any) -> None:
     assert [row["col_name"] for row in asked(spark, "describe messages", limit=100)] == list(MESSAGES)
@@ -92,6 +95,7 @@ def test_a_table_is_described_with_all_its_columns(spark: Any) -> None:
     assert {row["tableName"] for row in asked(spark, "show tables")} >= set(TABLES)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.spark
 def test_a_natural_join_goes_by_all_columns_of_one_name(spark: Any) -> None:
     (row,) = asked(spark, "select count(*) n from messages m natural join consumequeue c")
@@ -116,6 +120,7 @@ def test_a_moment_inside_a_struct_is_told_as_one_outside(spark: Any) -> None:
     assert row["a"] == [{"t": row["t"]}]
 
 
+@pytest.mark.turns(4)
 @pytest.mark.spark
 @pytest.mark.parametrize("partition_by", [[], ["day"]], ids=["together", "by day"])
 def test_an_export_may_ask_for_days(spark: Any, tmp_path: Path, partition_by: list[str]) -> None:

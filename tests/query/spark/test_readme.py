@@ -30,6 +30,7 @@ def printed(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if line.strip()]
 
 
+@pytest.mark.turns(4)
 def test_the_walk_through_runs_as_printed(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """All but the plot's window: that needs matplotlib."""
     plots = []

@@ -50,7 +50,7 @@ def test_the_local_engine_writes_the_brokers_bytes(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("name", "parts"), one_of(2, ["normal", "many"], [1, 2, 7]))
+@pytest.mark.parametrize(("name", "parts"), one_of(7, ["normal", "many"], [1, 2, 7]))
 def test_spark_writes_the_brokers_bytes(spark: Any, name: str, parts: int, tmp_path: Path) -> None:
     by_spark(spark, golden(name).store, tmp_path, parts)
     assert digests(tmp_path) == digests(golden(name).store)

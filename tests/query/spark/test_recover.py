@@ -150,6 +150,7 @@ def odd_store(kind: str, tmp_path: Path) -> Path:
     return source
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_odd_store_is_recovered_as_by_a_local_walk(kind: str, tmp_path: Path) -> None:
     _, _, compat, settings = ODD[kind]
@@ -163,6 +164,7 @@ def test_an_odd_store_is_recovered_on_spark_as_by_a_local_walk(spark: Any, kind:
     assert_same_as_local(odd_store(kind, tmp_path), tmp_path, partial(on_spark, spark), compat, **settings)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", GOLDEN)
 def test_what_a_rebuild_says_is_enough_to_recover_by(name: str, tmp_path: Path) -> None:
     assert_same_as_local(golden(name).store, tmp_path, local, golden(name).compat)
@@ -175,11 +177,12 @@ def test_a_log_with_damage_in_the_middle_is_cut_and_what_is_lost_is_counted(torn
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", one_of(3, GOLDEN))
+@pytest.mark.parametrize("name", one_of(9, GOLDEN))
 def test_spark_recovers_a_brokers_store_to_the_same_bytes(spark: Any, name: str, tmp_path: Path) -> None:
     assert_same_as_local(golden(name).store, tmp_path, partial(on_spark, spark), golden(name).compat)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.spark
 def test_spark_cuts_a_damaged_log_at_the_same_place(spark: Any, torn_apart: Path, tmp_path: Path) -> None:
     assert_same_as_local(torn_apart, tmp_path, partial(on_spark, spark))

@@ -40,6 +40,7 @@ def restore(spark: Any, backups: Path, root: Path, selection: Selection) -> tupl
     return report, {name: one.read_bytes() for name, one in zip(names, found, strict=True)}
 
 
+@pytest.mark.turns(2)
 @pytest.mark.spark
 @pytest.mark.parametrize("compresses", [False, True])
 def test_tasks_write_the_store_that_this_process_writes(spark: Any, tmp_path: Path, compresses: bool) -> None:

@@ -159,7 +159,7 @@ SAYINGS = {
 
 @pytest.mark.spark
 @pytest.mark.parametrize("stores", ["normal"], indirect=True, scope="module")
-@pytest.mark.parametrize("text", one_of(3, SAYINGS))
+@pytest.mark.parametrize("text", one_of(9, SAYINGS))
 def test_a_column_is_called_what_the_query_says_on_both(
     spark: Any, engine: Engine, stores: list[str], text: str
 ) -> None:
@@ -169,6 +169,7 @@ def test_a_column_is_called_what_the_query_says_on_both(
     assert rows == rows_on_spark if "order by" in text else in_one_order(rows) == in_one_order(rows_on_spark)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.spark
 @pytest.mark.parametrize("stores", ["normal"], indirect=True, scope="module")
 def test_a_division_by_zero_fails_on_both(spark: Any, engine: Engine, stores: list[str]) -> None:
@@ -194,6 +195,7 @@ REFUSED = (
 """One engine alone would answer, or each another value."""
 
 
+@pytest.mark.turns(3)
 @pytest.mark.spark
 @pytest.mark.parametrize("stores", ["normal", FLEET], indirect=True, scope="module")
 @pytest.mark.parametrize("text", REFUSED)

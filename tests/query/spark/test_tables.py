@@ -34,6 +34,7 @@ def table(spark: Any, path: str, **options: str) -> Any:
     return spark.read.format("rocketmq").options(**options).load(path)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["normal", "normal5", "ipv6", "batch"])
 def test_every_column_is_what_the_format_page_decodes(spark: Any, name: str) -> None:
@@ -71,6 +72,7 @@ def test_pushed_filters_give_what_spark_would_give(spark: Any) -> None:
     }
 
 
+@pytest.mark.turns(3)
 @pytest.mark.spark
 def test_from_and_to_are_log_offsets_or_times(spark: Any) -> None:
     path = str(golden("normal").store)
@@ -85,6 +87,7 @@ def test_from_and_to_are_log_offsets_or_times(spark: Any) -> None:
     assert table(spark, path, **{"from": "2000-01-01"}).count() == everything
 
 
+@pytest.mark.turns(4)
 @pytest.mark.spark
 def test_the_other_tables_hold_every_unit_entry_and_segment(spark: Any) -> None:
     path = str(golden("normal").store)

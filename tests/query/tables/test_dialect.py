@@ -171,6 +171,7 @@ def engine() -> Iterator[Engine]:
         yield engine
 
 
+@pytest.mark.turns(8)
 @pytest.mark.parametrize("text", TYPES_REFUSED)
 def test_a_query_of_other_types_is_refused_before_any_engine_has_a_row(text: str, engine: Engine) -> None:
     asked = f"select {text}" if " messages" in text else f"select {text} from messages m"

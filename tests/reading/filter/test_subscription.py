@@ -141,6 +141,7 @@ def bit_maps(root: Path, **changes: str) -> list[bytes | None]:
         return [one.bit_map if one is not None else None for one in found]
 
 
+@pytest.mark.turns(3)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(PROPERTIES, EXPRESSIONS)
 def test_a_group_gets_what_a_plain_evaluation_selects(
@@ -203,6 +204,7 @@ LOST = {
 }
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("lost", LOST)
 @pytest.mark.parametrize("command", ["recover", "rebuild", "truncate-dirty", "put"])
 def test_lost_extension_units_are_built_with_the_bit_maps_of_the_filters(

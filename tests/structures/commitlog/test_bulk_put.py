@@ -219,6 +219,7 @@ def numbers(*values: int) -> Int64Array:
     return np.array(values, np.int64)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("field", "value", "named"),
     [

@@ -50,6 +50,7 @@ def impatient() -> object:
     sys.setswitchinterval(before)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("works", [(single,), (single, batches), (single, bulk), (single, batches, bulk)])
 def test_every_record_is_whole_and_queue_offsets_have_no_gaps(tmp_path: Path, works: tuple[Work, ...]) -> None:

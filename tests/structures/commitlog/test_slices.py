@@ -139,6 +139,7 @@ def test_a_record_of_5_x_is_named_where_it_is_damage(data: bytes, reason: Damage
     assert step.reason == reason
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("sys_flag", "counted"), [(0, 1), (4, 0), (8, 1), (12, 0)])
 @pytest.mark.parametrize("with_crc", [False, True])
 def test_prepared_and_rolled_back_messages_take_no_queue_offset(
@@ -174,7 +175,7 @@ def test_windows_of_a_remote_file_give_the_records_of_each_part(
 
 
 @pytest.mark.parametrize(
-    ("hole", "window"), one_of(3, [SIZE - 1, 2 * SIZE, 9 * SIZE, SEGMENT - SIZE], [SIZE + 1, 2 * SIZE, SEGMENT])
+    ("hole", "window"), one_of(13, [SIZE - 1, 2 * SIZE, 9 * SIZE, SEGMENT - SIZE], [SIZE + 1, 2 * SIZE, SEGMENT])
 )
 def test_a_record_behind_a_hole_of_many_windows_is_found(
     hole: int, window: int, tmp_path: Path, remote: None, monkeypatch: pytest.MonkeyPatch

@@ -77,6 +77,7 @@ def test_windows_change_nothing_about_a_walk(root: Path, small_windows: None) ->
     assert isinstance(steps[-1], End)
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("pages", [{0}, {1}, {5, 6}, {10, 20, 21, 30}, {69}])
 def test_every_record_outside_of_the_bad_pages_is_read(root: Path, pages: set[int], small_windows: None) -> None:
     fs, bad = BadSectors({SEGMENT: pages}), [(page * PAGE_SIZE, (page + 1) * PAGE_SIZE) for page in pages]

@@ -189,6 +189,7 @@ def put_at_edge(
         return results, b"".join(path.read_bytes() for path in sorted((Path(folder) / "commitlog").iterdir()))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.leaves_damage  # store times that go back
 @pytest.mark.parametrize("edge", EDGES)
 def test_at_the_edges_a_put_in_one_call_is_that_by_steps(edge: str) -> None:

@@ -63,6 +63,7 @@ def test_a_sound_store_has_no_findings(name: str, folder: str) -> None:
     assert list(check(five(name) / folder)) == []
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("case", "kinds"),
     [
@@ -91,6 +92,7 @@ def _survivors(root: Path) -> dict[str, bytes]:
     return {name: data for name, data in contents(root / "compaction").items() if "position" not in name}
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     "how",
     [
@@ -224,6 +226,7 @@ def test_messages_that_a_put_left_without_a_copy_are_found_after_a_clean_stop(tm
 # Messages without a copy: the bytes of the copies are those of the broker.
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("lost", [1, 3])
 @pytest.mark.parametrize("name", NAMES)
 def test_copies_made_anew_are_those_of_the_broker_byte_by_byte(name: str, lost: int, tmp_path: Path) -> None:

@@ -128,6 +128,7 @@ def test_a_changed_field_of_a_header_is_found(place: int, detail: str, tmp_path:
     assert any(detail in finding.detail for finding in found), found
 
 
+@pytest.mark.turns(3)
 def test_random_damage_to_the_members_files_is_found(tmp_path: Path) -> None:
     root = copy_of_five("dledger", tmp_path)
     choice = random.Random(5)
@@ -230,6 +231,7 @@ def with_entries_elsewhere(name: str, tmp_path: Path) -> tuple[Path, Path]:
     return root, (root / "dledger-n0/data").rename(tmp_path / "entries")
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("words", ELSEWHERE, ids=" ".join)
 @pytest.mark.parametrize("name", [*NAMES, "dledger-killed"])
 def test_entries_in_another_folder_are_read_as_those_below_the_member(

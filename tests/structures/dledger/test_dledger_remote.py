@@ -42,7 +42,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
         yield found
 
 
-@pytest.mark.parametrize(("name", "words"), one_of(3, NAMES, READING))
+@pytest.mark.parametrize(("name", "words"), one_of(13, NAMES, READING))
 def test_a_reading_command_answers_as_from_a_folder(
     stores: dict[str, tuple[Path, str]], name: str, words: tuple[str, ...]
 ) -> None:
@@ -51,6 +51,7 @@ def test_a_reading_command_answers_as_from_a_folder(
     assert (remote.code, remote.out.replace(address, str(root))) == (local.code, local.out), remote.err
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_check_finds_faults_of_entries_and_index(stores: dict[str, tuple[Path, str]], name: str) -> None:
     run = rmqctl("-f", "json", "--store", stores[name][1], "check")

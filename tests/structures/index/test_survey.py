@@ -370,6 +370,7 @@ def test_a_first_search_begins_with_the_first_row() -> None:
         assert RisingOffsets(column, column.require).row_of(wanted) == min(3, max(0, -(-wanted // 10)))
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 5, 8, 40])
 @pytest.mark.parametrize("at_once", [1, 2, 3])
 def test_a_row_is_found_by_rows_that_were_read_in(count: int, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def clear(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", one_of(2, ["plain", "bulk", "index", "index-only", "trans", "timer", "snapshot", "combine"])
+    "name", one_of(5, ["plain", "bulk", "index", "index-only", "trans", "timer", "snapshot", "combine"])
 )
 def test_a_sound_database_gets_the_entries_that_it_has(name: str, tmp_path: Path) -> None:
     root = copy_of(name, tmp_path)
@@ -81,6 +81,7 @@ def test_a_sound_database_gets_the_entries_that_it_has(name: str, tmp_path: Path
     assert (content_of(root), list(check(root))) == (before, [])
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("damage", [lose, break_manifest], ids=["lost", "broken"])
 @pytest.mark.parametrize("name", ["index", "timer"])
 def test_settings_tell_what_was_in_a_database_that_can_t_be_read(name: str, damage: Any, tmp_path: Path) -> None:
@@ -136,6 +137,7 @@ def test_an_entry_of_no_record_goes(tmp_path: Path) -> None:
     assert list(check(root)) == []
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("known_ms", "clock_ms", "begins_ms"),
     [

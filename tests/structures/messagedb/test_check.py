@@ -73,6 +73,7 @@ def found(root: Path) -> list[str]:
     return [f"{one.kind} {one.offset} {one.topic or '-'} {one.count} {one.detail}" for one in check(root)]
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     ("name", "edits", "findings"),
     [

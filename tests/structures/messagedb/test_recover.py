@@ -70,6 +70,7 @@ def test_a_sound_store_is_left_as_it_is(name: str, tmp_path: Path) -> None:
         assert change.is_empty
 
 
+@pytest.mark.turns(3)
 def test_a_killed_store_gets_the_keys_that_were_in_memory(tmp_path: Path) -> None:
     root = copy_of("index-killed-wal", tmp_path)
     assert (len(content_of(root)[INDEX]), content_of(root)["default lastOffsetPy"]) == (3000, 627824)
@@ -82,6 +83,7 @@ def test_a_killed_store_gets_the_keys_that_were_in_memory(tmp_path: Path) -> Non
     assert list(check(root)) == []
 
 
+@pytest.mark.turns(3)
 def test_as_a_broker_keys_are_entered_from_where_its_start_begins(tmp_path: Path) -> None:
     """That is ten segments behind the end; the keys between there and the database's end never come."""
     root = copy_of("index-killed-wal", tmp_path)
@@ -120,6 +122,7 @@ def test_a_lost_index_that_a_setting_switches_on_gets_all_keys(tmp_path: Path) -
     assert content_of(root) == wanted
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("cut", "last", "time_ms", "count"),
     [
@@ -143,6 +146,7 @@ def test_keys_of_cut_records_go(cut: int, last: int, time_ms: int, count: int, t
 OPEN = [(1510, 0), (2114, 1), (2416, 1), (2718, 1)]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("cut", "last", "halves"),
     [
@@ -164,6 +168,7 @@ def test_a_half_message_without_its_end_is_open_again(
     assert list(check(root)) == []
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("last", "is_back"), [(2114, True), (2415, True), (2416, False), (2417, False)])
 def test_a_given_up_half_message_up_to_the_last_one_entered_stays_so(last: int, is_back: bool, tmp_path: Path) -> None:
     root = copy_of("trans", tmp_path)
@@ -195,6 +200,7 @@ def test_half_messages_that_no_start_enters_are_entered(last: int | None, tmp_pa
 FIRED = [(4, 0), (4, 232), (5, 464), (5, 696)]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("cut", "scan", "waiting"),
     [

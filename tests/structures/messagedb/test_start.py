@@ -61,6 +61,7 @@ def crashed_at(log_offset: int) -> Damage:
 
 # Where 5.5.0 began, and what its database lacked then or had too much: damaged.jsonl of each store. Of index-killed-wal
 # it entered 10,232 of 12,000 keys that were missing.
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "settings", "damage", "outcome"),
     [

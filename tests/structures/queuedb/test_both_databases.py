@@ -31,7 +31,7 @@ def sum_of(pattern: str, details: list[str]) -> int:
     return sum(int(found[1].replace(",", "")) for one in details if (found := re.search(pattern, one)))
 
 
-@pytest.mark.parametrize("state", one_of(5, STATES), ids=str)
+@pytest.mark.parametrize("state", one_of(13, STATES), ids=str)
 def test_a_start_is_foretold_in_counts(state: State, tmp_path: Path) -> None:
     found = simulate(damaged(fivefive(NAME), state, tmp_path / "store"), compat="5.5", settings=SETTINGS)
     details = [trap.detail for trap in found.traps]

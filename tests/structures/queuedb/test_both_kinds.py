@@ -30,7 +30,7 @@ def recorded() -> list[dict[str, Any]]:
     return [json.loads(line) for line in (fivefive(NAME) / "starts.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("state", one_of(3, STATES), ids=str)
+@pytest.mark.parametrize("state", one_of(13, STATES), ids=str)
 def test_a_start_is_foretold_in_counts(state: State, tmp_path: Path) -> None:
     found = simulate(made(fivefive(NAME), state, tmp_path / "store"), compat="5.5", settings=state.settings)
     foretold: dict[str, Any] = {"starts": found.starts}

@@ -29,6 +29,7 @@ def ends(root: Path) -> dict[str, dict[int, int]]:
         return found
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", ["rocksdbcq-separate", "combine-separate", "combine"])
 def test_a_cut_takes_the_units_behind_it_out_of_the_database(name: str, tmp_path: Path) -> None:
     root = copy_store(fivefive(name) / "store", tmp_path / "store")

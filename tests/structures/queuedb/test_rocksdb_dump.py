@@ -43,6 +43,7 @@ def spoil(root: Path) -> None:
     edit(root, change)
 
 
+@pytest.mark.turns(8)
 @pytest.mark.parametrize("choice", CHOICES, ids=" ".join)
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
 @pytest.mark.parametrize("is_spoiled", [False, True])

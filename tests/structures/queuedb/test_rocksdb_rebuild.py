@@ -69,6 +69,7 @@ def test_what_a_killed_broker_had_not_written_is_there_too(tmp_path: Path) -> No
     assert len(found) > len(written)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_answers_stay_those_of_the_broker(name: str, tmp_path: Path) -> None:
     root = copy_of_five(name, tmp_path)
@@ -77,6 +78,7 @@ def test_answers_stay_those_of_the_broker(name: str, tmp_path: Path) -> None:
     assert list(check(root)) == []
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("file", ["CURRENT", "MANIFEST-000005", "000010.sst", "000011.sst"])
 def test_a_lost_file_does_not_keep_it_from_being_built(file: str, tmp_path: Path) -> None:
     root = copy_of_five("rocksdb", tmp_path)
@@ -233,6 +235,7 @@ def test_a_database_whose_files_can_not_be_written_is_an_error(tmp_path: Path) -
 IN_ROCKSDB = ("--set", "storeType=defaultRocksDB")
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("consumed", "next_offset", "said"),
     [

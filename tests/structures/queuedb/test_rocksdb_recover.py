@@ -48,6 +48,7 @@ def test_a_closed_store_is_left_as_it_is(tmp_path: Path) -> None:
     assert contents(root / "consumequeue") == before
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("how", CASES, ids=lambda how: how["name"])
 def test_each_damage_of_the_database_is_mended(how: dict[str, Any], tmp_path: Path) -> None:
     root = copy_of_five("rocksdb", tmp_path)
@@ -93,6 +94,7 @@ def lose_units(units: Any, offsets: Any) -> None:
     offsets[offset_key(CHECKPOINT_TOPIC, 0, "max")] = encode_long(20319)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("how", [{"create": ["abort"]}, {"remove": ["consumequeue/CURRENT"]}, {}])
 def test_a_rocksdb_beside_files_is_built_anew_where_it_may_lack_units(how: dict[str, Any], tmp_path: Path) -> None:
     root = copy_of_five("rocksdb-double", tmp_path)

@@ -66,6 +66,7 @@ KILLED_AFTER_A_ROLL = [
 ]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("before_ms", "queue_offset", "changed"), KILLED_AFTER_A_ROLL)
 def test_what_a_timercheck_of_before_a_roll_delivers_again_is_a_duplicate(
     before_ms: int, queue_offset: int, changed: dict[tuple[str, str], int], tmp_path: Path

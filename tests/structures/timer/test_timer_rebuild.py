@@ -52,7 +52,7 @@ def test_each_damage_that_a_broker_met_is_found(case: str, found: set[str], tmp_
     assert kinds(root) == found
 
 
-@pytest.mark.parametrize(("name", "lost"), one_of(3, NAMES, ["timerwheel", "timerlog", "config/timercheck"]))
+@pytest.mark.parametrize(("name", "lost"), one_of(13, NAMES, ["timerwheel", "timerlog", "config/timercheck"]))
 def test_a_rebuild_gives_every_message_its_state_again(name: str, lost: str, tmp_path: Path) -> None:
     root = copy_of_five(name, tmp_path)
     before = states(root)
@@ -88,6 +88,7 @@ def test_a_rebuild_without_a_checkpoint_delivers_nothing_twice(tmp_path: Path) -
     assert {key for state, key, _ in states(root) if state == "pending"} == pending
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("text", [None, "{", '{"dataVersion":{},"timingCount":{}}'])
 def test_a_rebuild_counts_pending_messages_anew_where_their_table_is_lost(text: str | None, tmp_path: Path) -> None:
     root = copy_of_five("timer", tmp_path)
@@ -127,6 +128,7 @@ def test_a_changed_field_of_a_unit_is_found(field: int, kind: str, tmp_path: Pat
     assert kind in kinds(root)
 
 
+@pytest.mark.turns(3)
 def test_random_damage_to_a_live_slot_is_found(tmp_path: Path) -> None:
     root = copy_of_five("timer", tmp_path)
     with open_store(root) as store:
@@ -147,6 +149,7 @@ def test_random_damage_to_a_live_slot_is_found(tmp_path: Path) -> None:
     assert kinds(root) == set()
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("options", [(), ("--keep-offsets",)])
 def test_a_salvaged_store_has_the_files_of_its_timers(options: tuple[str, ...], tmp_path: Path) -> None:
     source, target = copy_of_five("timer-aborted", tmp_path / "source"), tmp_path / "new"

@@ -58,6 +58,7 @@ def stored() -> dict[str, int]:
     return bucket().stored_files()
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("compresses", [False, True])
 def test_a_second_backup_sends_what_is_new(compresses: bool, proxy: Proxy, tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 200)
@@ -85,6 +86,7 @@ def test_bytes_that_are_read_twice_are_counted_once_each(proxy: Proxy, tmp_path:
     ]  # fmt: skip
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("compresses", [False, True])
 @pytest.mark.parametrize("size", [0, 1, CACHED_BYTES + 1, 2 * FRAME_BYTES + 1])
 def test_any_number_of_bytes_comes_back(size: int, compresses: bool, proxy: Proxy) -> None:
@@ -123,6 +125,7 @@ def test_when_no_request_from_any_one_on_is_answered_the_next_backup_is_whole(
     assert messages_of(f"backup:{ADDRESS}") == messages_of(root)
 
 
+@pytest.mark.turns(4)
 def test_one_cut_connection_is_made_again(proxy: Proxy, tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 60)
     back_up(root)
@@ -134,6 +137,7 @@ def test_one_cut_connection_is_made_again(proxy: Proxy, tmp_path: Path) -> None:
     assert (faults(), messages_of(f"backup:{ADDRESS}")) == ([], messages_of(root))
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_store_that_throttles_a_third_of_all_requests_gets_a_whole_backup(
     status: int, proxy: Proxy, tmp_path: Path
@@ -145,6 +149,7 @@ def test_a_store_that_throttles_a_third_of_all_requests_gets_a_whole_backup(
     assert (faults(), messages_of(f"backup:{ADDRESS}")) == ([], messages_of(root))
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("compresses", [False, True])
 @pytest.mark.parametrize("left", [b"", b"abc", bytes(60)])
 def test_an_object_that_is_not_whole_is_sent_again(left: bytes, compresses: bool, proxy: Proxy) -> None:
@@ -184,6 +189,7 @@ def test_a_bucket_with_other_files_is_no_place_of_backups(proxy: Proxy, tmp_path
     assert stored() == {}
 
 
+@pytest.mark.turns(3)
 def test_a_prune_deletes_objects_that_no_backup_needs(proxy: Proxy, tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 100)
     for _ in range(2):

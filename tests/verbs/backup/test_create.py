@@ -174,6 +174,7 @@ def killed(root: Path, folder: Path, number: int) -> bool:
     return code != 0
 
 
+@pytest.mark.turns(4)
 def test_nothing_that_was_finished_is_lost_by_kills(tmp_path: Path) -> None:
     root, folder = make_store(tmp_path / "store", 300), tmp_path / "backups"
     kept = set[str]()
@@ -202,6 +203,7 @@ def test_finished_segments_of_a_backup_that_failed_are_not_read_again(tmp_path: 
     assert faults_in(folder) == []
 
 
+@pytest.mark.turns(3)
 def test_each_acknowledged_message_is_in_a_backup_that_began_later(tmp_path: Path) -> None:
     root, folder, stop = tmp_path / "store", tmp_path / "backups", threading.Event()
     acknowledged: list[tuple[int, int]] = []
@@ -282,6 +284,7 @@ def test_unreadable_pages_are_zeros_and_named(tmp_path: Path) -> None:
     assert [one.is_sealed for one in made.segments] == [True, False, True, False]
 
 
+@pytest.mark.turns(4)
 def test_a_segment_larger_than_a_frame_is_stored_in_frames(tmp_path: Path) -> None:
     root = tmp_path / "store"
     settings = {"mappedFileSizeCommitLog": 2 * FRAME_BYTES, "mappedFileSizeConsumeQueue": 400}

@@ -110,6 +110,7 @@ def test_a_store_of_pieces_reads_and_restores_as_the_log_to_any_offset(growing: 
         assert sorted(found.values()) == sorted(body for place, body in places.items() if place < moment)
 
 
+@pytest.mark.turns(3)
 def test_each_piece_of_a_segment_is_longer_than_all_after_it(growing: Growing) -> None:
     written, before = 0, growing.backup.manifest.log_end
     for number in range(1, 33):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.runs.backups import KilledBackups
 
 
+@pytest.mark.turns(4)
 def test_killed_backups_lose_nothing_and_each_restored_moment_has_what_was_acknowledged_before(tmp_path: Path) -> None:
     run = KilledBackups(tmp_path, seed=8)
     run.run(kills=1)

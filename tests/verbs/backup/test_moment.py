@@ -34,6 +34,7 @@ def numbers_of(root: Path) -> list[int]:
     return sorted(int(body.split()[1]) for body in messages_of(root).values())
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("count", [0, 1, 2, 86, 87, 88, 89, 173, 174, 199, 200])
 def test_records_before_a_log_offset_are_restored(
     count: int, folder: Path, log_offsets: list[int], tmp_path: Path

@@ -62,6 +62,7 @@ def test_a_queue_whose_beginning_has_expired_is_read_from_its_first_message_on(t
     assert (found.min_offset, found.messages[0].queue_offset) == (first, first)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("topics", [(), ("T",)])
 @pytest.mark.parametrize("bump", [1, 40])
 def test_a_bump_skips_offsets_past_the_last_message_of_each_queue(
@@ -125,6 +126,7 @@ def test_a_bump_at_a_moment_goes_on_from_the_offsets_of_the_moment(backups: Path
     assert findings_of(tmp_path / "new") == []
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("bump", "next_offset"), [(0, 30), (1, 31), (5, 35)])
 @pytest.mark.parametrize("topics", [(), ("Old",), ("Old", "T")])
 def test_a_queue_whose_messages_have_expired_goes_on_too(

@@ -180,6 +180,7 @@ def test_holes_and_what_is_past_the_end_of_the_log_keep_their_zeros(tmp_path: Pa
     assert found[20_000 + len(stale) :] == b"\0\0??????\0????".ljust(20_000 - len(stale), b"\0")
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("chunk", [7, 64, 4096, 19_999])
 def test_what_is_between_records_is_the_same_in_pieces_of_any_size(
     chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -73,7 +73,7 @@ def check_findings(root: Path, target: Path) -> None:
     assert doctor(bundled(root, target), root) == doctor(root, root)
 
 
-@pytest.mark.parametrize("name", one_of(6, STORES))
+@pytest.mark.parametrize("name", one_of(13, STORES))
 def test_doctor_gives_the_findings_of_the_store_and_no_eight_bytes_of_a_body_are_inside(
     name: str, tmp_path: Path
 ) -> None:
@@ -101,7 +101,7 @@ def test_eight_bytes_of_a_body_are_found_wherever_they_are() -> None:
         ]
 
 
-@pytest.mark.parametrize("name", one_of(7, (name for name in STORES if name not in NEEDS_MESSAGE_DATABASE)))
+@pytest.mark.parametrize("name", one_of(13, (name for name in STORES if name not in NEEDS_MESSAGE_DATABASE)))
 def test_doctor_gives_the_same_findings_where_properties_are_hidden(name: str, tmp_path: Path) -> None:
     root, target = store_of(name), tmp_path / "case.tar.zst"
     run = rmqctl("--format", "json", "bundle", target, "--yes", "--hide-properties", store=root)
@@ -120,6 +120,7 @@ def test_a_database_with_keys_is_left_out_where_properties_are_hidden(name: str,
     assert is_missed == (name in NEEDS_MESSAGE_DATABASE)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", ["corrupt-mid", "aborted", "fivefive/plain"])
 def test_doctor_gives_the_findings_of_a_backup(name: str, tmp_path: Path) -> None:
     assert rmqctl("backup", "create", tmp_path / "backups", store=store_of(name)).code == 0

@@ -43,7 +43,7 @@ def hidden(root: Path, target: Path) -> Path:
     return target
 
 
-@pytest.mark.parametrize("name", one_of(6, HIDDEN))
+@pytest.mark.parametrize("name", one_of(13, HIDDEN))
 def test_doctor_gives_the_findings_of_the_store_and_no_topic_is_inside(name: str, tmp_path: Path) -> None:
     root = store_of(name)
     archive = Archive(str(hidden(root, tmp_path / "case.tar.zst")))
@@ -57,7 +57,7 @@ def test_doctor_gives_the_findings_of_the_store_and_no_topic_is_inside(name: str
     assert all(one.encode() in data for one in own)
 
 
-@pytest.mark.parametrize("name", one_of(4, NEEDS_DATABASE))
+@pytest.mark.parametrize("name", one_of(9, NEEDS_DATABASE))
 def test_a_database_with_names_is_left_out_and_named(name: str, tmp_path: Path) -> None:
     run = rmqctl("bundle", tmp_path / "case.tar.zst", "--yes", "--hide-names", store=store_of(name))
     assert run.code == FINDINGS

@@ -36,7 +36,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.parametrize("place", one_of(2, [*PLACES, *TABLES]))
+@pytest.mark.parametrize("place", one_of(5, [*PLACES, *TABLES]))
 def test_doctor_finds_in_the_bundle_the_unreadable_page_of_the_store(
     place: str, healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

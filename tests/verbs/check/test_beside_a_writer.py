@@ -39,6 +39,7 @@ def test_a_check_beside_a_writer_names_the_log_offset_up_to_which_it_looks(
     assert 0 < progress.horizon < writer.max_log_offset
 
 
+@pytest.mark.turns(3)
 def test_puts_during_checks_are_no_findings(writer: MessageStore, tmp_path: Path) -> None:
     stop = threading.Event()
 

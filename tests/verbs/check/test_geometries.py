@@ -25,7 +25,7 @@ def random_settings(seed: int) -> dict[str, int]:
     return {"maxHashSlotNum": slots, "maxIndexNum": random.choice([2, 3, 7, 40, random.randrange(2, 3000)])}
 
 
-@pytest.mark.parametrize("seed", one_of(4, SEEDS))
+@pytest.mark.parametrize("seed", one_of(9, SEEDS))
 def test_a_store_with_any_index_geometry_has_no_findings(seed: int, tmp_path: Path) -> None:
     random = Random(f"messages {seed}")
     root = make_store(tmp_path / "s", random.randrange(1, 60), **random_settings(seed))

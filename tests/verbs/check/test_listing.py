@@ -33,6 +33,7 @@ FIFO: Callable[[Path], None] = os.mkfifo
 LAST_EMPTY = "a segment of 0 bytes; a 4.9 broker does not start with it, a 5.3 one deletes it"
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "make", "detail"),
     [

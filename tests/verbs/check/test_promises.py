@@ -21,6 +21,7 @@ from store.verbs.check.seams import SegmentSummary
 from tests.verbs.check.stores import SIZE, findings, records
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("later", [-1, 0, 1, 7])
 @pytest.mark.parametrize("field", ["physic", "logics", "index", "master_flushed", "confirm"])
 def test_the_checkpoint_promises_no_more_than_the_files_reach(field: str, later: int, root: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_segment_is_begun_before_the_deadline_alone(
 DAMAGES = (time_set_back, records_lost, log_cut, checkpoint_too_far, checkpoint_too_far_and_empty_files, nothing)
 
 
-@pytest.mark.parametrize(("damage", "count"), one_of(3, DAMAGES, [1, 2, 5]))
+@pytest.mark.parametrize(("damage", "count"), one_of(7, DAMAGES, [1, 2, 5]))
 def test_a_check_in_several_runs_finds_what_one_run_finds(
     store: StoreReader, damage: object, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +105,7 @@ def test_a_check_in_several_runs_finds_what_one_run_finds(
     assert in_runs_of(store, count, monkeypatch) == set(alone)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("percent", range(0, 100, 7))
 def test_a_sample_of_a_healthy_store_has_no_findings(store: StoreReader, percent: int) -> None:
     assert list(check_files(store, CheckOptions(sample_percent=percent))) == []

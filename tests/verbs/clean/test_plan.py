@@ -201,6 +201,7 @@ def test_the_lost_messages_of_a_topic_are_those_of_the_group_that_is_farthest_ba
     assert found == found | {f"lost_{name}": count for name, count in {**lost, **none}.items()}
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("lost", "expired", "published"),
     [

@@ -73,6 +73,7 @@ def test_every_key_of_a_real_store_is_found(name: str) -> None:
     assert everything == offsets(keys[0], "--no-life", "--scan", store=root, code=int(name in ("torn", "no-derived")))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("damage", "codes"),
     [
@@ -101,6 +102,7 @@ def test_a_key_is_found_whatever_the_index_covers(tmp_path: Path, damage: str, c
     assert len(offsets("all", "--no-life", store=root, code=max(codes))) == 150
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("lost", ["consumequeue/TopicA", "consumequeue/TopicB/1", "consumequeue"])
 def test_a_key_of_several_topics_is_found_in_those_that_lost_their_folder_too(lost: str, copy_of: CopyOf) -> None:
     _, root = copy_of("normal")

@@ -135,6 +135,7 @@ def test_an_answer_names_the_parts_of_the_log_by_index_and_by_scan(
     assert search._parts() == [Searched(*part) for part in parts]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("most", [1, COUNT - 1, COUNT, COUNT + 1])
 @pytest.mark.parametrize("use_index", [True, False])
 def test_an_answer_is_cut_where_more_are_found_than_asked_for(most: int, use_index: bool, root: Path) -> None:

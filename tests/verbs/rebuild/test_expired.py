@@ -76,6 +76,7 @@ def test_a_real_store_answers_so_for_an_expired_queue(line: str, tmp_path: Path)
     assert [(at, one["status"], one["nextBeginOffset"]) for (at, _, _), one in zip(gets, rest, strict=True)] == gets
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("words", [[], ["--queues"], ["--topic", "Old"], ["--topic", "Old", "--queue", "0"]])
 def test_the_next_message_of_an_expired_queue_follows_the_last_one(words: list[str], tmp_path: Path) -> None:
     root = expired_store(tmp_path / "store")
@@ -89,7 +90,7 @@ def test_the_next_message_of_an_expired_queue_follows_the_last_one(words: list[s
 
 @pytest.mark.parametrize(
     "words",
-    one_of(2, [["rebuild", "--yes"], ["recover", "--yes"], ["recover", "--abnormal", "--yes"]]),
+    one_of(3, [["rebuild", "--yes"], ["recover", "--yes"], ["recover", "--abnormal", "--yes"]]),
 )
 @pytest.mark.parametrize(("consumed", "next_offset"), [(28, 28), (0, 0), (1 << 40, 0)])
 def test_a_lost_queue_whose_messages_have_expired_goes_on_at_the_largest_offset_of_a_consumer(
@@ -111,6 +112,7 @@ def test_a_lost_queue_whose_messages_have_expired_goes_on_at_the_largest_offset_
     assert list(check(root)) == []
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("words", [["rebuild", "--yes"], ["recover", "--abnormal", "--yes"]])
 @pytest.mark.parametrize(
     ("topics", "next_offset"),

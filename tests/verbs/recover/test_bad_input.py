@@ -72,6 +72,7 @@ def short_queue_file(store: Path) -> None:
         file.truncate(390)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("words", [GET, DRY_RUN, RECOVER, PUT, ("truncate-dirty", "--yes")], ids=" ".join)
 @pytest.mark.parametrize(
     ("damage", "file"),
@@ -212,6 +213,7 @@ def test_the_place_of_the_damage_is_a_records_beginning(healthy: Path) -> None:
     assert data[position + 4 : position + 8] == b"\xda\xa3\x20\xa7"
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("place", "data", "reason"),
     [
@@ -269,6 +271,7 @@ def test_a_missing_segment_in_the_middle_is_passed_over_as_a_broker_does(tmp_pat
         assert "Traceback" not in done.err
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("size", [0, 1, 8, 23, 4095])
 def test_a_truncated_checkpoint_reads_as_if_zeros_followed(size: int, store: Path) -> None:
     data = (store / "checkpoint").read_bytes()
@@ -298,6 +301,7 @@ def test_a_missing_checkpoint_index_and_queues_are_rebuilt(store: Path) -> None:
     assert len(rmqctl("--format", "json", *settings, *GET, store=store).json["messages"]) == 32
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("part", "seed", "codes"),
     [

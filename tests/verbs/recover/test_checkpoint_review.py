@@ -126,6 +126,7 @@ def test_each_fault_of_the_file_is_named_once(page: CheckpointPage, file_size: i
     assert page_faults(page, file_size) == faults
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("page", [None, b"", b"abc", b"\x7f" * 24])
 @pytest.mark.parametrize("messages", [1, 60])
 @pytest.mark.parametrize("command", [("recover", "--yes"), ("truncate-dirty", "--yes"), ("put", "T", "body")])
@@ -147,6 +148,7 @@ def test_a_lost_or_torn_checkpoint_is_written_anew(
 NOISE = [b"\xff" * 4096, bytes(range(256)) * 16, (b"\xff" * 40).ljust(4096, b"\0"), b"\x80" + bytes(4095)]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("page", NOISE)
 @pytest.mark.parametrize("name", ["normal", "normal5"])
 def test_a_rewrite_mends_a_checkpoint_that_no_broker_writes(name: str, page: bytes, copy_of: CopyOf) -> None:

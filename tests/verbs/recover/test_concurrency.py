@@ -65,6 +65,7 @@ def read_until(store: MessageStore, done: threading.Event) -> None:
                     offset += 1
 
 
+@pytest.mark.turns(3)
 def test_a_second_process_is_refused_with_exit_3_while_the_first_holds_the_lock(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 10)
     with open_store(root, read_only=False) as store:

@@ -177,6 +177,7 @@ def test_a_store_shows_each_difference_here_or_with_its_database() -> None:
     assert {*APPLYING, Difference.DOUBLE_WRITE, Difference.MESSAGE_DATABASE} == {*Difference}
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("difference", APPLYING)
 def test_a_plan_names_a_difference_that_applies(difference: Difference, tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", COUNT)
@@ -198,6 +199,7 @@ def test_keys_of_messages_that_are_put_after_a_recovery_are_in_the_index(tmp_pat
         assert [one.log_offset for one in store.query("T", old.keys[0]).messages] == [old.log_offset]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.leaves_damage
 @pytest.mark.parametrize("difference", APPLYING)
 def test_as_a_broker_only_the_zeroed_cut_and_the_end_differ(difference: Difference, tmp_path: Path) -> None:

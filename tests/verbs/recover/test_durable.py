@@ -270,6 +270,7 @@ def test_a_command_is_durable_when_it_ends(name: str, tmp_path: Path) -> None:
     disk.close()
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", CASES)
 def test_a_change_of_a_brokers_store_is_durable_when_it_ends(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "disk"
@@ -525,6 +526,7 @@ def test_a_sync_reaches_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert asked == ["fdatasync", "fsync", "fsync", "fsync"]
 
 
+@pytest.mark.turns(3)
 def test_every_sync_has_a_test() -> None:
     held = every_sync.held()
     assert sorted(held) == sorted(sync.name for sync in every_sync.syncs())

@@ -52,6 +52,7 @@ def add(root: Path, name: str) -> None:
         path.write_text("not the broker's")
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", KEPT_FROM_STARTING)
 def test_recover_says_which_brokers_a_name_keeps_from_starting_as_simulate_does(
     name: str, whole: Path, tmp_path: Path
@@ -73,6 +74,7 @@ def test_recover_says_which_brokers_a_name_keeps_from_starting_as_simulate_does(
     assert not (root / "abort").exists()
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", KEPT_FROM_STARTING)
 def test_recover_gives_the_same_store_beside_a_foreign_name(name: str, whole: Path, tmp_path: Path) -> None:
     root, twin = (shutil.copytree(whole, tmp_path / one) for one in ("store", "twin"))
@@ -102,6 +104,7 @@ def test_every_command_goes_on_beside_names_that_are_no_queue(whole: Path, tmp_p
 CHANGES = ("recover --yes", "rebuild --yes", "put T body --recover")
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("name", "codes"),

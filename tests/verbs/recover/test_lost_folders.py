@@ -17,7 +17,7 @@ from tests.support.stores import recover
 TOPICS = ("SCHEDULE_TOPIC_XXXX", "TopicA", "TopicB", "topic_C-3")
 
 
-@pytest.mark.parametrize("lost", one_of(3, [(topic,) for topic in TOPICS] + [*combinations(TOPICS, 2)]), ids=" ".join)
+@pytest.mark.parametrize("lost", one_of(7, [(topic,) for topic in TOPICS] + [*combinations(TOPICS, 2)]), ids=" ".join)
 def test_the_queues_of_lost_topics_come_back_from_their_first_unit(lost: tuple[str, ...], tmp_path: Path) -> None:
     whole, root = (copy_store(golden("aborted").store, tmp_path / name) for name in ("whole", "store"))
     for topic in lost:

@@ -117,6 +117,7 @@ def test_the_command_says_what_was_lost(whole: Path, tmp_path: Path) -> None:
     assert rmqctl("check", store=root).code == 0
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("mode", ["normal", "abnormal"])
 @pytest.mark.parametrize("part", PARTS)
 def test_after_recover_the_checkpoint_promises_no_more_than_the_new_files_hold(
@@ -161,6 +162,7 @@ def test_a_log_without_keys_is_walked_for_a_lost_index_once(walked: list[tuple[i
     assert [read for read, _ in ends[1:]] == [[(before, end)] for (_, before), (_, end) in pairwise(ends)]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("part", PARTS)
 def test_what_was_verified_hides_no_index_file_that_is_lost_since(
     part: str, walked: list[tuple[int, int]], whole: Path, tmp_path: Path
@@ -185,6 +187,7 @@ def shortened(archive: Golden, place: int, size: int, root: Path) -> tuple[Path,
 SHORT = [0, 20, 41, 3000, 22039]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("size", SHORT)
 @pytest.mark.parametrize("name", ["normal", "normal5"])
 def test_as_a_broker_a_short_index_file_gets_its_full_size(name: str, size: int, tmp_path: Path) -> None:
@@ -223,6 +226,7 @@ def test_a_short_only_index_file_is_built_anew_where_no_setting_tells_its_slots(
     assert list(check(root)) == []
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("mode", ["normal", "abnormal"])
 @pytest.mark.parametrize("part", PARTS)
 def test_simulate_says_what_recover_builds(part: str, mode: str, whole: Path, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def test_a_new_store_for_which_there_is_no_space_is_refused_in_one_sentence(tmp_
     assert_out_of_space(done.code, done.err)
 
 
+@pytest.mark.turns(3)
 @needs_mounts
 def test_puts_end_in_an_io_error_when_the_disk_is_full_and_what_was_stored_can_be_read(
     tmp_path: Path,
@@ -151,6 +152,7 @@ def test_a_put_that_needs_a_new_file_on_a_full_disk_stores_nothing_and_keeps_the
     assert len(found) >= 40
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("folder", "flag", "said"),
     [

@@ -36,6 +36,7 @@ def test_a_change_of_a_brokers_store_is_whole_or_undone_after_a_power_cut(name: 
     assert list(power_cuts.power_cuts(tmp_path, 4, seed=20261123, names=[name])) == [name] * 4
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("name", COPIES)
 def test_a_store_made_of_anothers_records_is_whole_or_none_after_a_power_cut(name: str, tmp_path: Path) -> None:
     assert list(power_cuts.power_cuts(tmp_path, 12, seed=20261125, names=[name])) == [name] * 12
@@ -49,12 +50,14 @@ class ForgetfulDisk(SimulatedDisk):
             super().after(name, *rest)  # type: ignore[arg-type]
 
 
+@pytest.mark.turns(3)
 def test_a_disk_that_does_not_sync_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(power_cuts, "SimulatedDisk", ForgetfulDisk)
     with pytest.raises(AssertionError, match="run seed"):
         list(power_cuts.power_cuts(tmp_path, 200, seed=1, names=power_cuts.WORKS))
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("name", [*CASES, *COPIES])
 def test_a_change_or_copy_of_a_brokers_store_on_a_disk_that_does_not_sync_is_found_out(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

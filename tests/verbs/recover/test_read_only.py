@@ -30,6 +30,7 @@ WRITING = [
 BLOCKED_CODE = 5
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", ["normal", "aborted"])
 def test_a_stranger_reads_and_changes_nothing(name: str, tmp_path: Path) -> None:
     root = copy_store(golden(name).store, tmp_path / "store")
@@ -46,6 +47,7 @@ def test_a_stranger_who_would_change_something_is_told_why_not(tmp_path: Path) -
     assert snapshot(root) == before
 
 
+@pytest.mark.turns(3)
 @pytest.mark.skipif(not namespace(), reason="this system lets nobody mount; the stranger above shows the same")
 @pytest.mark.parametrize("name", ["normal", "aborted", "no-derived"])
 def test_reading_works_on_a_read_only_mount(name: str, tmp_path: Path) -> None:

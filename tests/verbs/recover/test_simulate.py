@@ -70,6 +70,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_store(tmp_path_factory.mktemp("healthy") / "store", 120)
 
 
+@pytest.mark.turns(4)
 @given(seed=st.integers(0, 1 << 32), crashed=st.booleans())
 def test_recover_on_a_copy_does_what_simulate_said(
     healthy: Path, tmp_path_factory: pytest.TempPathFactory, seed: int, crashed: bool

@@ -24,6 +24,7 @@ def spoil(root: Path, log_offset: int, queue_offset: int = 25, size: int = 200) 
     file.write_bytes(data[:at] + unit + data[at + 20 :])
 
 
+@pytest.mark.turns(2)
 @pytest.mark.leaves_damage
 @pytest.mark.parametrize("where", SPOILED)
 @pytest.mark.parametrize("consent", ["--dry-run", "--yes"])
@@ -115,6 +116,7 @@ LAST_FILE, MIDDLE_FILE, FIRST_UNIT = 45, 25, 0
 BEHIND_THE_END, NEVER_WRITTEN = (1 << 40, 200), (0, 0)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("queues", [1, 2])
 @pytest.mark.parametrize(

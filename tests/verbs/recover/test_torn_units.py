@@ -55,6 +55,7 @@ TORN: dict[str, Callable[[QueueUnit], QueueUnit]] = {
 }
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("torn", TORN.values(), ids=TORN.keys())
 @pytest.mark.parametrize("queue_offset", [TORN_AT, COUNT - 1], ids=["in the middle", "at the end"])
 def test_recover_rewrites_a_torn_unit_and_says_so(

@@ -31,6 +31,7 @@ CRASHED = [name for name in ALL if MANIFEST[name]["crashed"]]
 FAR_FUTURE_MS = 1_900_000_000_000
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", CRASHED)
 @pytest.mark.parametrize("keep_index", [False, True])
 def test_a_recovery_is_undone(name: str, keep_index: bool, tmp_path: Path) -> None:
@@ -66,6 +67,7 @@ def test_a_cleaning_is_undone(name: str, tmp_path: Path) -> None:
     assert snapshot(root) == before
 
 
+@pytest.mark.turns(4)
 @settings(max_examples=25)
 @given(seed=st.integers(0, 1 << 32), crashed=st.booleans(), keep_index=st.booleans())
 def test_undo_brings_a_damaged_store_back_to_the_byte_with_the_findings_it_had(

@@ -49,6 +49,7 @@ def damage(root: Path, seed: int) -> None:
     min((root / "commitlog").iterdir()).unlink()
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_stretches_of_any_size_give_the_same_grades(
     seed: int, copy_of: CopyOf, monkeypatch: pytest.MonkeyPatch

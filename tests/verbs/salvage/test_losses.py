@@ -140,6 +140,7 @@ def counted(found: dict[str, Any]) -> tuple[Any, ...]:
 QUEUE_ID_AT, QUEUE_OFFSET_AT = 12, 20
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("at", [QUEUE_ID_AT + 3, QUEUE_OFFSET_AT + 6, QUEUE_OFFSET_AT + 7])
 @pytest.mark.parametrize("is_one_lost_beside", [False, True])
 @pytest.mark.parametrize(("target", "is_taken"), [(None, True), ("new.jsonl", True), ("new", False)])

@@ -68,7 +68,7 @@ def queue_bodies(root: Path) -> dict[tuple[str, int, int], bytes]:
     return found
 
 
-@pytest.mark.parametrize(("name", "keep_offsets"), one_of(3, STORES, [False, True]))
+@pytest.mark.parametrize(("name", "keep_offsets"), one_of(7, STORES, [False, True]))
 def test_a_sound_store_is_written_again_with_the_same_messages(name: str, keep_offsets: bool, tmp_path: Path) -> None:
     made = salvaged(golden(name).store, tmp_path / "new", keep_offsets=keep_offsets)
     assert (made.placeholder_count, made.filler_count, made.left_out_count) == (0, 0, 0)
@@ -78,7 +78,7 @@ def test_a_sound_store_is_written_again_with_the_same_messages(name: str, keep_o
 
 @pytest.mark.parametrize(
     ("damage", "keep_offsets", "seed"),
-    one_of(3, [flip_bit_in_a_body, zero_a_page, remove_a_segment], [False, True], range(3)),
+    one_of(13, [flip_bit_in_a_body, zero_a_page, remove_a_segment], [False, True], range(3)),
 )
 def test_what_is_certain_keeps_its_queue_offset_and_checks_clean(
     damage: object, keep_offsets: bool, seed: int, copy_of: CopyOf, tmp_path: Path
@@ -96,6 +96,7 @@ def test_what_is_certain_keeps_its_queue_offset_and_checks_clean(
     assert after.items() <= before.items()
 
 
+@pytest.mark.turns(3)
 def test_log_offsets_are_kept_or_mapped(copy_of: CopyOf, tmp_path: Path) -> None:
     _, root = copy_of("many")
     zero_a_page(root, random.Random(1))
@@ -119,6 +120,7 @@ def committed(builder: Builder) -> None:
         builder.end(str(number))
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("keep_offsets", [False, True])
 @pytest.mark.parametrize("lost", ["T", HALF_TOPIC])
 @pytest.mark.parametrize("line", ["4.9", "5.3"])
@@ -263,6 +265,7 @@ def test_a_compacted_log_begins_at_its_second_segment_above_the_log_offset_of_pr
     assert min(int(path.name) for path in (tmp_path / "new/commitlog").iterdir()) == begins
 
 
+@pytest.mark.turns(3)
 @pytest.mark.leaves_damage
 @pytest.mark.parametrize("keep_offsets", [False, True])
 @pytest.mark.parametrize("byte", range(8))

@@ -150,7 +150,7 @@ def is_touched(offset: int, size: int, touched: Touched) -> bool:
     return any(start < offset + size and (stop > offset or (start == stop > offset)) for start, stop in touched)
 
 
-@pytest.mark.parametrize(("damage", "name", "seed"), one_of(4, DAMAGES, STORES, range(ROUNDS)))
+@pytest.mark.parametrize(("damage", "name", "seed"), one_of(13, DAMAGES, STORES, range(ROUNDS)))
 def test_untouched_records_come_back_and_touched_ones_are_not_certain(
     damage: Callable[[Path, random.Random], Touched], name: str, seed: int, copy_of: CopyOf
 ) -> None:
@@ -235,6 +235,7 @@ def test_a_walk_without_records_names_no_first_log_offset_and_a_cleared_report_n
         assert (report.first_log_offset, report.size_bytes) == (0, {"certain": len(carrying(b"x"))})
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("worst", "saved"), [(Grade.CERTAIN, 499), (Grade.BODY_CRC, 500), (Grade.PARTIAL, 500)])
 def test_records_up_to_the_worst_grade_are_handed_to_a_writer(
     worst: Grade, saved: int, copy_of: CopyOf, tmp_path: Path
