@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import typer
 
 from rmqctl.backend import _size
-from rmqctl.commands import ALIASES, replicate_pull
+from rmqctl.commands import ALIASES, backup, replicate_pull
+from rmqctl.commands.get import _first_since
 from rmqctl.commands.replicate_pull import _with_rate
-from rmqctl.commands.salvage import _warn
+from rmqctl.commands.salvage import _refuse_contradictions, _verdict, _warn
 from rmqctl.commands.served import _messages
 from rmqctl.commands.stale import _row
 from rmqctl.environment import Environment
 from rmqctl.given_store import GivenStore
 from rmqctl.interrupts import _numbers
+from rmqctl.key_query import _inside
 from rmqctl.put_rows import _place
 from rmqctl.report.contents import _cell
 from rmqctl.shell import _answer
-from store import Message
+from store import Message, reading
 from store.verbs.stale import StaleRecord
 from tests.cli.running import rmqctl
 
@@ -160,3 +165,70 @@ def test_a_stale_message_names_its_live_one_also_at_the_start_of_the_log(log_off
 @pytest.mark.parametrize(("value", "exact"), [(None, ""), (0, "0"), ("a", "a"), (1234567, "1234567")])
 def test_a_cell_keeps_the_exact_value_and_nothing_of_none(value: object, exact: str) -> None:
     assert _cell("name", value).key == exact
+
+
+@pytest.mark.parametrize(("found_ms", "first"), [(None, 5), (99, 6), (100, 5), (101, 5)])
+def test_the_message_before_a_time_is_none_of_since_it(found_ms: int | None, first: int) -> None:
+    near = [] if found_ms is None else [SimpleNamespace(store_timestamp_ms=found_ms)]
+    opened = SimpleNamespace(offset_by_time=lambda *place: 5, messages=lambda *place, **options: iter(near))
+    assert _first_since(cast(Any, opened), "T", 0, 100) == first
+
+
+@pytest.mark.parametrize(
+    ("files", "gaps", "verdict"),
+    [
+        (0, 0, "no file that can hold records was found"),
+        (1, 0, "3 certain records, 1,004 doubtful, 2 torn; nothing is missing between them"),
+        (1, 2, "3 certain records, 1,004 doubtful, 2 torn; 9 bytes lost in 2 gaps"),
+    ],
+)
+def test_a_salvage_ends_with_what_is_certain_and_what_is_lost(files: int, gaps: int, verdict: str) -> None:
+    records = Counter({"certain": 3, "probable": 4, "doubtful": 1000})
+    report = SimpleNamespace(files=files, records=records, torn=[1, 2], gaps=[1] * gaps, gap_bytes=9)
+    assert _verdict(cast(Any, report)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("to", "options", "refused"),
+    [
+        (None, {}, None),
+        ("new", {"keep_offsets": True, "move_list": Path("m")}, None),
+        ("new", {"stored_body": True}, "--stored-body"),
+        (None, {"stored_body": True}, "--stored-body"),
+        ("x.jsonl", {"stored_body": True}, None),
+        ("x.parquet", {"stored_body": True}, None),
+        ("x.parquet", {"keep_offsets": True}, "--keep-offsets"),
+        ("x.jsonl", {"move_list": Path("m")}, "--map"),
+        (None, {"keep_offsets": True}, "--keep-offsets"),
+        (None, {"move_list": Path("m")}, "--map"),
+    ],
+)
+def test_options_of_a_salvage_fit_its_target(to: str | None, options: dict[str, Any], refused: str | None) -> None:
+    given = {"move_list": None, "keep_offsets": False, "stored_body": False, **options}
+    with nullcontext() if refused is None else pytest.raises(typer.BadParameter, match=refused):
+        _refuse_contradictions(None if to is None else Path(to), **given)
+
+
+def test_a_backup_counts_each_stored_file_that_is_new_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [
+        SimpleNamespace(stored=name, stored_size=size) for name, size in (("a", 1), ("b", 20), ("b", 20), ("c", 300))
+    ]
+    monkeypatch.setattr(backup, "_facts", lambda made: {"id": made.id})
+    monkeypatch.setattr(backup, "_file_row", lambda one: one.stored)
+    made = SimpleNamespace(files=files, id="B1", size=5, log_end=7, notes=[])
+    found = backup._created(cast(Any, made), {"a"})
+    assert (found.facts, found.exit_code) == ({"id": "B1", "new_bytes": 320}, 0)
+    assert found.verdict == "backup B1: 5 B, 320 B of it new; the log ends at 7"
+    assert backup._created(cast(Any, SimpleNamespace(**{**vars(made), "notes": ["x"]})), set()).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "uniq_key", "keys", "is_found"),
+    [("a", "a", [], True), ("a", "b", ["c", "a"], True), ("a", "a", ["a"], True), ("a", "b", ["c"], False)],
+)
+def test_a_message_has_a_key_as_its_unique_key_or_among_its_keys(
+    key: str, uniq_key: str, keys: list[str], is_found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "messages_inside", lambda record, wants: [record] if wants(record) else [])
+    record = cast(Any, SimpleNamespace(uniq_key=uniq_key, keys=keys))
+    assert _inside(record, key) == ([record] if is_found else [])
