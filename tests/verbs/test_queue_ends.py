@@ -12,7 +12,7 @@ from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE, QueueUnit, encode_ext
 from store.verbs.queue_ends import QueueEnd, queue_ends
 
 UNITS_PER_FILE = 4
-NONE = QueueUnit(0, 0, 0)
+NONE, WRONG = QueueUnit(0, 0, 0), QueueUnit(-1, 91, 0)
 
 
 def unit(number: int, tags_code: int = 7) -> QueueUnit:
@@ -57,6 +57,8 @@ def told(end: QueueEnd) -> tuple[int, int, int, int]:
         ({0: [unit(n) for n in range(4)], 1: []}, 0, (0, 4, 300, 391)),
         ({0: [unit(n) for n in range(4)], 1: [unit(4), unit(5)]}, 500, (5, 6, 500, 591)),
         ({1: [unit(n) for n in range(4, 8)], 2: [unit(8)]}, 600, (6, 9, 800, 891)),
+        ({0: [unit(n) for n in range(4)], 1: [unit(4), unit(5)]}, 501, (0, 6, 500, 591)),
+        ({0: [WRONG, *(unit(n) for n in range(1, 4))], 1: [unit(4), WRONG]}, 0, (1, 5, 400, 491)),
     ],
 )
 def test_a_queue_reaches_from_its_first_kept_unit_past_its_last_written_one(

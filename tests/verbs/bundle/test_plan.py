@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from store.errors import BadRequest
+from store.errors import BadRequest, StoreIOError
 from store.files.bundle_files import Archive
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
@@ -17,7 +17,7 @@ from store.formats.bundle import BODILESS, DOCUMENT, EMPTIED, WHOLE, BundledFile
 from store.layout import StoreLayout, segment_name
 from store.opened import make_layout
 from store.verbs.bundle.bodies import CHUNK_BYTES
-from store.verbs.bundle.plan import BundlePlan, content_of, file_start, plan_bundle
+from store.verbs.bundle.plan import BundlePlan, _is_text, content_of, file_start, plan_bundle
 from store.verbs.bundle.write import BundleOptions, write_bundle
 from store.verbs.doctor import Examination, examine
 
@@ -47,6 +47,26 @@ SECOND_MS = 1_700_000_000_000
 )
 def test_a_file_is_whole_or_without_bodies_or_empty_by_its_place(path: str, content: str, start: int | None) -> None:
     assert (content_of(path), file_start(path)) == (content, start)
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "is_text"),
+    [
+        ("config/topics.json", b"", True),
+        ("config/topics.json", b"{}", True),
+        ("config/topics.json", b"\0{}", False),
+        ("config/topics.json", b"x" * 4095 + b"\0", False),
+        ("config/topics.json", b"x" * 4096 + b"\0", True),
+        (f"consumequeue/T/0/{FIRST}", b"x", False),
+        (f"consumequeue/T/0/{FIRST}", b"\0", False),
+    ],
+)
+def test_a_text_has_no_number_as_its_name_and_no_zero_in_its_first_block(
+    path: str, data: bytes, is_text: bool, tmp_path: Path
+) -> None:
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_bytes(data)
+    assert _is_text(path, StoreReader(str(tmp_path))) is is_text
 
 
 def store_with(root: Path, *names: str) -> StoreLayout:
@@ -141,3 +161,17 @@ def test_a_bundle_does_not_replace_a_file_but_one_that_was_not_finished(tmp_path
     with pytest.raises(BadRequest, match="the file is there already"):
         write_bundle(plan_of(layout), reader, found, target, options, fs)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "store"]
+
+
+def test_a_bundle_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = store_with(tmp_path / "store", f"commitlog/{FIRST}")
+
+    def full(descriptor: int, position: int, data: bytes) -> None:
+        raise StoreIOError("no space")
+
+    fs = Filesystem()
+    monkeypatch.setattr(fs, "write", full)
+    options = BundleOptions("1", SECOND_MS, b"salt")
+    with pytest.raises(StoreIOError, match="no space"):
+        write_bundle(plan_of(layout), StoreReader(str(layout.root)), examined(layout), tmp_path / "bundle", options, fs)
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
