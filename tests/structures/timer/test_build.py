@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from store.files.filesystem import Filesystem
+from store.formats.java import string_hash
+from store.layout import StoreLayout
 from store.structures.timer import build
-from store.structures.timer.build import LOG_FILE_SIZE, PLAIN, _metrics_of, _Plan, _Unit, _Writer
+from store.structures.timer.build import LOG_FILE_SIZE, PLAIN, _lacks_metrics, _metrics_of, _Plan, _Unit, _Writer
 from store.structures.timer.files import (
     BLANK_SIZE,
     DELETE,
+    METRICS,
     NO_FILES,
     NO_POSITION,
     ROLL,
@@ -151,6 +156,7 @@ def test_a_slot_counts_its_units_and_names_the_first_and_the_newest() -> None:
         for slot_ms, magic, at in ((0, PLAIN, 0), (999, PLAIN, 52), (1000, PLAIN, 104), (0, PLAIN | DELETE, 156))
     ]
     time = READ_MS // MS
+    assert [(fields[0], *fields[5:]) for fields in added] == [(UNIT_SIZE, 0, 0, string_hash("T"), 0)] * 4
     assert [fields[1:5] for fields in added] == [
         (NO_POSITION, PLAIN, READ_MS - 7, 7), (0, PLAIN, READ_MS - 7, 7), (NO_POSITION, PLAIN, READ_MS - 7, MS + 7),
         (52, PLAIN | DELETE, READ_MS - 7, 7),
@@ -159,3 +165,13 @@ def test_a_slot_counts_its_units_and_names_the_first_and_the_newest() -> None:
     assert wheel[(time + 1) % SLOT_COUNT].item() == (time + 1, 104, 104, 1, 0)
     later = one._add(wheel, unit(READ_MS + SLOT_COUNT * MS, READ_MS), 208)
     assert (later[1], wheel[time % SLOT_COUNT].item()) == (NO_POSITION, (time + SLOT_COUNT, 208, 208, 1, 0))
+
+
+@pytest.mark.parametrize(
+    ("data", "lacks"), [(None, True), (b"", True), (b"{", True), (_metrics_of([unit(READ_MS)], READ_MS), False)]
+)
+def test_metrics_are_made_where_a_broker_would_have_none(data: bytes | None, lacks: bool, tmp_path: Path) -> None:
+    (tmp_path / METRICS).parent.mkdir(parents=True)
+    if data is not None:
+        (tmp_path / METRICS).write_bytes(data)
+    assert _lacks_metrics(cast(Any, SimpleNamespace(layout=StoreLayout(tmp_path), fs=Filesystem()))) is lacks
