@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from store.errors import DamagedFile
+from store.errors import BadRequest, DamagedFile
 from store.files import backup_files
 from store.files.backup_files import BackupFiles
 from store.files.readable import Stretch
@@ -45,3 +47,24 @@ def test_a_file_that_ends_early_is_damaged(size: int, monkeypatch: pytest.Monkey
     with pytest.raises(DamagedFile, match=f"^b/log/s: the file ends at {size} instead of 7$") as caught:
         list(Held(bytes(size)).chunks(BackedFile("p", 7, "", "log/s", 1)))
     assert str(caught.value.file) == "b/log/s"
+
+
+class Listed(BackupFiles):
+    """Backups of these ids."""
+
+    def __init__(self, *ids: str) -> None:
+        self.address, self._found = "b", list(ids)
+
+    def ids(self) -> list[str]:
+        return self._found
+
+    def _manifest(self, backup: str) -> Any:
+        return f"manifest of {backup}"
+
+
+def test_a_backup_is_the_named_one_or_the_newest() -> None:
+    files = Listed("1", "2", "3")
+    assert [files.find(one) for one in ("1", "3", None)] == [f"manifest of {one}" for one in "133"]
+    with pytest.raises(BadRequest, match="no backup has the id '4'") as refused:
+        files.find("4")
+    assert refused.value.code == "unknown-backup"

@@ -159,3 +159,23 @@ def test_a_long_command_is_shown_with_its_beginning_and_its_end(size: int) -> No
     whole = command[:120] + " … " + command[-77:]
     assert shown == (command if size <= 200 else whole)
     assert len(shown) == min(size, 200)
+
+
+@pytest.mark.parametrize(
+    ("before", "process_id", "after"),
+    [
+        (None, None, {"abort": b""}),
+        (b"", None, {"abort": b""}),
+        (b"12", None, {"abort": b"12"}),
+        (None, 4711, {"abort": b"4711", "abort.bak": b""}),
+        (b"", 4711, {"abort": b"4711", "abort.bak": b""}),
+        (b"123456", 4711, {"abort": b"4711", "abort.bak": b"123456"}),
+    ],
+)
+def test_a_marker_with_a_process_keeps_the_content_before_beside_it(
+    before: bytes | None, process_id: int | None, after: dict[str, bytes], tmp_path: Path
+) -> None:
+    if before is not None:
+        (tmp_path / "abort").write_bytes(before)
+    AbortMarker(tmp_path / "abort", Filesystem()).create(process_id)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == after
