@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from rmqctl.advice import SALVAGE
 from rmqctl.exit_codes import DECLINED, FINDINGS, IO_ERROR, OK, USAGE
+from rmqctl.fixing import _next
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.support.snapshots import snapshot
@@ -125,3 +129,38 @@ def test_a_purge_says_what_it_deletes(copy_of: CopyOf) -> None:
     assert (refused.code, "give --yes, or look first with --dry-run" in refused.err) == (USAGE, True)
     assert rmqctl("quarantine", "purge", "--yes", store=root).code == OK
     assert rmqctl("--format", "json", "quarantine", "list", store=root).json["changes"] == []
+
+
+KEEPS = "`rmqctl salvage --to NEWSTORE` keeps what a later step may cut"
+CUT, LOOK, SAVE = (
+    SimpleNamespace(command=command, can_be_undone=can_be_undone)
+    for command, can_be_undone in (("recover", True), ("check", False), (SALVAGE, False))
+)
+
+
+@pytest.mark.parametrize(
+    ("plan", "done", "answer", "step", "said"),
+    [
+        ([], [], None, None, []),
+        ([LOOK], [], None, None, []),
+        ([LOOK, CUT], [], None, CUT, []),
+        ([CUT], ["recover"], None, None, ["recover has run, but is still needed; later steps were not run"]),
+        ([LOOK, CUT], ["check"], None, CUT, []),
+        ([SAVE, CUT], [], True, CUT, [f"{KEEPS}. Go on without it?"]),
+        ([SAVE, CUT], [], False, None, [f"{KEEPS}. Go on without it?", f"note: {KEEPS}; run it first"]),
+        ([SAVE, CUT], [], None, None, [f"note: {KEEPS}; run it first"]),
+        ([SAVE, CUT], [SALVAGE], None, CUT, []),
+    ],
+)
+def test_the_next_step_is_the_first_that_mends_and_has_not_run(
+    plan: list[Any], done: list[str], answer: bool | None, step: object, said: list[str]
+) -> None:
+    """An answer of None: nothing may be asked."""
+    told: list[str] = []
+
+    def ask(text: str) -> bool:
+        told.append(text)
+        return bool(answer)
+
+    session = cast(Any, SimpleNamespace(ask=ask, note=told.append, warn=told.append))
+    assert (_next(session, plan, set(done), may_ask=answer is not None), told) == (step, said)
