@@ -135,6 +135,13 @@ def test_a_file_set_aside_beside_one_of_its_name(
     assert planned(root) == rows
 
 
+@pytest.mark.parametrize("name", [FIRST, SECOND])
+def test_units_set_aside_without_records_do_not_get_their_name_back(name: str, root: Path) -> None:
+    (root / LOG / name).unlink()
+    set_aside(root, name, (UNITS,))
+    assert planned(root) == [("remove", f"{UNITS}/{name}.delete", SET_ASIDE)]
+
+
 def test_an_empty_file_and_one_without_a_number_never_get_a_name_back(root: Path) -> None:
     (root / LOG / "junk.delete").write_bytes(b"x")
     (root / UNITS / f"{NEW}.delete").write_bytes(b"")
