@@ -83,6 +83,7 @@ def test_help_imports_no_heavy_library() -> None:
         assert f"'{name}'" not in loaded
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
 def test_every_command_has_help_with_an_example(path: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert rmqctl(*path, "--help").code == 0
@@ -218,6 +219,7 @@ def test_a_setting_behind_the_command_adds_to_those_before_it(tmp_path: Path) ->
     assert "settings given: haListenPort=1, haHousekeepingInterval=2" in run.err
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
 def test_typer_testing_runs_every_command_with_the_exit_code_of_the_process(path: list[str], tmp_path: Path) -> None:
     words = [*path, "--store", str(tmp_path / "none"), "--no-such-option"]
@@ -305,6 +307,7 @@ def test_a_pace_is_taken_for_one_command_and_a_wrong_one_is_refused(tmp_path: Pa
         assert "no rate" in run.err
 
 
+@pytest.mark.turns(3)
 def test_a_nice_command_lets_other_processes_go_first() -> None:
     code = (
         "import os; from rmqctl.app import main; main(['--nice', 'schema']); print(os.getpriority(os.PRIO_PROCESS, 0))"

@@ -123,6 +123,7 @@ def test_unknown_files_are_zeros_and_what_is_no_file_is_named(store: Path, tmp_p
     assert (found / "empty").is_dir()
 
 
+@pytest.mark.turns(3)
 def test_the_same_salt_gives_the_same_bundle(store: Path, tmp_path: Path) -> None:
     names = {"a": ("--salt", "s"), "b": ("--salt", "s"), "c": ("--salt", "t"), "d": ()}
     for name, salt in names.items():
@@ -146,6 +147,7 @@ def test_a_bundle_is_unpacked_into_the_scratch_folder_that_is_given(bundle: Path
     assert (found.code, str(tmp_path / "none") in found.err) == (NOT_READABLE, True), found.err
 
 
+@pytest.mark.turns(3)
 def test_what_a_reader_unpacked_is_removed_when_the_process_ends(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
     assert run(command_line(bundle, "--scratch", tmp_path / "scratch", "info")).code == OK
@@ -225,6 +227,7 @@ WRONG = {
 }
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("line", WRONG)
 def test_a_wrong_line_is_refused_with_one_sentence(line: str, store: Path, tmp_path: Path) -> None:
     (tmp_path / "there.tar.zst").write_text("mine")

@@ -287,6 +287,7 @@ def test_the_plan_names_the_messages_that_would_be_lost(tmp_path: Path) -> None:
     assert sum(row["message_count"] for row in run.json["lost"]) > 200
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("answer", "applied"), [(b"y\n", True), (b"n\n", False), (b"", False)])
 def test_on_a_terminal_the_plan_is_shown_and_asked_for(answer: bytes, applied: bool, tmp_path: Path) -> None:
     store = copy_of("aborted", tmp_path)

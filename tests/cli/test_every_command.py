@@ -235,6 +235,7 @@ def test_a_command_writes_to_a_stream_that_is_not_utf_8(path: str, store: Path, 
         assert run.code == code_of(path), run.err
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("path", [path for path in LINES if path not in NOT_OF_A_STORE])
 def test_without_a_store_nothing_is_printed_in_any_format(path: str, tmp_path: Path) -> None:
     for form in (Format.JSON, Format.CSV):
@@ -242,6 +243,7 @@ def test_without_a_store_nothing_is_printed_in_any_format(path: str, tmp_path: P
         assert (run.code, run.out, run.err.count("\n")) == (NOT_READABLE, "", 1), run.err
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("path", [path for path in LINES if path not in NOT_OF_A_STORE])
 def test_of_a_folder_around_or_in_the_store_the_store_is_named(path: str, tmp_path: Path) -> None:
     (tmp_path / "broker/store/commitlog").mkdir(parents=True)
@@ -251,6 +253,7 @@ def test_of_a_folder_around_or_in_the_store_the_store_is_named(path: str, tmp_pa
         assert run.err.endswith(f"; did you mean {tmp_path}/broker/store?\n"), run.err
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("path", LINES)
 def test_a_setting_that_no_broker_has_is_refused_by_each(path: str, store: Path, tmp_path: Path) -> None:
     for setting in ("noSuchSetting=1", "mappedFileSizeCommitLog=x", "flushDiskType=BLUE"):
@@ -353,6 +356,7 @@ def test_a_closed_pipe_ends_a_command_quietly(path: str, store: Path, tmp_path: 
     assert b"roken pipe" not in err.written
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("line", ["export --to - --as jsonl", "--help"])
 def test_a_process_whose_reader_is_gone_exits_with_0(line: str, store: Path) -> None:
     reading, writing = os.pipe()

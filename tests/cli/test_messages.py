@@ -216,6 +216,7 @@ def test_an_unknown_topic_suggests_the_nearest(mixed: Path, command: Sequence[st
     assert "did you mean" not in rmqctl("get", "Entirely-different", store=mixed).err
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     ("line", "says"),
     [

@@ -21,6 +21,7 @@ COMMANDS = (
 )  # fmt: skip
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("line", COMMANDS)
 @pytest.mark.parametrize(("name", "reason"), [("absent", MISSING), ("empty", EMPTY), ("other", EMPTY)])
 def test_what_is_not_a_store_is_refused_by_every_command_in_the_same_words(

@@ -406,6 +406,7 @@ DUMPED = [
 ]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("name", "words"), [
     ("normal", ("get", "TopicB", "--limit", "0")), *((name, ("dump", kind)) for name, kind in DUMPED),
 ])  # fmt: skip

@@ -71,6 +71,7 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> Reports:
     return seen
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("line", "title"),
     [

@@ -124,6 +124,7 @@ def test_bytes_that_are_no_whole_record_are_left_between_others(name: str) -> No
     assert "".join(texts) == f"{message_line(V1)}\nleft\n{message_line(V2)}\n"
 
 
+@pytest.mark.turns(3)
 def test_no_mutated_record_gets_another_line() -> None:
     source = random.Random(2)
     seeds = [stored(message) for message in PLAIN[:7]]

@@ -47,6 +47,7 @@ def replay(store: Path, broker: FakeBroker, *words: object) -> Any:
     return run.code, run.json
 
 
+@pytest.mark.turns(3)
 def test_the_losses_of_a_cut_are_sent_once(broker: FakeBroker, tmp_path: Path) -> None:
     cut = golden("corrupt-mid").store
     code, planned = replay(cut, broker, "--losses", "--dry-run")

@@ -140,6 +140,7 @@ def test_enums_are_those_of_the_engine() -> None:
     assert set(WORDS["body_state"]["enum"]) == {one.value for one in BodyState}
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("path", PATHS)
 def test_the_schema_command_prints_a_schema_that_stands_alone(path: str) -> None:
     run = rmqctl("schema", *path.split())

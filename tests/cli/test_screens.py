@@ -64,6 +64,7 @@ def test_a_screen_holds_the_verdict_and_a_pipe_each_row_on_one_line(path: str, s
         assert len(screen.out.splitlines()) <= 22, screen.out
 
 
+@pytest.mark.turns(3)
 def test_a_pipe_is_as_wide_as_its_rows_whatever_the_variables_say(tmp_path: Path) -> None:
     copy_store(golden("normal").store, tmp_path / "store")
     for path in ("find", "usage", "dump", "sql"):
@@ -118,6 +119,7 @@ def shown(*words: str) -> str:
     return screen.getvalue()
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("command", "first", "last"),
     [

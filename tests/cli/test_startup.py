@@ -111,6 +111,7 @@ def test_what_a_command_walks_first_is_read_beside_its_imports(
     assert asked == ([folders, ["closed"]] if folders else [])
 
 
+@pytest.mark.turns(3)
 def test_a_command_with_duckdb_says_nothing_at_its_end(root: Path) -> None:
     argv = [sys.executable, "-m", "rmqctl", "--store", str(root), "-q", "sql", "select count(*) from messages"]
     run = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=120)

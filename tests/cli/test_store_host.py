@@ -19,6 +19,7 @@ def store_host(root: Path) -> str:
         return str(message.store_host)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("words", "host"),
     [

@@ -36,6 +36,7 @@ def test_anything_else_is_refused_with_what_is_accepted(text: str) -> None:
         parse_time(text, NOW_MS)
 
 
+@pytest.mark.turns(3)
 @given(st.integers(1, 253_402_300_799_999))
 def test_a_shown_time_can_be_given_back(time_ms: int) -> None:
     assert parse_time(show_time(time_ms), NOW_MS) == time_ms

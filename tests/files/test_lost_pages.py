@@ -136,6 +136,7 @@ print(lost_pages.count(), len({error.offset for error in settle_lost_pages()}))
     assert (code, lines) == (0, ["400 1"])
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("options", [(), ("-X", "faulthandler")])
 @pytest.mark.parametrize(
     "fault",

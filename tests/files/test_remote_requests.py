@@ -113,6 +113,7 @@ def test_a_store_that_is_busy_for_good_is_one_sentence_with_the_attempts_and_the
     assert "--remote-retries" in run.err
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("address", "status", "says"),
     [

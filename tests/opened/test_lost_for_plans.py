@@ -43,6 +43,7 @@ def answer(root: Path, *words: object) -> Any:
     return run.json
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("lost", LOST)
 def test_checkpoint_show_answers_as_for_the_whole_store(lost: str, whole: Path, tmp_path: Path) -> None:
     root = copy(whole, tmp_path)
@@ -61,6 +62,7 @@ def test_checkpoint_show_builds_nothing_of_a_whole_store(whole: Path) -> None:
     assert rmqctl("checkpoint", "show", store=whole).err == ""
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("lost", OF_QUEUES)
 def test_clean_expired_names_the_same_unconsumed_messages(lost: str, whole: Path, tmp_path: Path) -> None:
     root = copy(whole, tmp_path)
@@ -145,6 +147,7 @@ def test_an_index_of_which_every_file_is_lost_is_built_again(
     assert recover(root, settings=SMALL)[0].rows() == []
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("words", [["recover", "--yes"], ["put", "T", "x"], ["truncate-dirty", "--yes"]])
 def test_a_changing_command_names_the_command_that_mends_a_queue_file_of_a_wrong_size(
     words: list[str], whole: Path, tmp_path: Path

@@ -101,6 +101,7 @@ def entries_of(queue: ConsumeQueue) -> list[QueueUnit]:
     return [decode_unit(data, at) for at in range(0, len(data), UNIT_SIZE)]
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("first", [0, 7, 10, 13])
 @pytest.mark.parametrize("lost", [[], [0], [1], [2], [0, 1], [1, 2], [0, 1, 2]])
 @pytest.mark.parametrize("count", [20, 25, 30])

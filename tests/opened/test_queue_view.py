@@ -96,6 +96,7 @@ def states(root: Path) -> list[QueueState]:
         return store.queues()
 
 
+@pytest.mark.turns(3)
 def test_states_are_those_of_opened_queues(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = states(root)
     monkeypatch.setattr(QueueView, "_find_resting", lambda view, keys: {})
@@ -119,6 +120,7 @@ def test_a_queue_that_rests_is_found_and_listed_like_others(root: Path, monkeypa
     assert rested == listed()
 
 
+@pytest.mark.turns(3)
 def test_the_checkpoints_review_is_the_same(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def reviewed() -> object:
         with staged_store(root, dry_run=True, verb=None) as opened:

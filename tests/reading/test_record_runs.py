@@ -84,6 +84,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_store(tmp_path_factory.mktemp("runs") / "store", 300)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("most", [1, 31, 32, 33, 10_000])
 def test_of_all_queues_whatever_the_size_of_a_run(root: Path, most: int) -> None:
     with open_store(root) as store:
@@ -106,6 +107,7 @@ def test_one_call_and_a_filter_have_no_runs(root: Path, options: dict[str, Any])
     assert not any(isinstance(piece, Run) for piece in pieces)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.leaves_damage
 @pytest.mark.parametrize("steps", [(0,), (0, 0, 1), (5, -3), (-1,), (7, 0, -9)], ids=str)
 def test_of_clocks_that_stand_still_or_step_back(tmp_path: Path, steps: tuple[int, ...]) -> None:

@@ -52,6 +52,7 @@ def test_receive_copies_the_log_of_a_served_store_while_it_grows(tmp_path: Path)
     assert segments(copy) == segments(root)
 
 
+@pytest.mark.turns(3)
 def test_a_sync_master_that_serves_waits_for_receive_that_follows(tmp_path: Path) -> None:
     root = tmp_path / "store"
     with serving(root, brokerRole="SYNC_MASTER") as (client, address):

@@ -255,6 +255,7 @@ def test_a_service_that_never_started_can_be_stopped() -> None:
     assert (service._is_over(), service._interval_seconds) == (True, 0.001)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("with_file", [False, True])
 def test_a_program_that_forgets_to_close_still_ends(with_file: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("store")

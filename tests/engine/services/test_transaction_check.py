@@ -67,6 +67,7 @@ OUTCOMES = [
 ]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("properties", "age_ms", "counts"), OUTCOMES)
 def test_a_half_has_its_outcome_by_its_age(
     properties: dict[str, str], age_ms: int, counts: tuple[int, int, int], tmp_path: Path

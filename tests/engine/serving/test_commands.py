@@ -317,6 +317,7 @@ def test_follow_goes_on_by_the_files_when_the_owner_has_ended(root: Path) -> Non
         assert json.loads(next_line(follower))["queue_offset"] == 1
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("has_watchfiles", [True, False])
 def test_follow_beside_another_owner_watches_its_files(has_watchfiles: bool, root: Path, tmp_path: Path) -> None:
     words = command_line(root, "get", "T", "--follow", "--format", "jsonl")

@@ -98,6 +98,7 @@ ROWS: list[dict[str, object]] = [
 ]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("condition", "numbers"),
     [

@@ -65,6 +65,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 }
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", ["normal", "many", "batch", "ipv6", "aborted", "normal5", "preblank"])
 def test_a_healthy_store_has_no_findings(name: str) -> None:
     assert findings(golden(name).store) == []

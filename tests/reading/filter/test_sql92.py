@@ -175,6 +175,7 @@ def test_an_expression_nested_too_deeply_is_refused() -> None:
         compile_sql("(" * 5 + " OR ".join(["a = 1"] * 3000) + ")" * 5)
 
 
+@pytest.mark.turns(3)
 def test_five_hundred_alternatives_are_not_too_many() -> None:
     assert matches(" OR ".join(f"a = {n}" for n in range(500)), a="499")
 

@@ -14,6 +14,7 @@ SENT_EXTRA = 22
 PROPERTIES = b"KEYS\x01k"
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("compat", ["4.9", "5.3"])
 @pytest.mark.parametrize(
     ("over", "status"), [(-1, PutStatus.PUT_OK), (0, PutStatus.PUT_OK), (1, PutStatus.MESSAGE_ILLEGAL)]

@@ -309,6 +309,7 @@ def test_messages_of_other_hosts_are_stored_as_single_puts_are(tmp_path: Path) -
     assert files_of(tmp_path / "a") == files_of(tmp_path / "b")
 
 
+@pytest.mark.turns(3)
 @pytest.mark.leaves_damage  # Store times that fall.
 @pytest.mark.parametrize("as_stored", [True, False])
 @pytest.mark.parametrize("times", [False, True])

@@ -97,6 +97,7 @@ def is_told_by(named: dict[str, str], stored: bytes) -> bool:
     return said == len(stored)
 
 
+@pytest.mark.turns(3)
 @given(st.lists(messages, min_size=1, max_size=6))
 def test_each_row_of_the_columns_is_its_record(many: list[Message]) -> None:
     rows = rows_of(many)

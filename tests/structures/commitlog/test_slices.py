@@ -89,6 +89,7 @@ def test_a_whole_segment_is_walked_from_its_first_byte() -> None:
     assert whole_segment(StoredFile("f", 7, 9, 0)) == LogSlice("f", 7, 9, 0, 9, is_exact=True)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("part_bytes", [1000, 103, 102, 50, 7])
 def test_each_record_is_in_the_part_in_which_it_begins(part_bytes: int, log: SmallLog, store: Path) -> None:
     reader = StoreReader(str(store))
@@ -161,6 +162,7 @@ def remote(monkeypatch: pytest.MonkeyPatch) -> None:
 SIZE = len(record())
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("window", [SIZE + 1, SIZE + 99, 2 * SIZE, SEGMENT - 1, SEGMENT, SEGMENT + 1])
 @pytest.mark.parametrize("part_bytes", [SEGMENT, 1000, 50])
 def test_windows_of_a_remote_file_give_the_records_of_each_part(

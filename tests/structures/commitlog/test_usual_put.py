@@ -68,6 +68,7 @@ def put_all(steps: Steps, put_message: Callable[..., Any]) -> tuple[list[PutResu
         return results, b"".join(path.read_bytes() for path in sorted((Path(folder) / "commitlog").iterdir()))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.leaves_damage  # store times that go back
 @settings(max_examples=15)
 @given(steps)

@@ -24,6 +24,7 @@ LOG, UNITS = "compaction/compactionLog/Comp_A/0", "compaction/compactionCq/Comp_
 SECOND, LAST = "00000000000000008832", "00000000000000141312"
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("kind", ["get", "minmax", "query", "time"])
 @pytest.mark.parametrize("name", NAMES)
 def test_answers_are_those_of_the_broker(name: str, kind: str) -> None:
@@ -111,6 +112,7 @@ def test_units_that_do_not_say_what_the_records_say_are_made_from_them(how: dict
     assert _survivors(root) == _survivors(five("compaction") / "store")
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("path", "lost"), [(f"{UNITS}/{LAST}", set()), (f"{LOG}/{LAST}", {"compaction-uncopied"})])
 def test_a_cut_file_gets_its_length_again_and_by_a_second_run_the_copies_it_lost(
     path: str, lost: set[str], tmp_path: Path
@@ -161,6 +163,7 @@ def test_a_mended_compaction_can_be_undone(tmp_path: Path) -> None:
     assert contents(root / "compaction") == before
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("count", [10, pytest.param(40, marks=pytest.mark.slow)])
 def test_random_damage_is_found_and_breaks_nothing(count: int, tmp_path: Path) -> None:
     root = copy_of_five("compaction", tmp_path)

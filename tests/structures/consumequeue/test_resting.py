@@ -74,6 +74,7 @@ DONE_TO_ALL: dict[str, Callable[[ConsumeQueueStore], object]] = {
 }
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("line", [LINE_4_9, LINE_5_3], ids=str)
 @pytest.mark.parametrize("done", DONE_TO_ALL)
 def test_what_is_done_to_all_queues_leaves_resting_ones_as_it_leaves_others(

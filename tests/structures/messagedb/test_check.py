@@ -144,6 +144,7 @@ def entries_at(root: Path, places: Iterable[int]) -> list[IndexEntry]:
 
 
 # Those before the first entry and behind the last offset are a start's to enter.
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("places", "reaches", "missing"),
     [

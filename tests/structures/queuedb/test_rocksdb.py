@@ -149,6 +149,7 @@ def _malform(units: Any, offsets: Any) -> None:
     units[b"no key"] = b"no value"
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("change", "kinds"),
     [

@@ -88,6 +88,7 @@ def test_a_lost_file_does_not_keep_it_from_being_built(file: str, tmp_path: Path
     assert keys_of(root, tmp_path) == written_keys("rocksdb")
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_old_database_is_kept_and_put_back_by_undo(name: str, tmp_path: Path) -> None:
     root = copy_of_five(name, tmp_path)

@@ -170,6 +170,7 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, int]]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("case", CASES)
 def test_a_state_follows_from_unit_slot_copy_and_progress(case: str, tmp_path: Path) -> None:
     given, found = CASES[case]

@@ -36,6 +36,7 @@ def test_sound_files_have_no_findings(name: str) -> None:
     assert list(check(five(name) / "store")) == []
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("case", "found"),
     [
@@ -78,6 +79,7 @@ def test_a_rebuild_says_that_no_file_tells_the_time(tmp_path: Path) -> None:
     assert "timercheck and checkpoint hold no time" in run.err
 
 
+@pytest.mark.turns(3)
 def test_a_rebuild_without_a_checkpoint_delivers_nothing_twice(tmp_path: Path) -> None:
     root = copy_of_five("timer", tmp_path)
     before = states(root)
@@ -102,6 +104,7 @@ def test_a_rebuild_counts_pending_messages_anew_where_their_table_is_lost(text: 
     assert {topic: row["count"] for topic, row in found.items()} == {"TimerA": 24, "TimerB": 16}
 
 
+@pytest.mark.turns(3)
 def test_a_rebuild_can_be_undone(tmp_path: Path) -> None:
     root = copy_of_five("timer", tmp_path)
     before = (root / "timerwheel").read_bytes(), (root / "config/timercheck").read_bytes()
@@ -121,6 +124,7 @@ def test_a_truncated_log_leaves_a_stale_timer_which_is_named(tmp_path: Path) -> 
     assert "timer-stale" not in kinds(root)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("field", "kind"), [(4, "timer-log"), (31, "timer-stale"), (39, "timer-stale")])
 def test_a_changed_field_of_a_unit_is_found(field: int, kind: str, tmp_path: Path) -> None:
     root = copy_of_five("timer", tmp_path)
