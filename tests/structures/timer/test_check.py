@@ -121,6 +121,13 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
             "timer-log timerlog 52 1 its magic and its record's properties disagree whether it is a delete",
         ],
     ),
+    "a magic before reserved bytes": (
+        {"units": [(1, "magic", 8), (0, "reserved", 1)]},
+        [
+            "timer-log timerlog 52 1 a magic that no broker writes",
+            "timer-log timerlog 0 1 reserved bytes that are not 0",
+        ],
+    ),
     "reserved bytes": (
         {"units": [(1, "reserved", 1), (2, "reserved", -1)]},
         ["timer-log timerlog 52 2 reserved bytes that are not 0"],
