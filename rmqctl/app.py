@@ -14,7 +14,7 @@ import functools
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import typer
@@ -85,14 +85,12 @@ def main(arguments: Sequence[str] | None = None, environment: Environment | None
 
 
 def _run_and_report(session: Session, words: list[str]) -> int:
+    code = OK
     try:
-        with session.resources:
+        with _quiet_pipe(), session.resources:
             code = _run(session, words)
         # Damage that a store met while it was written to is known after its close.
         return FINDINGS if code == OK and session.met_findings else code
-    except BrokenPipeError:
-        _silence_stdout()
-        return OK
     except (Exception, KeyboardInterrupt) as error:
         if _is_closed_stdout(error):
             _silence_stdout()
@@ -116,7 +114,8 @@ def _run(session: Session, words: list[str]) -> int:
         sys.stdout, sys.stderr = streams
         raise end.__context__ or end from None
     if isinstance(answer, Result):
-        session.show(answer)
+        with _quiet_pipe():
+            session.show(answer)
         return answer.final_exit_code()
     if answer == INTERRUPTED:
         # Typer swallows the interrupt and returns this number.
@@ -183,6 +182,15 @@ def _sentence(error: BaseException) -> str:
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{(error.strerror or str(error)).lower()}"
     return f"a defect in rmqctl: {type(error).__name__}: {error}; run it again with --verbose and report what it prints"
+
+
+@contextlib.contextmanager
+def _quiet_pipe() -> Iterator[None]:
+    """End the block quietly when the reader of stdout has closed it."""
+    try:
+        yield
+    except BrokenPipeError:
+        _silence_stdout()
 
 
 def _is_closed_stdout(error: BaseException) -> bool:

@@ -71,13 +71,13 @@ def run_purge(
     from store.change import list_quarantine, purge
 
     session: Session = ctx.obj
-    if not (dry_run or yes or session.environment.can_ask):
-        raise typer.BadParameter("this deletes files for good: give --yes, or look first with --dry-run")
     with locked(session, take=not dry_run) as (layout, fs):
         kept = list_quarantine(layout.root, quarantine=quarantine, fs=fs)
         entries = [one for one in kept if not change_ids or one.id in change_ids]
         if not (entries or change_ids):
             return Result("quarantine purge", {"freed_bytes": 0}, verdict=EMPTY)
+        if entries and not (dry_run or yes or session.environment.can_ask):
+            raise typer.BadParameter("this deletes files for good: give --yes, or look first with --dry-run")
         files, size = sum(one.file_count for one in entries), show_bytes(sum(one.size for one in entries))
         what = f"{count(files, 'file')} of {count(len(entries), 'change')}, {size}"
         if entries:

@@ -41,6 +41,9 @@ def run(
     ctx: typer.Context,
     state: Annotated[State | None, typer.Option(help="Only records of this state.")] = None,
     topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Only records of this topic.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, metavar="N", help="Records at most.", show_default="all")
+    ] = None,
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="Write their messages to FILE, for put --input.")
     ] = None,
@@ -63,7 +66,7 @@ def run(
     chosen = [one for one in found if state in (None, one.state.value) and topic in (None, one.topic)]
     states = Counter(one.state.value for one in chosen)
     if to is not None:
-        _write(session, to, chosen, fs)
+        _write(session, to, chosen[:limit], fs)
     lost = states["lost"]
     facts = {
         "stale_messages": len(chosen),
@@ -74,7 +77,7 @@ def run(
     }
     verdict = f"{count(len(chosen), 'stale record')}, {lost} of them lost: their messages are nowhere else"
     verdict = verdict if chosen else "no stale records"
-    table = Table("stale_records", [_row(session, one) for one in chosen], COLUMNS)
+    table = Table("stale_records", [_row(session, one) for one in chosen[:limit]], COLUMNS)
     return Result("stale", facts, [table], FINDINGS if lost else OK, verdict)
 
 

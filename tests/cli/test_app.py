@@ -148,7 +148,6 @@ def test_no_command_shows_help_and_is_a_usage_error() -> None:
         (["truncate-dirty"], "--yes"),
         (["clean-expired"], "--yes"),
         (["checkpoint", "rewrite"], "--yes"),
-        (["quarantine", "purge"], "--yes"),
         (["index-query", "T", "k", "--begin", "-1m", "--end", "-2m"], "--since is later than --until"),
         (["get", "T", "--key", "k", "--since", "-1m", "--until", "-2m"], "--since is later than --until"),
     ],

@@ -114,7 +114,7 @@ def test_a_plan_that_is_answered_with_no_has_a_code_of_its_own(copy_of: CopyOf) 
 
 def test_a_purge_says_what_it_deletes(copy_of: CopyOf) -> None:
     root = with_lost_queue(copy_of)
-    empty = rmqctl("quarantine", "purge", "--yes", store=root)
+    empty = rmqctl("quarantine", "purge", store=root)
     assert (empty.code, empty.out.splitlines()[0]) == (OK, "the quarantine is empty")
     assert rmqctl("rebuild", "--queues", "--yes", store=root).code == OK
     [change] = rmqctl("--format", "json", "quarantine", "list", store=root).json["changes"]

@@ -116,6 +116,15 @@ def test_what_is_lost_is_exported_and_can_be_put_again(store: Path, tmp_path: Pa
     assert rmqctl("stale", "--to", target, store=store).code == 2
 
 
+def test_a_limit_cuts_the_rows_and_the_file_but_no_count(store: Path, tmp_path: Path) -> None:
+    cut(store, 15)
+    whole, target = stale(store, "--state", "lost"), tmp_path / "two.jsonl"
+    cut_answer = stale(store, "--state", "lost", "--limit", "2", "--to", str(target))
+    rows = whole["stale_records"][:2]
+    assert cut_answer == {**whole, "stale_records": rows, "written_to": str(target)}
+    assert [json.loads(line)["uniq_key"] for line in target.read_text().splitlines()] == ["U16", "U17"]
+
+
 def test_segments_in_the_quarantine_are_looked_into(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 300, queues=1)
     assert rmqctl("truncate-dirty", "--offset", "16384", "--yes", store=root).code == 0
