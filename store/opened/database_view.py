@@ -61,7 +61,11 @@ class DatabaseQueueView(QueueView):
         if self._opened is None:
             # Without the database only the log lists the queues.
             return {(queue.topic, queue.queue_id) for queue in self}
+        self._meet_from(max(self._opened.checkpoint, self._log.start))
         return {*self._opened.newest, *self._queues, *self._builder.met}
+
+    def _has_files(self, key: QueueKey) -> bool:
+        return self._opened is not None and key in self._opened.newest
 
     def end_on_disk(self, topic: str, queue_id: int) -> int:
         """Return the database's checkpoint: every record before it has its units; -1 without a database."""
@@ -112,6 +116,9 @@ class CombinedQueueView(DatabaseQueueView):
 
     def end_on_disk(self, topic: str, queue_id: int) -> int:
         return self._view_of((topic, queue_id)).end_on_disk(self, topic, queue_id)
+
+    def _has_files(self, key: QueueKey) -> bool:
+        return self._view_of(key)._has_files(self, key)
 
     def _view_of(self, key: QueueKey) -> type[QueueView]:
         # The order matters: `_alone` opens the database, and other names do not need it.

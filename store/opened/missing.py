@@ -142,6 +142,8 @@ class QueueBuilder:
         self._rules = rules
         self.met: set[QueueKey] = set()
         """The queues with records in the part of the log that was read."""
+        self.met_from = log.stop
+        """The log offset from which on `met` has every queue."""
         self.damages: dict[int, Damage] = {}
         """Damage that was skipped there, by log offset: messages may have been in it."""
 
@@ -181,6 +183,7 @@ class QueueBuilder:
                 self._take(plan.of(key), run, np.arange(run.count))
             if progress is not None:
                 progress(step.end - begin, self._log.stop - begin)
+        self.met_from = min(self.met_from, begin)
         done = {id(repair): repair for repair in [*repairs.values(), *plan.met()]}
         for repair in done.values():
             _finish(repair)
@@ -203,6 +206,8 @@ class QueueBuilder:
         for key, log_offset in zip(table.names, found.tolist(), strict=True):
             # Two damaged topics may decode to one name.
             newest[key] = max(newest.get(key, -1), log_offset)
+        self.met.update(key for key in newest if is_topic_folder_name(key[0]))
+        self.met_from = min(self.met_from, start)
         return newest
 
     def _note_damage(self, step: Outcome) -> None:

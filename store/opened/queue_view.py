@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 from store.broker_line import BrokerLine
 from store.config import StoreConfig
@@ -25,9 +26,12 @@ from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.consumequeue.queue_set import NO_OTHERS, OtherQueues, QueueKey, QueueState
 from store.structures.consumequeue.resting import RestingQueue
+from store.structures.tables.topics import topic_queues
 
 NOTED_QUEUES = 8
 """Up to this many completed queues have a note each; more are counted in one note."""
+SHORT_LOG_BYTES = 256 << 20
+"""A log that is read in less than the time of a command's start."""
 WORTH_A_WALK = 500
 """From this many queues on, a scan for the queues that may stay idle costs less than opening all of them."""
 
@@ -93,15 +97,41 @@ class QueueView(ConsumeQueueStore):
         return super().of_topic(topic)
 
     def topics(self) -> list[str]:
-        """Return the topics with a folder, and those of queues that were opened or met in the log."""
+        """Return the topics with a folder, and those of other queues that have records (_meet)."""
         names = [entry.path.name for entry in self._fs.list_folder(self._layout.consumequeue) if entry.is_folder]
+        self._meet(is_known=bool(names))
         return sorted({*names, *self._others.topics, *(topic for topic, _ in [*self._queues, *self._builder.met])})
 
     def queue_ids(self, topic: str) -> list[int]:
-        """Return the ids of a topic's queues that have a folder, were opened or were met in the log."""
+        """Return the ids of a topic's queues that have a folder, and of others that have records (_meet)."""
         names = [entry.path.name for entry in self._fs.list_folder(self.queue_folder(topic, 0).parent)]
         found = {queue_id for name in names if (queue_id := parse_queue_id(name)) is not None}
+        self._meet(is_known=bool(found))
+        if self._builder.met_from > self._log.start:
+            missing = sorted(number for name, number in self._queues_of_table if name == topic and number not in found)
+            for queue_id in missing[:1]:
+                self._note(
+                    f"{topic} has no files for {amount(len(missing), 'queue')} of topics.json, the first is "
+                    f"{queue_id}: empty or lost; the log was not read for lost ones"
+                )
         return sorted(found | {key[1] for key in [*self._queues, *self._builder.met] if key[0] == topic})
+
+    def _meet(self, *, is_known: bool) -> None:
+        """Look for queues without files in the log: past its dispatched part, or in all of a short one.
+
+        A long log is read if not `is_known`, as then all files may be lost.
+        """
+        is_short = self._log.stop - self._log.start <= SHORT_LOG_BYTES and not self._fs.fetches
+        self._meet_from(self._log.start if is_short or not is_known else self._trusted)
+
+    def _meet_from(self, log_offset: int) -> None:
+        with self._view_lock:
+            if log_offset < self._builder.met_from:
+                self._builder.newest_records(log_offset)
+
+    @cached_property
+    def _queues_of_table(self) -> set[QueueKey]:
+        return topic_queues(self._layout.config, self._fs)
 
     def end_on_disk(self, topic: str, queue_id: int) -> int:
         """Return the log offset after the last record with a unit in the queue's files, -1 without units."""
@@ -168,7 +198,11 @@ class QueueView(ConsumeQueueStore):
             is_new = key not in self._queues and key not in self._absent
             if is_new and (key in self._resting or not self._is_whole):
                 self._resting.pop(key, None)
-                self._complete({key: self._open(key)})
+                is_unmet = self._builder.met_from <= self._log.start and key not in self._builder.met
+                if is_unmet and not self._has_files(key):
+                    self._absent.add(key)
+                else:
+                    self._complete({key: self._open(key)})
             return self._queues.get(key)
 
     def _open(self, key: QueueKey) -> Repair:
@@ -188,6 +222,9 @@ class QueueView(ConsumeQueueStore):
             self._has_cut = True
         # Built units hold their tags code, as extension files are only read.
         return Repair.of(queue, self._log, self._trusted)
+
+    def _has_files(self, key: QueueKey) -> bool:
+        return self._fs.exists(self.queue_folder(*key))
 
     def _leave_out(self, error: StoreError) -> None:
         self._note(f"left out: {error}")
@@ -209,7 +246,7 @@ class QueueView(ConsumeQueueStore):
             queue.correct_min_offset(self._log.start)
             if repair.first_address is not None and repair.queue.files.first in repair.created.values():
                 queue.begin_at(max(queue.min_offset, repair.first_queue_offset))
-            if queue.files.files or queue.max_offset or self._fs.exists(self.queue_folder(*key)):
+            if queue.files.files or queue.max_offset or self._has_files(key):
                 self._queues[key] = queue
             else:
                 self._absent.add(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,9 @@ from store.opened.missing import QueueBuilder, Repair
 from store.opened.queue_view import QueueView
 from store.structures.consumequeue.queue_set import QueueKey, QueueState
 from store.verbs.recover import review_checkpoint
+from tests.cli.running import rmqctl
 from tests.support.many_queues import many_queues
+from tests.support.stores import make_store
 
 QUEUE_COUNT = 30
 FILE_SIZE = 400
@@ -211,3 +214,62 @@ def test_a_queue_ends_on_disk_after_the_record_of_its_last_entry(tmp_path: Path)
     with open_store(root) as store:
         ends = [store.opened.queues.end_on_disk("T0", number) for number in (3, 4)]
     assert ends == [first.log_offset + first.size, -1]
+
+
+def lose(root: Path, folder: str) -> None:
+    if folder:
+        shutil.rmtree(root / folder)
+
+
+def wanted_table(root: Path, count: int) -> None:
+    (root / "config").mkdir()
+    table = {"topicConfigTable": {"T": {"topicName": "T", "readQueueNums": count, "writeQueueNums": count}}}
+    (root / "config/topics.json").write_text(json.dumps(table))
+
+
+@pytest.mark.parametrize("is_crashed", [False, True])
+@pytest.mark.parametrize("lost", ["", "consumequeue/T/1", "consumequeue/T", "consumequeue"])
+def test_queues_without_files_are_listed_and_read_without_a_queue_too(
+    lost: str, is_crashed: bool, tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store", 30)
+    lose(root, lost)
+    if is_crashed:
+        (root / "abort").touch()
+    with open_store(root) as store:
+        assert (store.topics(), store.queue_ids("T"), store.queue_ids("U")) == (["T"], [0, 1, 2], [])
+    assert len(rmqctl("--format", "jsonl", "get", "T", "--limit", "100", store=root).rows) == 30
+
+
+TOLD = "T has no files for 2 queues of topics.json, the first is 1: empty or lost; the log was not read for lost ones"
+
+
+@pytest.mark.parametrize(
+    ("lost", "table", "ids", "notes"),
+    [
+        ("consumequeue/T/1", 4, [0, 2], [TOLD]),
+        ("consumequeue/T/1", 1, [0, 2], []),
+        ("consumequeue/T", 4, [0, 1, 2], []),
+        ("", 3, [0, 1, 2], []),
+    ],
+)
+def test_a_long_log_is_read_for_a_topic_without_files_alone_and_else_a_note_says_so(
+    lost: str, table: int, ids: list[int], notes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_store(tmp_path / "store", 30)
+    lose(root, lost)
+    wanted_table(root, table)
+    with open_store(root) as store:
+        monkeypatch.setattr(queue_view, "SHORT_LOG_BYTES", store.max_log_offset - 1)
+        assert store.queue_ids("T") == ids
+        assert store.notes == notes
+        monkeypatch.setattr(queue_view, "SHORT_LOG_BYTES", store.max_log_offset)
+        assert store.queue_ids("T") == [0, 1, 2]
+
+
+def test_an_unknown_queue_is_looked_for_in_the_log_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_store(tmp_path / "store", 30)
+    with open_store(root) as store:
+        assert store.queue_ids("T") == [0, 1, 2]
+        monkeypatch.setattr(QueueBuilder, "repair", None)
+        assert store.max_offset("T", 3) == 0
