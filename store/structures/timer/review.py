@@ -34,7 +34,7 @@ from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DEL_UNIQKE
 from store.formats.queue_unit import QueueUnit
 from store.formats.topics import TIMER_TOPIC
 from store.formats.wording import amount
-from store.structures.commitlog.rewritten import queue_records, rewritten_records
+from store.structures.commitlog.rewritten import queue_records, records_with
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.timer.files import DELETE, NO_FILES, ROLL, TimerFiles, read_timer_files
 from store.structures.timer.message import TimerMessage, TimerState, number_in
@@ -93,7 +93,7 @@ def describe_unfired(opened: OpenedStore) -> tuple[int, str]:
         return 0, ""
     first_ms = min(delivery_ms for delivery_ms, _ in timeline.entries)
     return len(timeline.entries), (
-        f"the timeline never fired: a start delivers none of its {amount(len(timeline.entries), 'message')} that was "
+        f"the timeline never fired: of its {amount(len(timeline.entries), 'message')} a start delivers none that was "
         f"due 10 seconds before it or earlier; the first is due at {first_ms} ms"
     )
 
@@ -121,7 +121,7 @@ class _Review:
             self._names_topic = not opened.line.deletes_by_unique_key
         self._taken_up = 0
         self._rolls: dict[tuple[str | None, ...], int] = {}
-        self._copies = _copies_by_identity(rewritten_records(opened.log))
+        self._copies = _copies_by_identity(records_with(opened.log, TIMER_OUT_MS))
 
     def found(self, queue: ConsumeQueue) -> list[tuple[TimerMessage, StoredMessage | None]]:
         """Return the messages without a state, and their records, None for a lost one."""
@@ -231,13 +231,14 @@ def _copies_by_identity(records: Iterable[StoredMessage]) -> dict[tuple[str | No
     """Return the log offsets of delivered records by identity."""
     found: dict[tuple[str | None, ...], list[int]] = defaultdict(list)
     for record in records:
-        if record.topic != TIMER_TOPIC and TIMER_OUT_MS in record.properties:
+        if record.topic != TIMER_TOPIC:
             found[_identity(record)].append(record.log_offset)
     return found
 
 
 def _identity(record: StoredMessage) -> tuple[str | None, ...]:
-    return record.properties.get(REAL_TOPIC), record.uniq_key, record.properties.get(TIMER_OUT_MS)
+    # A message that the timers of a database delivered lacks REAL_TOPIC.
+    return record.properties.get(REAL_TOPIC, record.topic), record.uniq_key, record.properties.get(TIMER_OUT_MS)
 
 
 def _reachable_rows(files: TimerFiles) -> set[int]:

@@ -37,6 +37,11 @@ def wheel_of(root: Path, **settings: object) -> str:
     return read_timer_files(StoreLayout(root), Filesystem(), StoreConfig().with_settings(settings)).wheel_name
 
 
+def test_the_wheel_knows_the_messages_that_a_timeline_delivered() -> None:
+    found = states_of(fivefive("timer") / "store", timerRocksDBEnable=False)
+    assert found == {"pending": 12, "duplicate": 5, "delete": 3}
+
+
 def test_a_timeline_tells_the_states_that_the_broker_left() -> None:
     with open_store(fivefive("timer") / "store") as store:
         found = store.timers(FIRED_MS)
@@ -84,7 +89,7 @@ def test_a_timeline_that_never_fired_is_a_trap(monkeypatch: pytest.MonkeyPatch) 
     trap = simulate(fivefive("timer") / "store").traps[0]
     assert trap.code == "timeline-unfired"
     assert trap.detail == (
-        "the timeline never fired: a start delivers none of its 10 messages that was due 10 seconds before it or "
+        "the timeline never fired: of its 10 messages a start delivers none that was due 10 seconds before it or "
         "earlier; the first is due at 1795380327000 ms"
     )
 
