@@ -37,10 +37,12 @@ def show_value(name: str, value: object, times: TimeForm = TimeForm.UTC) -> str:
     if isinstance(value, (list, tuple)):
         kind = name if name in _SENTENCES else ""
         return printable(", ".join(show_value(kind, item, times) for item in value)) or "-"
-    text = str(value)
-    if name in _SENTENCES:
-        text = _MOMENT.sub(lambda found: _show_time(int(found[1]), times, " ms"), text)
-    return printable(text)
+    return printable(show_sentence(str(value), times) if name in _SENTENCES else str(value))
+
+
+def show_sentence(text: str, times: TimeForm) -> str:
+    """Return a sentence of the engine with its moments in the form of `times`."""
+    return _MOMENT.sub(lambda found: _show_time(int(found[1]), times, " ms"), text)
 
 
 def _show_number(name: str, value: float, times: TimeForm) -> str:

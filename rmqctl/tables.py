@@ -18,7 +18,7 @@ from typing import Literal, TextIO
 
 from rmqctl.layout import MOMENT, Column, fit_columns, fold
 from rmqctl.result import Result, Table
-from rmqctl.show import TimeForm, escape_controls, is_number, show_value, words
+from rmqctl.show import TimeForm, escape_controls, is_number, show_sentence, show_value, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def _render_tabulate(result: Result, stream: TextIO, look: Look, style: str, hea
     # tabulate would make a column two blanks wider than its heading.
     tabulate.MIN_PADDING = 0
     blocks = _fitted_blocks(result, look)
-    lead = _write_verdict(result, stream, look.width, str)
+    lead = _write_verdict(result, stream, look, str)
     for block in blocks:
         stream.write(lead)
         lead = "\n"
@@ -146,7 +146,7 @@ def render_rich(result: Result, stream: TextIO, look: Look) -> None:
     def paint(text: str) -> str:
         return f"{start}{text}\x1b[0m" if start else text
 
-    lead = _write_verdict(result, stream, look.width, paint)
+    lead = _write_verdict(result, stream, look, paint)
     for block in blocks:
         stream.write(lead)
         lead = "\n"
@@ -172,7 +172,7 @@ def render_rich(result: Result, stream: TextIO, look: Look) -> None:
         stream.writelines(line + "\n" for line in block.notes(look.width))
     room = look.room()
     if room is not None and sum(block.height(look.width) for block in blocks) > room:
-        _write_verdict(result, stream, look.width, lambda text: f"\n{paint(text)}")
+        _write_verdict(result, stream, look, lambda text: f"\n{paint(text)}")
 
 
 _GREEN_WORDS = (
@@ -236,12 +236,12 @@ def _tone(result: Result) -> int:
     return _YELLOW if result.final_exit_code() else _GREEN
 
 
-def _write_verdict(result: Result, stream: TextIO, width: int | None, style: Callable[[str], str]) -> str:
+def _write_verdict(result: Result, stream: TextIO, look: Look, style: Callable[[str], str]) -> str:
     """Write the verdict as first line; return the separator after it."""
-    verdict = escape_controls(result.read_verdict())
+    verdict = escape_controls(show_sentence(result.read_verdict(), look.times))
     if not verdict:
         return ""
-    stream.write(style(verdict if width is None else fold(verdict, width)) + "\n")
+    stream.write(style(verdict if look.width is None else fold(verdict, look.width)) + "\n")
     return "\n"
 
 

@@ -225,7 +225,8 @@ def _review(session: Session) -> ConfigReview:
 
     root, fs = session.store.reached
     layout = make_layout(root, session.store.settings(), fs)
-    return review_tables(layout, session.store.open_reached(), detect_line(layout, fs), fs)
+    line, recovered = detect_line(layout, fs), lambda: session.store.open().queues()
+    return review_tables(layout, session.store.open_reached(), line, fs, recovered)
 
 
 def _file_row(file: ConfigFile) -> dict[str, Any]:

@@ -58,6 +58,8 @@ class OpenedStore:
     """A folder that is removed when the store is closed."""
     as_broker: bool = False
     """Whether a record counts as at the log offset in its fields, as for a broker, even if damage changed that."""
+    next_offset: Callable[[QueueKey], int] | None = None
+    """The next queue offsets of queues in a database, after a simulated start."""
 
     @classmethod
     def load(
@@ -149,6 +151,13 @@ class OpenedStore:
         ours = not self.as_broker
         cuts_torn = cuts_torn and ours and self.layout.has_plain_log
         return ScanRules(check_crc, accept_v2=self.line.accepts_v2, by_place=ours, cuts_torn=cuts_torn)
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Return the queue offset of a queue's next message, after a simulated start also of one in a database."""
+        if self.next_offset is not None:
+            return self.next_offset((topic, queue_id))
+        queue = self.queues.find(topic, queue_id)
+        return queue.max_offset if queue is not None else 0
 
     def require_no_empty_file(self) -> None:
         """Raise WrongFileSize if a last file has 0 bytes and the line's broker does not start with it."""

@@ -26,7 +26,6 @@ from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.consumequeue.queue_set import NO_OTHERS, OtherQueues, QueueKey, QueueState
 from store.structures.consumequeue.resting import RestingQueue
-from store.structures.tables.topics import topic_queues
 
 NOTED_QUEUES = 8
 """Up to this many completed queues have a note each; more are counted in one note."""
@@ -131,6 +130,8 @@ class QueueView(ConsumeQueueStore):
 
     @cached_property
     def _queues_of_table(self) -> set[QueueKey]:
+        from store.structures.tables.topics import topic_queues
+
         return topic_queues(self._layout.config, self._fs)
 
     def end_on_disk(self, topic: str, queue_id: int) -> int:

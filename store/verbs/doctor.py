@@ -32,6 +32,7 @@ from store.layout import StoreLayout
 from store.opened.detect import find_store
 from store.opened.request import OpenRequest
 from store.structures import findings as kinds
+from store.structures.consumequeue.queue_set import QueueState
 from store.structures.findings import KINDS, Finding, Rank
 from store.verbs.check.check import CheckOptions, Progress, check_files
 from store.verbs.info import StoreInfo, look_at_store
@@ -54,6 +55,10 @@ _CONFIG_FAULTS = {
     "no-topic": "unknown topic",
 }
 """Kinds of findings on the broker's tables, as people read them."""
+_TRAP_RANKS = {"no-rocksdict": Rank.NOTE} | dict.fromkeys(
+    ("lost-index", "index-ahead", "message-database-behind"), Rank.WRONG
+)
+"""Of other traps messages are lost; of these a query by key lacks some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,20 +213,34 @@ class _Examiner:
                 what = f"a {name} broker loses messages"
                 yield Diagnosis(Rank.LOSS, "simulate", what, detail, start.lost.messages, code=code)
             for trap in start.traps:
-                rank = Rank.NOTE if trap.code == "no-rocksdict" else Rank.LOSS
-                yield Diagnosis(rank, "simulate", trap.code, trap.detail, code=trap.code, subject=trap.subject)
+                yield Diagnosis(
+                    _TRAP_RANKS.get(trap.code, Rank.LOSS),
+                    "simulate",
+                    trap.code,
+                    trap.detail,
+                    code=trap.code,
+                    subject=trap.subject,
+                )
 
     def _config(self) -> Iterator[Diagnosis]:
         info = self.found.info
-        self.found.config = review_tables(self.layout, self.reader, info.line, self.fs, info.queues)
+        self.found.config = review_tables(
+            self.layout, self.reader, info.line, self.fs, self._recovered_queues, info.queues
+        )
         ranks = {"lost": Rank.LOSS, "refused": Rank.NO_START, "no-topic": Rank.WRONG, "outside": Rank.WRONG}
         for finding in self.found.config.findings:
             rank, code, subject = ranks.get(finding.kind, Rank.NOTE), finding.code, finding.subject
             yield Diagnosis(rank, "config", _CONFIG_FAULTS[finding.kind], finding.detail, code=code, subject=subject)
 
+    def _recovered_queues(self) -> list[QueueState]:
+        with self._opener().open(as_is=False) as store:
+            return store.queues()
+
+    def _opener(self) -> ReadingOpener:
+        return ReadingOpener(OpenRequest(self.layout, self.settings, self.fs, self.clock, None, None), None, None)
+
     def _lag(self) -> Iterator[Diagnosis]:
-        asked = OpenRequest(self.layout, self.settings, self.fs, self.clock, None, None)
-        with ReadingOpener(asked, None, None).open(as_is=True) as store:
+        with self._opener().open(as_is=True) as store:
             self.found.lag = report = review_lag(store, ends=self.found.info.queues)
         gone = [row for row in report.queues if row.deleted]
         if gone:

@@ -337,10 +337,11 @@ def _behind_problems(info: StoreInfo, *, has_index: bool) -> Iterator[Problem]:
         yield Problem("no log", "there is no segment in commitlog/", code="no-log")
     if not info.are_queues_read:
         pass
-    elif has_records and info.queues_built_to < 0:
+    elif has_records and info.queues_built_to < 0 and not (info.has_database and info.abort_ms >= 0):
         yield Problem("no queues", "no consume queue has an entry", code="no-queues")
     elif log.unqueued_count and not is_live:
-        detail = f"the log ends at {log.end}, the queues at {info.queues_built_to}"
+        reach = f"the queues at {info.queues_built_to}" if info.queues_built_to >= 0 else "and no queue has an entry"
+        detail = f"the log ends at {log.end}, {reach}"
         yield Problem("queues incomplete", detail, code="queues-behind")
     elif info.queues_built_to > log.end:
         detail = f"a queue reaches {info.queues_built_to}, the log ends at {log.end}"

@@ -5,7 +5,8 @@ The queues of a store are those with a folder, and those that a walk of the log 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from store.broker_line import BrokerLine
 from store.change.change import Change, PlanReport
+from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.run import Run
@@ -22,6 +24,7 @@ from store.layout import StoreLayout
 from store.structures.commitlog.message_batch import MessageRows
 from store.structures.commitlog.scan import ScanRules
 from store.structures.commitlog.slices import walk_slice, whole_segment
+from store.structures.consumequeue.queue_set import QueueState
 from store.structures.tables.config_file import ConfigFile, read_config_file, read_config_files, require_in_file
 from store.structures.tables.fastjson import Json, members
 from store.structures.tables.review import ConfigFinding, review_config
@@ -63,18 +66,32 @@ class ConfigReview:
 
 
 def review_tables(
-    layout: StoreLayout, reader: StoreReader, line: BrokerLine, fs: Filesystem, ends: list[QueueEnd] | None = None
+    layout: StoreLayout,
+    reader: StoreReader,
+    line: BrokerLine,
+    fs: Filesystem,
+    recovered: Callable[[], Iterable[QueueState]],
+    ends: list[QueueEnd] | None = None,
 ) -> ConfigReview:
-    """Review every table as a broker would load it. `ends` avoids a second reading of the queues' ends."""
+    """Review every table as a broker would load it.
+
+    recovered  returns the queues as a recovery leaves them; called only if an offset is beyond the queue on disk,
+               as after a crash, which may leave the newest entries unwritten
+    ends       avoids a second reading of the queues' ends
+    """
     queues = {(end.topic, end.queue_id): end for end in (ends if ends is not None else queue_ends(reader))}
     files = read_config_files(layout.config, fs)
     topics = {topic for (topic, _), end in queues.items() if end.max_offset and not shares_records(topic)}
 
-    def max_offset(topic: str, queue_id: int) -> int:
-        end = queues.get((topic, queue_id))
-        return end.max_offset if end is not None else 0
-
-    return ConfigReview(files, list(review_config(files, line, topics, max_offset)))
+    max_offsets = {queue: end.max_offset for queue, end in queues.items()}
+    found = list(review_config(files, line, topics, max_offsets))
+    if any(one.kind == "outside" for one in found):
+        with contextlib.suppress(StoreError):
+            for queue in recovered():
+                key = queue.topic, queue.queue_id
+                max_offsets[key] = max(max_offsets.get(key, 0), queue.max_offset)
+            found = list(review_config(files, line, topics, max_offsets))
+    return ConfigReview(files, found)
 
 
 def table_entries(files: list[ConfigFile]) -> Iterator[TableEntry]:

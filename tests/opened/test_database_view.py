@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import RLock
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
 from store.opened.database_view import CombinedQueueView, DatabaseQueueView
+from store.opened.missing import Stretch
 from store.opened.queue_view import QueueView
 from store.structures.queuedb import view as queuedb_view
 
@@ -21,8 +23,8 @@ def view_of(kind: type[DatabaseQueueView], root: Path, database: object) -> Any:
     """A view whose database is opened: this one, or None for one that cannot be read."""
     view = object.__new__(kind)
     view._layout, view._fs, view._queues = StoreLayout(root), Filesystem(), {}
-    view._builder = SimpleNamespace(met={("Met", 1)})  # type: ignore[assignment]
-    view._database, view._is_opened = database, True
+    view._builder = SimpleNamespace(met={("Met", 1)}, met_from=700)  # type: ignore[assignment]
+    view._database, view._is_opened, view._view_lock, view._log = database, True, RLock(), Stretch(0, 900)
     return view
 
 
@@ -44,6 +46,16 @@ def test_a_database_lists_its_queues_and_those_that_the_log_has(tmp_path: Path) 
     assert [view.queue_ids(topic) for topic in ("T", "Met", "Other")] == [[0, 2], [1], []]
     assert list(view._keys_on_disk()) == [("T", 0), ("T", 2), (LIGHT, 0)]
     assert list(view_of(DatabaseQueueView, tmp_path, None)._keys_on_disk()) == []
+
+
+@pytest.mark.parametrize(("met_from", "read"), [(900, [700]), (701, [700]), (700, [])])
+def test_queues_that_a_database_may_lack_are_looked_for_behind_its_checkpoint(
+    met_from: int, read: list[int], tmp_path: Path
+) -> None:
+    view, found = view_of(DatabaseQueueView, tmp_path, DATABASE), []
+    view._builder = SimpleNamespace(met=set(), met_from=met_from, newest_records=found.append)
+    assert view.queue_ids("T") == [0, 2]
+    assert found == read
 
 
 @pytest.mark.parametrize("has_files", [False, True])

@@ -82,6 +82,28 @@ def test_messages_that_were_deleted_before_a_group_consumed_them_are_a_loss(copy
     assert "deleted unconsumed" in {row["what"] for row in doctor(root)["diagnoses"]}
 
 
+@pytest.mark.parametrize(("offset", "found"), [(100, []), (101, ["G is at 101 of T/0, whose maximum is 100"])])
+def test_offsets_are_compared_with_the_queues_that_a_start_completes(
+    tmp_path: Path, offset: int, found: list[str]
+) -> None:
+    root = make_store(tmp_path / "store", 300)
+    (root / "abort").touch()
+    (root / "consumequeue/T/0" / f"{1600:020}").write_bytes(bytes(400))
+    (root / "config").mkdir()
+    (root / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": {"T@G": {"0": offset}}}))
+    rows = [row["detail"] for row in doctor(root)["diagnoses"] if row["what"] == "offset outside of its queue"]
+    assert [row.partition(";")[0] for row in rows] == found
+    run = rmqctl("--format", "json", "config", "check", store=root)
+    assert [row["detail"] for row in run.json["findings"]] == found
+
+
+def test_a_lost_index_loses_no_message(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 300)
+    (root / "config").mkdir()
+    shutil.rmtree(root / "index")
+    assert {row["what"]: row["rank"] for row in doctor(root)["diagnoses"]} == {"lost-index": 3}
+
+
 def test_every_line_is_simulated_when_asked(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 300)
     (root / "commitlog/00000000000000000007").touch()

@@ -21,6 +21,7 @@ from store.formats.queue_unit import QueueUnit
 from store.formats.run import Run
 from store.opened.detect import make_layout
 from store.structures.commitlog.scan import Step
+from store.structures.registry import Present
 from store.verbs import info
 from store.verbs.info import IndexInfo, LogInfo, Problem, StoreInfo, _behind_problems, look_at_store
 from store.verbs.queue_ends import QueueEnd
@@ -290,6 +291,7 @@ def test_the_used_part_of_the_partition_is_in_percent(
 NO_QUEUES = Problem("no queues", "no consume queue has an entry", code="no-queues")
 AHEAD = Problem("queues ahead", "a queue reaches 101, the log ends at 100", code="queues-ahead")
 INCOMPLETE = Problem("queues incomplete", "the log ends at 100, the queues at 90", code="queues-behind")
+UNWRITTEN = Problem("queues incomplete", "the log ends at 100, and no queue has an entry", code="queues-behind")
 NO_INDEX = Problem("no index", "there is no index file; nothing can be found by key", code="no-index")
 NO_CHECKPOINT = Problem("no checkpoint", "a recovery would scan the whole log", code="no-checkpoint")
 NO_LOG = Problem("no log", "there is no segment in commitlog/", code="no-log")
@@ -304,6 +306,9 @@ NO_LOG = Problem("no log", "there is no segment in commitlog/", code="no-log")
         ({"reach": -1, "last_ms": -1, "first_ms": 0}, [NO_QUEUES], [NO_QUEUES]),
         ({"reach": -1, "first_ms": -1, "last_ms": -1}, [], []),
         ({"reach": -1, "are_queues_read": False}, [], []),
+        ({"reach": -1, "database": True}, [NO_QUEUES], [NO_QUEUES]),
+        ({"reach": -1, "database": True, "abort_ms": 0, "unqueued": 1}, [], [UNWRITTEN]),
+        ({"reach": -1, "abort_ms": 0, "unqueued": 1}, [NO_QUEUES], [NO_QUEUES]),
         ({"reach": 0}, [], []),
         ({"reach": 90, "unqueued": 1}, [], [INCOMPLETE]),
         ({"reach": 90, "unqueued": 0}, [], []),
@@ -321,9 +326,11 @@ def test_what_is_missing_or_behind_is_a_problem_which_a_live_store_may_still_wri
 ) -> None:
     told: dict[str, Any] = {
         "reach": 100, "unqueued": 0, "index": 1, "segments": 1, "first_ms": 5, "last_ms": 5, "checkpoint_ms": 5,
-        "are_queues_read": True, "has_index": True, **changed,
+        "are_queues_read": True, "has_index": True, "database": False, "abort_ms": -1, **changed,
     }  # fmt: skip
     found = StoreInfo(make_layout(tmp_path, {}), LINE_4_9, [], [], {})
+    found.structures = [Present("queues", "consumequeue", "", holds_queues=told["database"])]
+    found.abort_ms = told["abort_ms"]
     found.log = LogInfo(told["segments"], 1000, 0, 100, told["first_ms"], told["last_ms"], told["unqueued"])
     found.queues = [QueueEnd("T", 0, 0, 1, 0, told["reach"])]
     found.index = IndexInfo(told["index"])

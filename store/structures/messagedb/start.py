@@ -70,8 +70,7 @@ def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
             told = f"the {what} of {FOLDER} reach {ends[family]}, the log ends at {start.log_end}"
             left_out = ", and messages that are put before there get none" if ends[family] > start.log_end else ""
             yield Trap("message-database-ahead", f"{told}: entries of cut records stay{left_out}", (family,))
-    queue = opened.queues.find(TIMER_TOPIC, 0)
-    scanned, last = longs.get(TIMER, {}).get(SCAN_OFFSET, 0), queue.max_offset if queue is not None else 0
+    scanned, last = longs.get(TIMER, {}).get(SCAN_OFFSET, 0), opened.max_offset(TIMER_TOPIC, 0)
     if scanned > last:
         told = f"the timers of {FOLDER} reach queue offset {scanned}, their queue ends at {last}"
         yield Trap("message-database-ahead", f"{told}: timers that are put before there may never be due", (TIMER,))

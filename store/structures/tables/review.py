@@ -13,17 +13,16 @@ Findings, each with advice:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from store.broker_line import BrokerLine
 from store.files.filesystem import Filesystem
-from store.formats.topics import HALF_TOPIC, OP_TOPIC
 from store.structures.tables.config_file import ConfigFile, Load, read_config_file
 from store.structures.tables.consumer_offsets import OFFSET_FILES, offsets_of
 from store.structures.tables.fastjson import members
-from store.structures.tables.topics import BUILT_IN
+from store.structures.tables.topics import Queue, needs_no_entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +40,13 @@ def review_config(
     files: Iterable[ConfigFile],
     line: BrokerLine,
     topics: Iterable[str],
-    max_offset: Callable[[str, int], int],
+    max_offsets: Mapping[Queue, int],
 ) -> Iterator[ConfigFinding]:
-    """Yield findings on all tables; `topics` are the store's, `max_offset` returns a queue's maximum."""
+    """Yield findings on all tables; `topics` are the store's, `max_offsets` those of its queues."""
     for file in files:
         yield from _review_copies(file, line)
         if file.name in OFFSET_FILES:
-            yield from _review_offsets(file, max_offset)
+            yield from _review_offsets(file, max_offsets)
         if file.name == "topics.json":
             yield from _review_topics(file, topics)
 
@@ -82,7 +81,7 @@ def _review_copies(file: ConfigFile, line: BrokerLine) -> Iterator[ConfigFinding
         )
 
 
-def _review_offsets(file: ConfigFile, max_offset: Callable[[str, int], int]) -> Iterator[ConfigFinding]:
+def _review_offsets(file: ConfigFile, max_offsets: Mapping[Queue, int]) -> Iterator[ConfigFinding]:
     copy = file.loaded
     if copy is None:
         return
@@ -92,7 +91,7 @@ def _review_offsets(file: ConfigFile, max_offset: Callable[[str, int], int]) -> 
             yield ConfigFinding("bad-key", file.name, detail, code="remove-entry")
     for (topic, group), queues in sorted(offsets_of(copy).items()):
         for queue_id, offset in sorted(queues.items()):
-            top = max_offset(topic, queue_id)
+            top = max_offsets.get((topic, queue_id), 0)
             if offset > top:
                 detail = f"{group} is at {offset} of {topic}/{queue_id}, whose maximum is {top}"
                 yield ConfigFinding("outside", file.name, detail, "reset-offset", (top,))
@@ -101,7 +100,6 @@ def _review_offsets(file: ConfigFile, max_offset: Callable[[str, int], int]) -> 
 def _review_topics(file: ConfigFile, topics: Iterable[str]) -> Iterator[ConfigFinding]:
     copy = file.loaded
     known = members((copy.document or {}).get("topicConfigTable") if copy is not None else None).keys()
-    # A broker adds an entry for the half topic at its first check, and never one for the op topic.
-    for topic in sorted(set(topics) - known - {*BUILT_IN, HALF_TOPIC, OP_TOPIC}):
+    for topic in sorted(topic for topic in {*topics} - known if not needs_no_entry(topic)):
         detail = f"{topic} has messages but no entry"
         yield ConfigFinding("no-topic", file.name, detail, code="rebuild-topics")

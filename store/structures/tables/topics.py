@@ -14,7 +14,8 @@ from pathlib import Path
 
 from store.broker_line import BrokerLine
 from store.files.filesystem import Filesystem
-from store.formats.topics import BROKERS_OWN, SCHEDULE_TOPIC, shares_records
+from store.formats.topics import BROKERS_OWN, HALF_TOPICS, OP_TOPICS, SCHEDULE_TOPIC, TIMER_TOPIC, shares_records
+from store.layout import REVIVE_PREFIX
 from store.structures.registry import STRUCTURES
 from store.structures.tables.config_file import ConfigCopy, read_config_file
 from store.structures.tables.fastjson import Json, member, members, write_fastjson
@@ -24,7 +25,17 @@ Queue = tuple[str, int]
 PERM_READ_WRITE = 6
 DEFAULT_QUEUE_COUNT = 1
 BUILT_IN = ("SELF_TEST_TOPIC", "TBW102", "BenchmarkTest", "OFFSET_MOVED_EVENT", SCHEDULE_TOPIC)
+_WITHOUT_ENTRY = {*BUILT_IN, *HALF_TOPICS, *OP_TOPICS, TIMER_TOPIC}
 _VALUES = dict(one.attribute for one in STRUCTURES if one.attribute is not None)
+
+
+def needs_no_entry(topic: str) -> bool:
+    """Return whether brokers use the topic also without an entry in topics.json.
+
+    A start adds most of them. A 4.9 broker adds the half topic at its first check and never the op topic; a 5.5 broker
+    with its tables in a RocksDB keeps rmq_sys_wheel_timer in memory only (TopicConfigManager.init).
+    """
+    return topic in _WITHOUT_ENTRY or topic.startswith(REVIVE_PREFIX)
 
 
 def topic_attribute(folder: Path, fs: Filesystem, name: str) -> dict[str, str]:
@@ -57,7 +68,8 @@ def deleted_topics(folder: Path, fs: Filesystem, topics: Iterable[str]) -> set[s
     copy = read_config_file(folder, "topics.json", fs).loaded
     if copy is None:
         return set()
-    return set(topics) - members((copy.document or {}).get("topicConfigTable")).keys() - BROKERS_OWN
+    known = members((copy.document or {}).get("topicConfigTable")).keys() | BROKERS_OWN
+    return {topic for topic in topics if topic not in known and not needs_no_entry(topic)}
 
 
 def refused_attributes(folder: Path, fs: Filesystem) -> dict[str, str]:
@@ -106,7 +118,7 @@ def rebuild_topics(queues: Iterable[Queue], copy: ConfigCopy | None, line: Broke
     entries = [TopicEntry(name, _queue_count(entry), "kept") for name, entry in table.items()]
     for topic, count in sorted(_queue_counts(queues).items()):
         known = table.get(topic)
-        if known is None and topic in BUILT_IN:
+        if known is None and needs_no_entry(topic):
             continue
         if known is not None and _queue_count(known) >= count:
             continue

@@ -121,7 +121,11 @@ class _Review:
             self._names_topic = not opened.line.deletes_by_unique_key
         self._taken_up = 0
         self._rolls: dict[tuple[str | None, ...], int] = {}
-        self._copies = _copies_by_identity(records_with(opened.log, TIMER_OUT_MS))
+        self._copies = _copies_by_identity(
+            record
+            for record in records_with(opened.log, TIMER_OUT_MS)
+            if REAL_TOPIC in record.properties or opened.config.timer_rocks_db_enable is not False
+        )
 
     def found(self, queue: ConsumeQueue) -> list[tuple[TimerMessage, StoredMessage | None]]:
         """Return the messages without a state, and their records, None for a lost one."""

@@ -34,14 +34,14 @@ def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
 
     If no part is lost, yield a trap for messages that a start delivers or rolls again.
     """
-    queue = opened.queues.find(*TIMER_QUEUE)
-    if queue is None and not opened.fs.exists(opened.layout.root / "timerlog"):
+    end = opened.max_offset(*TIMER_QUEUE)
+    if not end and not opened.fs.exists(opened.layout.root / "timerlog"):
         return
     count, fault = describe_unfired(opened)
     if count:
         yield Trap("timeline-unfired", fault)
     files = read_timer_files(opened.layout, opened.fs, opened.config)
-    lost = list(files.lost_parts(queue.max_offset if queue is not None else 0))
+    lost = list(files.lost_parts(end))
     if lost:
         yield from (Trap(code, fault) for code, fault in lost)
         return

@@ -140,7 +140,7 @@ def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress 
     found = recover_store(opened, RecoveryRules(mode, as_broker=True, dispatch=False), progress)
     for room in opened.rooms_with("start", "reach_beside"):
         reach = room.reach_beside(opened, found, scratch)
-        found.shown = InDatabase(reach.queues(), reach.entries) if reach is not None else None
+        found.shown = InDatabase.of(reach, found.log_end) if reach is not None else None
     return _outcome(opened, found)
 
 
@@ -151,6 +151,8 @@ def _refused(found: FoundStore, fs: Filesystem, error: StoreError) -> SimulatedS
 
 
 def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
+    if found.shown is not None:
+        opened.next_offset = found.shown.next_offset
     blocker = _blocker(opened, found)
     files = list(files_on_disk(opened.layout, opened.fs)) if blocker else _files_after(opened, found)
     traps = [blocker] if blocker else list(_traps(opened, found))

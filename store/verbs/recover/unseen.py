@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -103,10 +103,20 @@ class _InFiles:
 
 
 class InDatabase:
-    """The entries of a database by queue: log offsets and sizes."""
+    """The entries of a database by queue after a start's scan: log offsets and sizes; and each queue's next offset."""
 
-    def __init__(self, queues: Collection[QueueKey], read: Callable[[QueueKey], tuple[Int64Array, Int64Array]]) -> None:
-        self._queues, self._read = queues, cache(read)
+    def __init__(
+        self,
+        queues: Collection[QueueKey],
+        read: Callable[[QueueKey], tuple[Int64Array, Int64Array]],
+        next_offset: Callable[[QueueKey], int],
+    ) -> None:
+        self._queues, self._read, self.next_offset = queues, cache(read), next_offset
+
+    @classmethod
+    def of(cls, reach: Any, log_end: int) -> InDatabase:
+        """Make them of what the room of the database finds of a start, whose log ends at `log_end`."""
+        return cls(reach.queues(), reach.entries, lambda queue: reach.next_offset(queue, log_end))
 
     def sums(self, log: Stretch) -> Mapping[QueueKey, int]:
         """Return the marks of each queue's entries that point into a stretch of the log, added up."""

@@ -18,6 +18,10 @@ from store.structures.tables.review import review_config, review_loading
 from store.structures.tables.topics import rebuild_topics, refused_attributes, topic_attribute, topic_queues
 
 NO_TOPICS = [f"no-topic topics.json rebuild-topics () {topic} has messages but no entry" for topic in "STU"]
+WITHOUT_ENTRY = [
+    *("TBW102", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"),
+    *("RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC", "rmq_sys_wheel_timer", "rmq_sys_REVIVE_LOG_C"),
+]
 TOPICS = '{"dataVersion":{"counter":3},"topicConfigTable":{"T":{"perm":4,"writeQueueNums":2,"topicName":"T"}}}'
 
 
@@ -26,11 +30,8 @@ def findings(folder: Path, line: BrokerLine = LINE_4_9, **files: str) -> list[st
     for name, text in files.items():
         stem, _, end = name.partition("_")
         (folder / f"{stem}.json{'.' + end if end else ''}").write_text(text)
-    tops = {"T": 5, "U": 0}
-    topics = ["U", "T", "S", "TBW102", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"]
-    found = review_config(
-        read_config_files(folder, Filesystem()), line, topics, lambda topic, queue: tops[topic] + queue
-    )
+    tops = {("T", queue): 5 + queue for queue in range(3)}
+    found = review_config(read_config_files(folder, Filesystem()), line, ["U", "T", "S", *WITHOUT_ENTRY], tops)
     return [f"{one.kind} {one.file} {one.code} {one.subject} {one.detail}" for one in found]
 
 

@@ -16,13 +16,19 @@ from hypothesis import strategies as st
 
 from rmqctl.hints import hint_for
 from store import open_store
+from store import simulate as public_simulate
 from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
+from store.files.store_reader import StoreReader
 from store.layout import StoreLayout
 from store.opened.detect import find_store
+from store.opened.opened_store import OpenedStore
+from store.structures.trap import Trap
+from store.verbs.queue_ends import queue_ends
 from store.verbs.recover.outcome import SimulatedStart
 from store.verbs.recover.simulate import simulate_start
 from tests.cli.running import rmqctl
+from tests.support.five_stores import five
 from tests.support.golden import WITH_ANSWERS, copy_store, golden
 from tests.support.random_damage import damage, records
 from tests.support.refstore import LINES, SETTINGS, SIZES, needs_refstore, refstore
@@ -40,6 +46,21 @@ def simulate(root: Path, compat: str = "4.9", mode: str = "auto", **settings: An
     layout, fs = StoreLayout(root), Filesystem()
     found, scratch = find_store(layout, settings, fs, compat=compat), root.parent / f"{root.name}-scratch-{compat}"
     return simulate_start(found, fs, Clock(), scratch=scratch, mode=mode)
+
+
+@pytest.mark.parametrize("root", [golden("normal").store, five("rocksdb") / "store"], ids=["files", "database"])
+def test_a_simulated_start_knows_the_next_offset_of_each_queue(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[tuple[str, int], int] = {}
+    ends = {(one.topic, one.queue_id): one.max_offset for one in queue_ends(StoreReader(str(root)))}
+
+    def traps(opened: OpenedStore, start: SimulatedStart) -> list[Trap]:
+        found.update({queue: opened.max_offset(*queue) for queue in [*ends, ("unknown", 0)]})
+        return []
+
+    monkeypatch.setattr("store.structures.index.start.traps", traps)
+    assert public_simulate(root).starts
+    assert found == {**ends, ("unknown", 0): 0}
+    assert max(found.values()) > 1
 
 
 def sizes_afterwards(start: SimulatedStart) -> dict[str, int]:
