@@ -106,14 +106,21 @@ class QueueView(ConsumeQueueStore):
         names = [entry.path.name for entry in self._fs.list_folder(self.queue_folder(topic, 0).parent)]
         found = {queue_id for name in names if (queue_id := parse_queue_id(name)) is not None}
         self._meet(is_known=bool(found))
+        found |= {key[1] for key in [*self._queues, *self._builder.met] if key[0] == topic}
         if self._builder.met_from > self._log.start:
-            missing = sorted(number for name, number in self._queues_of_table if name == topic and number not in found)
-            for queue_id in missing[:1]:
-                self._note(
-                    f"{topic} has no files for {amount(len(missing), 'queue')} of topics.json, the first is "
-                    f"{queue_id}: empty or lost; the log was not read for lost ones"
-                )
-        return sorted(found | {key[1] for key in [*self._queues, *self._builder.met] if key[0] == topic})
+            self._note_missing(topic, found)
+        return sorted(found)
+
+    def _note_missing(self, topic: str, found: set[int]) -> None:
+        from store.structures.tables.topics import needs_no_entry
+
+        wanted = {queue_id for name, queue_id in self._queues_of_table if name == topic}
+        told = "the log was not read for lost ones"
+        if not wanted and not needs_no_entry(topic):
+            self._note(f"{topic} is not in topics.json, so queues without files are unknown; {told}")
+        elif missing := wanted - found:
+            count = amount(len(missing), "queue")
+            self._note(f"{topic} has no files for {count} of topics.json, the first is {min(missing)}; {told}")
 
     def _meet(self, *, is_known: bool) -> None:
         """Look for queues without files in the log: past its dispatched part, or in all of a short one.
