@@ -62,7 +62,8 @@ class DatabaseQueueView(QueueView):
             # Without the database only the log lists the queues.
             return {(queue.topic, queue.queue_id) for queue in self}
         self._meet_from(max(self._opened.checkpoint, self._log.start))
-        return {*self._opened.newest, *self._queues, *self._builder.met}
+        met = ((topic, queue_id) for topic, ids in self._builder.met.items() for queue_id in ids)
+        return {*self._opened.newest, *self._queues, *met}
 
     def _has_files(self, key: QueueKey) -> bool:
         return self._opened is not None and key in self._opened.newest

@@ -11,7 +11,7 @@ Expired messages leave the same picture, so a stretch may turn out to lack nothi
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -140,8 +140,8 @@ class QueueBuilder:
         self._segments = list(segments)
         self._log = log
         self._rules = rules
-        self.met: set[QueueKey] = set()
-        """The queues with records in the part of the log that was read."""
+        self.met: defaultdict[str, set[int]] = defaultdict(set)
+        """By topic, the queues with records in the part of the log that was read."""
         self.met_from = log.stop
         """The log offset from which on `met` has every queue."""
         self.damages: dict[int, Damage] = {}
@@ -206,7 +206,9 @@ class QueueBuilder:
         for key, log_offset in zip(table.names, found.tolist(), strict=True):
             # Two damaged topics may decode to one name.
             newest[key] = max(newest.get(key, -1), log_offset)
-        self.met.update(key for key in newest if is_topic_folder_name(key[0]))
+        for topic, queue_id in newest:
+            if is_topic_folder_name(topic):
+                self.met[topic].add(queue_id)
         self.met_from = min(self.met_from, start)
         return newest
 
@@ -283,7 +285,10 @@ class _Plan:
     """The repairs by queue; `meet` makes those of other queues when the log shows them."""
 
     def __init__(
-        self, repairs: dict[QueueKey, Repair], meet: Callable[[QueueKey], Repair | None], seen: set[QueueKey]
+        self,
+        repairs: dict[QueueKey, Repair],
+        meet: Callable[[QueueKey], Repair | None],
+        seen: defaultdict[str, set[int]],
     ) -> None:
         self._repairs: dict[QueueKey, Repair | None] = {**repairs}
         self._meet = meet
@@ -293,7 +298,7 @@ class _Plan:
         if key not in self._repairs:
             self._repairs[key] = self._meet(key) if is_topic_folder_name(key[0]) else None
         if is_topic_folder_name(key[0]):
-            self._seen.add(key)
+            self._seen[key[0]].add(key[1])
         return self._repairs[key]
 
     def met(self) -> list[Repair]:

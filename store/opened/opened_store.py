@@ -153,7 +153,7 @@ class OpenedStore:
         return ScanRules(check_crc, accept_v2=self.line.accepts_v2, by_place=ours, cuts_torn=cuts_torn)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Return the queue offset of a queue's next message, after a simulated start also of one in a database."""
+        """Return a queue's next queue offset, after a simulated start also of one in a database."""
         if self.next_offset is not None:
             return self.next_offset((topic, queue_id))
         queue = self.queues.find(topic, queue_id)

@@ -99,14 +99,14 @@ class QueueView(ConsumeQueueStore):
         """Return the topics with a folder, and those of other queues that have records (_meet)."""
         names = [entry.path.name for entry in self._fs.list_folder(self._layout.consumequeue) if entry.is_folder]
         self._meet(is_known=bool(names))
-        return sorted({*names, *self._others.topics, *(topic for topic, _ in [*self._queues, *self._builder.met])})
+        return sorted({*names, *self._others.topics, *self._builder.met, *(topic for topic, _ in self._queues)})
 
     def queue_ids(self, topic: str) -> list[int]:
         """Return the ids of a topic's queues that have a folder, and of others that have records (_meet)."""
         names = [entry.path.name for entry in self._fs.list_folder(self.queue_folder(topic, 0).parent)]
         found = {queue_id for name in names if (queue_id := parse_queue_id(name)) is not None}
         self._meet(is_known=bool(found))
-        found |= {key[1] for key in [*self._queues, *self._builder.met] if key[0] == topic}
+        found |= {key[1] for key in self._queues if key[0] == topic} | self._builder.met.get(topic, set())
         if self._builder.met_from > self._log.start:
             self._note_missing(topic, found)
         return sorted(found)
@@ -206,7 +206,7 @@ class QueueView(ConsumeQueueStore):
             is_new = key not in self._queues and key not in self._absent
             if is_new and (key in self._resting or not self._is_whole):
                 self._resting.pop(key, None)
-                is_unmet = self._builder.met_from <= self._log.start and key not in self._builder.met
+                is_unmet = self._builder.met_from <= self._log.start and key[1] not in self._builder.met.get(key[0], ())
                 if is_unmet and not self._has_files(key):
                     self._absent.add(key)
                 else:

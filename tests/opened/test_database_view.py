@@ -23,7 +23,7 @@ def view_of(kind: type[DatabaseQueueView], root: Path, database: object) -> Any:
     """A view whose database is opened: this one, or None for one that cannot be read."""
     view = object.__new__(kind)
     view._layout, view._fs, view._queues = StoreLayout(root), Filesystem(), {}
-    view._builder = SimpleNamespace(met={("Met", 1)}, met_from=700)  # type: ignore[assignment]
+    view._builder = SimpleNamespace(met={"Met": {1}}, met_from=700)  # type: ignore[assignment]
     view._database, view._is_opened, view._view_lock, view._log = database, True, RLock(), Stretch(0, 900)
     return view
 
@@ -53,7 +53,7 @@ def test_queues_that_a_database_may_lack_are_looked_for_behind_its_checkpoint(
     met_from: int, read: list[int], tmp_path: Path
 ) -> None:
     view, found = view_of(DatabaseQueueView, tmp_path, DATABASE), []
-    view._builder = SimpleNamespace(met=set(), met_from=met_from, newest_records=found.append)
+    view._builder = SimpleNamespace(met={}, met_from=met_from, newest_records=found.append)
     assert view.queue_ids("T") == [0, 2]
     assert found == read
 

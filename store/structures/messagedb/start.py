@@ -22,8 +22,7 @@ from store.structures.commitlog.resync import runs_between
 from store.structures.messagedb.database import FOLDER, may_hold_entries, open_database
 from store.structures.messagedb.expect import OpenHalves, of_transactions, records_of
 from store.structures.messagedb.halves import has_half_messages, runs_of_log
-from store.structures.messagedb.keys import INDEX, LAST_OFFSET, SCAN_OFFSET, TIMELINE, TIMER, TRANS, TimerEntry
-from store.structures.timer.files import TimerCheckpoint, read_timer_files
+from store.structures.messagedb.keys import INDEX, LAST_OFFSET, SCAN_OFFSET, TIMER, TRANS
 from store.structures.trap import Trap
 
 if TYPE_CHECKING:
@@ -56,9 +55,6 @@ def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
         told = "finds nothing by its index, fires no timer, and dispatches nothing after the next half message"
         yield Trap(BROKEN, f"{FOLDER} does not open: a broker starts all the same, {told}")
         return
-    if opened.config.timer_rocks_db_enable is False and (count := _sleeping_timers(opened)):
-        told = f"the wheel does not fire {amount(count, 'timer')} of {FOLDER}"
-        yield Trap("timers-asleep", f"timerRocksDBEnable=false: {told}")
     ends = _ends(opened, longs)
     # Records that the start truncates need no entries.
     entered_from = min(start.entered_from, start.log_end)
@@ -109,32 +105,6 @@ def _forgotten_halves(opened: OpenedStore, end: int, log_end: int, entered_from:
         told = f"a start forgets {amount(count, 'open half message')}, and checks none of them with its producer"
         state = f"knows none past {end}" if end else "has no entries"
         yield Trap("half-messages-forgotten", f"{FOLDER} {state}: {told}")
-
-
-def _sleeping_timers(opened: OpenedStore) -> int:
-    """Count the timers that a wheel does not fire.
-
-    A wheel reads the queue of timers from its own queue offset on, and fires what is due from its read time on.
-    """
-    if not may_hold_entries(opened.layout, opened.fs):
-        return 0
-    with Scratch() as scratch:
-        database = open_database(opened.layout.root / FOLDER, scratch.folder, opened.fs)
-        fired_ms = database.long(TIMER, TIMELINE)
-        waiting = [one for one in database.timers() if isinstance(one, TimerEntry) and one.delivery_ms >= fired_ms]
-    wheel = read_timer_files(opened.layout, opened.fs, opened.config)
-    first = _first_for_wheel(opened, wheel.checkpoint)
-    return sum(one.delivery_ms < wheel.read_time_ms or one.log_offset < first for one in waiting)
-
-
-def _first_for_wheel(opened: OpenedStore, checkpoint: TimerCheckpoint | None) -> int:
-    """Return the log offset of the first message in the queue of timers that a wheel reads."""
-    at = min(checkpoint.queue_offset, checkpoint.master_queue_offset) if checkpoint is not None else 0
-    if not at:
-        return 0
-    queue = opened.queues.find(TIMER_TOPIC, 0)
-    unit = queue.unit(at) if queue is not None else None
-    return unit.log_offset if unit is not None else opened.log.max_offset
 
 
 def _longs(opened: OpenedStore) -> Longs | None:

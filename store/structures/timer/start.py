@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from store.formats.topics import TIMER_TOPIC
 from store.structures.timer.files import read_timer_files
 from store.structures.timer.review import describe_duplicates, describe_unfired
+from store.structures.timer.timeline import describe_sleeping
 from store.structures.trap import Trap
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
     end = opened.max_offset(*TIMER_QUEUE)
     if not end and not opened.fs.exists(opened.layout.root / "timerlog"):
         return
+    if fault := describe_sleeping(opened):
+        yield Trap("timers-asleep", fault)
     count, fault = describe_unfired(opened)
     if count:
         yield Trap("timeline-unfired", fault)

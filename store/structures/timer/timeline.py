@@ -26,10 +26,11 @@ from store.files.scratch import Scratch
 from store.formats.message import StoredMessage
 from store.formats.properties import TIMER_OUT_MS
 from store.formats.topics import TIMER_TOPIC
+from store.formats.wording import amount
 from store.structures.commitlog.rewritten import records_with
 from store.structures.messagedb.database import FOLDER, may_hold_entries, open_database
 from store.structures.messagedb.keys import SCAN_OFFSET, TIMELINE, TIMER, TimerEntry
-from store.structures.timer.files import read_timer_files
+from store.structures.timer.files import TimerCheckpoint, read_timer_files
 from store.structures.timer.message import TimerMessage, TimerState, number_in
 
 if TYPE_CHECKING:
@@ -78,6 +79,33 @@ def read_timeline(opened: OpenedStore) -> Timeline | None:
 def _scanned_by_wheel(opened: OpenedStore) -> int:
     checkpoint = read_timer_files(opened.layout, opened.fs, opened.config).checkpoint
     return checkpoint.queue_offset if checkpoint is not None else 0
+
+
+def describe_sleeping(opened: OpenedStore) -> str:
+    """Return a sentence on the timers that a wheel takes over and never fires; empty without any.
+
+    A wheel reads the queue of timers from its own queue offset on, and fires what is due from its read time on.
+    """
+    if opened.config.timer_rocks_db_enable is not False or not may_hold_entries(opened.layout, opened.fs):
+        return ""
+    with Scratch() as scratch:
+        database = open_database(opened.layout.root / FOLDER, scratch.folder, opened.fs)
+        fired_ms = database.long(TIMER, TIMELINE)
+        waiting = [one for one in database.timers() if isinstance(one, TimerEntry) and one.delivery_ms >= fired_ms]
+    wheel = read_timer_files(opened.layout, opened.fs, opened.config)
+    first = _first_for_wheel(opened, wheel.checkpoint)
+    count = sum(one.delivery_ms < wheel.read_time_ms or one.log_offset < first for one in waiting)
+    return f"timerRocksDBEnable=false: the wheel does not fire {amount(count, 'timer')} of {FOLDER}" if count else ""
+
+
+def _first_for_wheel(opened: OpenedStore, checkpoint: TimerCheckpoint | None) -> int:
+    """Return the log offset of the first message in the queue of timers that a wheel reads."""
+    at = min(checkpoint.queue_offset, checkpoint.master_queue_offset) if checkpoint is not None else 0
+    if not at:
+        return 0
+    queue = opened.queues.find(TIMER_TOPIC, 0)
+    unit = queue.unit(at) if queue is not None else None
+    return unit.log_offset if unit is not None else opened.log.max_offset
 
 
 def timeline_states(

@@ -52,7 +52,7 @@ def foretell_on_database(
             losses.count_units(units, found.log_end, END_OF_LOG)
         found.lost = losses.report()
     found.traps = list(reach.traps())
-    found.shown = InDatabase.of(reach, found.log_end) if not reach.faults else None
+    found.shown = InDatabase(reach, found.log_end) if not reach.faults else None
     return found
 
 

@@ -140,7 +140,7 @@ def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress 
     found = recover_store(opened, RecoveryRules(mode, as_broker=True, dispatch=False), progress)
     for room in opened.rooms_with("start", "reach_beside"):
         reach = room.reach_beside(opened, found, scratch)
-        found.shown = InDatabase.of(reach, found.log_end) if reach is not None else None
+        found.shown = InDatabase(reach, found.log_end) if reach is not None else None
     return _outcome(opened, found)
 
 

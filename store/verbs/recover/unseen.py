@@ -9,9 +9,9 @@ Step 1 keeps one number per queue, so that a store of any size needs little memo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,19 @@ class Shown(Protocol):
 
     def marks(self, key: QueueKey, log: Stretch) -> _Marks:
         """Return the marks of one queue's entries that point into a stretch of the log."""
+
+
+class Reached(Protocol):
+    """The queues of a database after a start's scan."""
+
+    def queues(self) -> list[QueueKey]:
+        """Return the queues that have units."""
+
+    def entries(self, queue: QueueKey) -> tuple[Int64Array, Int64Array]:
+        """Return log offset and size of each unit of a queue."""
+
+    def next_offset(self, queue: QueueKey, log_end: int) -> int:
+        """Return the next queue offset of a queue."""
 
 
 def unseen_messages(opened: OpenedStore, log: Stretch, shown: Shown | None = None) -> dict[QueueKey, int]:
@@ -103,20 +116,11 @@ class _InFiles:
 
 
 class InDatabase:
-    """The entries of a database by queue after a start's scan: log offsets and sizes; and each queue's next offset."""
+    """The entries of a database by queue, as log offsets and sizes, and each queue's next offset."""
 
-    def __init__(
-        self,
-        queues: Collection[QueueKey],
-        read: Callable[[QueueKey], tuple[Int64Array, Int64Array]],
-        next_offset: Callable[[QueueKey], int],
-    ) -> None:
-        self._queues, self._read, self.next_offset = queues, cache(read), next_offset
-
-    @classmethod
-    def of(cls, reach: Any, log_end: int) -> InDatabase:
-        """Make them of what the room of the database finds of a start, whose log ends at `log_end`."""
-        return cls(reach.queues(), reach.entries, lambda queue: reach.next_offset(queue, log_end))
+    def __init__(self, reach: Reached, log_end: int) -> None:
+        self._queues, self._read = reach.queues(), cache(reach.entries)
+        self.next_offset: Callable[[QueueKey], int] = lambda queue: reach.next_offset(queue, log_end)
 
     def sums(self, log: Stretch) -> Mapping[QueueKey, int]:
         """Return the marks of each queue's entries that point into a stretch of the log, added up."""
