@@ -14,6 +14,7 @@ messages without a copy              copied from the commit log, after a clean s
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from store.change.actions import Remove
@@ -30,7 +31,6 @@ from store.structures.compaction.files import (
     Queue,
     QueueFiles,
     compacted_topics,
-    iterate_names,
     queue_files,
     queues_of,
     read_positions,
@@ -78,17 +78,17 @@ class _Mend:
             self._remove(file, "no table of positions: everything is compacted again")
 
     def _mend(self, queue: QueueFiles) -> None:
-        names = [set(queue.logs), set(queue.units)]
+        logs, units = dict(queue.logs), dict(queue.units)
         restored = {number for number in map(_number_of, queue.deleted) if self._is_wanted(queue, number)}
         for file in queue.deleted:
             number, tree = _number_of(file), 0 if file.path.startswith(queue.folders[0]) else 1
             if number in restored and file.size:
                 self._publish(f"{queue.folders[tree]}/{segment_name(number)}", file, "nothing had taken its place")
-                names[tree].add(number)
+                (logs, units)[tree][number] = replace(file, number=number)
             self._remove(file, "a run that was cut short had set it aside")
-        for log, units in queue.pairs:
-            self._agree(queue, log, units)
-        taken = self._complete(queue, names)
+        for pair in queue.pairs:
+            self._agree(queue, *pair)
+        taken = self._complete(queue, logs, units)
         for file in queue.unfinished:
             if file.path not in taken:
                 self._remove(file, "a run that was cut short left it")
@@ -157,18 +157,16 @@ class _Mend:
         before = [read_units(self.files, units) for units in queue.units.values() if units.number < number]
         return first >= 0 and all(not len(units) or int(units["queue_offset"][-1]) < first for units in before)
 
-    def _complete(self, queue: QueueFiles, names: list[set[int]]) -> set[str]:
+    def _complete(self, queue: QueueFiles, logs: dict[int, StoredFile], units: dict[int, StoredFile]) -> set[str]:
         """Complete the pair of files of every name; return the paths of files to move up."""
         log_folder, unit_folder = queue.folders
         unfinished = {file.path: file for file in queue.unfinished}
         taken: set[str] = set()
-        size = next((file.size for file in queue.units.values()), 0)
-        for name, _, _ in iterate_names(queue):
+        size = next((file.size for file in units.values()), 0)
+        for name in sorted(logs.keys() ^ units.keys()):
             file_name = segment_name(name)
-            if name in names[0] and name in names[1]:
-                continue
-            if name in queue.logs:
-                runs, outcome = records_of(self.files, queue.logs[name])
+            if name in logs:
+                runs, outcome = records_of(self.files, logs[name])
                 data = units_of_log(runs, outcome, size or sum(run.count for run in runs) * 46)
                 self._publish_bytes(f"{unit_folder}/{file_name}", data, "made from the records of the same name")
                 continue

@@ -135,6 +135,18 @@ def test_a_file_set_aside_beside_one_of_its_name(
     assert planned(root) == rows
 
 
+def test_a_log_set_aside_beside_its_empty_units_gets_units_in_the_same_run(root: Path) -> None:
+    data = (root / UNITS / LAST).read_bytes()
+    set_aside(root, LAST)
+    (root / UNITS / f"{LAST}.delete").write_bytes(b"")
+    assert planned(root) == [
+        *back(LAST, LOG),
+        ("remove", f"{UNITS}/{LAST}.delete", SET_ASIDE),
+        ("write", f"{UNITS}/{LAST}", FROM_RECORDS),
+    ]
+    assert WRITTEN[f"{UNITS}/{LAST}"] == data
+
+
 @pytest.mark.parametrize("name", [FIRST, SECOND])
 def test_units_set_aside_without_records_do_not_get_their_name_back(name: str, root: Path) -> None:
     (root / LOG / name).unlink()
