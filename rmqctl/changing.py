@@ -111,6 +111,7 @@ def run_change(session: Session, command: str, change: Change[PlanReport], conse
         change.close()
         return plan
     if not consent.yes:
+        session.end_opening()
         render(plan, Format.TABLE, session.environment.stderr, session.look(color=False))
         if not session.ask(f"Apply these {len(change.actions)} steps?"):
             change.close()

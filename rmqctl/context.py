@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,7 +30,7 @@ from rmqctl.times import parse_time
 
 if TYPE_CHECKING:
     from rmqctl.log import RunLog
-    from rmqctl.progress import Progress
+    from rmqctl.progress import Opening, Progress
     from rmqctl.result import Result
     from rmqctl.tables import Look
 
@@ -60,6 +61,8 @@ class Session:
         self._failures: list[str] = []
         self._held: list[str] | None = None
         self._catches_lost_pages = False
+        self._began = time.monotonic()
+        self._opening: Opening | None = None
         self.command_line = ""
 
     def take_options(self, values: OptionValues) -> None:
@@ -243,11 +246,13 @@ class Session:
         return fold_words(text, self.environment.screen()[0])
 
     def _write_line(self, line: str) -> None:
+        self.end_opening()
         self.environment.stderr.write(line + "\n")
         self.environment.stderr.flush()
 
     def ask(self, question: str) -> bool:
         """Ask a yes or no question on the terminal; end of input is a no."""
+        self.end_opening()
         self.release_notes()
         self.environment.stderr.write(f"{self._fold_line(f'{escape_controls(question)} [y/N]')} ")
         self.environment.stderr.flush()
@@ -259,9 +264,26 @@ class Session:
         """Return a bar on stderr; it shows nothing without a terminal, with --no-progress or --quiet."""
         from rmqctl.progress import Progress
 
-        stderr = self.environment.stderr
-        shown = self.options.progress and not self.options.quiet and stderr.isatty()
-        return Progress(title, total, unit, stderr if shown else None)
+        stream = self.environment.stderr if self._shows_progress else None
+        return Progress(title, total, unit, stream, since=self._began, clear=self.end_opening)
+
+    @property
+    def _shows_progress(self) -> bool:
+        return self.options.progress and not self.options.quiet and self.environment.stderr.isatty()
+
+    def show_opening(self) -> None:
+        """Show on a terminal that the command works, until its first bar or line."""
+        if self._shows_progress:
+            from rmqctl.progress import Opening
+
+            self._opening = Opening(self.environment.stderr)
+            self.resources.callback(self.end_opening)
+
+    def end_opening(self) -> None:
+        """Clear the line of `show_opening`."""
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            opening.end()
 
     # The result.
 
@@ -306,6 +328,7 @@ class Session:
 
     def show(self, result: Result) -> None:
         """Print `result` in the form of --format, then the held notes."""
+        self.end_opening()
         stream = self.environment.stdout
         render(result, self.format, stream, None if self.format.is_for_programs else self.look())
         stream.flush()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from rmqctl.commands import ALIASES, COMMANDS, FOREIGN, GROUPS, PANELS, RUNS_ON, CommandPlace
+from rmqctl.commands import ALIASES, COMMANDS, FOREIGN, GROUPS, LONG, PANELS, RUNS_ON, CommandPlace
 from rmqctl.contradictions import refuse_contradictions
 from rmqctl.deprecated import warn_of, warn_of_deprecated
 from rmqctl.topics import TOPICS, topic_text
@@ -93,6 +93,8 @@ class Command(_TakesGlobals, TyperCommand):
         self.take_globals(ctx)
         if not any(_first_word(ctx) in PANELS[panel] for panel in RUNS_ON):
             ctx.obj.hold_notes()
+        if _first_word(ctx) in LONG:
+            ctx.obj.show_opening()
         ctx.obj.start_log()
         ctx.obj.take_pace()
         ctx.obj.take_scratch()

@@ -148,6 +148,8 @@ PANELS = {
 """The words of `rmqctl --help` by panel, those needed daily first."""
 RUNS_ON = ("Write and serve", "Copy and convert")
 """Panels whose commands may run for hours, and write notes at once; others write notes after their result."""
+LONG = (*PANELS["Look"], "find", "stale", "timeline", *PANELS["Repair"], "put", "diff", "fingerprint")
+"""Words whose commands write nothing to the terminal before their first bar, note, plan or result."""
 FOREIGN = {
     "querymsgbyid": ("get --msg-id ID",),
     "querymsgbykey": ("index-query TOPIC KEY",),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmqctl import progress
-from rmqctl.progress import APPEARS_AFTER_S, Progress
+from rmqctl.progress import APPEARS_AFTER_S, LEAST_WORK_S, Opening, Progress
 from tests.cli.running import Text, rmqctl
 from tests.support.golden import copy_store, golden
 from tests.support.stores import make_store
@@ -21,6 +21,82 @@ def test_the_bar_appears_after_half_a_second_without_a_report() -> None:
         assert stream.written == b""
         time.sleep(APPEARS_AFTER_S + 0.5)
         assert (b"searching" in stream.written, b"0%" in stream.written) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("passed", "delay"),
+    [(0, APPEARS_AFTER_S), (0.2, 0.3), (0.4, LEAST_WORK_S), (0.5, LEAST_WORK_S), (60, LEAST_WORK_S)],
+)
+def test_the_half_second_of_a_bar_begins_with_the_command(
+    passed: float, delay: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_time(monkeypatch, progress, monotonic=lambda: 100.0)
+    bar = Progress("searching", 10, "bytes", Text(True), since=100.0 - passed)
+    assert bar._timer is not None
+    assert bar._timer.interval == pytest.approx(delay)
+
+
+class Moments:
+    """Stands for the event of Opening, without a wait: over at the given one."""
+
+    def __init__(self, last: int) -> None:
+        self.waits: list[float] = []
+        self._last = last
+
+    def wait(self, seconds: float) -> bool:
+        self.waits.append(seconds)
+        return len(self.waits) > self._last
+
+
+@pytest.mark.parametrize(
+    ("last", "written", "waits"),
+    [
+        (0, "", [APPEARS_AFTER_S]),
+        (1, "\ropening the store\r\x1b[K", [APPEARS_AFTER_S, 1]),
+        (3, "\ropening the store\ropening the store, 1 s\ropening the store, 2 s\r\x1b[K", [APPEARS_AFTER_S, 1, 1, 1]),
+    ],
+)
+def test_a_line_counts_seconds_until_the_first_bar(last: int, written: str, waits: list[float]) -> None:
+    stream, moments = Text(True), Moments(last)
+    opening = Opening(Text(True))
+    opening.end()
+    vars(opening).update(_stream=stream, _is_over=moments)
+    opening._run()
+    assert (stream.written.decode(), moments.waits) == (written, waits)
+
+
+def test_the_line_is_cleared_before_the_bar_appears() -> None:
+    stream = Text(True)
+    with Progress("searching", 10, "bytes", stream, clear=lambda: print("cleared", file=stream)) as bar:
+        bar._draw()
+    assert stream.written.startswith(b"cleared\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "terminal", "shown"),
+    [
+        ("info", True, True),
+        ("--no-progress info", True, False),
+        ("--quiet info", True, False),
+        ("info", False, False),
+        ("get TopicA", True, False),
+    ],
+)
+def test_a_long_command_begins_with_the_line_and_ends_it_before_its_result(
+    line: str, terminal: bool, shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Shown:
+        def __init__(self, stream: Text) -> None:
+            self._stream = stream
+            stream.write("opening")
+
+        def end(self) -> None:
+            self._stream.write(" ended")
+
+    monkeypatch.setattr(progress, "Opening", Shown)
+    run = rmqctl(*line.split(), store=golden("normal").store, terminal=terminal)
+    assert run.err.startswith("opening ended") is shown
+    assert run.err.count("ended") == shown
 
 
 @pytest.mark.parametrize("shown", [True, False])
