@@ -52,7 +52,7 @@ TABLES = {
     "subscriptionGroup.json": _Table("subscriptionGroups", "subscriptionGroup", 4, "subscriptionGroupTable"),
     "consumerOffset.json": _Table("consumerOffsets", "consumerOffset", 1, "offsetTable"),
 }
-METADATA, _RDB = "metadata", "rdb"
+METADATA, RDB = "metadata", "rdb"
 
 
 def database_folders(folder: Path, name: str, fs: Filesystem) -> list[Path]:
@@ -61,7 +61,7 @@ def database_folders(folder: Path, name: str, fs: Filesystem) -> list[Path]:
     Nothing is opened, so RocksDB may still refuse them.
     """
     table = TABLES.get(name)
-    names = (METADATA, table.folder, _RDB) if table is not None else ()
+    names = (METADATA, table.folder, RDB) if table is not None else ()
     return [folder / one for one in names if has_rocksdb(folder / one, fs)]
 
 
@@ -74,7 +74,7 @@ def read_table(folder: Path, name: str, fs: Filesystem) -> dict[str, Json] | Non
     with Scratch() as scratch:
         families = open_copy(folder, scratch.folder, fs, CONTENT, ())
         with damage_of(folder, CONTENT):
-            if folder.name == _RDB:
+            if folder.name == RDB:
                 return _of_v2(families["default"], table)
             in_one = folder.name == METADATA
             if in_one and not {table.family, f"{table.family}Version"} & families.keys():

@@ -2,7 +2,8 @@
 
     1. config/           each table from its newest copy that parses: the file, the .tmp of a 4.x broker, the .bak
     2. other files       those of config/, and files that are copied as they are; the others are listed, and stay
-    3. topics.json       an entry for every queue of the new store
+    3. topics.json       an entry for every queue of the new store; a database of config/ whose tables are JSON files
+                         now is removed, as it would be read in place of them
     4. offsets           those of consumers and of delayed messages moved into the queues of the new store
     5. delayOffset.json  past the messages that the log shows as delivered; the files of the timer, and the database of
                          open half messages (5.x)
@@ -34,6 +35,7 @@ from store.structures.delayoffsets.files import FILE_NAME as DELAY_OFFSETS
 from store.structures.registry import STRUCTURES, names_of, rooms_with, structure_of
 from store.structures.tables.config_file import read_config_file, write_config_file
 from store.structures.tables.consumer_offsets import OFFSET_FILES, OFFSET_TABLES
+from store.structures.tables.database import RDB, TABLES, database_folders
 from store.structures.tables.fastjson import Json, write_fastjson
 from store.structures.tables.topics import rebuild_topics
 from store.verbs.queue_ends import queue_ends
@@ -108,6 +110,7 @@ class ConfigTables:
         """
         reader = StoreReader(str(self._target.root), self._fs)
         ends = {(one.topic, one.queue_id): (one.min_offset, one.max_offset) for one in queue_ends(reader)}
+        self._remove_databases()
         self._add_topics(ends, now_ms)
         for name in (*OFFSET_FILES, DELAY_OFFSETS):
             self._move_offsets(name, ends, jumps)
@@ -191,6 +194,16 @@ class ConfigTables:
     def _write(self, name: str, text: str) -> None:
         self._fs.unlink(self._target.config / name)
         write_config_file(self._target.config, name, text.encode(), self._fs)
+
+    def _remove_databases(self) -> None:
+        config, fs = self._target.config, self._fs
+        holders = [(name, one) for name in TABLES for one in database_folders(config, name, fs)]
+        kept = {one for name, one in holders if not fs.exists(config / name)}
+        for folder in {one for _, one in holders} - kept:
+            fs.remove_tree(folder)
+            self._rows.pop(f"config/{folder.name}", None)
+            if folder.name == RDB:
+                self._note(f"config/{RDB}", RDB, "its tables are JSON files now: start with configManagerVersion=v1")
 
     def _add_topics(self, ends: Ends, now_ms: int) -> None:
         copy = read_config_file(self._target.config, TOPICS, self._fs).best(self.line)

@@ -127,3 +127,24 @@ def test_a_store_of_5_3_stays_one(tmp_path: Path) -> None:
     assert not [*(tmp_path / "new").glob(".rmqctl/quarantine/*")]
     assert rmqctl("--format", "json", "info", store=tmp_path / "new").json["compat"] == "5.3"
     assert rmqctl("check", store=tmp_path / "new").code == 0
+
+
+@pytest.mark.parametrize("make", ["single", "separate", "second_generation"])
+def test_tables_of_a_database_become_json_files_and_no_stale_database_stays_beside_them(
+    make: str, source: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("rocksdict")
+    from tests.structures.tables import test_database
+
+    getattr(test_database, make)(source / "config")
+    told = {"config/rdb": ("rdb", "its tables are JSON files now: start with configManagerVersion=v1")}
+    told = told if make == "second_generation" else {}
+    brought = salvaged(source, tmp_path / "new")
+    assert {name: row for name, row in brought.items() if not name.endswith(".json")} == told
+    assert rmqctl("backup", "create", tmp_path / "backups", store=source).code == 0
+    run = rmqctl("--format", "json", "backup", "restore", tmp_path / "backups", "--to", tmp_path / "restored")
+    assert {row["file"] for row in run.json["tables"] if not row["file"].endswith(".json")} == set(told)
+    for root in (tmp_path / "new", tmp_path / "restored"):
+        names = {one.name for one in (root / "config").iterdir()}
+        assert names == {"topics.json", "subscriptionGroup.json", "consumerOffset.json"}
+        assert table(root, "consumerOffset.json")["offsetTable"] == {"Orders@billing": {"0": 0, "1": 0}}
