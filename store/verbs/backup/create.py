@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 from store.errors import StoreError, StoreIOError
@@ -89,6 +90,8 @@ class _Creation:
         end = find_log_end(self._reader, self._found.line)
         if end.damage:
             self._notes.append(f"the log is damaged: {end.damage}")
+        elif tables.needed > end.log_end:
+            self._notes.append(f"the queues hold messages up to {tables.needed}, and the log ends at {end.log_end}")
         if before is not None and before.store != self._name:
             self._notes.append(f"the backup {before.id} is of another store: {before.store}")
         elif before is not None and before.log_end > end.log_end:
@@ -131,6 +134,10 @@ class _Creation:
                 if self._reader.exists(segment.path):
                     raise
                 added = []
+        for one, following in pairwise(added):
+            end = one.file_start + one.size
+            if end != following.file_start:
+                self._notes.append(f"no segment holds the log from {end} to {following.file_start}")
         return added
 
     def _add_segment(

@@ -86,6 +86,24 @@ def test_a_store_without_a_log_has_an_empty_one(tmp_path: Path) -> None:
     (root / f"commitlog/{0:020d}").unlink()
     made = back_up(root, tmp_path / "backups")
     assert (made.log_start, made.log_end, made.segments) == (0, 0, [])
+    assert made.notes == ("the queues hold messages up to 1850, and the log ends at 0",)
+
+
+@pytest.mark.parametrize(
+    ("lost", "notes"),
+    [
+        ([], []),
+        ([0], []),
+        ([1], ["no segment holds the log from 16384 to 32768"]),
+        ([1, 2], ["no segment holds the log from 16384 to 49152"]),
+        ([3], ["the queues hold messages up to 56901, and the log ends at 49152"]),
+    ],
+)
+def test_a_backup_names_the_segments_that_its_log_lacks(lost: list[int], notes: list[str], tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 300)
+    for number in lost:
+        (root / f"commitlog/{16384 * number:020d}").unlink()
+    assert list(back_up(root, tmp_path / "backups").notes) == notes
 
 
 def test_a_second_backup_reads_and_stores_what_changed(tmp_path: Path) -> None:
