@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rmqctl.context import Session
 
 SALVAGE, CUT, QUEUES, INDEX = "salvage --to NEWSTORE", "truncate-dirty", "rebuild --queues", "rebuild --index"
+KEEP_INDEX = "recover --keep-index"
 TIMER, COMPACTION, CHECKPOINT = "rebuild timer", "rebuild compaction", "checkpoint rewrite"
 MESSAGE_DATABASE = "rebuild message-database"
 COMMANDS = {
@@ -185,7 +186,9 @@ def plan_of(faults: Iterable[Fault], withheld: Collection[str] = (), done: Colle
         wanted["recover"] = None
         if not any(INDEX in commands_for(code, subject) for code, subject in faults if code not in CUT_WITH_THE_LOG):
             wanted.pop(INDEX, None)
-    if "recover" in wanted:
+    if KEEP_INDEX in wanted:
+        wanted.pop("recover", None)
+    if not wanted.keys().isdisjoint(("recover", KEEP_INDEX)):
         # recover truncates the log at the same offset.
         wanted.pop(CUT, None)
     kept = [

@@ -74,6 +74,8 @@ HINTS = {
     "waits-for-segment": "bring it back; without it `rmqctl salvage --to NEWSTORE` keeps what is readable",
     "large-allocation": "run `rmqctl recover` first, or start with a larger heap",
     "light-queue-poison": "start once with enableMultiDispatch=false and stop cleanly",
+    "delayed": "run `rmqctl recover`, which keeps the times",
+    "index_keys": "run `rmqctl recover --keep-index`",
     "lost-index": "run `rmqctl rebuild --index`",
     "index-ahead": "run `rmqctl rebuild --index`",
     "lost-queue": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",

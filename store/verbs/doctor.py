@@ -59,6 +59,19 @@ _TRAP_RANKS = {"no-rocksdict": Rank.NOTE} | dict.fromkeys(
     ("lost-index", "index-ahead", "message-database-behind"), Rank.WRONG
 )
 """Of other traps messages are lost; of these a query by key lacks some."""
+_LOST_BESIDE_MESSAGES = {
+    "delayed": (
+        Rank.WRONG,
+        "delivers delayed messages at once",
+        "the start writes their entries without their times",
+    ),
+    "index_keys": (
+        Rank.WRONG,
+        "loses index keys",
+        "the start deletes index files, and does not index their messages again",
+    ),
+}
+"""By field of the losses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +225,9 @@ class _Examiner:
                 detail += f"{start.lost.intact} can be salvaged"
                 what = f"a {name} broker loses messages"
                 yield Diagnosis(Rank.LOSS, "simulate", what, detail, start.lost.messages, code=code)
+            for code, (rank, what, detail) in _LOST_BESIDE_MESSAGES.items():
+                if amount := getattr(start.lost, code):
+                    yield Diagnosis(rank, "simulate", f"a {name} broker {what}", detail, amount, code=code)
             for trap in start.traps:
                 yield Diagnosis(
                     _TRAP_RANKS.get(trap.code, Rank.LOSS),

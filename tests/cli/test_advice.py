@@ -66,6 +66,8 @@ def test_every_command_gives_a_part_of_one_plan_for_a_damaged_store(seed: int, t
         (["index-ahead"], [INDEX]),
         (["index-ahead", "not-shut-down"], ["simulate", "recover"]),
         (["index-ahead", "lost-index", "not-shut-down"], ["simulate", "recover", INDEX]),
+        (["index_keys", "not-shut-down"], ["simulate", "recover --keep-index"]),
+        (["index_keys", "not-shut-down", "bad-crc", "loses-intact"], ["simulate", SALVAGE, "recover --keep-index"]),
         (["no-queues", "unit-differs"], [QUEUES]),
         (["missing-unit", "missing-segment"], [SALVAGE]),
         (["missing-unit", "newer"], []),

@@ -17,6 +17,7 @@ from tests.conftest import CopyOf
 from tests.support.golden import CLEAN, golden
 from tests.support.snapshots import snapshot
 from tests.support.stores import make_store
+from tests.verbs.recorded_stores import make
 
 
 def doctor(root: Path, *options: str) -> Any:
@@ -102,6 +103,22 @@ def test_a_lost_index_loses_no_message(tmp_path: Path) -> None:
     (root / "config").mkdir()
     shutil.rmtree(root / "index")
     assert {row["what"]: row["rank"] for row in doctor(root)["diagnoses"]} == {"lost-index": 3}
+
+
+def test_index_keys_that_a_start_loses_are_named_with_the_command_that_keeps_them(tmp_path: Path) -> None:
+    root, _ = make("crashed", tmp_path)
+    [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
+    rows = [row for row in doctor(root)["diagnoses"] if row["what"] == "a 4.9 broker loses index keys"]
+    assert [(row["rank"], row["count"]) for row in rows] == [(3, start["lost"]["index_keys"])]
+    assert rows[0]["command"].endswith("recover --keep-index")
+    assert rmqctl("recover", "--keep-index", "--yes", store=root).code == 0
+    assert doctor(root)["worst_rank"] == 0
+
+
+def test_delayed_messages_that_a_start_delivers_at_once_are_named() -> None:
+    rows = {row["what"]: row for row in doctor(golden("no-derived").store)["diagnoses"]}
+    row = rows["a 4.9 broker delivers delayed messages at once"]
+    assert (row["rank"], row["count"], row["command"].split()[-1]) == (3, 20, "recover")
 
 
 def test_every_line_is_simulated_when_asked(tmp_path: Path) -> None:
