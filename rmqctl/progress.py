@@ -1,4 +1,4 @@
-"""What a terminal shows while a command works, from its first half second on.
+"""Progress on a terminal, from the first half second of a command on.
 
 Opening   one line until the first bar, while the engine is imported and the store opened
 Progress  a bar with percentage, rate and ETA, even if the work has not reported progress yet
