@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -234,7 +235,7 @@ def test_a_message_of_a_broker_that_is_gone_stays_in_doubt() -> None:
 
 def test_the_broker_gets_time_for_what_it_had_got(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(settling.time, "sleep", slept.append)
+    monkeypatch.setattr(settling, "time", SimpleNamespace(sleep=slept.append, monotonic=time.monotonic))
     with FakeBroker({"Orders": 4}) as broker, closing(Cluster(broker.address, lambda: NOW_MS + 100)) as target:
         target.find([doubt(sent_ms=NOW_MS)], "L")
     assert slept == [settling.LEAST_S - 0.1]

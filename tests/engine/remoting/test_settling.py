@@ -33,8 +33,7 @@ class Broker:
         self.now_s += seconds
 
     def settle(self, monkeypatch: pytest.MonkeyPatch) -> Settling | str:
-        monkeypatch.setattr(settling.time, "sleep", self.sleep)
-        monkeypatch.setattr(settling.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(settling, "time", SimpleNamespace(sleep=self.sleep, monotonic=lambda: self.now_s))
         return Settling.wait(cast(Any, self), SENT_MS, lambda: int(self.now_s * 1000))
 
 

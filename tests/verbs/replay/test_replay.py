@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -238,8 +241,7 @@ def test_a_rate_is_kept(
 ) -> None:
     slept: list[float] = []
     done: list[int] = []
-    monkeypatch.setattr(room.time, "sleep", slept.append)
-    monkeypatch.setattr(room.time, "monotonic", lambda: 100.0 + sum(slept))
+    monkeypatch.setattr(room, "time", SimpleNamespace(sleep=slept.append, monotonic=lambda: 100.0 + sum(slept)))
     target = Memory()
     with Ledger(tmp_path, "store", "target", NOW_MS) as ledger:
         Replay(target, ledger, lambda: NOW_MS, rate=rate, on_progress=done.append).run(messages(95))
@@ -249,8 +251,7 @@ def test_a_rate_is_kept(
 def test_a_run_that_is_behind_its_rate_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     times = iter([100.0, 101.5, 101.5, 103.25])
-    monkeypatch.setattr(room.time, "sleep", slept.append)
-    monkeypatch.setattr(room.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(room, "time", SimpleNamespace(sleep=slept.append, monotonic=partial(next, times)))
     with Ledger(tmp_path, "store", "target", NOW_MS) as ledger:
         Replay(Memory(), ledger, lambda: NOW_MS, rate=1.0).run(messages(3))
     assert slept == [0.0, 0.0, 0.0, 0.5, 0.0, 0.0]
@@ -259,7 +260,7 @@ def test_a_run_that_is_behind_its_rate_does_not_wait(tmp_path: Path, monkeypatch
 def test_pauses_grow_before_each_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.undo()
-    monkeypatch.setattr(room.time, "sleep", slept.append)
+    monkeypatch.setattr(room, "time", SimpleNamespace(sleep=slept.append, monotonic=time.monotonic))
     target = Memory(behave=lambda key, attempt: Answer(Outcome.AGAIN, "busy"))
     run(tmp_path, target, messages(1))
     assert slept == [0.0, 0.2, 0.5, 1.0, 2.0, 4.0]
