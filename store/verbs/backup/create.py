@@ -135,9 +135,9 @@ class _Creation:
                     raise
                 added = []
         for one, following in pairwise(added):
-            end = one.file_start + one.size
-            if end != following.file_start:
-                self._notes.append(f"no segment holds the log from {end} to {following.file_start}")
+            gap = one.file_start + one.size, following.file_start
+            if gap[0] != gap[1]:
+                self._notes.append(f"no segment holds the log from {gap[0]} to {gap[1]}")
         return added
 
     def _add_segment(
