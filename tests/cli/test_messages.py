@@ -283,6 +283,14 @@ def test_a_terminal_gets_no_raw_records(mixed: Path) -> None:
     assert rmqctl("get", "Orders", "--raw", store=mixed).data.count(b"Orders") == 3
 
 
+def test_one_record_is_written_raw_by_its_log_offset(mixed: Path) -> None:
+    with open_store(mixed) as store:
+        one = store.get("Orders", 0, 0).messages[0]
+    data = b"".join(path.read_bytes() for path in sorted((mixed / "commitlog").iterdir()))
+    run = rmqctl("get", "--log-offset", one.log_offset, "--raw", store=mixed)
+    assert (run.code, run.data) == (0, data[one.log_offset : one.log_offset + one.size])
+
+
 @pytest.mark.turns(3)
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16-le"])
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv", "plain", "table", "markdown"])

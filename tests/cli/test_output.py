@@ -288,6 +288,44 @@ def test_ids_and_dates_in_other_text_are_whole_and_a_body_has_three_lines() -> N
     ]
 
 
+def test_the_tables_of_details_are_named_on_a_terminal_and_shown_elsewhere() -> None:
+    result = Result("find", {}, [Table("hits", [{"a": 1}]), Table("searched", [{"b": 2}], is_detail=True)])
+    assert shown(Format.PLAIN, result) == "a\n-\n1\nnot shown: searched (--wide)\n"
+    assert shown(Format.PLAIN, result, None) == "hits:\na\n-\n1\n\nsearched:\nb\n-\n2\n"
+
+
+WORDS = "four more words here"
+
+
+@pytest.mark.parametrize(("width", "lines"), [(26, [f"name  {WORDS}"]), (25, ["name  four more words", "      here"])])
+def test_a_fact_is_folded_two_columns_behind_its_name(width: int, lines: list[str]) -> None:
+    assert shown(Format.PLAIN, Result("info", {"name": WORDS}), width).splitlines() == lines
+
+
+class Noting(io.StringIO):
+    """Notes what was written up to each flush."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flushed: list[str] = []
+
+    def flush(self) -> None:
+        self.flushed.append(self.getvalue())
+
+
+def test_each_line_of_json_is_flushed_before_the_next_row_is_read() -> None:
+    stream, seen = Noting(), list[list[str]]()
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for number in range(3):
+            seen.append(list(stream.flushed))
+            yield {"a": number}
+
+    render(Result("get", {}, [Table("messages", rows())]), Format.JSONL, stream, Look(80))
+    lines = ['{"a": 0}\n', '{"a": 0}\n{"a": 1}\n']
+    assert seen == [[], lines[:1], lines]
+
+
 def test_a_terminal_shows_the_main_facts_and_counts_the_others() -> None:
     result = Result("info", {"compat": "4.9", "free_bytes": 1}, main_facts=("compat",))
     assert shown(Format.PLAIN, result) == "compat  4.9\nand 1 more (--wide)\n"

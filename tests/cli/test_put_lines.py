@@ -98,6 +98,20 @@ def test_a_line_without_doubt_becomes_columns(names: dict[str, Any]) -> None:
     assert assert_exact(line(**names))
 
 
+def test_each_of_two_lines_may_have_its_properties_as_bytes() -> None:
+    texts = [
+        line(
+            properties={"a": text},
+            property_bytes=base64.b64encode(f"a\1{text}{end}".encode()).decode(),
+            keys=[],
+            tags=None,
+            uniq_key=None,
+        )
+        for text, end in (("b", ""), ("cd", "\2"), ("e", ""))
+    ]
+    assert read(*texts) == [parse_stored(text, None, NOW_MS) for text in texts]
+
+
 def test_blanks_and_the_order_of_names_make_no_doubt() -> None:
     assert assert_exact(
         b' {\t"body_text" : "x" ,"topic":"T" , "keys" : [ "a" , "b" ], "properties": { "p" : "q" } } \r'

@@ -102,6 +102,7 @@ TOPIC_AT, TOPIC_SIZE_AT_OF_V2 = 88 + 5, 88 + 2
 BROKEN = {
     "shorter than it says": V1[:-1],
     "longer than it says": V1 + b"x",
+    "a size of one more": (len(V1) + 1).to_bytes(4, "big") + V1[4:],
     "no room for the fixed fields": V1[:90],
     "another magic": V1[:4] + bytes(4) + V1[8:],
     "a negative body": V1[:84] + b"\xff" * 4 + V1[88:],

@@ -31,6 +31,7 @@ def use_folder(path: Path) -> None:
 def use_file(path: Path) -> None:
     descriptor = open_file(path, os.O_RDONLY)
     assert os.path.samestat(os.fstat(descriptor.number), path.stat())
+    assert os.read(descriptor.number, 2) == b"x"
     os.close(descriptor.number)
 
 
@@ -87,3 +88,9 @@ def test_a_file_in_the_place_of_a_folder_is_no_folder(tmp_path: Path) -> None:
         make_folders(tmp_path / OWN / "link")
     with pytest.raises(ForeignFile):
         open_file(tmp_path, os.O_RDONLY)
+
+
+def test_a_file_that_only_has_one_s_own_folder_in_its_name_is_read_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    (tmp_path / f"{OWN}.txt").symlink_to("file")
+    use_file(tmp_path / f"{OWN}.txt")

@@ -306,6 +306,7 @@ def test_every_error_names_a_file(tmp_path: Path) -> None:
 def test_a_queue_without_files_ends_at_0(tmp_path: Path) -> None:
     queue = MappedFileQueue(tmp_path, SIZE, Filesystem(), writable=True)
     assert (queue.max_offset, queue.max_wrote_offset, queue.flush_count) == (0, 0, 0)
+    assert (queue.flushed_where, queue.committed_where, queue.store_timestamp_ms) == (0, 0, 0)
 
 
 def test_a_closed_queue_has_closed_each_of_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

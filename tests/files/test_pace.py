@@ -87,10 +87,11 @@ def test_pages_are_dropped_up_to_the_kept_bytes_before_the_window_s_end(
     assert [pace.forgotten_before(window(number, 10)) for number in range(2)] == ends
 
 
-def test_a_look_at_a_few_pages_is_no_window() -> None:
+@pytest.mark.parametrize("number", [0, 9])
+def test_a_look_at_a_few_pages_is_no_window(number: int) -> None:
     pace = Pace(kept_bytes=0)
-    assert pace.passed(window(0, 4 * KIB)) == []
-    assert pace.passed(window(0)) == [window(0)]
+    assert pace.passed(window(number, WINDOW - 1)) == []
+    assert pace.passed(window(number)) == [window(number)]
 
 
 @pytest.mark.parametrize("rate", [None, float(1 << 30)])

@@ -107,6 +107,32 @@ def test_a_stretch_has_its_places_from_its_own_beginning(start: int, tmp_path: P
     assert part.next_written(size) == size
 
 
+@pytest.mark.parametrize("start", [0, PAGE_SIZE])
+@pytest.mark.parametrize(
+    ("first", "stop", "bad"),
+    [
+        (2 * PAGE_SIZE, 3 * PAGE_SIZE, None),
+        (2 * PAGE_SIZE, 3 * PAGE_SIZE + 1, 3 * PAGE_SIZE),
+        (4 * PAGE_SIZE - 1, 4 * PAGE_SIZE, 4 * PAGE_SIZE - 1),
+        (4 * PAGE_SIZE, 5 * PAGE_SIZE, None),
+    ],
+)
+def test_a_stretch_names_an_unreadable_page_by_its_place_in_the_file(
+    start: int, first: int, stop: int, bad: int | None, tmp_path: Path
+) -> None:
+    """Page 3 is bad."""
+    path, fs = tmp_path / "file", BadSectors({"file": {3}})
+    path.write_bytes(bytes(SIZE))
+    whole = fs.map(fs.open_read(path), SIZE, writable=False)
+    part = Stretch(whole[start:], fs, path, whole, start)
+    if bad is None:
+        part.require(first - start, stop - start)
+        return
+    with pytest.raises(StoreIOError, match="cannot read this page") as caught:
+        part.require(first - start, stop - start)
+    assert (caught.value.file, caught.value.offset) == (path, bad)
+
+
 @pytest.mark.parametrize(
     ("margin", "bad", "is_refused"),
     [

@@ -55,6 +55,36 @@ def test_a_checkpoint_has_the_fields_that_its_broker_knows_and_the_unknown_bytes
     assert [spans(one) for one in others] == ([[("rest", 0, len(rest), rest)]] if rest else [])
 
 
+@pytest.mark.parametrize(
+    ("size", "count", "detail"),
+    [
+        (0, 0, "the file is empty"),
+        (1, 0, "the file has 1 byte of 4096"),
+        (8, 1, "the file has 8 bytes of 4096"),
+        (23, 2, "the file has 23 bytes of 4096"),
+        (24, 5, ""),
+        (25, 5, ""),
+    ],
+)
+def test_a_short_checkpoint_is_a_fault_unless_it_holds_what_every_broker_reads(
+    size: int, count: int, detail: str, tmp_path: Path
+) -> None:
+    data = CheckpointPage(1, 2, 3).encode()[:size]
+    (tmp_path / "checkpoint").write_bytes(data)
+    [found] = entries(checkpoint, tmp_path)
+    extra = {"detail": detail} if detail else {}
+    assert row(found) == (
+        "checkpoint",
+        "checkpoint",
+        0,
+        0,
+        data if detail else data.ljust(40, b"\0")[:40],
+        extra,
+        bool(detail),
+    )
+    assert [one[:3] for one in spans(found)] == [(name, 8 * at, 8) for at, name in enumerate(FIELD_NAMES[:count])]
+
+
 def test_a_store_without_a_checkpoint_has_no_entry_of_one(tmp_path: Path) -> None:
     assert entries(checkpoint, tmp_path) == []
 

@@ -21,7 +21,7 @@ from store.verbs.rebuild.scope import RebuildScope
 from tests.cli.running import rmqctl
 from tests.support.five_stores import copy_of_five, five
 from tests.support.snapshots import contents
-from tests.support.stores import make_store
+from tests.support.stores import SMALL, make_store
 
 EPOCHS = "2\n664415559\n1-0\n3-5000\n"
 """As EpochFileCache writes it."""
@@ -62,9 +62,14 @@ def test_an_epoch_file_that_is_not_right_is_told_with_what_follows(text: str, fa
     assert kinds(root) == {"state-file"}
 
 
-def test_epochs_beyond_the_log_are_found(root: Path) -> None:
-    (root / "epochFileCheckpoint").write_text("1\n0\n1-99000000000\n")
-    assert kinds(root) == {"state-file"}
+@pytest.mark.parametrize(
+    ("beyond", "found"), [(0, []), (1, ["epoch 4 begins at log offset 32769, the last segment ends at 32768"])]
+)
+def test_epochs_beyond_the_log_are_found(beyond: int, found: list[str], tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 100)
+    text = f"1-0\n4-{2 * SMALL['mappedFileSizeCommitLog'] + beyond}\n"
+    (root / "epochFileCheckpoint").write_text(f"2\n{zlib.crc32(text.encode()) & 0x7FFFFFFF}\n{text}")
+    assert [(one.kind, one.offset, one.detail) for one in check(root)] == [("state-file", 0, one) for one in found]
 
 
 def test_an_identity_before_its_registration_is_checked_by_itself(root: Path) -> None:

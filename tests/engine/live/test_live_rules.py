@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -264,6 +265,15 @@ def test_no_get_is_held_when_the_service_has_ended() -> None:
     service = PullRequestHoldService(lambda topic, queue_id: 9)
     service.last_work()
     assert not service.hold("T", 0, 5, 60_000)
+
+
+@pytest.mark.parametrize(("compat", "text"), [("4.9", ""), ("5.3", str(os.getpid()))])
+def test_a_store_has_an_abort_marker_while_it_is_open_in_5x_with_the_process(
+    compat: str, text: str, tmp_path: Path
+) -> None:
+    with open_store(tmp_path / "s", read_only=False, settings=SMALL, compat=compat):
+        assert (tmp_path / "s" / "abort").read_text() == text
+    assert not (tmp_path / "s" / "abort").exists()
 
 
 def test_a_start_that_fails_ends_every_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,7 @@ def test_a_broker_that_does_not_settle_is_named_with_the_time(monkeypatch: pytes
     ("answer", "reason"),
     [
         (SimpleNamespace(code=1, remark="no", body=b""), "the broker does not show its state: code 1: no"),
+        (SimpleNamespace(code=-1, remark="r" * 201, body=b""), f"code -1: {'r' * 200}$"),
         (SimpleNamespace(code=0, remark="", body=b'{"table":{}}'), "the broker's state does not give sendThread"),
         (SimpleNamespace(code=0, remark="", body=b'{"table":{"sendThreadPoolQueueHeadWaitTimeMills":"x"}}'),
          "the broker's state does not give sendThread"),

@@ -97,6 +97,17 @@ def is_told_by(named: dict[str, str], stored: bytes) -> bool:
     return said == len(stored)
 
 
+def test_reconsume_times_are_those_of_each_record_whatever_its_hosts() -> None:
+    pairs = [(born, store) for born in HOSTS for store in HOSTS]
+    many = [
+        Message("T", b"", born_host=born, store_host=store, reconsume_times=7 + n)
+        for n, (born, store) in enumerate(pairs)
+    ]
+    assert rows_of(many).batch(pa.schema([SCHEMA.field("reconsume_times")])).to_pydict() == {
+        "reconsume_times": list(range(7, 7 + len(pairs)))
+    }
+
+
 @pytest.mark.turns(3)
 @given(st.lists(messages, min_size=1, max_size=6))
 def test_each_row_of_the_columns_is_its_record(many: list[Message]) -> None:

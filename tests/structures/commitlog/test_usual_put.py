@@ -96,6 +96,15 @@ def test_only_the_usual_put_is_one_call(tmp_path: Path, second: Message, is_one_
     assert by_steps.called is not is_one_call
 
 
+@pytest.mark.parametrize(("size", "is_one_call"), [(32_767, True), (32_768, False)])
+def test_properties_of_a_usual_put_have_a_size_of_two_bytes(tmp_path: Path, size: int, is_one_call: bool) -> None:
+    with open_store(tmp_path / "store", read_only=False) as store:
+        assert store.put(Message("T", b"")).is_ok
+        with patch.object(commit_log.CommitLog, "_put_by_steps", return_value=None) as by_steps:
+            store.put(Message("T", b"", properties=b"p" * size))
+    assert by_steps.called is not is_one_call
+
+
 class Moment(NamedTuple):
     """A store between two puts of an edge, and what they depend on."""
 

@@ -15,6 +15,8 @@ from store.files.store_reader import StoreReader
 from store.formats.dledger import DLEDGER_HEADER
 from store.opened.detect import make_layout
 from store.structures.dledger.files import EntryIndex, read_member_state
+from store.structures.dledger.show import describe
+from store.structures.registry import Present
 from tests.cli.running import rmqctl
 from tests.support.answers import mismatches
 from tests.support.five_stores import asked, copy_of_five, damage, five, lines
@@ -250,6 +252,19 @@ def test_queues_are_rebuilt_from_entries_in_another_folder(tmp_path: Path) -> No
     settings = ("--set", "mappedFileSizeConsumeQueue=400", "--set", f"storePathDLedgerCommitLog={entries}")
     assert rmqctl("rebuild", "--queues", "--yes", *settings, store=root).code == 0
     assert contents(root / "consumequeue") == contents(five("dledger-mixed") / "store/consumequeue")
+
+
+def test_the_files_of_each_member_are_counted_where_they_are(tmp_path: Path) -> None:
+    root, entries = with_entries_elsewhere("dledger", tmp_path)
+    (root / "dledger-n1/data/folder").mkdir(parents=True)
+    (root / "dledger-n1/data/file").write_bytes(bytes(5))
+    (root / "dledger-n2").write_bytes(b"no folder")
+    layout = make_layout(root, {"storePathDLedgerCommitLog": str(entries), "dLegerSelfId": "n0"}, Filesystem())
+    sizes = [path.stat().st_size for path in entries.iterdir()]
+    assert sorted(describe(layout, Filesystem()), key=lambda one: one.file) == [
+        Present("DLedger commit log", "dledger-n0", f"{len(sizes)} data files, {sum(sizes):,} bytes"),
+        Present("DLedger commit log", "dledger-n1", "1 data file, 5 bytes"),
+    ]
 
 
 def test_entries_of_several_folders_make_one_log(tmp_path: Path) -> None:

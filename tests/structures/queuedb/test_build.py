@@ -18,8 +18,8 @@ NEWEST = {("T", 0): Place(99, 7), ("T", 1): Place(100, 8), ("U", 0): Place(0, 9)
 
 def finished(
     monkeypatch: pytest.MonkeyPatch, end: int, horizon: int | None, log_start: int, *, is_lost: bool = False
-) -> tuple[int | None, dict[Any, Place]]:
-    """The new database's checkpoint, and the kept ends; all queues but U are in scope."""
+) -> tuple[int | None, dict[Any, Place], list[str]]:
+    """The new database's checkpoint, the kept ends, and the findings; all queues but U are in scope."""
 
     def open_database(*arguments: object) -> Any:
         if is_lost:
@@ -37,7 +37,7 @@ def finished(
         setattr(queues, name, value)
     queues.finish(log_start)
     kept, checkpoint = found
-    return checkpoint, kept
+    return checkpoint, kept, queues.findings
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def finished(
 def test_a_database_of_the_whole_log_has_a_checkpoint(
     end: int, horizon: int | None, checkpoint: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert finished(monkeypatch, end, horizon, 0) == (checkpoint, {})
+    assert finished(monkeypatch, end, horizon, 0) == (checkpoint, {}, [])
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,9 @@ def test_consumers_say_the_ends_that_a_lost_database_had(
     consumed = {("T", 0): 7, ("T", 1): 8, ("U", 0): 9}
     monkeypatch.setattr(build, "consumed_ends", lambda folder, fs: consumed)
     monkeypatch.setattr(build, "topic_queues", lambda folder, fs: {("T", 0), ("V", 2), ("T", 1)})
-    assert finished(monkeypatch, 500, None, log_start, is_lost=True)[1] == kept
+    told = (
+        "lost: of queues whose messages have all expired the ends are lost; "
+        "T/0 goes on at 7, the largest offset of a consumer; U/0 goes on at 9, the largest offset of a consumer; "
+        "1 queue of topics.json may have been one, and begin at 0: V/2"
+    )
+    assert finished(monkeypatch, 500, None, log_start, is_lost=True) == (500, kept, [told] if kept else [])

@@ -114,6 +114,23 @@ def test_segments_in_other_folders_are_planned_as_those_of_the_log(has_folder: b
     ]
 
 
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_the_entries_of_a_member_are_planned_where_a_folder_of_the_store_has_them(
+    is_inside: bool, tmp_path: Path
+) -> None:
+    root = tmp_path / "store"
+    entries = root / "entries" if is_inside else tmp_path / "entries"
+    store_with(root, "checkpoint", "dledger-n0/config")
+    store_with(entries, segment_name(0))
+    layout = make_layout(root, {"storePathDLedgerCommitLog": str(entries), "dLegerSelfId": "n0"}, Filesystem())
+    if is_inside:
+        paths = sorted(file.path for file in plan_of(layout).files)
+        assert paths == ["checkpoint", "dledger-n0/config", f"entries/{segment_name(0)}"]
+    else:
+        with pytest.raises(BadRequest, match="the member's entries are in a folder outside of the store"):
+            plan_of(layout)
+
+
 @pytest.mark.parametrize(("size", "zeros"), [(0, 0), (1, 511), (511, 1), (512, 0), (513, 511)])
 def test_a_file_is_filled_up_to_a_block(size: int, zeros: int) -> None:
     assert padding(size) == bytes(zeros)

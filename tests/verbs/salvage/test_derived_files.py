@@ -8,7 +8,7 @@ import pytest
 
 from store.files.store_reader import StoreReader
 from store.formats.queue_unit import UNIT
-from store.verbs.salvage.derived_files import LOG_END, DerivedFiles
+from store.verbs.salvage.derived_files import LOG_END, DerivedFiles, _written_units
 
 UNITS = {
     "T/0/00000000000000000000": [(100, 50), (300, 50)],
@@ -29,6 +29,12 @@ def files(tmp_path: Path) -> DerivedFiles:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"".join(UNIT.pack(log_offset, size, log_offset * 7) for log_offset, size in units))
     return DerivedFiles(StoreReader(str(tmp_path)))
+
+
+def test_the_units_of_a_file_end_with_its_last_written_one(files: DerivedFiles, tmp_path: Path) -> None:
+    reader = StoreReader(str(tmp_path))
+    found = {one.path: len(_written_units(reader, one)) for one in reader.numbered_files("consumequeue/T/0")}
+    assert found == {f"consumequeue/{name}": count for name, count in zip(UNITS, (2, 1), strict=False)}
 
 
 ROWS = [(100, 0, 0, 50), (200, 1, 1, 60), (300, 0, 1, 50), (400, 1, 0, 50), (500, 0, 2, 50)]
