@@ -33,6 +33,7 @@ from tests.support.logs import record
 from tests.support.processes import next_line, running
 from tests.support.snapshots import snapshot
 from tests.support.stores import make_store
+from tests.verbs.backup.backups import back_up
 
 
 def look(root: Path) -> StoreInfo:
@@ -369,3 +370,9 @@ def test_the_tail_of_the_log_is_walked_from_the_newest_entry_or_from_the_segment
     assert (found.log.end, found.log.last_ms) == (end * size, -1 if last is None else 1000 + last)
     assert found.log.unqueued_count == unqueued
     assert [one.code for one in found.problems].count("damage") == (damaged is not None)
+
+
+def test_a_backup_of_the_log_alone_lacks_neither_queues_nor_an_index(tmp_path: Path) -> None:
+    back_up(make_store(tmp_path / "store", 3), tmp_path / "backups")
+    run = rmqctl("--format", "json", "info", store=f"backup:{tmp_path / 'backups'}")
+    assert (run.code, run.json["problems"]) == (0, [])

@@ -50,21 +50,12 @@ class TimerLogCheck:
         yield from self._record_findings()
 
     @property
-    def end(self) -> int:
-        """The position after the last unit."""
-        if not self.log_files:
-            return 0
-        last = self.log_files[-1]
-        return last.number + self._unit_count(last) * UNIT_SIZE
-
-    @property
     def ends(self) -> tuple[int, int]:
-        """The least and the largest valid flushed position: the log's end, and the end of a full file."""
-        if not self.log_files:
-            return 0, 0
+        """The least and the largest valid flushed position: the last unit's end, and the end of a full file."""
         last = self.log_files[-1]
-        is_full = self._unit_count(last) == _capacity(last)
-        return self.end, last.number + last.size if is_full else self.end
+        count = self._unit_count(last)
+        end = last.number + count * UNIT_SIZE
+        return end, last.number + last.size if count == _capacity(last) else end
 
     def _find(self, position: int, detail: str, count: int = 1, kind: str = TIMER_LOG) -> Finding:
         return Finding(kind, self.files.name_of("timerlog"), position, count=count, detail=detail)

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from store.broker_line import LINE_5_3
+from store.files.filesystem import Filesystem
+from store.files.mapped_file_queue import MappedFileQueue
 from store.files.store_reader import StoreReader
+from store.structures.batchqueue.queue import BatchConsumeQueue
 from store.structures.batchqueue.queues import (
     Extent,
     expired_size,
@@ -89,3 +92,16 @@ def test_a_unit_is_found_by_its_records_log_offset(
 def test_leading_units_of_expired_messages_may_go(log_start: int, size: int) -> None:
     assert expired_size(memoryview(units((100, 0, 5), (200, 5, 2))), log_start) == size
     assert expired_size(memoryview(units()), log_start) == 0
+
+
+@pytest.mark.parametrize(("emptied", "end"), [(0, 10), (1, 8), (2, 0)])
+def test_a_queue_ends_with_the_last_unit_of_its_last_two_files(emptied: int, end: int, tmp_path: Path) -> None:
+    """As a broker does, which looks at no file before them."""
+    queue = BatchConsumeQueue("T", 0, MappedFileQueue(tmp_path, SIZE, Filesystem(), writable=True))
+    assert queue.max_offset == 0
+    rows = [(100 * number, 2 * number, 2) for number in range(5)]
+    queue.append_units(np.frombuffer(b"".join(units(row)[: SIZE // 2] for row in rows), BATCH_UNIT_DTYPE))
+    assert [file.wrote for file in queue.files.files] == [SIZE, SIZE, SIZE // 2]
+    for file in queue.files.files[3 - emptied :]:
+        file.set_positions(0)
+    assert queue.max_offset == end

@@ -144,9 +144,10 @@ def test_tables_wait_until_the_log_has_what_their_queues_name(growing: Growing) 
 
     before, end = tables(), growing.receive()
     put_more(growing.root, 100, 5)
-    for _ in range(grow.PATIENCE + 1):
+    for number in range(1, grow.PATIENCE + 2):
         with growing.target.writing():
             growing.backup.grow(end)
+        assert bool(growing.warned) == (number >= grow.PATIENCE)
     assert tables() == before
     reason = f"newer tables are not in the backup: its queues name the log up to {growing.receive()}"
     assert [str(one).partition(": ")[2] for one in growing.warned] == [f"{reason}, and it was received up to {end}"]

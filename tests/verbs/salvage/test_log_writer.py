@@ -46,6 +46,20 @@ def fillers(data: bytes, at: int, stop: int) -> list[int]:
     return sizes
 
 
+RUNS = [([10, 20, 30], [110, 120, 130]), ([40, 60], [140, 160])]
+"""Old and new log offsets."""
+
+
+@pytest.mark.parametrize("run_count", [0, 1, 2])
+@pytest.mark.parametrize("old", [0, 9, 10, 11, 20, 30, 31, 39, 40, 41, 60, 61])
+def test_a_moved_record_is_found_by_its_old_place_alone(run_count: int, old: int) -> None:
+    moves, places = Moves(), dict[int, int]()
+    for before, after in RUNS[:run_count]:
+        moves.runs.append((np.array(before), np.array(after)))
+        places |= zip(before, after, strict=True)
+    assert moves.find(old) == places.get(old, -1)
+
+
 @pytest.mark.parametrize(
     ("first", "begins_with_half", "half", "moved", "lost"),
     [
