@@ -61,6 +61,7 @@ class Listings:
         """Return the folder's names, sorted; a missing folder is empty."""
         held = self._held.get(folder)
         try:
+            require_possible(folder)
             if held is None and (len(self._held) >= _MOST_HELD or OWN_FOLDER in folder):
                 return _read_names(folder)
             version = _version_of(folder)
@@ -297,7 +298,6 @@ def _read_names(folder: str) -> list[Name]:
     if OWN_FOLDER in folder:
         with opened_folder(Path(folder)) as number, os.scandir(number) as items:
             return _names_of(items)
-    require_possible(folder)
     with with_more_descriptors(lambda: os.scandir(folder)) as items:
         return _names_of(items)
 

@@ -147,3 +147,10 @@ def test_the_used_share_is_in_whole_percents_of_what_a_user_may_use(
     monkeypatch.setattr("shutil.disk_usage", lambda folder: (total, used, free))
     assert Filesystem().used_ratio(tmp_path) == ratio
     assert Filesystem().used_ratio(tmp_path / "none") == -1.0
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "x" * 256, "x" * 4096, "x\0"], ids=["255", "256", "4096", "NUL"])
+def test_a_folder_that_no_file_system_can_hold_is_missing(name: str, folder: Path) -> None:
+    fs = Filesystem()
+    assert (fs.list_folder(folder / name), fs.list_names(folder / name), fs.list_folders(folder / name)) == ([], [], [])
+    assert fs.only_file(str(folder / name), "a") is None
