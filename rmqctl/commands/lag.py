@@ -60,7 +60,7 @@ def run(
         )
     unknown = _unknown(session, report, group, topic)
     wrong = sum(row.state in WRONG_STATES for row in report.queues)
-    facts = {
+    facts: dict[str, object] = {
         "offsets_file": str(report.source.path.name) if report.source else None,
         "group_count": len({row.group for row in report.queues}),
         "lag_messages": sum(max(0, row.lag) for row in report.queues),
@@ -68,6 +68,9 @@ def run(
         "wrong_offset_count": wrong,
         "never_consumed": report.never_consumed,
     }
+    if not report.queues and not session.format.is_for_programs:
+        # Zeros would read as groups that are not behind.
+        facts = {"never_consumed": report.never_consumed or None}
     topics = [
         {"topic": name, "kind": kind, "message_count": count}
         for kind, counts in (("retry", report.retry), ("dead-letter", report.dead_letter))

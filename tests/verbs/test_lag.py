@@ -13,7 +13,7 @@ from store.verbs.lag import GroupLag, LagReport, QueueLag, review_lag
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.support.five_stores import five
-from tests.support.golden import copy_store
+from tests.support.golden import copy_store, golden
 from tests.support.stores import SMALL, make_store, text_message
 from tests.verbs.rebuild.stores import expired_store
 
@@ -90,6 +90,14 @@ def test_groups_without_an_offset_never_consumed(copy_of: CopyOf) -> None:
     _, root = copy_of("normal")
     report = with_offsets(root, {"TopicA@G": {0: 1}}, subscriptionGroup={"subscriptionGroupTable": {"G": {}, "H": {}}})
     assert report.never_consumed == ["H"]
+
+
+def test_a_store_without_groups_shows_people_no_zeros() -> None:
+    store = golden("corrupt-mid").store
+    run = rmqctl("--quiet", "lag", store=store)
+    assert (run.code, run.out) == (0, "no consumer group has an offset\n\ngroups:\nno groups\n")
+    facts = rmqctl("--quiet", "--format", "json", "lag", store=store).json
+    assert (facts["group_count"], facts["lag_messages"], facts["groups"]) == (0, 0, [])
 
 
 @pytest.mark.parametrize(
