@@ -24,7 +24,7 @@ import typer
 
 from rmqctl.output import Format
 from rmqctl.programs import is_utf8, to_json
-from rmqctl.show import CELL_LIMIT, count
+from rmqctl.show import WIDE_CELL_LIMIT, count
 
 if TYPE_CHECKING:
     from store import StoredMessage
@@ -101,7 +101,7 @@ class MessageRows:
         self.unsound_count += not is_sound
         encoding, text = _encode(body.data, self._encoding, self._form)
         # A table shows the beginning only; this saves memory for thousands of bodies of up to 64 MiB.
-        text = text if self._form.is_for_programs else text[: CELL_LIMIT + 1]
+        text = text if self._form.is_for_programs else text[: WIDE_CELL_LIMIT + 1]
         properties = message.read_properties()
         row: dict[str, Any] = {
             "topic": message.topic,

@@ -9,7 +9,9 @@ from enum import StrEnum
 from rmqctl.times import show_time
 
 CELL_LIMIT = 200
-"""Characters of one cell for people; programs get the whole text."""
+"""Characters of one cell on a terminal; programs get the whole text."""
+WIDE_CELL_LIMIT = 4096
+"""Characters of one cell in pipes and files, and with --wide: one more would be padding in each other row."""
 _SENTENCES = frozenset({"detail", "start_reason", "warnings"})
 """Names of values that the engine words; other texts are a store's own, and shown as they are."""
 _MOMENT = re.compile(r"\b(\d{12,}) ms\b")
@@ -24,8 +26,13 @@ class TimeForm(StrEnum):
     MS = "ms"
 
 
-def show_value(name: str, value: object, times: TimeForm = TimeForm.UTC) -> str:
-    """Return one value as text for people; the last word of its JSON name is its unit."""
+def cell_limit(width: int | None) -> int:
+    """Return the characters of one cell on a terminal of `width` columns, or without a limit of the line."""
+    return WIDE_CELL_LIMIT if width is None else CELL_LIMIT
+
+
+def show_value(name: str, value: object, times: TimeForm = TimeForm.UTC, limit: int = CELL_LIMIT) -> str:
+    """Return one value as text of at most `limit` characters; the last word of its JSON name is its unit."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -33,11 +40,12 @@ def show_value(name: str, value: object, times: TimeForm = TimeForm.UTC) -> str:
     if isinstance(value, (int, float)):
         return _show_number(name, value, times)
     if isinstance(value, Mapping):
-        return printable(", ".join(f"{key} {show_value(key, item, times)}" for key, item in value.items())) or "-"
+        items = (f"{key} {show_value(key, item, times, limit)}" for key, item in value.items())
+        return printable(", ".join(items), limit) or "-"
     if isinstance(value, (list, tuple)):
         kind = name if name in _SENTENCES else ""
-        return printable(", ".join(show_value(kind, item, times) for item in value)) or "-"
-    return printable(show_sentence(str(value), times) if name in _SENTENCES else str(value))
+        return printable(", ".join(show_value(kind, item, times, limit) for item in value), limit) or "-"
+    return printable(show_sentence(str(value), times) if name in _SENTENCES else str(value), limit)
 
 
 def show_sentence(text: str, times: TimeForm) -> str:
@@ -64,6 +72,11 @@ def _show_time(time_ms: int, times: TimeForm, unit: str = "") -> str:
 def is_number(value: object) -> bool:
     """Return whether a value is a number, not a truth value."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def are_numbers(values: Sequence[object]) -> bool:
+    """Return whether a column holds numbers, and no text that may need folding."""
+    return any(map(is_number, values)) and not any(isinstance(value, str) for value in values)
 
 
 def show_bytes(size: float) -> str:

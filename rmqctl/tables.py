@@ -18,7 +18,7 @@ from typing import Literal, TextIO
 
 from rmqctl.layout import MOMENT, Column, fit_columns, fold
 from rmqctl.result import Result, Table
-from rmqctl.show import TimeForm, escape_controls, is_number, show_sentence, show_value, words
+from rmqctl.show import TimeForm, are_numbers, cell_limit, escape_controls, show_sentence, show_value, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,10 @@ class Look:
     height: int | None = None
     note_lines: Callable[[], int] = lambda: 0
     """Returns the number of lines of notes that follow the result; called after the rows are read."""
+
+    def show(self, name: str, value: object) -> str:
+        """Return the value named `name` as the text of a cell."""
+        return show_value(name, value, self.times, cell_limit(self.width))
 
     def room(self) -> int | None:
         """Return the lines of the screen for a result, without notes, command line and prompt."""
@@ -122,7 +126,8 @@ def _render_tabulate(result: Result, stream: TextIO, look: Look, style: str, hea
         # Facts have no headings, but a table in Markdown needs some.
         headers = block.headers or (["", ""] if style == "pipe" else ())
         shape = style if headers else "plain"
-        stream.write(tabulate.tabulate(cells, headers, shape, disable_numparse=True, colalign=align).rstrip() + "\n")
+        text = tabulate.tabulate(cells, headers, shape, disable_numparse=True, colalign=align)
+        stream.writelines(line.rstrip() + "\n" for line in text.rstrip().split("\n"))
         stream.writelines(line + "\n" for line in block.notes(look.width))
 
 
@@ -297,7 +302,7 @@ def _fitted_blocks(result: Result, look: Look) -> list[Block]:
     All rows are read here. Tables have titles if there are several.
     """
     shown = [table for table in result.tables if look.width is None or not table.is_detail]
-    tables = [_table_block(table, look.times, len(shown) > 1) for table in shown]
+    tables = [_table_block(table, look, len(shown) > 1) for table in shown]
     # Report emptiness for the main list only, and not after a verdict that says the same.
     verdict = result.read_verdict()
     tables = [one for number, one in enumerate(tables) if one.rows or not (number or one.absence() == f"{verdict}\n")]
@@ -381,20 +386,15 @@ def _facts_block(result: Result, look: Look, main: Sequence[str]) -> list[Block]
     kept = [name for name in facts if look.width is None or not main or name in main]
     if not kept:
         return []
-    rows = [[name, show_value(name, facts[name], look.times)] for name in kept]
+    rows = [[name, look.show(name, facts[name])] for name in kept]
     block = Block([], rows, [False, False], more=len(facts) - len(kept))
     _fit(block, look.width, 2)
     return [block]
 
 
-def _table_block(table: Table, times: TimeForm, with_title: bool) -> Block:
+def _table_block(table: Table, look: Look, with_title: bool) -> Block:
     rows = list(table.rows)
     columns = list(table.read_columns() or (rows[0].keys() if rows else ()))
-    numeric = [_is_numeric([row.get(column) for row in rows]) for column in columns]
-    cells = [[show_value(column, row.get(column), times) for column in columns] for row in rows]
+    numeric = [are_numbers([row.get(column) for row in rows]) for column in columns]
+    cells = [[look.show(column, row.get(column)) for column in columns] for row in rows]
     return Block(columns, cells, numeric, words(table.name), table.name if with_title else "")
-
-
-def _is_numeric(values: Sequence[object]) -> bool:
-    """Return whether a column holds numbers, and no text that may need folding."""
-    return any(map(is_number, values)) and not any(isinstance(value, str) for value in values)

@@ -166,6 +166,7 @@ NOT_ZERO = {
     """,
     "200": """
         rmqctl.show.printable.limit
+        rmqctl.show.show_value.limit
     """,
     "5000": """
         store.engine.live.hold.PullRequestHoldService.sweep_ms

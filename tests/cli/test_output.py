@@ -7,7 +7,7 @@ import dataclasses
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +113,30 @@ def test_numbers_are_never_cut_short_however_narrow_the_terminal(width: int) -> 
     number = (1 << 63) - 1
     row = {"log_offset": number, "body": "x" * 300}
     assert str(number) in shown(Format.TABLE, Result("get", {}, [Table("messages", [row])]), max(width, 20))
+
+
+@pytest.mark.parametrize(
+    ("width", "length", "cell"),
+    [
+        (500, 200, "x" * 200),
+        (500, 201, "x" * 199 + "…"),
+        (None, 201, "x" * 201),
+        (None, 4096, "x" * 4096),
+        (None, 4097, "x" * 4095 + "…"),
+    ],
+)
+@pytest.mark.parametrize(
+    "value", [str, lambda text: [text], lambda text: {text[:1]: text[2:]}], ids=["text", "list", "map"]
+)
+def test_a_pipe_has_cells_of_4096_letters_and_no_padding_at_their_lines_ends(
+    width: int | None, length: int, cell: str, value: Callable[[str], object]
+) -> None:
+    result = Result("get", {"fact": value("x" * length)}, [Table("rows", [{"k": value("x" * length)}, {"k": "y"}])])
+    shown = io.StringIO()
+    render(result, Format.PLAIN, shown, Look(width))
+    fact, _, heading, rule, *rows = shown.getvalue().splitlines()
+    spaced = cell if value("") != {"": ""} else f"x {cell[2:]}"
+    assert (fact, heading, len(rule), rows) == (f"fact  {spaced}", "k", len(cell), [spaced, "y"])
 
 
 def test_a_table_fits_eighty_columns() -> None:

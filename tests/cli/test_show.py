@@ -137,7 +137,7 @@ def test_the_nearest_name_is_asked_for_in_its_own_letters() -> None:
 @pytest.mark.parametrize(
     ("length", "shown"), [(CELL_LIMIT - 1, "x" * 199), (CELL_LIMIT, "x" * 200), (CELL_LIMIT + 1, "x" * 199 + "…")]
 )
-def test_a_cell_has_200_characters_at_most(length: int, shown: str) -> None:
+def test_a_cell_of_a_terminal_has_200_characters_at_most(length: int, shown: str) -> None:
     assert printable("x" * length) == shown
 
 
