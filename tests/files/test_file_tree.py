@@ -26,6 +26,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return read(folder)
 
     monkeypatch.setattr(file_tree, "_read_names", count)
+    # Those of the process may be full by other tests.
+    monkeypatch.setattr(file_tree.FileTree, "_listings", file_tree.Listings())
     return counted
 
 
