@@ -52,6 +52,7 @@ def test_text_is_cut_at_blanks_slashes_and_commas_and_torn_only_where_it_must(
         ("a_longer_name", "1", True, 7, 7),
         ("a_longer_name", "x" * 6, False, 7, 7),
         ("x", "x" * 7, False, 7, 7),
+        ("", "", False, 0, 0),
         ("x", "x" * 8, False, 8, 8),
         ("x", "x" * 9, False, 8, 8),
         ("file", "x" * 31, False, 30, 30),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -58,3 +61,15 @@ def test_a_holder_without_a_number_is_looked_up_by_device_and_inode(
     (proc / "4711/cmdline").write_bytes(b"java\0-jar\0\0x\0")
     monkeypatch.setattr(lock_holder, "holding_process", lambda path, fs: found)
     assert find_lock_holder(lock, Filesystem(), proc) == holder
+
+
+@pytest.mark.parametrize(
+    ("major", "minor"), [(0, 0), (8, 1), (0xFF, 0xFF), (0x100, 0x100), (0xFFF, 0xFFFFF), (0xABC, 0x12344)]
+)
+def test_a_device_has_12_bits_of_its_major_and_20_of_its_minor_number(
+    major: int, minor: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status: Any = SimpleNamespace(st_dev=os.makedev(major, minor), st_ino=7)
+    monkeypatch.setattr(Filesystem, "stat", lambda fs, path: status)
+    (tmp_path / "locks").write_text(f"1: POSIX  ADVISORY  WRITE 4711 {major:02x}:{minor:02x}:7 0 0\n")
+    assert list(lock_holder._listed_holders(tmp_path / "lock", Filesystem(), tmp_path)) == [4711]

@@ -112,7 +112,8 @@ def test_a_queue_that_rests_is_found_and_listed_like_others(root: Path, monkeypa
     def listed() -> list[object]:
         with open_store(root) as store:
             queues = store.opened.queues
-            before = len(queues), queues.newest_unit(), sorted(queue.queue_id for queue in queues.of_topic("T0"))
+            ends = len(queues), queues.newest_unit(), queues.max_physic_offset, queues.built_to
+            before = *ends, sorted(queue.queue_id for queue in queues.of_topic("T0"))
             found = [
                 (queue.max_offset, queue.min_offset) for number in range(30) if (queue := queues.find("T0", number))
             ]

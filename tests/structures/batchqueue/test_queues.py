@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -94,13 +95,49 @@ def test_leading_units_of_expired_messages_may_go(log_start: int, size: int) -> 
     assert expired_size(memoryview(units()), log_start) == 0
 
 
+def queue_of(folder: Path, rows: list[tuple[int, int, int]]) -> BatchConsumeQueue:
+    """A queue with these units."""
+    queue = BatchConsumeQueue("T", 0, MappedFileQueue(folder, SIZE, Filesystem(), writable=True))
+    queue.append_units(np.frombuffer(b"".join(units(row)[: SIZE // 2] for row in rows), BATCH_UNIT_DTYPE))
+    return queue
+
+
+ROWS = [(100, 4, 5), (200, 9, 2), (300, 20, 1)]
+"""Log offset, queue offset and message count of three units in two files; offsets 11 to 19 are in none."""
+
+
+@pytest.mark.parametrize(
+    ("log_start", "first"), [(0, 4), (100, 4), (101, 9), (200, 9), (201, 11), (300, 11), (9999, 11)]
+)
+def test_a_queue_begins_behind_the_expired_units_of_its_first_file(log_start: int, first: int, tmp_path: Path) -> None:
+    queue = queue_of(tmp_path, ROWS)
+    assert queue.min_offset == 0
+    queue.correct_min_offset(log_start)
+    assert queue.min_offset == first
+
+
+@pytest.mark.parametrize(
+    ("queue_offset", "found"),
+    [(3, None), (4, [4, 9]), (8, [4, 9]), (9, [9]), (10, [9]), (11, None), (19, None), (20, [20]), (21, None)],
+)
+def test_the_unit_of_an_offset_holds_it_and_is_followed_by_those_of_its_file(
+    queue_offset: int, found: list[int] | None, tmp_path: Path
+) -> None:
+    rows = queue_of(tmp_path, ROWS).units_from(queue_offset)
+    assert (None if rows is None else [one.queue_offset for one in rows]) == found
+
+
+def test_a_queue_without_units_has_no_offset_but_0(tmp_path: Path) -> None:
+    queue = queue_of(tmp_path, [])
+    queue.correct_min_offset(100)
+    assert (queue.min_offset, queue.max_offset, queue.units_from(0)) == (0, 0, None)
+    assert queue.offset_by_time(5, cast(Any, None), 0) == 0
+
+
 @pytest.mark.parametrize(("emptied", "end"), [(0, 10), (1, 8), (2, 0)])
 def test_a_queue_ends_with_the_last_unit_of_its_last_two_files(emptied: int, end: int, tmp_path: Path) -> None:
     """As a broker does, which looks at no file before them."""
-    queue = BatchConsumeQueue("T", 0, MappedFileQueue(tmp_path, SIZE, Filesystem(), writable=True))
-    assert queue.max_offset == 0
-    rows = [(100 * number, 2 * number, 2) for number in range(5)]
-    queue.append_units(np.frombuffer(b"".join(units(row)[: SIZE // 2] for row in rows), BATCH_UNIT_DTYPE))
+    queue = queue_of(tmp_path, [(100 * number, 2 * number, 2) for number in range(5)])
     assert [file.wrote for file in queue.files.files] == [SIZE, SIZE, SIZE // 2]
     for file in queue.files.files[3 - emptied :]:
         file.set_positions(0)
