@@ -50,6 +50,14 @@ def records_with(log: CommitLog, name: str) -> Iterator[StoredMessage]:
             yield from (one for one in _decoded(step, _rows_around(step, name)) if name in one.properties)
 
 
+def records_of_topic(log: CommitLog, topic: str) -> Iterator[StoredMessage]:
+    """Yield the records of a topic, in log order, up to the log's end or first damage."""
+    mark = re.compile(re.escape(topic.encode()))
+    for step in log.scan():
+        if isinstance(step, Run):
+            yield from (one for one in _decoded(step, _rows_with(step, mark)) if one.topic == topic)
+
+
 def is_copy(sys_flag: int, properties: Container[str]) -> bool:
     """Return whether a broker wrote the record for another message."""
     return REAL_TOPIC in properties or sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT
@@ -57,7 +65,10 @@ def is_copy(sys_flag: int, properties: Container[str]) -> bool:
 
 def _rows_around(run: Run, name: str) -> Int64Array:
     """Return the rows whose bytes hold the name of a property."""
-    mark = re.compile(re.escape((name + NAME_VALUE_SEPARATOR).encode()))
+    return _rows_with(run, re.compile(re.escape((name + NAME_VALUE_SEPARATOR).encode())))
+
+
+def _rows_with(run: Run, mark: re.Pattern[bytes]) -> Int64Array:
     columns = run.columns
     first, end = int(columns.position[0]), run.end - run.file_start
     hits = np.fromiter((first + hit.start() for hit in mark.finditer(run.buffer[first:end])), np.int64)

@@ -34,7 +34,7 @@ from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DEL_UNIQKE
 from store.formats.queue_unit import QueueUnit
 from store.formats.topics import TIMER_TOPIC
 from store.formats.wording import amount
-from store.structures.commitlog.rewritten import queue_records, records_with
+from store.structures.commitlog.rewritten import queue_records, records_of_topic, records_with
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.timer.files import DELETE, NO_FILES, ROLL, TimerFiles, read_timer_files
 from store.structures.timer.message import TimerMessage, TimerState, number_in
@@ -62,13 +62,13 @@ def review_timers(opened: OpenedStore, time_ms: int) -> TimerReview:
     timeline = read_timeline(opened)
     review = _Review(opened, files)
     messages: list[TimerMessage] = []
-    if queue is not None:
+    if queue is not None or opened.next_offset is not None:
         messages = list(
             timeline_states(timeline, opened, review.found(queue)) if timeline is not None else review.messages(queue)
         )
     for message in messages:
         message.is_overdue = message.state is TimerState.PENDING and 0 <= message.deliver_timestamp_ms < time_ms
-    end = queue.max_offset if queue else 0
+    end = opened.max_offset(TIMER_TOPIC, 0)
     if timeline is not None:
         return TimerReview(messages, timeline.fired_ms or 0, timeline.scan_offset, end, PRECISION_MS)
     at = files.checkpoint.queue_offset if files.checkpoint is not None else 0
@@ -127,12 +127,18 @@ class _Review:
             if REAL_TOPIC in record.properties or opened.config.timer_rocks_db_enable is not False
         )
 
-    def found(self, queue: ConsumeQueue) -> list[tuple[TimerMessage, StoredMessage | None]]:
-        """Return the messages without a state, and their records, None for a lost one."""
-        log = self._opened.log
-        return [(self._message(at, unit, record), record) for at, unit, record in queue_records(log, queue)]
+    def found(self, queue: ConsumeQueue | None) -> list[tuple[TimerMessage, StoredMessage | None]]:
+        """Return the messages without a state, and their records, None for a lost one.
 
-    def messages(self, queue: ConsumeQueue) -> Iterator[TimerMessage]:
+        Without a queue, as where a simulated start leaves it in a database, they are those of the log.
+        """
+        log = self._opened.log
+        if queue is not None:
+            return [(self._message(at, unit, record), record) for at, unit, record in queue_records(log, queue)]
+        records = ((one, QueueUnit(one.log_offset, one.size, 0)) for one in records_of_topic(log, TIMER_TOPIC))
+        return [(self._message(one.queue_offset, unit, one), one) for one, unit in records]
+
+    def messages(self, queue: ConsumeQueue | None) -> Iterator[TimerMessage]:
         found = self.found(queue)
         self._taken_up = self._find_taken_up(message for message, _ in found)
         deletes = {

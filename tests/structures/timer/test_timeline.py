@@ -20,6 +20,7 @@ from store.structures.timer.files import WHEEL_SIZE, read_timer_files
 from store.structures.timer.show import describe
 from store.structures.timer.timeline import Timeline, read_timeline
 from store.verbs.rebuild.timer import plan_timer_rebuild
+from tests.cli.running import rmqctl
 from tests.support.five_stores import five, fivefive
 from tests.support.golden import copy_store
 
@@ -76,6 +77,26 @@ def test_a_state_follows_from_entry_scan_and_checkpoint(
     monkeypatch.setattr(review, "read_timeline", changed)
     wanted = {name: count for name, count in {**AS_LEFT, **differs}.items() if count}
     assert states_of(fivefive("timer") / "store") == wanted
+
+
+def test_timers_that_come_again_are_foretold_where_the_queues_are_in_a_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_before(opened: Any) -> Timeline:
+        timeline = read_timeline(opened)
+        assert timeline is not None
+        return replace(timeline, fired_ms=FIRED_MS - 1000)
+
+    root, settings = copy_store(fivefive("timer") / "store", tmp_path / "store"), {"storeType": "defaultRocksDB"}
+    shutil.rmtree(root / "consumequeue")
+    assert rmqctl("--set", "storeType=defaultRocksDB", "rebuild", "--queues", "--yes", store=root).code == 0
+    assert simulate(root, settings=settings).traps == []
+    monkeypatch.setattr(review, "read_timeline", of_before)
+    [trap] = simulate(root, settings=settings).traps
+    assert (trap.code, trap.detail.partition(":")[0]) == (
+        "timer-again",
+        "a start delivers or rolls 2 timer messages once more, the first at queue offset 2",
+    )
 
 
 def test_a_timeline_that_never_fired_is_a_trap(monkeypatch: pytest.MonkeyPatch) -> None:
