@@ -115,6 +115,13 @@ def test_index_keys_that_a_start_loses_are_named_with_the_command_that_keeps_the
     assert doctor(root)["worst_rank"] == 0
 
 
+def test_index_keys_of_expired_messages_are_not_lost_at_a_start(tmp_path: Path) -> None:
+    root, _ = make("crashed", tmp_path)
+    for segment in sorted((root / "commitlog").iterdir())[:2]:
+        segment.unlink()
+    assert "a 4.9 broker loses index keys" not in {row["what"] for row in doctor(root)["diagnoses"]}
+
+
 def test_delayed_messages_that_a_start_delivers_at_once_are_named() -> None:
     rows = {row["what"]: row for row in doctor(golden("no-derived").store)["diagnoses"]}
     row = rows["a 4.9 broker delivers delayed messages at once"]

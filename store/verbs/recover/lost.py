@@ -368,12 +368,12 @@ def units_between(queue: ConsumeQueue, low: int, high: int) -> tuple[Int64Array,
     return numbers, offsets, sizes
 
 
-def indexed_before(file: IndexFile, log_offset: int) -> int:
-    """Count the file's entries of messages before `log_offset`; 0 if they can't be read."""
+def indexed_between(file: IndexFile, first: int, log_offset: int) -> int:
+    """Count the file's entries of messages from `first` up to `log_offset`; 0 if they can't be read."""
     if not file.is_readable():
         return 0
     entries = entries_of(file.buffer, file.slot_count, file.header.index_count)[1:]
-    return int((entries["log_offset"] < log_offset).sum())
+    return int(((entries["log_offset"] >= first) & (entries["log_offset"] < log_offset)).sum())
 
 
 def _runs_behind(

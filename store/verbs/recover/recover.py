@@ -37,7 +37,7 @@ from store.structures.commitlog.start import entered_from, is_abnormal, starting
 from store.structures.index.index_file import IndexFile
 from store.verbs.recover.confirm import up_to_confirmed
 from store.verbs.recover.differences import Difference, applying
-from store.verbs.recover.lost import LossCounter, LossReport, indexed_before
+from store.verbs.recover.lost import LossCounter, LossReport, indexed_between
 from store.verbs.recover.lost_index import build_lost_index, cut_index, find_lost_index
 from store.verbs.recover.lost_queues import build_cut_short, build_lost_queues
 from store.verbs.recover.rules import RecoveryRules
@@ -252,7 +252,7 @@ class _Recovery:
             return
         begins = [file.header.begin_log_offset for file in unsafe if file.header.index_count > 1]
         if not self.rules.keep_index:
-            self.unkept_keys = sum(indexed_before(file, start) for file in unsafe)
+            self.unkept_keys = sum(indexed_between(file, opened.log.min_offset, start) for file in unsafe)
         opened.index.remove(unsafe)
         begins += [unread_from] if unread_from is not None else []
         if self.rules.keep_index and begins and min(begins) < start:
