@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -14,14 +15,20 @@ from store.errors import UnsupportedFormat
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
 from store.structures import plan_message_database
+from store.structures.messagedb import build
 from store.structures.messagedb.database import open_database
 from store.structures.messagedb.keys import (
     INDEX,
+    KEY,
+    LAST_OFFSET,
+    LAST_TIME,
     SCAN_OFFSET,
     TIMELINE,
     TIMER,
     TRANS,
+    UNIQUE,
     HalfEntry,
+    IndexEntry,
     encode_long,
 )
 from tests.support.five_stores import change_database, fivefive
@@ -178,3 +185,25 @@ def test_a_store_without_any_of_it_gets_no_database(tmp_path: Path) -> None:
     lose(root)
     assert rebuild(root) == []
     assert not (root / "rocksdbstore").exists()
+
+
+@pytest.mark.parametrize(
+    ("kinds", "newest"),
+    [([], (0, 0)), ([KEY], (0, 0)), ([UNIQUE], (10, 1000)), ([UNIQUE, KEY], (10, 1000)), ([KEY, UNIQUE], (20, 2000))],
+)
+@pytest.mark.parametrize("is_indexed", [True, False])
+def test_the_index_ends_at_the_newest_record_with_a_unique_key(
+    kinds: list[str], newest: tuple[int, int], is_indexed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [IndexEntry(0, "T", kind, "k", "u", 10 * n, 1000 * n) for n, kind in enumerate(kinds, 1)]
+    records = [
+        SimpleNamespace(log_offset=one.log_offset, half=lambda: None, index_entries=lambda one=one: [one])
+        for one in entries
+    ]
+    monkeypatch.setattr(build, "walk_records", lambda files: records)
+    monkeypatch.setattr(build, "OpenHalves", lambda: SimpleNamespace(halves={}, take=lambda record: None))
+    layout = SimpleNamespace(root=Path("store"), commitlogs_elsewhere=())
+    opened = cast(Any, SimpleNamespace(layout=layout, fs=Filesystem()))
+    index, halves = build._of_records(opened, build._Old(is_indexed, False, 0))
+    ends = {LAST_OFFSET: encode_long(newest[0]), LAST_TIME: encode_long(newest[1])}
+    assert (index, halves) == (dict(one.encode() for one in entries) | ends if is_indexed else {}, {})

@@ -86,6 +86,26 @@ def test_a_unique_key_is_asked_for_only_where_there_is_no_such_key(root: Path) -
     assert [found(root, text) for text in ("u", "k@2", "none")] == [[60], [80], []]
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "text", "places"),
+    [
+        (0, 99, "k", {10, 20, 30, 40, 50}),
+        (10, 50, "k", {10, 20, 30, 40, 50}),
+        (11, 49, "k", {20, 30, 40}),
+        (0, 99, "u", {60}),
+        (0, 99, "k@2", {80}),
+        (0, 99, "T#k", {70}),
+        (0, 99, "T#", set()),
+        (0, 99, "T#u", set()),
+    ],
+)
+def test_a_part_of_the_index_has_the_places_of_a_key_a_unique_key_or_named_tags(
+    first: int, last: int, text: str, places: set[int], root: Path
+) -> None:
+    index = IndexedLog(root / "rocksdbstore", Filesystem(), first, last, LAST_MS)
+    assert (index.places(["T"], text), index.places(["U"], text)) == (places, set())
+
+
 def test_tags_are_kept_from_keys(root: Path) -> None:
     assert [found(root, text, tags=True) for text in ("k", "u")] == [[70], []]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +14,7 @@ from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
 from store.structures.queuedb import recover
 from store.structures.queuedb.keys import Place
-from store.structures.queuedb.recover import _reaches
+from store.structures.queuedb.recover import _reaches, follow
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,44 @@ def test_a_database_reaches_the_files_end_with_its_checkpoint_past_all_its_recor
     monkeypatch.setattr(recover, "open_database", opened)
     store = cast(Any, SimpleNamespace(layout=StoreLayout(Path("store")), fs=Filesystem()))
     assert _reaches(store, queue_end) is reaches
+
+
+@pytest.mark.parametrize(
+    ("mode", "in_database", "has_database", "built_to", "asked", "rebuilds"),
+    [
+        ("normal", False, True, 70, 70, False),
+        ("normal", False, True, 71, 71, True),
+        ("normal", False, True, -1, 0, False),
+        ("normal", True, True, 71, None, False),
+        ("normal", False, False, 71, None, False),
+        ("truncate", True, True, 71, 90, True),
+        ("truncate", False, False, 71, None, False),
+        ("abnormal", False, True, 70, None, True),
+        ("abnormal", True, True, 70, None, False),
+    ],
+)
+def test_a_database_is_built_again_unless_it_reaches_the_queues_or_after_a_cut_the_log(
+    mode: str,
+    in_database: bool,
+    has_database: bool,
+    built_to: int,
+    asked: int | None,
+    rebuilds: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The database reaches 70, the log ends at 90."""
+    ends: list[int] = []
+
+    def reaches(opened: object, end: int) -> bool:
+        ends.append(end)
+        return end <= 70
+
+    monkeypatch.setattr(recover, "has_queue_database", lambda layout, fs: has_database)
+    monkeypatch.setattr(recover, "_reaches", reaches)
+    config, queues = SimpleNamespace(queues_in_database=in_database), SimpleNamespace(built_to=built_to)
+    opened: Any = SimpleNamespace(config=config, queues=queues, layout=None, fs=None, overlay=None)
+    found: Any = SimpleNamespace(mode=mode, log_end=90)
+    # To build, a plan needs its overlay.
+    with pytest.raises(AssertionError) if rebuilds else nullcontext():
+        assert follow(opened, found, cast(Any, None)) == []
+    assert ends == ([] if asked is None else [asked])
