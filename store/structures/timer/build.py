@@ -88,6 +88,9 @@ def plan_timer_rebuild(opened: OpenedStore, *, roll_window_slots: int = ROLL_WIN
     read_ms = _read_time(opened, files, units)
     report = TimerPlan(len(units), read_ms)
     change = Change("timer rebuild", opened.layout.root, opened.fs, report=report, staging=opened.overlay.folder)
+    if queue is None and not files.is_used:
+        change.remarks.append("the store has no timers: nothing is built, as the files would make it one of 5.x")
+        return change
     _Writer(opened, files, change).write(units, read_ms, queue.max_offset if queue is not None else 0)
     if _lacks_metrics(opened):
         data = _metrics_of(units, read_ms)

@@ -15,6 +15,8 @@ from store.structures.timer.review import review_timers
 from tests.cli.running import rmqctl
 from tests.support.five_stores import copy_of_five, damage, five, lines
 from tests.support.quickly import one_of
+from tests.support.snapshots import snapshot
+from tests.support.stores import make_store
 
 NAMES = ("timer", "timer-aborted", "timer-roll", "timer-rolled")
 WINDOWS = {"timer": 172_800, "timer-aborted": 172_800, "timer-roll": 1800, "timer-rolled": 5}
@@ -70,6 +72,14 @@ def _effects(found: Counter[tuple[str, str | None, int]]) -> Counter[tuple[str, 
     """What comes of each message: a delete that rolls and one that is effective come to the same."""
     same = {"deleteRolling": "deleted", "lost": "pending"}
     return Counter((same.get(state, state), key) for state, key, _ in found.elements())
+
+
+def test_a_store_without_timers_gets_no_files_of_a_timer(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 10)
+    before = snapshot(root)
+    run = rmqctl("rebuild", "timer", "--yes", store=root)
+    assert (run.code, "the store has no timers: nothing is built" in run.err) == (0, True)
+    assert (snapshot(root), rmqctl("--format", "json", "info", store=root).json["compat"]) == (before, "4.9")
 
 
 def test_a_rebuild_says_that_no_file_tells_the_time(tmp_path: Path) -> None:
