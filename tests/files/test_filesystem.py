@@ -262,3 +262,16 @@ def test_a_new_file_may_be_read_by_all_and_written_by_its_owner(fs: Filesystem, 
     finally:
         os.umask(mask)
     assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 4096])
+@pytest.mark.parametrize(
+    ("start", "stop", "is_readable"),
+    [(0, 0, True), (0, 9, True), (3, 9, True), (9, 9, True), (0, 10, False), (9, 10, False)],
+)
+def test_a_range_can_be_read_if_the_file_holds_all_of_it(
+    start: int, stop: int, is_readable: bool, at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.files.filesystem.COPY_CHUNK_SIZE", at_once)
+    (tmp_path / "file").write_bytes(bytes(9))
+    assert Filesystem()._can_read(tmp_path / "file", start, stop) is is_readable

@@ -195,6 +195,37 @@ def test_a_flush_goes_on_behind_a_gap_and_before_a_late_first_file(tmp_path: Pat
     assert queue.flushed_where == 4 * SIZE
 
 
+def waits(queue: MappedFileQueue) -> list[bool]:
+    """Whether a byte, a page, or two pages wait to be flushed."""
+    return [queue.waits_for_flush(least_pages) for least_pages in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("size", "before", "flushes", "after"),
+    [
+        (0, [False, False, False], 0, [False, False, False]),
+        (1024, [True, False, False], 1, [False, False, False]),
+        (SIZE, [True, True, True], 1, [False, False, False]),
+        (SIZE + 1024, [True, True, True], 1, [True, False, False]),
+    ],
+)
+def test_a_flush_is_waited_for_by_bytes_pages_and_full_files(
+    size: int, before: list[bool], flushes: int, after: list[bool], tmp_path: Path
+) -> None:
+    queue = new_queue(tmp_path, size)
+    assert waits(queue) == before
+    for _ in range(flushes):
+        queue.flush(0)
+    assert waits(queue) == after
+
+
+def test_a_failed_flush_is_waited_for_so_that_it_is_raised_again(tmp_path: Path) -> None:
+    queue = new_queue(tmp_path, 1024, FaultyFilesystem(when=lambda name, _: name == "fdatasync"))
+    with pytest.raises(StoreIOError):
+        queue.flush(0)
+    assert waits(queue) == [True, True, True]
+
+
 def test_only_a_thorough_flush_takes_over_the_store_time(tmp_path: Path) -> None:
     queue = new_queue(tmp_path, 2048)
     queue.last_file().store_timestamp_ms = 77
