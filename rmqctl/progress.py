@@ -137,17 +137,20 @@ class Progress:
 
     @property
     def rate(self) -> str:
-        """The amount done per second since the beginning, with its unit."""
+        """The amount done per second, with its unit; the seconds passed while nothing is done."""
         from rmqctl.show import show_bytes
 
-        pace = self.done / max(time.monotonic() - self._began, 1e-3)
+        passed = time.monotonic() - self._began
+        if not self.done:
+            return f"{int(passed)} s"
+        pace = self.done / max(passed, 1e-3)
         return f"{show_bytes(pace) if self.unit == 'bytes' else f'{pace:,.0f} {self.unit}'}/s"
 
     @property
     def remaining(self) -> str:
-        """The remaining time as H:MM:SS at this rate; dashes while it is unknown."""
+        """The remaining time as H:MM:SS; dashes without a total, empty while nothing is done."""
         if not self.total or not self.done:
-            return "-:--:--"
+            return "-:--:--" if self.done else ""
         passed = time.monotonic() - self._began
         minutes, seconds = divmod(int(passed * max(self.total - self.done, 0) / self.done), 60)
         return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"

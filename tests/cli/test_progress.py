@@ -110,7 +110,7 @@ def test_quick_work_and_a_pipe_have_no_bar(shown: bool) -> None:
 @pytest.mark.parametrize(
     ("passed", "done", "total", "unit", "rate", "remaining"),
     [
-        (2, 0, 100, "bytes", "0 B/s", "-:--:--"),
+        (2, 0, 100, "bytes", "2 s", ""),
         (2, 50, None, "bytes", "25 B/s", "-:--:--"),
         (2, 50, 100, "bytes", "25 B/s", "0:00:02"),
         (2, 100, 100, "steps", "50 steps/s", "0:00:00"),
