@@ -62,11 +62,13 @@ _TRAP_RANKS = {"no-rocksdict": Rank.NOTE} | dict.fromkeys(
 _LOST_BESIDE_MESSAGES = {
     "delayed": (
         Rank.WRONG,
+        "delayed-at-once",
         "delivers delayed messages at once",
         "the start writes their entries without their times",
     ),
     "index_keys": (
         Rank.WRONG,
+        "index-keys",
         "loses index keys",
         "the start deletes index files, and does not index their messages again",
     ),
@@ -225,8 +227,8 @@ class _Examiner:
                 detail += f"{start.lost.intact} can be salvaged"
                 what = f"a {name} broker loses messages"
                 yield Diagnosis(Rank.LOSS, "simulate", what, detail, start.lost.messages, code=code)
-            for code, (rank, what, detail) in _LOST_BESIDE_MESSAGES.items():
-                if amount := getattr(start.lost, code):
+            for name_of, (rank, code, what, detail) in _LOST_BESIDE_MESSAGES.items():
+                if amount := getattr(start.lost, name_of):
                     yield Diagnosis(rank, "simulate", f"a {name} broker {what}", detail, amount, code=code)
             for trap in start.traps:
                 yield Diagnosis(

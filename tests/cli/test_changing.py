@@ -71,6 +71,7 @@ class FakeSession(SimpleNamespace):
             progress=lambda *asked: self.said.append(asked) or contextlib.nullcontext(bar),
             look=lambda color: Look(None, color, cast(Any, None)),
             release_notes=lambda: self.said.append("released"),
+            end_opening=lambda: None,
             note=self.tell, warn=self.tell, format=form,
             ask=lambda question: self.said.append(question) or answer,
         )  # fmt: skip

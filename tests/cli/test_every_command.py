@@ -97,8 +97,8 @@ REFUSED = (
 )  # fmt: skip
 WITHOUT_ROWS = (
     "doctor", "stale", "checkpoint rewrite", "check", "lag", "rebuild delay-offsets", "timer show",
-    "transaction show", "rebuild compaction", "rebuild message-database", "upgrade show", "config check", "config show",
-    "quarantine list", "filter show", "backup verify",
+    "transaction show", "rebuild compaction", "rebuild message-database", "rebuild timer", "upgrade show",
+    "config check", "config show", "quarantine list", "filter show", "backup verify",
 )  # fmt: skip
 """Commands that have no row to give of the store: it is sound, and has no groups, timers and tables."""
 WITHOUT_NUMBERS = ("put", "simulate", "fingerprint", "schema", "config settings", "quarantine list", "backup list")
