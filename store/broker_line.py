@@ -49,6 +49,10 @@ class BrokerLine:
     guards_unwritten_file: bool = False
     """A truncation in recovery ignores a last queue file without a unit; otherwise 5.3 does not start with it."""
 
+    marks_flushed_record: bool = False
+    """The checkpoint has the log offset of the last record whose queue unit is flushed."""
+    opens_halves_by_key: bool = False
+    """Half messages that are open may have a key each in a database, and are not found by their queue."""
     drops_real_topic: bool = False
     """A committed message lacks its half's properties REAL_TOPIC and REAL_QID."""
 
@@ -85,6 +89,8 @@ LINE_5_5 = replace(
     matches_first_record=True,
     deletes_by_unique_key=True,
     guards_unwritten_file=True,
+    marks_flushed_record=True,
+    opens_halves_by_key=True,
     drops_real_topic=True,
 )
 BROKER_LINES = {line.name: line for line in (LINE_4_9, LINE_5_3, LINE_5_5)}

@@ -225,6 +225,8 @@ RULES_OF_5_5 = (
     "matches_first_record",
     "deletes_by_unique_key",
     "guards_unwritten_file",
+    "marks_flushed_record",
+    "opens_halves_by_key",
     "drops_real_topic",
 )
 

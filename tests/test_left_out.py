@@ -104,6 +104,7 @@ NOT_ZERO = {
         store.verbs.info.StoreInfo.checkpoint_ms
         store.verbs.lag.QueueLag.first_unconsumed_ms
         store.verbs.queue_ends.QueueEnd.extension
+        store.verbs.rebuild.scope.RebuildReport.last_record
         store.verbs.recover.outcome.SimulatedStart.start_segment
         store.verbs.recover.outcome.SimulatedStart.entered_from
         store.verbs.recover.outcome.SimulatedStart.log_end

@@ -15,6 +15,7 @@ import typer
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.messages import MessageRows, StoredBody
+from rmqctl.options import Compat
 from rmqctl.output import Format
 from rmqctl.programs import to_json
 from rmqctl.result import Result, Table
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "rmqctl --store /data/store salvage",
     "rmqctl --store /data/store salvage --to /data/salvaged",
+    "rmqctl --store /data/store salvage --to /data/for-5.3 --compat 5.3",
     "rmqctl salvage lost+found/00000000001073741824 --to rescued.jsonl",
     "rmqctl salvage --raw /dev/sdb1 --to rescued.parquet",
 )
@@ -61,6 +63,12 @@ def run(
         Path | None,
         typer.Option("--map", metavar="FILE", help="Write old and new log offsets of a compacted store as CSV."),
     ] = None,
+    compat: Annotated[
+        Compat | None,
+        typer.Option(
+            help="The broker version that starts on the new store.", show_default="the version that wrote the store"
+        ),
+    ] = None,
     grade: Annotated[
         WorstGrade, typer.Option(help="The worst grade to write to a file; a store gets only certain records.")
     ] = WorstGrade.PARTIAL,
@@ -85,11 +93,11 @@ def run(
     mappedFileSizeCommitLog overrides it. Exit code 1 when a record is lost or not certain.
 
     A new store gets the broker's tables (brought). Messages keep their queue offsets: a placeholder (RMQCTL_LOST) fills
-    each missing one.
+    each missing one. With --compat it is for a broker of another version: notes say what that broker does not read.
     """
     session: Session = ctx.obj
-    _refuse_contradictions(to, move_list, keep_offsets=keep_offsets, stored_body=stored_body)
-    target = _Target(to, grade, keep_offsets, move_list, stored_body)
+    target = _Target(to, grade, keep_offsets, move_list, stored_body, compat)
+    _refuse_contradictions(target)
     if session.options.uri is None:
         if source is None and raw is None:
             session.store.open_reader(as_it_is=True, or_segment=True)
@@ -112,14 +120,15 @@ class _Target:
     keep_offsets: bool
     move_list: Path | None
     stored_body: bool
+    compat: Compat | None
 
 
-def _refuse_contradictions(to: Path | None, move_list: Path | None, *, keep_offsets: bool, stored_body: bool) -> None:
-    is_file = to is not None and to.suffix in (".jsonl", ".parquet")
-    if stored_body and not is_file:
+def _refuse_contradictions(target: _Target) -> None:
+    is_file = target.path is not None and target.path.suffix in (".jsonl", ".parquet")
+    if target.stored_body and not is_file:
         raise typer.BadParameter("--stored-body is for a file: give one that ends in .jsonl or .parquet with --to")
-    if (keep_offsets or move_list) and (to is None or is_file):
-        raise typer.BadParameter("--keep-offsets and --map are for a new store: give its folder with --to")
+    if (target.keep_offsets or target.move_list or target.compat) and (target.path is None or is_file):
+        raise typer.BadParameter("--keep-offsets, --map and --compat are for a new store: give its folder with --to")
 
 
 @contextmanager
@@ -255,6 +264,7 @@ def _save(session: Session, path: Path, settings: Mapping[str, str], target: _Ta
             partial(write, target) if write is not None else to,
             settings=settings,
             keep_offsets=target.keep_offsets,
+            compat=target.compat,
             worst=Grade(target.grade),
             clock=session.environment.clock_ms,
             progress=bar.update,

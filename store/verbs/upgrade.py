@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.files.filesystem import Filesystem
+from store.layout import StoreLayout
 from store.opened.detect import make_layout, require_store
 from store.structures.trap import Trap
 from store.verbs.check.view import open_as_it_is
@@ -32,6 +33,12 @@ def review_upgrade(root: str | Path, to: str, *, settings: Mapping[str, object] 
     """
     layout, given = make_layout(Path(root), settings or {}), settings or {}
     require_store(layout, Filesystem())
-    with open_as_it_is(layout, given) as own, open_as_it_is(layout, given, to) as other:
-        notes = [note for room in own.rooms_with("upgrade", "notes") for note in room.notes(own, other)]
-        return UpgradeReview(own.line.name, to, notes)
+    with open_as_it_is(layout, given) as own:
+        line = own.line.name
+    return UpgradeReview(line, to, notes_between(layout, line, to, given))
+
+
+def notes_between(layout: StoreLayout, found: str, to: str, settings: Mapping[str, object]) -> list[Trap]:
+    """List the notes on a store of the line `found` for a broker of the line `to`."""
+    with open_as_it_is(layout, settings, found) as own, open_as_it_is(layout, settings, to) as other:
+        return [note for room in own.rooms_with("upgrade", "notes") for note in room.notes(own, other)]

@@ -37,6 +37,7 @@ OPTION_LISTS = {
     "store/engine/open.py": "open_store",
     "store/opened/staged.py": "staged_store",
     "store/reading/stores.py": "messages",
+    "store/verbs/salvage/salvage.py": "salvage",
 }
 """The library's functions whose keywords are options, as a command's are; each has its line in the docstring."""
 

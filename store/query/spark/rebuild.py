@@ -68,7 +68,7 @@ def rebuild_on_spark(
         _write_files(spark, fs, plan_shares(live, StoreLayout(scratch.parent), config, scope, now_ms))
     fs.remove_tree(scratch)
     faults = keep_expired_ends(files, staging, scope, fs)
-    return RebuildReport(end.log_end, end.describe(), end.record_count, tuple(faults))
+    return RebuildReport(end.log_end, end.describe(), end.record_count, tuple(faults), end.last_record)
 
 
 def _write_files(spark: SparkSession, fs: Filesystem, shares: Sequence[Share]) -> None:

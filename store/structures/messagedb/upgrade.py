@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def notes(own: OpenedStore, other: OpenedStore) -> Iterator[Trap]:
     """Yield notes on open half messages and keys that only the database has."""
-    if other.line.matches_first_record:
+    if other.line.opens_halves_by_key:
         return
     waiting = sum(not half.is_ended and not half.is_given_up for half in half_messages(own))
     if waiting:

@@ -29,7 +29,6 @@ from store.files.backup_files import BackupFiles
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.backup_manifest import QUEUE_ENDS, BackedFile, Manifest
-from store.formats.checkpoint_page import CheckpointPage
 from store.layout import StoreLayout, segment_name
 from store.opened.checkpoint import StoreCheckpoint
 from store.structures.registry import names_of, rooms_with
@@ -150,7 +149,7 @@ class _Restore:
         if line is not LINE_4_9:
             # A 5.x broker leaves this file at every start; without it the store would be read as one of 4.9.
             fs.create_file(staged.root / "abort.bak", 0)
-        scope = RebuildScope(index=config.writes_index_files)
+        scope = RebuildScope(index=config.writes_index_files, with_tags=line.indexes_tags)
         if self._cluster is not None:
             rebuilt = self._cluster.rebuild(staged.root, config, scope)
         else:
@@ -164,8 +163,7 @@ class _Restore:
         start = moved if selection.topics else self._manifest.log_start
         # A log of some topics has a placeholder for each such queue.
         expired = {} if selection.topics else write_expired(ends, staged, config, (start, moment), fs)
-        page = CheckpointPage(physic_ms=end.last_ms, logics_ms=end.last_ms)
-        StoreCheckpoint(staged.checkpoint, fs, page, None).flush()
+        StoreCheckpoint(staged.checkpoint, fs, rebuilt.checkpoint(line, end.last_ms), None).flush()
         for room in rooms_with(names_of(staged, fs), "cut", "end_at"):
             room.end_at(staged.root, end.log_offset, fs)
         tables = ConfigTables(None, staged, line, fs)

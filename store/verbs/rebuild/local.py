@@ -81,7 +81,7 @@ def rebuild_locally(
         database.finish(start)
         faults += database.findings
     found = (*end.describe_unreadable(), *queues.describe_findings(), *faults)
-    return RebuildReport(end.log_end, end.describe(), end.record_count, found)
+    return RebuildReport(end.log_end, end.describe(), end.record_count, found, end.last_record)
 
 
 def sync_rebuilt(layout: StoreLayout, fs: Filesystem) -> None:

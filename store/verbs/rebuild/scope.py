@@ -15,7 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from store.broker_line import BrokerLine
 from store.config import StoreConfig
+from store.formats.checkpoint_page import CheckpointPage
 from store.formats.run import Run
 from store.structures.commitlog.scan import ScanRules
 
@@ -54,13 +56,23 @@ class RebuildReport:
     """The result of a rebuild.
 
     `log_end` is the valid end of the log; `stopped_by` gives the reason. `findings` describe unreadable pages before
-    it, messages out of order, and queues whose end can't be read.
+    it, messages out of order, and queues whose end can't be read. `last_record` is the log offset of the last record,
+    -1 without records.
     """
 
     log_end: int
     stopped_by: str
     record_count: int
     findings: tuple[str, ...] = ()
+    last_record: int = -1
+
+    def checkpoint(self, line: BrokerLine, last_ms: int) -> CheckpointPage:
+        """Return the checkpoint of a new store whose queues reach the log's end.
+
+        last_ms  the store time of the last record
+        """
+        flushed_at = max(self.last_record, 0) if line.marks_flushed_record else 0
+        return CheckpointPage(physic_ms=last_ms, logics_ms=last_ms, logics_log_offset=flushed_at)
 
 
 Rebuild = Callable[[Path, StoreConfig, RebuildScope, ScanRules], RebuildReport]

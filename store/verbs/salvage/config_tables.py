@@ -93,7 +93,7 @@ class ConfigTables:
             name = entry.path.name
             if name in _COPIED:
                 self._copy_other(entry.path, target / name)
-            elif name != OWN_FOLDER and (remark := _describe_left(name, source, self._fs)):
+            elif name != OWN_FOLDER and (remark := self._describe_left(name, source)):
                 self._note(name, "", remark)
                 structure = structure_of(name)
                 self._left += [name] if structure is not None and not structure.newer else []
@@ -129,11 +129,24 @@ class ConfigTables:
         if any(topic == OPEN_IN_DATABASE for topic, _ in ends):
             self._open_halves(names_new_offsets)
 
+    def _describe_left(self, name: str, source: StoreLayout) -> str:
+        """Return why a file of the old store's root is left; empty if the new store has all of it."""
+        known = structure_of(name)
+        if known is None or known.newer:
+            return "its contents are unknown; it may hold log offsets of the old log"
+        room = known.furniture("leave")
+        remark: str = room.describe_left(source, self._fs) if room is not None else ""
+        return f"a {self.line} broker does not read it" if remark and self.line.name not in known.lines else remark
+
     def _open_halves(self, names_new_offsets: bool) -> None:
         """Build the database of open half messages; a broker that starts without it forgets them.
 
         The marks of ended half messages have log offsets.
         """
+        if not self.line.opens_halves_by_key:
+            for name in self._left:
+                self._note(name, "", "half messages without an end are forgotten")
+            return
         if not names_new_offsets:
             for name in self._left:
                 self._note(name, "", "half messages without an end are forgotten, as a compacted log has other offsets")
@@ -271,12 +284,3 @@ def _copy_tree(source: Path, target: Path, fs: Filesystem) -> None:
         file = fs.create_file(target, found.size, reserved=0)
         fs.copy_written(source, file, found.size)
         fs.fdatasync(file)
-
-
-def _describe_left(name: str, source: StoreLayout, fs: Filesystem) -> str:
-    """Return why a file of the old store's root is left; empty if the new store has all of it."""
-    known = structure_of(name)
-    if known is None or known.newer:
-        return "its contents are unknown; it may hold log offsets of the old log"
-    room = known.furniture("leave")
-    return room.describe_left(source, fs) if room is not None else ""

@@ -27,13 +27,12 @@ from types import MappingProxyType
 
 import numpy as np
 
-from store.broker_line import LINE_4_9
+from store.broker_line import LINE_4_9, BrokerLine
 from store.change.workspace import staging_folder
 from store.config import StoreConfig
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
-from store.formats.checkpoint_page import CheckpointPage
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V2
 from store.formats.run import Run
 from store.layout import OWN_FOLDER, StoreLayout
@@ -61,6 +60,7 @@ class NewStore:
     filler_count: int = 0
     left_out_count: int = 0
     log_end: int = 0
+    has_v2: bool = False
     brought: list[BroughtFile] = field(default_factory=list)
     moved: Moves = field(default_factory=Moves)
     remarks: list[str] = field(default_factory=list)
@@ -94,13 +94,16 @@ def write_new_store(
     keep_offsets: bool,
     clock: Callable[[], int],
     source: StoreLayout | None = None,
+    line: BrokerLine | None = None,
 ) -> NewStore:
     """Write a store of the certain records to an absent or empty `root`, durably.
 
     A failure leaves nothing. After a kill or a power cut the log is whole or absent; commands refuse queues without it.
 
     source  the store whose tables are copied; None if the records are from loose files
-    BadRequest if `root` is not empty, or if a gap can't be bridged with `keep_offsets`.
+    line    the broker version that starts on it; None for that of the source
+    BadRequest if `root` is not empty, if a gap can't be bridged with `keep_offsets`, or if a broker of the given line
+    does not read a record's version.
     """
     fs.require_target(root)
     if fs.exists(root) and fs.list_folder(root):
@@ -112,10 +115,12 @@ def write_new_store(
     try:
         for folder in fs.make_folder(root):
             fs.fsync_folder(folder.parent)
-        line = detect_line(source, fs) if source is not None else LINE_4_9
+        found = detect_line(source, fs) if source is not None else LINE_4_9
         staged = StoreLayout(staging_folder(root, "salvage"))
-        tables = ConfigTables(source, staged, line, fs)
+        tables = ConfigTables(source, staged, line or found, fs)
         report = _write(salvaged, staged, config, fs, keep_offsets, clock, tables)
+        if report.has_v2 and line is not None and not line.accepts_v2:
+            raise BadRequest(f"the log has records of version 2, and a {line} broker reads version 1 alone")
         publish_store(staged, root, fs)
         return report
     except BaseException:
@@ -146,19 +151,18 @@ def _write(
             report.left_out_count += run.count
     writer.end_queues(salvaged.next_offsets, report)
     writer.log.close()
-    report.log_end, report.filler_count = writer.log.position, writer.log.filler_count
+    report.log_end, report.filler_count, report.has_v2 = writer.log.position, writer.log.filler_count, writer.has_v2
     if writer.has_v2 or tables.line is not LINE_4_9:
         # A 5.x broker leaves this file at every start; without a trace of 5.x the store would be read as one of 4.9.
         fs.create_file(root / "abort.bak", 0)
     tables.copy()
     report.remarks += describe_queue_files(config)
     config = config.with_settings(IN_QUEUE_FILES)
-    scope = RebuildScope(index=config.writes_index_files)
+    scope = RebuildScope(index=config.writes_index_files, with_tags=tables.line.indexes_tags)
     files = StoreReader(str(root), fs)
-    rebuild_locally(files, root, config, scope, clock=clock, fs=fs, on_progress=salvaged.on_built)
+    rebuilt = rebuild_locally(files, root, config, scope, clock=clock, fs=fs, on_progress=salvaged.on_built)
     sync_rebuilt(layout, fs)
-    page = CheckpointPage(physic_ms=writer.last_ms, logics_ms=writer.last_ms)
-    StoreCheckpoint(layout.checkpoint, fs, page, None).flush()
+    StoreCheckpoint(layout.checkpoint, fs, rebuilt.checkpoint(tables.line, writer.last_ms), None).flush()
     tables.fit(clock())
     report.brought = tables.rows
     return report

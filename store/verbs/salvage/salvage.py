@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from store.broker_line import BrokerLine, broker_line
 from store.config import StoreConfig
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
@@ -30,7 +31,7 @@ from store.opened.delays import (
     refuse_mixed_delays,
     stored_levels,
 )
-from store.opened.detect import make_layout
+from store.opened.detect import detect_line, make_layout
 from store.opened.reach import reach_store
 from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from store.verbs.queue_ends import queue_ends
@@ -42,6 +43,7 @@ from store.verbs.salvage.losses import LostOps, SalvageLosses
 from store.verbs.salvage.new_store import NewStore, OnProgress, Salvaged, write_new_store
 from store.verbs.salvage.sources import config_of, find_sources, is_store_root
 from store.verbs.salvage.walk import walk_file
+from store.verbs.upgrade import notes_between
 
 WriteRuns = Callable[[Iterator[SalvagedRun]], int]
 
@@ -116,6 +118,7 @@ def salvage(
     *,
     settings: Mapping[str, object] | None = None,
     keep_offsets: bool = False,
+    compat: str | None = None,
     worst: Grade = Grade.PARTIAL,
     clock: Callable[[], int] = clock_ms,
     progress: OnProgress = lambda done_bytes, bytes_in_all: None,
@@ -138,13 +141,15 @@ def salvage(
     to            folder of a new store, absent or empty, or a function that writes the runs and returns their number
                   of records; without it nothing is written
     keep_offsets  the new store keeps log offsets, and bridges gaps
+    compat        the version of the broker that starts on the new store; None for the one that wrote the old
     worst         the worst grade that is taken; a new store gets certain records only
 
     The source is only read. Raises NotAStore, BadRequest, StoreIOError. What can't be read is in the report.
     """
     source, report = _Source.of(*reach_store(path, fs), settings or {}), SalvageReport()
     if isinstance(to, str | Path):
-        _write_store(source, report, Path(to), clock, progress, keep_offsets=keep_offsets)
+        line = broker_line(compat) if compat is not None else None
+        _write_store(source, report, Path(to), clock, progress, keep_offsets=keep_offsets, line=line)
         return report
     taken = frozenset(list(Grade)[: list(Grade).index(worst) + 1])
     wanted = (one for one in source.runs(report, taken, progress) if one.grade in taken)
@@ -188,6 +193,7 @@ def _write_store(
     progress: OnProgress,
     *,
     keep_offsets: bool,
+    line: BrokerLine | None,
 ) -> None:
     """Write a new store. BadRequest if the entries of a delay level have several delays.
 
@@ -212,12 +218,15 @@ def _write_store(
 
     ends = next_offsets_of(source.root, fs, source.logs, report.unknown_ends.append)
     salvaged = Salvaged(walk, ends, part_of_progress(walks))
-    made = write_new_store(salvaged, to, config, fs, keep_offsets=keep_offsets, clock=clock, source=layout)
+    made = write_new_store(salvaged, to, config, fs, keep_offsets=keep_offsets, clock=clock, source=layout, line=line)
     report.new_store, report.saved = made, made.record_count
     report.remarks += made.remarks
+    here = Filesystem()
+    new = make_layout(to, {}, here)
+    if layout is not None and line is not None:
+        report.remarks += [note.detail for note in notes_between(new, detect_line(layout, fs).name, line.name, {})]
     if layout is not None and not gives_delays:
-        here = Filesystem()
-        report.remarks += describe_assumed_delays(layout, config, fs, stored_levels(make_layout(to, {}, here), here))
+        report.remarks += describe_assumed_delays(layout, config, fs, stored_levels(new, here))
 
 
 def salvage_runs(

@@ -46,3 +46,14 @@ def test_without_its_package_a_salvage_says_that_they_are_forgotten(
     monkeypatch.setitem(__import__("sys").modules, "rocksdict", None)
     run = rmqctl("salvage", "--keep-offsets", "--to", tmp_path / "new", store=fivefive("trans") / "store")
     assert (run.code, "half messages without an end are forgotten: " in run.err) == (0, True), run.err
+
+
+def test_a_new_store_for_5_3_forgets_them_and_says_so(tmp_path: Path) -> None:
+    run = rmqctl(
+        "-f", "json", "salvage", "--compat", "5.3", "--to", tmp_path / "new", store=fivefive("trans") / "store"
+    )
+    brought = {row["file"]: row["remark"] for row in run.json["brought"]}
+    assert (run.code, (tmp_path / "new" / "rocksdbstore").exists()) == (0, False)
+    assert "6 open half messages of RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC: no producer is asked" in run.err
+    left = "a 5.3 broker does not read it; half messages without an end are forgotten"
+    assert (brought["rocksdbstore"], simulate(tmp_path / "new", compat="5.3").traps) == (left, [])
