@@ -6,9 +6,9 @@ runs uncompiled. Its modules are compiled to bytecode, which every process that 
 PYTHONDONTWRITEBYTECODE is set. Test modules with pytest's asserts are kept as bytecode too: writing the asserts of
 all takes longer than the rest of the collection, so each worker process does a share.
 
-`pytest` alone leaves out tests that are marked slow or other_turn, and runs in a process per processor where
-pytest-xdist is installed; with a path, -n, or -m with one of the two marks it does as told. `.ci/run` runs
-them in turns.
+`pytest` alone leaves out tests that are marked slow or other_turn, and runs in one process more than there are
+processors where pytest-xdist is installed; with a path, -n, or -m with one of the two marks it does as told. `.ci/run`
+runs them in turns.
 
 Stores lie in memory where /dev/shm has room, as thousands of small stores are synced; TMPDIR or --basetemp says
 otherwise. Archives are unpacked once for all worker processes.
@@ -86,7 +86,7 @@ def pytest_runtest_protocol() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Run the default tests in a worker per processor; those of a file stay in one of them."""
+    """Run the default tests in one worker more than there are processors; those of a file stay in one of them."""
     if config.pluginmanager.hasplugin("xdist") and config.option.numprocesses and config.option.dist == "no":
         config.option.dist = "loadgroup"
     if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
@@ -96,7 +96,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
     if config.pluginmanager.hasplugin("xdist") and config.option.numprocesses is None and not config.option.usepdb:
-        config.option.numprocesses, config.option.dist = len(os.sched_getaffinity(0)), "loadgroup"
+        # One more, as workers wait: for processes that tests start, for intervals of services, for disks.
+        config.option.numprocesses, config.option.dist = len(os.sched_getaffinity(0)) + 1, "loadgroup"
 
 
 @pytest.hookimpl(tryfirst=True)
