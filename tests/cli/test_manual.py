@@ -81,7 +81,7 @@ TRIED: dict[str, tuple[Callable[[Path], Path], list[int]]] = {
     "The store needs a backup": (copy_of("normal"), [0, 0, 0, 0]),
     "A store must go back to an earlier moment": (backed_up, [0, 0, 0, 0]),
     "Moving to another host": (copy_of("normal"), [0, 0, 0, 0]),
-    "Before an upgrade": (copy_of("normal"), [0, 0, 0]),
+    "Before an upgrade": (copy_of("normal"), [0, 0, 0, 0]),
 }
 """A store with the symptom, and the exit code of each command."""
 
