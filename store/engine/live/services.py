@@ -229,6 +229,8 @@ class StoreServices:
         opened.index.flush()
         if opened.queues.last_store_timestamp_ms:
             opened.checkpoint.logics_ms = opened.queues.last_store_timestamp_ms
+            if opened.line.marks_flushed_record:
+                opened.checkpoint.logics_log_offset = opened.queues.last_record
         if opened.log.segments.store_timestamp_ms:
             opened.checkpoint.physic_ms = opened.log.segments.store_timestamp_ms
         opened.checkpoint.flush()

@@ -63,6 +63,8 @@ class ConsumeQueueStore(QueueSet):
         self.light_faults: list[int] = []
         """Log offsets of records with light queue offsets that are no numbers; the newest 100."""
         self.last_store_timestamp_ms = 0
+        self.last_record = 0
+        """The log offset of the last record with a unit."""
         """Store time of the last message put into a queue."""
         self.on_stored: Callable[[int], None] = lambda store_timestamp_ms: None
         """Called with `last_store_timestamp_ms` after each run; a live store updates its checkpoint with it."""
@@ -117,6 +119,7 @@ class ConsumeQueueStore(QueueSet):
         queued = np.flatnonzero(numbers >= 0)
         if len(queued):
             self.last_store_timestamp_ms = int(run.columns.store_timestamp_ms[queued[-1]])
+            self.last_record = int(run.columns.log_offset[queued[-1]])
             self.on_stored(self.last_store_timestamp_ms)
         self._dispatch_to_named(run, queued, codes)
 

@@ -22,8 +22,9 @@ from store.engine.live.self_check import self_check_task
 from store.engine.live.service import note_flushed
 from store.engine.live.services import StoreServices
 from store.errors import StoreIOError
+from store.formats.checkpoint_page import decode_checkpoint
 from tests.support.devices import FullDisk
-from tests.support.stores import SMALL
+from tests.support.stores import SMALL, text_message
 from tests.support.times import set_time
 
 
@@ -274,6 +275,18 @@ def test_a_store_has_an_abort_marker_while_it_is_open_in_5x_with_the_process(
     with open_store(tmp_path / "s", read_only=False, settings=SMALL, compat=compat):
         assert (tmp_path / "s" / "abort").read_text() == (str(os.getpid()) if has_process else "")
     assert not (tmp_path / "s" / "abort").exists()
+
+
+@pytest.mark.parametrize(
+    ("compat", "topic", "marked"),
+    [("4.9", "T", 0), ("5.3", "T", 0), ("5.5", "T", 2), ("5.5", "RMQ_SYS_TRANS_HALF_TOPIC", 2)],
+)
+def test_a_flush_of_5_5_marks_the_last_record_with_a_queue_unit(
+    compat: str, topic: str, marked: int, tmp_path: Path
+) -> None:
+    with open_store(tmp_path / "s", read_only=False, settings=SMALL, compat=compat) as store:
+        places = [0, *(store.put(text_message(number, topic)).log_offset for number in (1, 2))]
+    assert decode_checkpoint((tmp_path / "s" / "checkpoint").read_bytes()).logics_log_offset == places[marked]
 
 
 def test_a_start_that_fails_ends_every_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
