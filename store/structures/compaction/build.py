@@ -14,6 +14,7 @@ messages without a copy              copied from the commit log, after a clean s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -154,8 +155,15 @@ class _Mend:
         log = next((file for file in queue.deleted if _number_of(file) == number and file.path.startswith(LOG)), None)
         runs = records_of(self.files, log)[0] if log is not None else []
         first = int(runs[0].columns.queue_offset[0]) if runs else -1
-        before = [read_units(self.files, units) for units in queue.units.values() if units.number < number]
-        return first >= 0 and all(not len(units) or int(units["queue_offset"][-1]) < first for units in before)
+        return first >= 0 and all(last < first for last in self._last_offsets_before(queue, number))
+
+    def _last_offsets_before(self, queue: QueueFiles, number: int) -> Iterator[int]:
+        """Yield the last queue offset of each earlier name, of its records where its units are lost."""
+        for name, file in {**queue.logs, **queue.units}.items():
+            if name < number and name in queue.units:
+                yield from read_units(self.files, file)["queue_offset"][-1:].tolist()
+            elif name < number:
+                yield from (int(run.columns.queue_offset[-1]) for run in records_of(self.files, file)[0][-1:])
 
     def _complete(self, queue: QueueFiles, logs: dict[int, StoredFile], units: dict[int, StoredFile]) -> set[str]:
         """Complete the pair of files of every name; return the paths of files to move up."""

@@ -147,6 +147,16 @@ def test_a_log_set_aside_beside_its_empty_units_gets_units_in_the_same_run(root:
     assert WRITTEN[f"{UNITS}/{LAST}"] == data
 
 
+def test_a_log_set_aside_stays_away_where_an_earlier_one_without_units_has_its_messages(root: Path) -> None:
+    between = f"{int(SECOND) - 1:020d}"
+    (root / LOG / f"{between}.delete").write_bytes((root / LOG / FIRST).read_bytes())
+    (root / UNITS / FIRST).unlink()
+    assert planned(root) == [
+        ("remove", f"{LOG}/{between}.delete", SET_ASIDE),
+        ("write", f"{UNITS}/{FIRST}", FROM_RECORDS),
+    ]
+
+
 @pytest.mark.parametrize("name", [FIRST, SECOND])
 def test_units_set_aside_without_records_do_not_get_their_name_back(name: str, root: Path) -> None:
     (root / LOG / name).unlink()
