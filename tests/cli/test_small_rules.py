@@ -16,13 +16,14 @@ from rmqctl.backend import _size
 from rmqctl.commands import ALIASES, backup, replicate_pull
 from rmqctl.commands.get import _first_since
 from rmqctl.commands.replicate_pull import _with_rate
-from rmqctl.commands.salvage import _refuse_contradictions, _verdict, _warn
+from rmqctl.commands.salvage import WorstGrade, _refuse_contradictions, _Target, _verdict, _warn
 from rmqctl.commands.served import _messages
 from rmqctl.commands.stale import _row
 from rmqctl.environment import Environment
 from rmqctl.given_store import GivenStore
 from rmqctl.interrupts import _numbers
 from rmqctl.key_query import _inside
+from rmqctl.options import Compat
 from rmqctl.put_rows import _place
 from rmqctl.report.contents import _cell
 from rmqctl.shell import _answer
@@ -201,12 +202,16 @@ def test_a_salvage_ends_with_what_is_certain_and_what_is_lost(files: int, gaps: 
         ("x.jsonl", {"move_list": Path("m")}, "--map"),
         (None, {"keep_offsets": True}, "--keep-offsets"),
         (None, {"move_list": Path("m")}, "--map"),
+        ("new", {"compat": Compat.V5_3}, None),
+        ("x.jsonl", {"compat": Compat.V5_3}, "--compat"),
+        (None, {"compat": Compat.V5_3}, "--compat"),
     ],
 )
 def test_options_of_a_salvage_fit_its_target(to: str | None, options: dict[str, Any], refused: str | None) -> None:
-    given = {"move_list": None, "keep_offsets": False, "stored_body": False, **options}
+    given = {"move_list": None, "keep_offsets": False, "stored_body": False, "compat": None, **options}
+    target = _Target(None if to is None else Path(to), WorstGrade.PARTIAL, **given)
     with nullcontext() if refused is None else pytest.raises(typer.BadParameter, match=refused):
-        _refuse_contradictions(None if to is None else Path(to), **given)
+        _refuse_contradictions(target)
 
 
 def test_a_backup_counts_each_stored_file_that_is_new_once(monkeypatch: pytest.MonkeyPatch) -> None:
