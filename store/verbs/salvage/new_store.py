@@ -169,10 +169,12 @@ def _write(
 
 
 def describe_queue_files(config: StoreConfig) -> list[str]:
-    """Describe the setting that a new store needs if the queues of the old one were in a database."""
+    """Describe the settings that a new store needs if the queues of the old one were in a database."""
     if not config.queues_in_database:
         return []
-    return ["the new store has queue files: start its broker with storeType=default"]
+    size = config.mapped_file_size_consume_queue
+    settings = f"storeType=default and mappedFileSizeConsumeQueue={size}"
+    return [f"the new store has queue files of {size} bytes: start its broker with {settings}"]
 
 
 def publish_store(staged: StoreLayout, root: Path, fs: Filesystem) -> None:
