@@ -173,7 +173,8 @@ class TimerLogCheck:
             time_ms, magic, topic_hash = (
                 int(column[row]) for column in (self.timer.slot_times_ms, units["magic"], units["topic_hash"])
             )
-            fault = compare(bytes(data[at : at + size]), time_ms, magic, topic_hash)
+            record = bytes(data[at : at + size])
+            fault = compare(record, time_ms, magic, topic_hash, self.timer.precision_ms)
             if fault:
                 yield self._find(int(self.timer.positions[row]), fault)
 

@@ -1,7 +1,7 @@
 """Compare units of the timer log with their records' properties, many at once.
 
     delete mark   the record has TIMER_DEL_UNIQKEY
-    slot's time   TIMER_OUT_MS or later; for a rolling unit TIMER_OUT_MS or earlier
+    slot's time   the slot of TIMER_OUT_MS or a later one; for a rolling unit TIMER_OUT_MS or earlier
     topic hash    that of REAL_TOPIC
 
 `confirmed` compares many units; `compare` judges each remaining unit by its record.
@@ -58,7 +58,7 @@ def confirmed(run: Run, units: UnitFields) -> Found:
     return np.asarray(is_there & (dues >= 0) & is_in_time & is_as_marked & (hashes == units.topic_hash))
 
 
-def compare(record: bytes, time_ms: int, magic: int, topic_hash: int) -> str:
+def compare(record: bytes, time_ms: int, magic: int, topic_hash: int, precision_ms: int) -> str:
     """Return a unit's contradiction to its record; empty without one, or if the record is damaged."""
     try:
         properties = decode_record(record).properties
@@ -68,6 +68,6 @@ def compare(record: bytes, time_ms: int, magic: int, topic_hash: int) -> str:
     if bool(magic & DELETE) != (TIMER_DEL_UNIQKEY in properties):
         return "its magic and its record's properties disagree whether it is a delete"
     # A rebuild puts an overdue message into a later slot.
-    if due is not None and (time_ms > due if magic & ROLL else time_ms < due):
+    if due is not None and (time_ms > due if magic & ROLL else time_ms < due - due % precision_ms):
         return f"it is in the slot of {time_ms} ms, its message is due at {due} ms"
     return "" if topic_hash == string_hash(topic) else f"its topic hash is not that of {topic}"
