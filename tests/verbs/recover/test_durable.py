@@ -526,7 +526,6 @@ def test_a_sync_reaches_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert asked == ["fdatasync", "fsync", "fsync", "fsync"]
 
 
-@pytest.mark.turns(3)
 def test_every_sync_has_a_test() -> None:
     held = every_sync.held()
     assert sorted(held) == sorted(sync.name for sync in every_sync.syncs())
