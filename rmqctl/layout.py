@@ -78,13 +78,14 @@ def _first_lines(cell: str, most: int) -> str:
 def fit_columns(columns: Sequence[Column], width: int, gap: int) -> list[Column]:
     """Return the columns folded so that their line, `gap` blanks between two, has at most `width`.
 
-    Columns without room are dropped, the least wanted first. The first column always stays.
+    Columns without room are dropped, the least wanted first. The first column always stays; those of facts, which have
+    no headings, both stay.
     """
     kept = list(columns)
     least = [column.least_width(whole_moments=True, line=width) for column in kept]
     if sum(least) + gap * (len(kept) - 1) > width:
         least = [column.least_width(whole_moments=False, line=width) for column in kept]
-    while len(kept) > 1 and sum(least) + gap * (len(kept) - 1) > width:
+    while len(kept) > 1 and kept[-1].header and sum(least) + gap * (len(kept) - 1) > width:
         at = _least_wanted(kept)
         del kept[at], least[at]
     room = width - gap * (len(kept) - 1)

@@ -321,7 +321,14 @@ def test_the_tables_of_details_are_named_on_a_terminal_and_shown_elsewhere() -> 
 WORDS = "four more words here"
 
 
-@pytest.mark.parametrize(("width", "lines"), [(26, [f"name  {WORDS}"]), (25, ["name  four more words", "      here"])])
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (26, [f"name  {WORDS}"]),
+        (25, ["name  four more words", "      here"]),
+        (1, ["name  four", "      more", "      words", "      here"]),
+    ],
+)
 def test_a_fact_is_folded_two_columns_behind_its_name(width: int, lines: list[str]) -> None:
     assert shown(Format.PLAIN, Result("info", {"name": WORDS}), width).splitlines() == lines
 
