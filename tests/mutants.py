@@ -12,8 +12,9 @@ A process imports the tests of the rooms (TESTS) and notes which lines each runs
 folder while a file of tests stays as it is; remove them after large changes. Each mutant gets a fork of the process, in
 which the live functions have the changed code, and which runs the tests that run the statement. What an import runs is
 tried in a process that has imported nothing. No file is changed, and processes that a test starts run the code as it
-is. Prints each survivor and a table of rooms; exits with 1 when fewer than 90 % of a room is killed. A mutant
-that hangs counts as killed. mutants.toml has the named mutants, and the changes that change nothing.
+is. Prints each survivor and a table of rooms; exits with 1 when fewer than 90 % of a room is killed. A mutant counts
+as killed when a test hangs: takes several times what it took without one. mutants.toml has the named mutants, and the
+changes that change nothing.
 """
 
 from __future__ import annotations
@@ -505,7 +506,8 @@ class Sample:
         is_named = {test: any(name in test for name in first) for test in tests}
         named, others = ([(one, ranked[one][1]) for one in tests if is_named[one] == has] for has in (True, False))
         original = partial(compile, source, path, "exec", dont_inherit=True)
-        return Change(partial(code_of, mutant, source, path), original, self._first_of(named) | self._first_of(others))
+        chosen = [*self._first_of(named), *self._first_of(others)]
+        return Change(partial(code_of, mutant, source, path), original, chosen)
 
     def _rank(self, mutant: Mutant, lines: dict[str, int]) -> int:
         """A test that runs the statement comes before one that calls the function."""
@@ -516,12 +518,12 @@ class Sample:
     def _rank_of_file(self, mutant: Mutant, lines: dict[str, int]) -> int:
         return 0 if any(function.startswith(f"{mutant.file}::") for function in lines) else 1
 
-    def _first_of(self, tests: Sequence[tuple[str, float]]) -> dict[str, float]:
+    def _first_of(self, tests: Sequence[tuple[str, float]]) -> Iterator[str]:
         """Take tests from the front that take the seconds of a mutant together, one at least."""
         sums = accumulate(seconds for _, seconds in tests)
-        return dict(
-            test for test, total in zip(tests, sums, strict=True) if total <= self._trial.seconds or test == tests[0]
-        )
+        for test, total in zip(tests, sums, strict=True):
+            if total <= self._trial.seconds or test == tests[0]:
+                yield test[0]
 
     def _tried_anew(self, mutant: Mutant, code: int | None) -> int:
         """Try a mutant in a process that has not imported its module, where it could not be tried otherwise."""
@@ -529,7 +531,7 @@ class Sample:
             return code
         change = self._change(mutant)
         files = list(dict.fromkeys(name.split("::")[0] for name in change.tests))
-        plugins = Chosen(list(change.tests), self._known), Limited(change.tests)
+        plugins = Chosen(change.tests, self._known), Limited(self._known)
         return in_fork(partial(run_mutated, mutant.file, change.make, files, *plugins), 600) if files else PASSED
 
 

@@ -27,22 +27,27 @@ import pytest
 from _pytest.main import pytest_runtestloop
 
 WORKERS = 2
-PASSED, TESTS_FAILED, FAILED, NOT_IN_PLACE = 0, 1, 70, 71
+PASSED, TESTS_FAILED, FAILED, NOT_IN_PLACE, HUNG = 0, 1, 70, 71, 72
 LEARNED_S = 900
 """What a file of tests may take while its lines are noted."""
 MOST_STEPS = 500
-HANGS_S, WAITS_S = 10, 60
-"""A test hangs that takes ten times its processor time and HANGS_S, or that and WAITS_S by the clock."""
+HANGS_S, TIMES = 10, 5
+"""A test hangs that takes so many seconds, and so many times what it took by the clock while its lines were noted."""
+LOOKS_S = 0.5
+"""How often a test is looked at."""
+_most_waited = 0
 
 
 class Reached(NamedTuple):
     """What a test that passes takes of the processor, whatever else runs, and the lines that it runs by function.
 
-    A function has its file and qualified name; its lines are the bits of a number.
+    A function has its file and qualified name; its lines are the bits of a number. The time by the clock has that of
+    the file's shared fixtures, and none in which it waited for a processor.
     """
 
     seconds: float
     lines: dict[str, int]
+    by_clock: float
 
 
 def in_fork(work: Callable[[], int], timeout_s: float) -> int:
@@ -98,6 +103,7 @@ class Recorder:
         self._left: dict[int, int] = {}
         self._codes: dict[int, CodeType] = {}
         self._shared: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        self._shared_s: dict[str, float] = defaultdict(float)
         self._failed = False
 
     @property
@@ -116,16 +122,18 @@ class Recorder:
     def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[object]:
         if fixturedef.scope == "function":
             return (yield)
-        before = self._steps
+        before, started = self._steps, unhindered_s()
         self._begin()
         try:
             return (yield)
         finally:
-            _add(self._shared[request.node.nodeid.split("::")[0]], self.lines)
+            file = request.node.nodeid.split("::")[0]
+            self._shared_s[file] += unhindered_s() - started
+            _add(self._shared[file], self.lines)
             self._begin(before)
 
     def pytest_runtest_logstart(self) -> None:
-        self._failed, self._started = False, time.process_time()
+        self._failed, self._started, self._started_at = False, time.process_time(), unhindered_s()
         self._begin()
         self.trace()
 
@@ -134,9 +142,10 @@ class Recorder:
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         if not self._failed:
-            taken, lines = time.process_time() - self._started, self.lines
-            _add(lines, self._shared[nodeid.split("::")[0]])
-            self.reached[nodeid] = Reached(taken, dict(lines))
+            file, taken, lines = nodeid.split("::")[0], time.process_time() - self._started, self.lines
+            by_clock = unhindered_s() - self._started_at + self._shared_s[file]
+            _add(lines, self._shared[file])
+            self.reached[nodeid] = Reached(taken, dict(lines), by_clock)
 
     def _begin(self, steps: Iterable[tuple[int, int]] = ()) -> None:
         self._steps, self._left = set(steps), {}
@@ -168,11 +177,11 @@ def _add(lines: dict[str, int], others: dict[str, int]) -> None:
 
 
 class Change(NamedTuple):
-    """Changed code of a module, the code as it is, and the tests to run: their names and seconds."""
+    """Changed code of a module, the code as it is, and the names of the tests to run."""
 
     make: Callable[[], CodeType]
     original: Callable[[], CodeType]
-    tests: dict[str, float]
+    tests: Sequence[str]
 
 
 class Known(NamedTuple):
@@ -198,7 +207,7 @@ class Notes:
 
     def place(self, test: str) -> Path:
         """Name the file with the notes of a file of tests."""
-        told = f"{self._kind}\0{self._root}\0{test}\0".encode() + (self._root / test).read_bytes()
+        told = f"{self._kind}\0{Reached._fields}\0{self._root}\0{test}\0".encode() + (self._root / test).read_bytes()
         return self._folder / sha256(told).hexdigest()
 
     def read(self, test: str) -> dict[str, Reached] | None:
@@ -269,8 +278,8 @@ class Warm:
         imported_as(change.make)
         if not put_in_place(change.original(), change.make()):
             return NOT_IN_PLACE
-        session.config.pluginmanager.register(Limited(change.tests))
-        Chosen(list(change.tests), self._known).pytest_collection_modifyitems(session.items)
+        session.config.pluginmanager.register(Limited(self._known))
+        Chosen(change.tests, self._known).pytest_collection_modifyitems(session.items)
         with contextlib.suppress(session.Failed):
             pytest_runtestloop(session)
         return TESTS_FAILED if session.testsfailed else PASSED
@@ -302,19 +311,40 @@ def _function(name: str) -> str:
 
 
 class Limited:
-    """A plugin that ends the process where a test hangs."""
+    """A plugin that ends the process where a test hangs, or fails: what is left of it may hang too."""
 
-    def __init__(self, seconds: dict[str, float]) -> None:
-        self._seconds = seconds
+    def __init__(self, known: Known) -> None:
+        self._seconds: dict[str, float] = defaultdict(float)
+        for name, reached in known.tests.items():
+            self._seconds[name] = reached.by_clock
+            self._seconds[_function(name)] = max(reached.by_clock, self._seconds[_function(name)])
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        seconds = HANGS_S + 10 * self._seconds.get(nodeid, 0)
-        for timer, number, most in (
-            (signal.ITIMER_PROF, signal.SIGPROF, seconds),
-            (signal.ITIMER_REAL, signal.SIGALRM, seconds + WAITS_S),
-        ):
-            signal.signal(number, signal.SIG_DFL)
-            signal.setitimer(timer, most)
+        most = HANGS_S + TIMES * self._seconds.get(nodeid, self._seconds[_function(nodeid)])
+        self._until = unhindered_s() + most
+        # A kernel that does not end lets no handler run.
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_PROF, most)
+        signal.signal(signal.SIGALRM, self._look)
+        signal.setitimer(signal.ITIMER_REAL, LOOKS_S, LOOKS_S)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            os._exit(TESTS_FAILED)
+
+    def _look(self, number: int, frame: FrameType | None) -> None:
+        if unhindered_s() > self._until:
+            os._exit(HUNG)
+
+
+def unhindered_s() -> float:
+    """Return the clock's time less what a thread of this process, the slowest, has waited for a processor."""
+    global _most_waited
+    for path in Path("/proc/self/task").glob("*/schedstat"):
+        # A thread may end meanwhile.
+        with contextlib.suppress(OSError):
+            _most_waited = max(_most_waited, int(path.read_bytes().split()[1]))
+    return time.monotonic() - _most_waited / 1e9
 
 
 def imported_as(make: Callable[[], CodeType]) -> None:
