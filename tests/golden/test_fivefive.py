@@ -241,6 +241,7 @@ def test_without_its_queue_database_a_start_leaves_the_first_record_out(tmp_path
     found = start_of(root, storeType="defaultRocksDB", useSeparateStorePathForRocksdbCQ="true")
     assert (found.starts, found.log_end, found.unseen) == (True, 5257, {("TopicA", 0): 1})
     assert [trap.code for trap in found.traps] == ["record-at-queue-end", "lost-queue"]
+    assert found.traps[0].detail == "the record at log offset 0 gets no entry"
 
 
 def test_a_queue_database_of_its_own_folder_is_rebuilt_there(tmp_path: Path) -> None:

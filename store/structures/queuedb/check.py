@@ -44,7 +44,7 @@ from store.structures.findings import (
     kind,
 )
 from store.structures.queuedb.database import QueueDatabase, open_database
-from store.structures.queuedb.keys import CHECKPOINT_TOPIC
+from store.structures.queuedb.keys import CHECKPOINT_TOPIC, Place
 from store.structures.queuedb.runs import MalformedEntry
 from store.structures.queuedb.units import UnitMaker
 
@@ -215,6 +215,9 @@ class _Check:
         """Yield the faults of a queue's last unit and the offset table's entry for it."""
         says = self.database.newest.get(queue)
         if says is None:
+            return
+        if not len(units) and self.database.oldest.get(queue) == Place(0, says.queue_offset + 1):
+            # RocksDBConsumeQueue.initializeWithOffset (5.5.0): no unit yet, and the next follows the queue's files.
             return
         last = tuple(int(units[name][-1]) for name in ("log_offset", "queue_offset")) if len(units) else None
         if last != says and says.log_offset >= self.log.start:

@@ -16,7 +16,7 @@ from store.errors import DamagedFile, StoreError
 from store.files.filesystem import Filesystem
 from store.files.overlay import Overlay
 from store.files.scratch import Scratch
-from store.formats.message import is_queued
+from store.formats.message import StoredMessage, decode_record, is_queued
 from store.formats.run import Run
 from store.formats.wording import amount
 from store.kernels.native import clock_ms
@@ -246,8 +246,10 @@ def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
                     f"the next message gets queue offset {queue.max_offset}"
                 )
                 yield Trap(code="phantom-unit", detail=detail, subject=(queue.topic, queue.queue_id))
-    if opened.line.dispatches_in_recovery and found.mode == "normal" and _leaves_record_out(opened, found):
-        detail = f"the record at log offset {found.queue_end_before} gets no entry, and later ones move forward by one"
+    if opened.line.dispatches_in_recovery and found.mode == "normal" and (left_out := _left_out(opened, found)):
+        detail = f"the record at log offset {found.queue_end_before} gets no entry"
+        if _has_moved(opened, left_out):
+            detail += ", and later ones move forward by one"
         yield Trap(code="record-at-queue-end", detail=detail)
     if found.lost_index:
         detail = f"{found.lost_index} was lost: a broker does not notice it, and finds no message by the keys in there"
@@ -267,17 +269,30 @@ def _lost_queues(unseen: dict[QueueKey, int]) -> Iterator[Trap]:
         yield Trap(code=code, detail=detail, subject=(topic, queue_id))
 
 
-def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:
-    """Return whether a record for consumers begins at the queues' end, and is not dispatched."""
+def _left_out(opened: OpenedStore, found: RecoveryReport) -> StoredMessage | None:
+    """Return the record for consumers that begins at the queues' end, if it is not dispatched."""
     if found.has_unit_at_end or found.entered_from <= found.queue_end_before:
-        return False
+        return None
     at = found.queue_end_before
     segment = opened.log.segments.find_by_offset(at) if 0 <= at < found.log_end else None
     if segment is None:
-        return False
+        return None
     for step in scan_segment(segment, at - segment.file_start, rules=opened.scan_rules(check_crc=False), capacity=1):
-        return isinstance(step, Run) and is_queued(int(step.columns.sys_flag[0]))
-    return False
+        if isinstance(step, Run) and is_queued(int(step.columns.sys_flag[0])):
+            start = int(step.columns.position[0])
+            return decode_record(step.buffer[start : start + int(step.columns.size[0])])
+        break
+    return None
+
+
+def _has_moved(opened: OpenedStore, left_out: StoredMessage) -> bool:
+    """Return whether a later entry has the place of a record's entry.
+
+    It has not if the queue begins after the record (ConsumeQueue.fillPreBlank, 5.3.3), and never in a RocksDB.
+    """
+    queue = opened.queues.find(left_out.topic, left_out.queue_id)
+    unit = queue.unit(left_out.queue_offset) if queue is not None else None
+    return unit is not None and unit.log_offset > left_out.log_offset
 
 
 def _files_after(opened: OpenedStore, found: RecoveryReport) -> list[FileOutcome]:

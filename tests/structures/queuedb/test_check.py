@@ -29,6 +29,7 @@ class Database:
     def __init__(self, units: dict[tuple[str, int], list[tuple[int, ...]]], **changed: Any) -> None:
         self.newest = {queue: Place(rows[-1][0], rows[-1][4]) for queue, rows in units.items() if rows}
         self.newest |= changed.get("newest", {})
+        self.oldest = changed.get("oldest", {})
         self.checkpoint = changed.get("checkpoint", END)
         self.malformed = changed.get("malformed", [])
         self._runs, self._units = changed.get("runs", []), units
@@ -42,7 +43,13 @@ class Database:
 
 def found(queue: tuple[str, int] = T, **changed: Any) -> list[str]:
     """The findings with some values changed: rows of the database and of the log, and what both remember."""
-    log = _Log(UnitMaker(()), not changed.get("beside_files", False), START, END, changed.get("queued_end", END))
+    log = _Log(
+        UnitMaker(()),
+        not changed.get("beside_files", False),
+        changed.get("start", START),
+        END,
+        changed.get("queued_end", END),
+    )
     log.units[queue] = [units_of(changed.get("log", ROWS))]
     log.poison = changed.get("poison", [])
     database = Database({queue: changed.get("rows", ROWS)}, **changed)
@@ -123,6 +130,18 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["rocksdb-state rocks 0 T 0 1 max says (100, 0), the last entry None"],
     ),
     "a newest place in front of the log": ({"rows": [], "newest": {T: Place(99, 0)}, "log": []}, []),
+    "the start of a queue that goes on after its files": (
+        {"rows": [], "newest": {T: Place(0, 2)}, "oldest": {T: Place(0, 3)}, "start": 0, "beside_files": True},
+        [],
+    ),
+    "the same of another oldest unit": (
+        {"rows": [], "newest": {T: Place(0, 2)}, "oldest": {T: Place(0, 2)}, "start": 0, "beside_files": True},
+        ["rocksdb-state rocks 2 T 0 1 max says (0, 2), the last entry None"],
+    ),
+    "the same without an oldest unit": (
+        {"rows": [], "newest": {T: Place(0, 2)}, "start": 0, "beside_files": True},
+        ["rocksdb-state rocks 2 T 0 1 max says (0, 2), the last entry None"],
+    ),
     "a checkpoint behind the log": (
         {"checkpoint": 401},
         ["rocksdb-state rocks 401 None None 1 CHECKPOINT_TOPIC says 401, the log ends at 400"],

@@ -193,13 +193,21 @@ def test_the_real_store_finds_no_key_of_a_message_below_the_index_s_end(line: st
     assert (put["wroteOffset"], found["phyOffsets"]) == (start.log_end, [])
 
 
-def test_5_3_leaves_out_the_record_at_the_queues_end(store: Path) -> None:
+@pytest.mark.parametrize(
+    ("begins_later", "moves", "lacks"), [(False, ", and later ones move forward by one", 1), (True, "", 21)]
+)
+def test_5_3_leaves_out_the_record_at_the_queues_end(begins_later: bool, moves: str, lacks: int, store: Path) -> None:
     for queue in range(3):
         path = last_queue_file(store, queue)
         path.write_bytes(bytes(path.stat().st_size))
+    if begins_later:
+        shutil.rmtree(store / "consumequeue/T/0")
     start = simulate(store, "5.3", **SMALL_FILES)
-    assert [trap.code for trap in start.traps] == ["record-at-queue-end", "lost-queue"]
-    assert start.unseen == {("T", 0): 1}
+    assert [(trap.code, trap.detail) for trap in start.traps[:1]] == [
+        ("record-at-queue-end", f"the record at log offset 11200 gets no entry{moves}")
+    ]
+    assert [trap.code for trap in start.traps[1:]] == ["lost-queue"]
+    assert start.unseen == {("T", 0): lacks}
 
 
 def test_the_command_names_every_line_and_its_exit_code_says_whether_all_is_well(store: Path) -> None:
