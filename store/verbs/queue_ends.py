@@ -50,9 +50,14 @@ def queue_ends(reader: StoreReader, min_log_offset: int = 0, line: BrokerLine = 
 
     Units before `min_log_offset` count as expired.
     """
-    for room in rooms_with(Names.of_files(reader, reads=False), "queues", "extents"):
-        yield from (QueueEnd(*one) for one in room.extents(reader, min_log_offset, line))
+    rooms = rooms_with(Names.of_files(reader, reads=False), "queues", "extents")
+    elsewhere = [QueueEnd(*one) for room in rooms for one in room.extents(reader, min_log_offset, line)]
+    yield from elsewhere
+    known = {(one.topic, one.queue_id) for one in elsewhere}
     for topic, queue_id in reader.queues():
+        if (topic, queue_id) in known and not reader.queue_files(topic, queue_id):
+            # A rebuild into a database leaves the folders of queue files.
+            continue
         page = reader.resting_page(topic, queue_id)
         resting = ends_of_page(page) if page is not None else None
         if resting is not None:

@@ -64,7 +64,11 @@ CASES: list[tuple[str, dict[str, bytes], list[Present]]] = [
         [Present("RocksDB with the consume queues", "consumequeue", "storeType=defaultRocksDB", holds_queues=True)],
     ),
     (
-        "queuedb", {"consumequeue/CURRENT": b"", "consumequeue/T/0": b"", "consumequeue/U/0": b""},
+        "queuedb", {"consumequeue/CURRENT": b"", "consumequeue/T/notes": b""},
+        [Present("RocksDB with the consume queues", "consumequeue", "storeType=defaultRocksDB", holds_queues=True)],
+    ),
+    (
+        "queuedb", {"consumequeue/CURRENT": b"", f"consumequeue/T/0/{0:020d}": b"", f"consumequeue/U/0/{0:020d}": b""},
         [Present("RocksDB with the consume queues", "consumequeue", "double write: file queues of 2 topics beside it")],
     ),
     ("lightqueue", {"consumequeue/T/0": b""}, []),

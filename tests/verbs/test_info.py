@@ -28,6 +28,7 @@ from store.verbs.queue_ends import QueueEnd
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.opened.test_missing_parts import LOST
+from tests.support.five_stores import copy_of_five
 from tests.support.golden import CLEAN, CRASHED, WITH_ANSWERS, golden
 from tests.support.logs import record
 from tests.support.processes import next_line, running
@@ -103,6 +104,16 @@ def test_a_rocksdb_that_does_not_open_is_a_problem(tmp_path: Path) -> None:
     assert "RocksDB with the consume queues" in [one.name for one in info.structures]
     assert [one.what for one in info.problems] == ["unreadable"]
     assert info.log.last_ms > 0
+
+
+def test_folders_of_queues_that_a_database_has_are_no_lost_files(tmp_path: Path) -> None:
+    pytest.importorskip("rocksdict")
+    root = copy_of_five("rocksdb", tmp_path)
+    before = look(root)
+    for queue in (one for one in before.queues if not one.topic.startswith("%LMQ%")):
+        (root / "consumequeue" / queue.topic / str(queue.queue_id)).mkdir(parents=True)
+    after = look(root)
+    assert (after.queues, after.structures, after.problems) == (before.queues, before.structures, [])
 
 
 def test_a_folder_of_a_dledger_broker_alone_is_shown(tmp_path: Path) -> None:

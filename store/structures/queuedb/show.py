@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_files import has_queue_database, queue_database
+from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
 from store.formats.wording import amount
 from store.layout import StoreLayout
 from store.structures.registry import Present
@@ -16,9 +16,8 @@ def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
     if not has_queue_database(layout, fs):
         return
     folder = queue_database(layout, fs).name
-    topics = [entry for entry in fs.list_folder(layout.consumequeue) if entry.is_folder]
-    if topics:
+    is_alone, detail = has_rocksdb_queues(layout, fs), "storeType=defaultRocksDB"
+    if not is_alone:
+        topics = [entry for entry in fs.list_folder(layout.consumequeue) if entry.is_folder]
         detail = f"double write: file queues of {amount(len(topics), 'topic')} beside it"
-    else:
-        detail = "storeType=defaultRocksDB"
-    yield Present("RocksDB with the consume queues", folder, detail, holds_queues=not topics)
+    yield Present("RocksDB with the consume queues", folder, detail, holds_queues=is_alone)
