@@ -16,7 +16,7 @@ from store.errors import BadRequest, ForeignFile, NotAStore, UnsupportedFormat
 from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import numbered_files, segments_of
 from store.files.segment_folders import MEMBER_PATHS, find_member, member_log
-from store.formats.checkpoint_page import CHECKPOINT_SIZE, decode_checkpoint
+from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
 from store.formats.wording import amount
 from store.layout import NAMES_OF_5, StoreLayout, parse_segment_name
 from store.opened.checkpoint import read_checkpoint_file
@@ -206,30 +206,35 @@ def detect_line(layout: StoreLayout, fs: Filesystem) -> BrokerLine:
 
 def traces_of_5_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
     """Yield each trace of a broker of 5.4 or later, as a clause for people."""
-    names = names_of(layout, fs)
+    names, page = names_of(layout, fs), _checkpoint(layout, fs)
+    # 5.5 writes the offset of queue files with their time, and has neither without queue files.
+    is_of_older = page.logics_ms > 0 and not page.logics_log_offset
     for one in STRUCTURES:
         if one.lines == NEWEST:
-            yield from (f"{trace.path} is there" for trace in one.traces if names.has(trace) and not trace.holds)
-            yield from (
-                f"{trace.path} has {trace.holds.decode()}*" for trace in one.traces if trace.holds and names.has(trace)
-            )
-    if next(traces_of_5(layout, fs), None) and fs.exists(layout.checkpoint):
-        page = decode_checkpoint(read_checkpoint_file(layout.checkpoint, fs)[:CHECKPOINT_SIZE])
-        if page.logics_log_offset and page.is_possible and not page.rest:
-            yield "the checkpoint has 5.5's offset"
+            found = [trace for trace in one.traces if names.has(trace) and not (trace.of_topic and is_of_older)]
+            yield from (f"{trace.path} is there" for trace in found if not trace.holds)
+            yield from (f"{trace.path} has {trace.holds.decode()}*" for trace in found if trace.holds)
+    if next(traces_of_5(layout, fs), None) and page.logics_log_offset and page.is_possible and not page.rest:
+        yield "the checkpoint has 5.5's offset"
 
 
 def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
     """Yield each trace of a 5.x broker, as a clause for people."""
-    if fs.exists(layout.checkpoint):
-        page = decode_checkpoint(read_checkpoint_file(layout.checkpoint, fs)[:CHECKPOINT_SIZE])
-        if page.master_flushed_offset or page.confirm_log_offset:
-            yield "the checkpoint has 5.x's offsets"
+    page = _checkpoint(layout, fs)
+    if page.master_flushed_offset or page.confirm_log_offset:
+        yield "the checkpoint has 5.x's offsets"
     if fs.exists(layout.abort) and fs.stat(layout.abort).st_size:
         yield "abort holds a process id"
     for room in rooms_with(names_of(layout, fs), "infer", "traces_of_5"):
         yield from room.traces_of_5(layout, fs)
     yield from (f"{name} is there" for name in NAMES_OF_5 if fs.exists(layout.root / name))
+
+
+def _checkpoint(layout: StoreLayout, fs: Filesystem) -> CheckpointPage:
+    """Return the checkpoint's fields, zeros without a checkpoint."""
+    if not fs.exists(layout.checkpoint):
+        return CheckpointPage()
+    return decode_checkpoint(read_checkpoint_file(layout.checkpoint, fs)[:CHECKPOINT_SIZE])
 
 
 def make_layout(root: Path, settings: Mapping[str, object], fs: Filesystem | None = None) -> StoreLayout:

@@ -30,11 +30,13 @@ if TYPE_CHECKING:
 class Trace(NamedTuple):
     """A path below the store's root that shows a structure; its last name may have `*`.
 
-    holds  bytes that the file must contain
+    holds     bytes that the file must contain
+    of_topic  a topic's: it stays if the messages get a broker of an older version
     """
 
     path: str
     holds: bytes = b""
+    of_topic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +207,8 @@ STRUCTURES = (
         "messagedb",
         (
             Trace("rocksdbstore"),
-            Trace(TOPICS, b"RMQ_SYS_ROCKSDB_TRANS_"),
-            Trace("consumequeue/RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"),
+            Trace(TOPICS, b"RMQ_SYS_ROCKSDB_TRANS_", of_topic=True),
+            Trace("consumequeue/RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", of_topic=True),
         ),
         ("indexRocksDBEnable", "timerRocksDBEnable", "transRocksDBEnable"),
         NEWEST,

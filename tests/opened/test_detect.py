@@ -77,6 +77,31 @@ def test_the_checkpoints_fields_tell_the_broker(
 
 
 @pytest.mark.parametrize(
+    ("page", "line"),
+    [
+        (CheckpointPage(1, 1, 1), "4.9"),
+        (CheckpointPage(1, 1, confirm_log_offset=1), "5.3"),
+        (CheckpointPage(1, 0, confirm_log_offset=1), "5.5"),
+        (CheckpointPage(1, -1), "5.5"),
+        (CheckpointPage(1, 1, logics_log_offset=1), "5.5"),
+        (CheckpointPage(), "5.5"),
+        (None, "5.5"),
+    ],
+)
+def test_a_topic_of_5_5_is_no_trace_of_it_beside_a_checkpoint_of_another_broker(
+    page: CheckpointPage | None, line: str, tmp_path: Path
+) -> None:
+    topic = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
+    for number, name in enumerate((f"consumequeue/{topic}/", f"config/topics.json:{topic}")):
+        layout = make(tmp_path / str(number), "commitlog/", name)
+        if page is not None:
+            layout.checkpoint.write_bytes(page.encode())
+        assert detect_line(layout, FS).name == line
+    make(tmp_path / "0", "rocksdbstore/")
+    assert detect_line(StoreLayout(tmp_path / "0"), FS).name == "5.5"
+
+
+@pytest.mark.parametrize(
     ("names", "line", "traces"),
     [
         (("abort",), "4.9", []),

@@ -15,5 +15,5 @@ def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
     if fs.is_folder(layout.root / FOLDER):
         detail = f"{CONTENT} (5.4 and later)" if may_hold_entries(layout, fs) else "empty, as 5.4 and later make it"
     else:
-        detail = "lost: a broker of 5.4 or later has been here, and creates a new one"
+        detail = "not there: its topics are, and a broker of 5.4 or later creates it"
     yield Present("RocksDB with index, timers and half messages", FOLDER, detail)

@@ -288,7 +288,7 @@ def _left_out(opened: OpenedStore, found: RecoveryReport) -> StoredMessage | Non
 def _has_moved(opened: OpenedStore, left_out: StoredMessage) -> bool:
     """Return whether a later entry has the place of a record's entry.
 
-    It has not if the queue begins after the record (ConsumeQueue.fillPreBlank, 5.3.3), and never in a RocksDB.
+    It has not if the queue begins after the record (ConsumeQueue.fillPreBlank, 5.3.3), or its keys are queue offsets.
     """
     queue = opened.queues.find(left_out.topic, left_out.queue_id)
     unit = queue.unit(left_out.queue_offset) if queue is not None else None

@@ -29,7 +29,7 @@ def copy_of(name: str, tmp_path: Path) -> Path:
     ("name", "is_lost", "detail"),
     [
         ("index", False, "index, timers and half messages (5.4 and later)"),
-        ("index", True, "lost: a broker of 5.4 or later has been here, and creates a new one"),
+        ("index", True, "not there: its topics are, and a broker of 5.4 or later creates it"),
     ],
 )
 def test_info_says_whether_it_may_hold_entries(name: str, is_lost: bool, detail: str, tmp_path: Path) -> None:
