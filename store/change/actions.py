@@ -250,7 +250,7 @@ class Workplace:
         size = self.fs.stat(source).st_size
         part = target.with_name(target.name + PART_SUFFIX)
         self.fs.unlink(part)
-        descriptor = self.fs.create_file(part, size, 0)
+        descriptor = self.fs.create_file(part, size, reserved=0)
         self.fs.copy_written(source, descriptor, size)
         self.fs.utime(part, mtime_ns)
         self.fs.fsync(descriptor)

@@ -106,7 +106,7 @@ class Filesystem(FileTree):
                 raise
 
     def create_file(
-        self, path: Path, size: int, reserved: int | None = None, *, is_durable: bool = False
+        self, path: Path, size: int, *, reserved: int | None = None, is_durable: bool = False
     ) -> Descriptor:
         """Create a file of `size` zero bytes that appears whole or not at all.
 

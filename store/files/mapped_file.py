@@ -120,7 +120,7 @@ class MappedFile(MappedBytes):
 
         is_durable  make its length durable before its name appears
         """
-        descriptor = fs.create_file(path, size, _reserved_ahead(size, 0), is_durable=is_durable)
+        descriptor = fs.create_file(path, size, reserved=_reserved_ahead(size, 0), is_durable=is_durable)
         file = cls(
             path,
             file_start,

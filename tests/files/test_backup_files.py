@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from store.errors import BadRequest, DamagedFile
+from store.errors import BadRequest, DamagedFile, StoreIOError
 from store.files import backup_files
-from store.files.backup_files import BackupFiles
+from store.files.backup_files import BackupFiles, BackupPlace
+from store.files.filesystem import Filesystem
+from store.files.mapping import PAGE_SIZE
 from store.files.readable import Stretch
-from store.formats.backup_manifest import BackedFile
+from store.formats.backup_manifest import MANIFESTS, BackedFile
+from tests.support.bad_sectors import BadSectors
+
+ID = "20231114T221320.000"
 
 
 class Held(BackupFiles):
@@ -68,3 +75,24 @@ def test_a_backup_is_the_named_one_or_the_newest() -> None:
     with pytest.raises(BadRequest, match="no backup has the id '4'") as refused:
         files.find("4")
     assert refused.value.code == "unknown-backup"
+
+
+def test_a_manifest_with_a_bad_page_is_no_damaged_one(tmp_path: Path) -> None:
+    folder = tmp_path / MANIFESTS
+    folder.mkdir()
+    (folder / f"{ID}.json").write_bytes(b"x" * 2 * PAGE_SIZE)
+    assert BackupFiles(str(tmp_path), Filesystem()).newest() is None
+    with pytest.raises(StoreIOError, match="cannot read this page") as caught:
+        BackupFiles(str(tmp_path), BadSectors({f"{ID}.json": {0}})).newest()
+    assert (caught.value.file, caught.value.offset) == (folder / f"{ID}.json", 0)
+
+
+@pytest.mark.parametrize(
+    ("ends", "is_log", "size"),
+    [([99], True, 100), ([100], True, 100), ([101], True, 101), ([40, 60], True, 100), ([99], False, 99)],
+)
+def test_a_log_file_of_a_backup_has_the_size_of_a_segment(ends: list[int], is_log: bool, size: int) -> None:
+    place = BackupPlace.__new__(BackupPlace)
+    place._manifest = cast(Any, SimpleNamespace(segment_size=100))
+    pieces = [SimpleNamespace(end=end, is_log=is_log) for end in ends]
+    assert place._size(cast(Any, pieces)) == size

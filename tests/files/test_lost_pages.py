@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 
 import pytest
@@ -322,3 +323,17 @@ def test_losses_are_settled_once_and_kept_while_their_map_is_open(handler: Handl
         lost_pages.require_none()
     assert lost_pages.settle_lost_pages() == []
     assert losses() == [("b", 100, 200, True), ("b", 300, 400, True)]
+
+
+def test_the_first_lost_page_of_a_process_is_seen() -> None:
+    spec = find_spec(lost_pages.__name__)
+    assert spec is not None
+    assert spec.loader is not None
+    fresh = module_from_spec(spec)
+    spec.loader.exec_module(fresh)
+    fresh._handler = found = Handler()  # type: ignore[attr-defined]
+    assert fresh.watch(1000, 1000, Path("a"), A, writable=False) == 0
+    assert (fresh.settle_lost_pages(), found.settled) == ([], 0)
+    found.lose((1100, 1200))
+    with pytest.raises(StoreIOError, match=r"^a, offset 100: bytes 100 to 200 were lost while they were in use"):
+        fresh.require_none()

@@ -73,6 +73,8 @@ def test_no_more_than_the_share_is_read_ahead() -> None:
     pages.wait()
     ahead.close()
     assert pages.read[-1][1] == 20 + AHEAD
+    # No step is empty: a thread without room waits.
+    assert [(start, stop) for start, stop in pages.read if start >= stop] == []
 
 
 def test_walks_side_by_side_share_what_is_read_ahead() -> None:

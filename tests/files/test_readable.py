@@ -162,3 +162,12 @@ def test_up_to_a_margin_behind_what_is_written_pages_have_to_be_readable(
         assert caught.value.offset == bad * PAGE_SIZE
     else:
         file.require_written(margin)
+
+
+def test_a_stretch_without_its_whole_map_has_no_page_to_be_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(SIZE))
+    buffer, fs = memoryview(bytes(SIZE)), BadSectors({"file": set(range(64))})
+    for part in (Stretch(buffer), Stretch(buffer, fs), Stretch(buffer, fs, tmp_path / "file")):
+        part.require(0, SIZE)
+    with pytest.raises(StoreIOError):
+        Stretch(buffer, fs, tmp_path / "file", buffer).require(0, SIZE)

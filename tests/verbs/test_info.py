@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -23,7 +23,7 @@ from store.opened.detect import make_layout
 from store.structures.commitlog.scan import Step
 from store.structures.registry import Present
 from store.verbs import info
-from store.verbs.info import IndexInfo, LogInfo, Problem, StoreInfo, _behind_problems, look_at_store
+from store.verbs.info import IndexInfo, LogInfo, Problem, StoreInfo, _behind_problems, _state_problems, look_at_store
 from store.verbs.queue_ends import QueueEnd
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
@@ -350,6 +350,18 @@ def test_what_is_missing_or_behind_is_a_problem_which_a_live_store_may_still_wri
     for holder, expected in ((object(), live), (None, closed)):
         found.holder = holder  # type: ignore[assignment]
         assert list(_behind_problems(found, has_index=told["has_index"])) == expected
+
+
+@pytest.mark.parametrize(
+    ("abort_ms", "is_held", "found"),
+    [(-1, False, []), (0, False, ["not-shut-down"]), (5, False, ["not-shut-down"]), (-1, True, []), (0, True, [])],
+)
+def test_an_abort_marker_counts_while_nobody_holds_the_lock(
+    abort_ms: int, is_held: bool, found: list[str], tmp_path: Path
+) -> None:
+    state = StoreInfo(make_layout(tmp_path, {}), LINE_4_9, [], [], {}, abort_ms=abort_ms)
+    state.holder = cast(Any, object()) if is_held else None
+    assert [one.code for one in _state_problems(state)] == found
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ class IndexKeys:
         fs, path = Filesystem(), self.path.with_name(f"{int(self.path.name) + len(files):017d}")
         fs.unlink(path)
         size = index_file_size(self.slot_count, self.entry_count)
-        descriptor = fs.create_file(path, size, entry_position(self.slot_count, 1))
+        descriptor = fs.create_file(path, size, reserved=entry_position(self.slot_count, 1))
         file = IndexFile(path, self.slot_count, self.entry_count, descriptor, fs, writable=True, is_new=True)
         previous = files[-1].header if files else before
         if previous is not None:

@@ -272,7 +272,7 @@ class IndexService:
         size = index_file_size(self._slot_count, self._entry_count)
         if self._overlay is None:
             self._fs.make_folder(self._folder)
-            descriptor = self._fs.create_file(path, size, entry_position(self._slot_count, 1))
+            descriptor = self._fs.create_file(path, size, reserved=entry_position(self._slot_count, 1))
         else:
             descriptor = stage_new_file(self._stage(path), size, self._fs)
         file = self._new_file(path, descriptor)

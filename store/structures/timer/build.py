@@ -224,7 +224,7 @@ class _Writer:
         name, piece = segment_name(number * self._file_size), log[number * self._per_file :][: self._per_file]
         staged = change.staging / "timerlog" / name
         fs.make_folder(staged.parent)
-        file = fs.create_file(staged, self._file_size, 0)
+        file = fs.create_file(staged, self._file_size, reserved=0)
         fs.write(file, 0, piece.tobytes())
         if len(piece) == self._per_file and (number + 1) * self._per_file < len(log):
             end = len(piece) * UNIT_SIZE

@@ -70,11 +70,11 @@ def test_an_index_file_that_cannot_be_created_three_times_sets_its_bit(tmp_path:
     class NoIndex(Filesystem):
         tries = 0
 
-        def create_file(self, path, size, reserved=None, **named):
+        def create_file(self, path, size, **named):
             if path.parent.name == "index":
                 self.tries += 1
                 raise StoreIOError("no space", file=path)
-            return super().create_file(path, size, reserved, **named)
+            return super().create_file(path, size, **named)
 
     fs = NoIndex()
     store = open_store(tmp_path / "store", read_only=False, settings=SMALL, fs=fs)

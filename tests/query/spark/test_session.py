@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
 from store.errors import BadRequest, StoreIOError
 from store.query.spark.job import errors_as_sentences
-from store.query.spark.session import _tail, check_java, open_session
+from store.query.spark.session import _quiet_stderr, _tail, check_java, open_session
 from store.query.tables.query_text import columns_named
 
 
@@ -67,3 +70,22 @@ def test_a_failed_start_quotes_what_spark_wrote_last_but_for_its_warnings(tmp_pa
     assert _tail(log) == ""
     log.write_text(f"no room for the JVM\n{greetings}")
     assert _tail(log) == " (no room for the JVM)"
+
+
+def test_while_the_jvm_starts_its_stderr_is_a_file_that_goes_with_it() -> None:
+    with TemporaryFile() as stderr, ExitStack() as at_end:
+        saved = os.dup(2)
+        at_end.callback(os.close, saved)
+        at_end.callback(os.dup2, saved, 2)
+        os.dup2(stderr.fileno(), 2)
+        os.close(free := os.dup(2))
+        with _quiet_stderr(verbose=False) as log:
+            assert log is not None
+            os.write(2, b"of the JVM\n")
+            assert log.read_bytes() == b"of the JVM\n"
+        os.write(2, b"of this process\n")
+        assert (log.exists(), os.pread(stderr.fileno(), 99, 0)) == (False, b"of this process\n")
+        with _quiet_stderr(verbose=True) as log:
+            assert log is None
+        os.close(still_free := os.dup(2))
+        assert still_free == free
