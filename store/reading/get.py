@@ -33,6 +33,7 @@ from store.formats.queue_unit import (
     decode_unit,
     is_ext_address,
 )
+from store.formats.wording import amount
 from store.structures.commitlog.commit_log import CommitLog
 from store.structures.get_result import GetResult, GetStatus, MessageFilter
 
@@ -231,7 +232,7 @@ class _Call:
         """Return one DamagedRecord for all units outside of the log, as they may be many."""
         if not self.outside:
             return []
-        more = f", as at {len(self.outside) - 1:,} places more" if len(self.outside) > 1 else ""
+        more = f", as at {amount(len(self.outside) - 1, 'more place')}" if len(self.outside) > 1 else ""
         reason = f"a queue entry points to log offset {self.outside[0]}{more}, where the log has no record of this size"
         damage = DamagedRecord(reason, code="unit-outside")
         damage.record_count = len(self.outside)

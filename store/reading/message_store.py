@@ -23,6 +23,7 @@ from store.errors import BadRequest, DamagedRecord, StoreClosed
 from store.formats.given import check_get, check_number, check_query, check_queue, check_text
 from store.formats.index_page import TAGS_TYPE
 from store.formats.message import StoredMessage
+from store.formats.wording import amount
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.opened_store import OpenedStore
@@ -350,7 +351,7 @@ def _damage_of_hits(log: CommitLog, log_offsets: list[int]) -> list[DamagedRecor
     inside = [log_offset for log_offset in log_offsets if log.min_offset <= log_offset < log.max_offset]
     if not inside:
         return []
-    more = f", as at {len(inside) - 1:,} places more" if len(inside) > 1 else ""
+    more = f", as at {amount(len(inside) - 1, 'more place')}" if len(inside) > 1 else ""
     reason = f"the index names log offset {inside[0]} for the key{more}, where no record can be read"
     damage = DamagedRecord(reason, code="entry-outside")
     damage.record_count = len(inside)

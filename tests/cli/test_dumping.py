@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from rmqctl.commands.dump import Kind, _Dump
 from rmqctl.dumping import EntryFilter, EntryRows, NewEntries, split_target
 from store.errors import NotAStore
 from store.structures.entry import Entry, EntryBlock
@@ -205,3 +206,15 @@ def test_entries_end_with_the_limit_and_a_note_where_more_follow(limit: int | No
     rows, notes = rows_with(limit)
     assert list(rows.rows([unit(0), unit(1), unit(2)])) == [{"number": number} for number in range(count)]
     assert (rows.count, len(notes)) == (count, int(is_cut))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "after", "first", "is_exact"),
+    [(None, None, 0, False), (7, None, 7, False), (7, 9, 9, True), (7, 0, 0, True)],
+)
+def test_what_follows_begins_at_its_entry_itself(
+    wanted: int | None, after: int | None, first: int, is_exact: bool
+) -> None:
+    dump = _Dump(cast(Any, None), Kind.COMMITLOG, EntryFilter(wanted), None, with_fields=True)
+    asked = dump.asked(after)
+    assert (asked.first, asked.is_exact) == (first, is_exact)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from store.formats.wording import amount
 from tests.cli.running import rmqctl
 from tests.support.stores import make_store
 
@@ -47,7 +48,7 @@ def test_index_query_says_what_it_cannot_read(root: Path) -> None:
     lose(root, 1)
     code, found, err = ask(root, "index-query", "T", "k120")
     lost = whole["message_count"] - found["message_count"]
-    more = f", as at {lost - 1} places more" if lost > 1 else ""
+    more = f", as at {amount(lost - 1, 'more place')}" if lost > 1 else ""
     assert (code, lost > 0) == (1, True)
     assert f"for the key{more}, where no record can be read" in err
 

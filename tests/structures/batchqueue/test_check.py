@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from store.files.store_reader import StoredFile
+from store.structures.batchqueue import check
 from store.structures.batchqueue.check import _QueueCheck
 from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, BatchUnitArray
 
@@ -125,3 +126,23 @@ def test_a_unit_that_differs_is_named_with_both(name: str) -> None:
     found[name][1] = 9
     detail = f"{found[1].item()} instead of {RECORDS[1].item()}"
     assert rows(checked(found.tobytes()).against(RECORDS, 0, None, None)) == [f"unit-differs q/0 5 {detail}"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "kind", "is_owned"),
+    [
+        ("A", "missing-unit", True),
+        ("B", "queue-gap", True),
+        ("A", "queue-shift", True),
+        ("C", "missing-unit", False),
+        ("A", "index", False),
+        ("C", "index", False),
+    ],
+)
+def test_findings_of_plain_queues_are_its_own_for_its_topics(
+    topic: str, kind: str, is_owned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "_topics", lambda store: frozenset("A"))
+    monkeypatch.setattr(check, "_topics_of_backup", lambda files: frozenset("B"))
+    owns = check.owned_by(cast(Any, SimpleNamespace(files=None)))
+    assert owns(cast(Any, SimpleNamespace(topic=topic, kind=kind))) is is_owned

@@ -142,3 +142,13 @@ def test_a_queue_ends_with_the_last_unit_of_its_last_two_files(emptied: int, end
     for file in queue.files.files[3 - emptied :]:
         file.set_positions(0)
     assert queue.max_offset == end
+
+
+@pytest.mark.parametrize(("count", "end"), [(-1, 0), (0, 9), (1, 10)])
+def test_a_record_gets_a_unit_unless_its_count_is_negative(count: int, end: int, tmp_path: Path) -> None:
+    queue = queue_of(tmp_path, [])
+    run = np.frombuffer(units((100, 9, count))[: SIZE // 2], BATCH_UNIT_DTYPE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("store.structures.batchqueue.queue.units_of_records", lambda *of_run: run)
+        assert queue.append_records(cast(Any, None), cast(Any, None), cast(Any, None)) == []
+    assert (queue.max_offset, queue.files.last is not None) == (end, count >= 0)

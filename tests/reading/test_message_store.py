@@ -1,0 +1,73 @@
+"""What the answers of a store say of queues and hits without messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from store import open_store
+from store.errors import BadRequest
+from store.reading.message_store import _damage_of_hits, _index_in_database, _is_asked
+from tests.support.stores import make_store
+
+LOG = cast(Any, SimpleNamespace(min_offset=10, max_offset=20))
+
+
+def test_an_unknown_queue_ends_at_0_and_has_no_first_message(tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 1)
+    with open_store(tmp_path / "store") as store:
+        unknown = store.min_offset("none", 7), store.max_offset("none", 7), store.earliest_time("none", 7)
+    assert unknown == (0, 0, -1)
+
+
+@pytest.mark.parametrize(
+    ("hits", "count", "told"),
+    [
+        ([], 0, ""),
+        ([9, 20], 0, ""),
+        ([9, 10, 20], 1, "10 for the key"),
+        ([19], 1, "19 for the key"),
+        ([19, 10], 2, "19 for the key, as at 1 more place"),
+        ([12, 11, 13], 3, "12 for the key, as at 2 more places"),
+    ],
+)
+def test_hits_within_the_log_are_damage(hits: list[int], count: int, told: str) -> None:
+    found = _damage_of_hits(LOG, hits)
+    reason = f"the index names log offset {told}, where no record can be read"
+    assert [(one.reason, one.record_count) for one in found] == ([(reason, count)] if count else [])
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "by_tags", "is_asked"),
+    [
+        ("T", "U", False, True),
+        ("T", "a", False, True),
+        ("T", "b", False, True),
+        ("T", "x", False, False),
+        ("T", "x", True, True),
+        ("T", "a", True, False),
+        ("S", "a", False, False),
+        ("S", "x", True, False),
+    ],
+)
+def test_a_hit_is_asked_for_by_its_key_or_tag(topic: str, key: str, by_tags: bool, is_asked: bool) -> None:
+    message = cast(Any, SimpleNamespace(topic="T", uniq_key="U", keys=["a", "b"], tags="x"))
+    assert _is_asked(message, topic, key, by_tags=by_tags) is is_asked
+
+
+def test_an_index_in_a_database_is_asked_through_its_room() -> None:
+    def query(*asked: object) -> object:
+        return asked
+
+    def opened(*rooms: object) -> Any:
+        return SimpleNamespace(rooms_with=lambda *names: iter(rooms), layout=SimpleNamespace(root=Path("s")), fs="fs")
+
+    with pytest.raises(BadRequest, match="the store has no database with an index") as refused:
+        _index_in_database(opened(), by_tags=True)
+    assert (refused.value.file, refused.value.code) == (Path("s"), "no-index-database")
+    room = SimpleNamespace(query=query)
+    asked = _index_in_database(opened(room), by_tags=True)("T", "k", 5, 1, 2)
+    assert cast(Any, asked)[1:] == ("fs", "T", "k", 5, (1, 2), True)
