@@ -30,7 +30,6 @@ from store.structures.queuedb.runs import MalformedEntry, UnitRun, runs_of
 QueueKey = tuple[str, int]
 FindUnit = Callable[[int], BatchUnit | None]
 CONTENT = "consume queues"
-_LAST_QUEUE_OFFSET = (1 << 63) - 1
 
 
 class QueueDatabase:
@@ -67,11 +66,10 @@ class QueueDatabase:
         Later units are stale.
         """
         newest = self.newest.get(queue)
-        return self._units(queue, newest.queue_offset) if newest is not None else np.zeros(0, BATCH_UNIT_DTYPE)
-
-    def _units(self, queue: QueueKey, last_offset: int) -> BatchUnitArray:
-        last = unit_key(*queue, min(last_offset, _LAST_QUEUE_OFFSET))
-        found = [run for run in self.runs(unit_key(*queue, 0), last) if isinstance(run, UnitRun)]
+        if newest is None:
+            return np.zeros(0, BATCH_UNIT_DTYPE)
+        keys = unit_key(*queue, 0), unit_key(*queue, newest.queue_offset)
+        found = [run for run in self.runs(*keys) if isinstance(run, UnitRun)]
         units = np.zeros(sum(len(run.values) for run in found), BATCH_UNIT_DTYPE)
         units["message_count"], units["compacted_offset"] = 1, NO_COMPACTED_OFFSET
         row = 0

@@ -10,6 +10,7 @@ import pytest
 
 from store.broker_line import LINE_5_3
 from store.files.filesystem import Filesystem
+from store.files.mapped_file import MappedFile
 from store.files.mapped_file_queue import MappedFileQueue
 from store.files.store_reader import StoreReader
 from store.structures.batchqueue.queue import BatchConsumeQueue
@@ -152,3 +153,16 @@ def test_a_record_gets_a_unit_unless_its_count_is_negative(count: int, end: int,
         patch.setattr("store.structures.batchqueue.queue.units_of_records", lambda *of_run: run)
         assert queue.append_records(cast(Any, None), cast(Any, None), cast(Any, None)) == []
     assert (queue.max_offset, queue.files.last is not None) == (end, count >= 0)
+
+
+def test_units_past_the_end_are_cleared_once_the_disk_has_room_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = queue_of(tmp_path, ROWS[:2])
+    file, reserved = queue.files.files[0], []
+    monkeypatch.setattr(MappedFile, "reserve", lambda file, size: reserved.append(size))
+    assert (queue.clear_cut_units(), reserved) == (False, [])
+    file.set_positions(SIZE // 2)
+    assert (queue.clear_cut_units(), reserved) == (True, [SIZE])
+    assert bytes(file.write_buffer) == units(ROWS[0])
+    assert (queue.clear_cut_units(), reserved) == (False, [SIZE])

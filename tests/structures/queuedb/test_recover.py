@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,6 +13,7 @@ import pytest
 from store.errors import DamagedFile
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
+from store.structures.commitlog.scan import ScanRules
 from store.structures.queuedb import recover
 from store.structures.queuedb.keys import Place
 from store.structures.queuedb.recover import _reaches, follow
@@ -84,3 +86,30 @@ def test_a_database_is_built_again_unless_it_reaches_the_queues_or_after_a_cut_t
     with pytest.raises(AssertionError) if rebuilds else nullcontext():
         assert follow(opened, found, cast(Any, None)) == []
     assert ends == ([] if asked is None else [asked])
+
+
+@pytest.mark.parametrize(("starts", "start"), [([], 0), ([0, 100], 0), ([50, 100], 50)])
+def test_a_database_is_built_again_from_the_logs_first_byte(
+    starts: list[int], start: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins: list[int] = []
+    queues = SimpleNamespace(dispatch=None, finish=begins.append, findings=["of the queues"])
+    rules = ScanRules()
+
+    def find_end(segments: object, at: int, given: ScanRules, dispatch: object, *, stop: int) -> Any:
+        begins.append(at)
+        assert (given, stop) == (replace(rules, by_place=True), 90)
+        return SimpleNamespace(log_end=90)
+
+    monkeypatch.setattr(recover, "RocksdbQueues", lambda *given: queues)
+    monkeypatch.setattr(recover, "find_end", find_end)
+    monkeypatch.setattr(recover, "has_queue_database", lambda layout, fs: True)
+    monkeypatch.setattr(recover, "files_of", lambda layout, fs: [])
+    log = SimpleNamespace(segments=SimpleNamespace(files=[SimpleNamespace(file_start=one) for one in starts]))
+    opened: Any = SimpleNamespace(
+        layout=StoreLayout(tmp_path), fs=Filesystem(), overlay=SimpleNamespace(folder=tmp_path / "staged"), log=log,
+        config=SimpleNamespace(queues_in_database=False, check_crc_on_recover=True), scan_rules=lambda check_crc: rules,
+    )  # fmt: skip
+    found: Any = SimpleNamespace(mode="abnormal", log_end=90, findings=[])
+    assert follow(opened, found, cast(Any, None)) == []
+    assert (begins, found.findings) == ([start, start], ["of the queues"])
