@@ -110,7 +110,8 @@ class Recorder:
     def lines(self) -> dict[str, int]:
         """The lines run since the start or the last test's, by function."""
         lines: dict[str, int] = defaultdict(int)
-        for key, line in self._steps:
+        # A thread that a test has left may add to them meanwhile.
+        for key, line in tuple(self._steps):
             lines[self._name(self._codes[key])] |= 1 << line
         return lines
 
