@@ -39,23 +39,32 @@ def infer_sizes(layout: StoreLayout, settings: Mapping[str, object], fs: Filesys
 
 
 def assumed_sizes(
-    layout: StoreLayout, config: StoreConfig, settings: Mapping[str, object], fs: Filesystem
+    layout: StoreLayout,
+    config: StoreConfig,
+    settings: Mapping[str, object],
+    fs: Filesystem,
+    *,
+    queues: bool = True,
+    index: bool = True,
 ) -> Iterator[str]:
-    """Yield a sentence on each size that is assumed: a store with a log and no file of that kind."""
+    """Yield a sentence on each size that is assumed: a store with a log and no file of that kind.
+
+    queues, index  whether files of that kind matter
+    """
     if not segments_of(layout, fs):
         return
     hint = "give it as a setting if the broker uses another"
     has_files = any(some_queue_files(layout.consumequeue, fs)) or config.queues_in_database
-    if "mappedFileSizeConsumeQueue" not in settings and not has_files:
+    if queues and "mappedFileSizeConsumeQueue" not in settings and not has_files:
         size = config.mapped_file_size_consume_queue
         yield f"no queue file shows their size: mappedFileSizeConsumeQueue={size} is assumed; {hint}"
     is_told = "mappedFileSizeConsumeQueueExt" in settings or any(some_queue_files(layout.consumequeue_ext, fs))
-    if config.enable_consume_queue_ext and not is_told:
+    if queues and config.enable_consume_queue_ext and not is_told:
         size = config.mapped_file_size_consume_queue_ext
         yield f"no extension file shows their size: mappedFileSizeConsumeQueueExt={size} is assumed; {hint}"
     has_index = any(parse_index_file_name(entry.path.name) is not None for entry in fs.list_folder(layout.index))
     is_told = has_index or {"maxHashSlotNum", "maxIndexNum"} <= settings.keys()
-    if config.writes_index_files and not is_told:
+    if index and config.writes_index_files and not is_told:
         slots, entries = config.max_hash_slot_num, config.max_index_num
         yield f"no index file shows their size: maxHashSlotNum={slots}, maxIndexNum={entries} is assumed; {hint}"
 

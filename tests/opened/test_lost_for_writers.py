@@ -131,10 +131,19 @@ def test_the_library_names_the_queues_beside_an_empty_log(root: Path) -> None:
         open_store(root, read_only=False)
 
 
-def test_a_size_that_nothing_tells_is_named(root: Path) -> None:
+@pytest.mark.parametrize("words", [("recover", "--dry-run"), ("rebuild", "--dry-run"), ("salvage", "--to")])
+def test_a_size_that_nothing_tells_is_named(words: tuple[str, ...], root: Path, tmp_path: Path) -> None:
     LOST["all that is derived"](root)
-    run = rmqctl("recover", "--dry-run", store=root)
+    targets = [tmp_path / "one", tmp_path / "other"] if words[0] == "salvage" else ["--dry-run"] * 2
+    run = rmqctl(*words, *targets[:1], store=root)
     assert "mappedFileSizeConsumeQueue=6000000 is assumed" in run.err
-    told = rmqctl("--set", "mappedFileSizeConsumeQueue=400", "recover", "--dry-run", store=root)
+    told = rmqctl("--set", "mappedFileSizeConsumeQueue=400", *words, *targets[1:], store=root)
     assert "mappedFileSizeConsumeQueue" not in told.err
     assert "maxIndexNum=20000000 is assumed" in told.err
+
+
+def test_a_rebuild_of_one_kind_names_no_size_of_the_other(root: Path) -> None:
+    LOST["all that is derived"](root)
+    texts = [rmqctl("rebuild", kind, "--dry-run", store=root).err for kind in ("--queues", "--index")]
+    assert ["mappedFileSizeConsumeQueue=" in text for text in texts] == [True, False]
+    assert ["maxIndexNum=" in text for text in texts] == [False, True]

@@ -18,6 +18,7 @@ from store.layout import StoreLayout
 from store.opened.delays import DELAY_LEVELS, built_levels, describe_assumed_delays, describe_inferred_delays
 from store.opened.detect import detect_line, infer_config, require_log
 from store.opened.reach import reach_store
+from store.opened.sizes import assumed_sizes
 from store.opened.staged import locked_store, staging
 from store.structures.checkpoint.files import confirmed_offset
 from store.structures.commitlog.scan import VERIFYING, ScanRules
@@ -101,6 +102,7 @@ def _publish(
 ) -> Change[RebuildPlan]:
     """Return the Change of the staged files; refuses delayed queues whose delays may not be the broker's."""
     change = plan_publish(layout.root, staged, scope, fs)
+    change.remarks += assumed_sizes(layout, config, given, fs, queues=scope.queues, index=scope.index)
     in_database = scope.queues and scope.topic in (None, SCHEDULE_TOPIC) and config.queues_in_database
     if in_database or change.publishes_below(layout.consumequeue / SCHEDULE_TOPIC):
         change.remarks += describe_inferred_delays(config, given)

@@ -33,6 +33,7 @@ from store.opened.delays import (
 )
 from store.opened.detect import detect_line, make_layout
 from store.opened.reach import reach_store
+from store.opened.sizes import assumed_sizes
 from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from store.verbs.queue_ends import queue_ends
 from store.verbs.recover.lost import LossReport
@@ -202,7 +203,8 @@ def _write_store(
     config, fs, layout = source.config, source.fs, source.store_layout()
     gives_delays = DELAY_LEVELS in source.settings
     if layout is not None:
-        report.remarks = describe_inferred_delays(config, source.settings)
+        given = source.settings
+        report.remarks = [*assumed_sizes(layout, config, given, fs), *describe_inferred_delays(config, given)]
         if not gives_delays:
             refuse_mixed_delays(layout, fs)
     walks = 1 + keep_offsets
