@@ -1,5 +1,7 @@
 """Compiles the kernels when the package is built: into the wheel, or in place for an editable install.
 
+An installed module of the same sources is copied: `pip install '.[test]'` after `pip install .` compiles nothing.
+
 Where they cannot be compiled the package is built without: kernels run uncompiled then, and slowly. A wheel with
 compiled kernels has the tag of the systems that they run on, and a CycloneDX list of what is in it.
 """
@@ -31,7 +33,8 @@ class KernelsHook(BuildHookInterface[Any]):
         in_place = version == "editable"
         self._folder = None if in_place else tempfile.TemporaryDirectory(prefix="rmqctl-wheel-")
         try:
-            built = kernels.build(kernels.KERNELS if in_place else Path(self._folder.name))
+            folder = kernels.KERNELS if in_place else Path(self._folder.name)
+            built = kernels.ensure(folder / kernels.FILE_NAME)
         except kernels.BuildFailed as failure:
             self.app.display_warning(f"the kernels stay uncompiled: {failure}")
             return

@@ -63,6 +63,8 @@ HOST = platform.machine()
 FILE_NAME = f"compiled{sysconfig.get_config_var('EXT_SUFFIX')}".replace(HOST, PROCESSOR or HOST)
 OLDEST_GLIBC = 17
 """The minor version of the C library that wheels for other machines are made for."""
+INSTALLED = Path(sysconfig.get_path("platlib"), "store", "kernels", FILE_NAME)
+"""The module of the environment that runs this, also while pip builds in it."""
 NO_EXTENSIONS = "RMQCTL_NO_EXTENSIONS"
 REQUIREMENTS = ["cython>=3.1,<4"]
 ZIG_REQUIREMENT = "ziglang>=0.13"
@@ -126,11 +128,11 @@ def is_current(module: Path) -> bool:
     return module.is_file() and _try_import(module).stdout.strip() == digest()
 
 
-def ensure(module: Path, installed: Path) -> Path:
-    """Have the module current: as it is, as a copy of the installed one, or compiled."""
+def ensure(module: Path, installed: Path = INSTALLED) -> Path:
+    """Have the module current: as it is, as a copy of the installed one unless RMQCTL_PROCESSOR is set, or compiled."""
     if is_current(module):
         return module
-    if is_wanted() and is_current(installed):
+    if is_wanted() and not PROCESSOR and is_current(installed):
         return shutil.copyfile(installed, module)
     return build(module.parent)
 
@@ -356,6 +358,6 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 if __name__ == "__main__":
     try:
-        print(ensure(KERNELS / FILE_NAME, Path(sysconfig.get_path("platlib"), "store", "kernels", FILE_NAME)))
+        print(ensure(KERNELS / FILE_NAME))
     except BuildFailed as failure:
         sys.exit(f"the kernels stay uncompiled: {failure}")

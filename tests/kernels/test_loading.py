@@ -81,6 +81,9 @@ def test_an_installed_module_of_these_sources_is_copied(tmp_path: Path, monkeypa
     with monkeypatch.context() as patch:
         patch.setenv("RMQCTL_NO_EXTENSIONS", "1")
         assert build.ensure(module, installed) == tmp_path / "built"
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "PROCESSOR", "x86_64")
+        assert build.ensure(module, installed) == tmp_path / "built"
     assert build.ensure(module, installed) == module
     assert module.read_bytes() == b"current"
     installed.unlink()
