@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 import typer
 
-from rmqctl.commands.put import _parse_properties, _read_body
+from rmqctl.commands.put import _parse_properties, _read_body, _tell_of_compaction
+from store import structures
 from tests.cli.test_context import session
 
 MOST = 268_435_456
@@ -43,3 +44,17 @@ def test_a_property_is_a_name_and_a_value(text: str, pair: tuple[str, str] | Non
             _parse_properties([text])
     else:
         assert _parse_properties([text]) == dict([pair])
+
+
+@pytest.mark.parametrize(("topic", "named"), [(None, ["A", "B"]), ("A", ["A"]), ("B", ["B"]), ("C", [])])
+def test_a_put_warns_of_the_compacted_topics_among_its_own(
+    topic: str | None, named: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(structures, "topic_attribute", lambda config, fs, name: name == "cleanup.policy")
+    monkeypatch.setattr(structures, "compacted_topics", lambda config, fs: {"B", "A"})
+    session: Any = SimpleNamespace(store=SimpleNamespace(root=Path("s")), warn=told.append)
+    _tell_of_compaction(session, topic)
+    assert [one.partition(" compaction log of ")[2].partition(", which")[0] for one in told] == (
+        [", ".join(named)] if named else []
+    )

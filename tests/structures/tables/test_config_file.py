@@ -8,7 +8,8 @@ import pytest
 
 from store.broker_line import LINE_4_9, LINE_5_3
 from store.files.filesystem import Filesystem
-from store.structures.tables.config_file import Load, State, read_config_file
+from store.structures.tables import config_file
+from store.structures.tables.config_file import ConfigCopy, Load, State, _read_database, read_config_file
 from store.structures.tables.consumer_offsets import read_consumer_offsets
 
 GOOD, EMPTY, DAMAGED, MISSING = '{"offsetTable":{"T@G":{0:7}}}', "", '{"offsetTable":{"T@G"', None
@@ -72,3 +73,17 @@ def test_keys_without_exactly_one_at_sign_are_left_out(tmp_path: Path) -> None:
 def test_light_queues_have_offsets_in_a_file_of_their_own(tmp_path: Path) -> None:
     write(tmp_path, "lmqConsumerOffset.json", '{"lmqOffsetTable":{"%LMQ%x@G":12},"offsetTable":{"T@G":{0:7}}}')
     assert read_consumer_offsets(tmp_path, Filesystem()) == {("%LMQ%x", "G"): {0: 12}, ("T", "G"): {0: 7}}
+
+
+@pytest.mark.parametrize(("mtime_ns", "mtime_ms"), [(0, 0), (5_999_999, 5), (6_000_000, 6)])
+def test_a_table_in_a_database_is_as_old_as_its_list_of_files(
+    mtime_ns: int, mtime_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Aged(Filesystem):
+        def mtime_ns(self, path: Path) -> int:
+            assert path == Path("db/CURRENT")
+            return mtime_ns
+
+    monkeypatch.setattr(config_file, "read_table", lambda folder, name, fs: {"a": 1} if name == "t" else None)
+    assert _read_database(Path("db"), "t", Aged()) == ConfigCopy(Path("db"), State.PARSES, {"a": 1}, "", mtime_ms)
+    assert _read_database(Path("db"), "u", Aged()) is None

@@ -16,7 +16,16 @@ from store.files.places import RemotePlace
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from store.structures.findings import MISSING_UNIT, QUEUE_DUPLICATE, UNKNOWN_NAME, Finding
-from store.verbs.check.check import CheckOptions, Progress, _Check, check_files, is_chosen, require_within, seams_before
+from store.verbs.check.check import (
+    CheckOptions,
+    Progress,
+    _Check,
+    check_files,
+    finding_kinds,
+    is_chosen,
+    require_within,
+    seams_before,
+)
 from store.verbs.check.segment import SegmentRules
 from tests.support.stores import SMALL, make_store
 from tests.verbs.check.stores import SIZE, findings, write
@@ -166,3 +175,9 @@ def test_a_store_whose_broker_writes_no_index_files_has_lost_none(
     settings: dict[str, str], expected: list[str], tmp_path: Path
 ) -> None:
     assert kinds_with(settings, make_store(tmp_path / "store", 100, **NO_FILES)) == expected
+
+
+def test_the_kinds_of_findings_are_named_in_order() -> None:
+    kinds = finding_kinds()
+    assert kinds == sorted(set(kinds))
+    assert {"bad-crc", "missing-unit"} <= set(kinds)

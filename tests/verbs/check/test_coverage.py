@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from store.files.store_reader import StoredFile, StoreReader
+from store.formats.derived import ENTRY_DTYPE
+from store.formats.index_page import HEADER_SIZE
 from store.formats.queue_unit import UNIT
 from store.structures.findings import (
     INDEX_ENTRY_NOWHERE,
@@ -17,7 +21,7 @@ from store.structures.findings import (
     WRONG_SIZE,
     Finding,
 )
-from store.verbs.check.coverage import LogExtent, segment_list_findings
+from store.verbs.check.coverage import LogExtent, _entries_outside, _points_outside, segment_list_findings
 from tests.support.stores import make_store
 from tests.verbs.check.stores import SIZE, findings, records
 
@@ -118,3 +122,23 @@ def test_units_and_entries_of_a_segment_that_is_gone_are_counted_file_by_file(ro
     assert [one for one in found if one.kind in (UNIT_NOWHERE, INDEX_ENTRY_NOWHERE)] == expected
     assert {one.kind for one in found} == {UNIT_NOWHERE, INDEX_ENTRY_NOWHERE, MISSING_SEGMENT, QUEUE_GAP}
     assert stored[-1].log_offset > 2 * SIZE
+
+
+@pytest.mark.parametrize(
+    ("places", "first", "count"),
+    [([0, 10, 50], 0, 0), ([0, 100, 50], 1, 1), ([900, 10, 200, 99, 101], 2, 2)],
+)
+def test_entries_outside_of_the_log_are_one_finding_with_the_first(
+    places: list[int], first: int, count: int, tmp_path: Path
+) -> None:
+    """The log has the offsets 0 to 99; entry 0 is unused."""
+    page = np.zeros(len(places), ENTRY_DTYPE)
+    page["log_offset"] = places
+    (tmp_path / "1").write_bytes(bytes(HEADER_SIZE) + page.tobytes())
+    file = SimpleNamespace(path="1", slot_count=0, count=len(places))
+    log = LogExtent([StoredFile("commitlog/0", 0, 100, 0)])
+    found = list(_entries_outside(StoreReader(str(tmp_path)), cast(Any, file), log))
+    assert [(one.kind, one.offset, one.count) for one in found] == (
+        [(INDEX_ENTRY_NOWHERE, first, count)] if count else []
+    )
+    assert [one.detail for one in found] == ([_points_outside(places[first])] if count else [])
