@@ -1,0 +1,37 @@
+"""What is done before a command of each kind."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from typer.core import TyperCommand
+
+from rmqctl import group
+from rmqctl.group import Command
+
+AFTERWARDS = ["start_log", "take_pace", "take_scratch", "catch_lost_pages", "check_settings"]
+
+
+@pytest.mark.parametrize(
+    ("path", "first"),
+    [
+        ("rmqctl dump", ["hold_notes"]),
+        ("rmqctl check", ["hold_notes", "show_opening"]),
+        ("rmqctl serve", []),
+        ("rmqctl put", ["show_opening"]),
+        ("rmqctl export", []),
+    ],
+)
+def test_notes_are_held_before_a_command_that_ends_and_a_long_one_shows_its_opening(
+    path: str, first: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ctx: Any = SimpleNamespace(command_path=path, obj=MagicMock())
+    for name in ("refuse_contradictions", "warn_of_deprecated"):
+        monkeypatch.setattr(group, name, lambda ctx: None)
+    monkeypatch.setattr(Command, "take_globals", lambda command, ctx: None)
+    monkeypatch.setattr(TyperCommand, "invoke", lambda command, ctx: "done")
+    assert Command(None, callback=None).invoke(ctx) == "done"
+    assert [one[0] for one in ctx.obj.method_calls] == [*first, *AFTERWARDS]
