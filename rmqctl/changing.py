@@ -118,7 +118,11 @@ def run_change(session: Session, command: str, change: Change[PlanReport], conse
             declined = dataclasses.replace(plan, exit_code=DECLINED, verdict="nothing was changed")
             return _without_plan(session, declined, {})
     session.release_notes()
-    change_id = _apply(session, change, consent)
+    # A signal waits until the change is complete.
+    with session.interrupts.deferred(), session.progress("applying", len(change.actions), "steps") as bar:
+        change_id = change.apply(
+            quarantine=consent.quarantine, keep=consent.keep, on_action=lambda action: bar.advance()
+        )
     if change_id is not None:
         where = f" --quarantine {consent.quarantine.absolute()}" if consent.quarantine is not None else ""
         session.note(f"undo with: rmqctl --store {session.store.place} undo {change_id}{where}")
@@ -180,9 +184,3 @@ def _losses(change: Change[PlanReport]) -> str:
 
 def _is_table(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(row, Mapping) for row in value)
-
-
-def _apply(session: Session, change: Change[PlanReport], consent: ChangeOptions) -> str | None:
-    """Apply the change and return its id; a signal waits until the change is complete."""
-    with session.interrupts.deferred(), session.progress("applying", len(change.actions), "steps") as bar:
-        return change.apply(quarantine=consent.quarantine, keep=consent.keep, on_action=lambda action: bar.advance())

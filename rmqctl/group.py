@@ -44,7 +44,8 @@ class _TakesGlobals:
         own: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         taken = {name for parameter in own for name in parameter.opts}
         root = ctx.find_root().command
-        return own + [_copied(option) for option in root.params if _is_repeated(option, taken)]
+        missing = (one for one in root.params if one.name not in _NOT_REPEATED and taken.isdisjoint(one.opts))
+        return [*own, *map(_copied, missing)]
 
     def take_globals(self, ctx: Any) -> None:
         """Move global options after the command's name to the session."""
@@ -65,10 +66,6 @@ def _refuse_second_store(command: Any, ctx: Any, words: list[str]) -> None:
     if sum("--store" in parameter.opts and not parameter.multiple for parameter in order) > 1:
         takers = "sql, usage, export and check take several, after the command's name"
         raise typer.BadParameter(f"given twice, and one store is taken here; {takers}", param_hint="--store")
-
-
-def _is_repeated(option: Any, taken: set[str]) -> bool:
-    return option.name not in _NOT_REPEATED and taken.isdisjoint(option.opts)
 
 
 def _copied(option: Any) -> Any:

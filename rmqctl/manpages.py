@@ -72,10 +72,14 @@ def _root_page(root: Any) -> str:
         ".SH GLOBAL OPTIONS",
         "They may stand before or after the command.",
         *_options(root),
-        *_times_and_formats(),
+        ".SH TIMES",
+        roff(" ".join(TIMES.split())),
+        ".SH FORMATS",
+        roff(" ".join(FORMATS.split())),
         *_exit_codes({}),
         *_files(tuple(_FILE_TEXTS)),
-        *_environment(),
+        ".SH ENVIRONMENT",
+        *(_entry(f"\\fB{name}\\fR", text) for name, text in ENVIRONMENT.items()),
         *_examples(root),
         ".SH SEE ALSO\n.BR rmqstore (5),\n.BR rmqctl-glossary (7)",
     ]  # fmt: skip
@@ -176,10 +180,6 @@ def _files(names: Sequence[str]) -> list[str]:
     return [".SH FILES", *(_entry(_italic(f"STORE/{name}"), _FILE_TEXTS[name]) for name in names)]
 
 
-def _environment() -> list[str]:
-    return [".SH ENVIRONMENT", *(_entry(f"\\fB{name}\\fR", text) for name, text in ENVIRONMENT.items())]
-
-
 def _head(name: str, text: str) -> list[str]:
     return [
         f'.TH {name.upper()} 1 "" "rmqctl {__version__}" "rmqctl manual"',
@@ -225,10 +225,6 @@ json is one document with a schema name. jsonl and csv hold the rows of the comm
 row of everything. For an empty list jsonl has no line, and csv only its heading. 64-bit numbers are JSON numbers.
 table and plain shorten long texts and escape control characters.
 """
-
-
-def _times_and_formats() -> list[str]:
-    return [".SH TIMES", roff(" ".join(TIMES.split())), ".SH FORMATS", roff(" ".join(FORMATS.split()))]
 
 
 def _exit_codes(special: Mapping[int, str]) -> list[str]:

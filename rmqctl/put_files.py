@@ -83,8 +83,10 @@ def read_blocks(session: Session, name: str) -> Iterator[Block]:
     Raise ValueError if a file's content does not fit its suffix.
     """
     if name == "-":
-        _widen_pipe(session.environment.stdin)
-        yield from _blocks(session.environment.stdin, Source())
+        stdin = session.environment.stdin
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            fcntl.fcntl(stdin.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
+        yield from _blocks(stdin, Source())
         return
     for path in files_of(name):
         place = "" if path == Path(name) else f"{path.relative_to(name)}, "
@@ -124,12 +126,6 @@ def _row_blocks(path: Path, place: str) -> Iterator[Block]:
         raise ValueError(f"{place or f'{path.name}, '}{str(error).splitlines()[0]}") from error
     if lines:
         yield Block(b"".join(lines), source)
-
-
-def _widen_pipe(stream: IO[bytes]) -> None:
-    """Enlarge the pipe's buffer."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
 
 
 def bytes_of(name: str) -> int | None:

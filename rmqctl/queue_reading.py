@@ -18,7 +18,6 @@ from rmqctl.watching import FileWatcher
 
 if TYPE_CHECKING:
     from store import MessageFilter, MessageIterator, MessageStore, ReadableStore, StoredMessage
-    from store.engine.serving import StoreClient
     from store.reading import MergedMessages
 
 HOLD_MS = 30_000
@@ -188,13 +187,13 @@ def _waiter(
     message_filter: MessageFilter | None,
     *,
     is_only: bool,
-) -> Callable[[int], None]:
+) -> Callable[[int], object]:
     """Return a function that waits for a message: by the serving process, else by watching the files."""
     from store.engine.serving import StoreClient
 
     if isinstance(opened, StoreClient):
-        served = opened
-        return lambda offset: _wait_at(served, queue, offset, HOLD_MS if is_only else LOOK_MS, message_filter)
+        served, hold_ms = opened, HOLD_MS if is_only else LOOK_MS
+        return lambda offset: served.wait_for_message(*queue, offset, hold_ms, message_filter)
     files = cast("MessageStore", opened)
     watcher = FileWatcher(session, files.layout, *queue)
 
@@ -203,12 +202,6 @@ def _waiter(
         files.refresh()
 
     return look_again
-
-
-def _wait_at(
-    served: StoreClient, queue: tuple[str, int], offset: int, hold_ms: int, message_filter: MessageFilter | None
-) -> None:
-    served.wait_for_message(*queue, offset, hold_ms, message_filter)
 
 
 def _line(row: dict[str, Any], rows: MessageRows, form: Format, stream: TextIO) -> str:

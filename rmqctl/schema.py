@@ -47,7 +47,9 @@ def _object(types: Sequence[Any], defs: Schema) -> Schema:
     others: bool | Schema = False
     for one in filter(_is_mapping, types):
         others = _schema_of(typing.get_args(one)[1], defs)
-    optional = {name: typing.get_args(hint)[0] for name, hint in named.items() if _is_optional(hint)}
+    optional = {
+        name: typing.get_args(hint)[0] for name, hint in named.items() if typing.get_origin(hint) is typing.NotRequired
+    }
     properties = {name: _property(name, optional.get(name, hint), defs) for name, hint in named.items()}
     required = [name for name in named if name not in optional]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": others}
@@ -55,10 +57,6 @@ def _object(types: Sequence[Any], defs: Schema) -> Schema:
 
 def _is_mapping(one: Any) -> bool:
     return typing.get_origin(one) in (dict, Mapping)
-
-
-def _is_optional(hint: Any) -> bool:
-    return typing.get_origin(hint) is typing.NotRequired
 
 
 def _names_of(one: type) -> Iterator[tuple[str, Any]]:

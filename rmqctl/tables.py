@@ -119,7 +119,7 @@ def _render_tabulate(result: Result, stream: TextIO, look: Look, style: str, hea
         if block.noun and not block.rows:
             stream.write(block.absence())
             continue
-        cells = [[_pipe_safe(cell) if style == "pipe" else cell for cell in row] for row in block.rows]
+        cells = [[cell.replace("|", "\\|") if style == "pipe" else cell for cell in row] for row in block.rows]
         align = ["right" if number else "left" for number in block.numeric]
         # Without letters of two columns it measures a cell much faster.
         tabulate.WIDE_CHARS_MODE = not all(cell.isascii() for row in [block.headers, *cells] for cell in row)
@@ -129,10 +129,6 @@ def _render_tabulate(result: Result, stream: TextIO, look: Look, style: str, hea
         text = tabulate.tabulate(cells, headers, shape, disable_numparse=True, colalign=align)
         stream.writelines(line.rstrip() + "\n" for line in text.rstrip().split("\n"))
         stream.writelines(line + "\n" for line in block.notes(look.width))
-
-
-def _pipe_safe(cell: str) -> str:
-    return cell.replace("|", "\\|")
 
 
 def render_rich(result: Result, stream: TextIO, look: Look) -> None:

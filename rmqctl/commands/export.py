@@ -71,7 +71,9 @@ def run(
     columns = [name.strip() for name in partition_by.split(",") if name.strip()]
     encoding = getattr(session.environment.stdout, "encoding", None) if str(to) == STDOUT else None
     to_line = partial(message_line, with_body=not no_body, stored=stored_body, encoding=encoding or "utf-8")
-    condition = and_store_times(session, _sound(where) if only_sound else where, since, until)
+    if only_sound:
+        where = f"({where}\n) and crc_ok" if where is not None else "crc_ok"
+    condition = and_store_times(session, where, since, until)
     to_lines = RecordLines(to_line, with_body=not no_body).texts
     export = Export(kind.value, condition, columns, with_body=not no_body, to_line=to_line, to_lines=to_lines)
     check_export(to, export, len(stores_of(session, stores)))
@@ -84,8 +86,3 @@ def run(
     size = sum(path.stat().st_size for path in files)
     facts = {"folder": str(to), "file_count": len(files), "size_bytes": size}
     return Result("export", facts, verdict=f"{count(len(files), 'file')} with {show_bytes(size)} written")
-
-
-def _sound(where: str | None) -> str:
-    """Return the condition with one more: that the body is the one that was put."""
-    return f"({where}\n) and crc_ok" if where is not None else "crc_ok"

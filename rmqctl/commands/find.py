@@ -16,7 +16,7 @@ from rmqctl.show import count, count_is
 
 if TYPE_CHECKING:
     from store import StoredMessage
-    from store.verbs import Finder, Found, Place
+    from store.verbs import Finder, Found
 
 EXAMPLES = (
     "rmqctl --store /data/store find order-4711",
@@ -105,7 +105,11 @@ def _result(
         session.note(f"only the first {count_is(len(found.messages), 'message')} shown; --limit shows more")
     rows = [messages.row(message) for message in found.messages]
     messages.warn_of_damage()
-    places = [_place_row(place) for record in found.records for place in finder.places_of(record)]
+    places = [
+        {**asdict(place), "position": place.position if place.position >= 0 else None}
+        for record in found.records
+        for place in finder.places_of(record)
+    ]
     groups = [asdict(one) for message in found.messages for one in consumers_of(finder.offsets, message)]
     stages = [_stage(key, stage) for key, records in lives.items() for stage in life_of(records)]
     searched = [{**asdict(one), "size_bytes": one.stop - one.start} for one in found.searched]
@@ -131,11 +135,6 @@ def _result(
     verdict += f"; {count(wrong, 'place')} damaged" if wrong else ""
     code = OK if rows and not wrong else FINDINGS
     return Result("find", facts, tables, code, verdict, main_facts=("wrong_place_count",))
-
-
-def _place_row(place: Place) -> dict[str, Any]:
-    """Return the row of a place; its position is None if no file has it."""
-    return {**asdict(place), "position": place.position if place.position >= 0 else None}
 
 
 def _stage(key: str, stage: Any) -> dict[str, Any]:

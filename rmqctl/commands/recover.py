@@ -86,8 +86,10 @@ def run(
     too. --normal, --as-broker and --cold are refused there, and --keep-index has no effect.
     """
     session: Session = ctx.obj
-    mode = _mode(normal=normal, abnormal=abnormal)
-    _begin_to_read(session, dry_run=consent.dry_run)
+    mode = "normal" if normal else "abnormal" if abnormal else "auto"
+    session.store.read_early("commitlog", newest=WALKED_SEGMENTS)
+    if consent.dry_run:
+        session.store.warn_of_holder()
     with planning(session, consent, "recover", compat, passes_foreign=True) as opened:
         stays = session.options.cold or as_broker
         choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, stays=stays)
@@ -100,12 +102,6 @@ def run(
         return run_change(session, "recover", change, consent)
 
 
-def _begin_to_read(session: Session, *, dry_run: bool) -> None:
-    session.store.read_early("commitlog", newest=WALKED_SEGMENTS)
-    if dry_run:
-        session.store.warn_of_holder()
-
-
 def _note_lost_keys(session: Session, change: Change[RecoveryPlan]) -> None:
     keys = change.report.lost_index_keys
     if keys:
@@ -113,11 +109,6 @@ def _note_lost_keys(session: Session, change: Change[RecoveryPlan]) -> None:
             f"note: after this {count(keys, 'key')} of remaining messages will not be found, as after a broker's "
             "start; --keep-index rebuilds them"
         )
-
-
-def _mode(*, normal: bool, abnormal: bool) -> str:
-    """Return the mode of the options."""
-    return "normal" if normal else "abnormal" if abnormal else "auto"
 
 
 def _plan(

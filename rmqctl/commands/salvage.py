@@ -161,8 +161,9 @@ def _result(session: Session, path: Path, settings: Mapping[str, str], target: _
         text = f"note: the log begins at {report.first_log_offset}; earlier records have expired or are lost"
         session.note(f"{text}; {count(report.units_before, 'queue entry')} still point to it")
     brought = report.new_store.brought if report.new_store is not None else []
+    graded = [(grade.value, number) for grade in WorstGrade if (number := report.records[grade.value])]
     tables = [
-        Table("grades", [{"grade": g, "records": n, "size_bytes": report.size_bytes[g]} for g, n in _by_grade(report)]),
+        Table("grades", [{"grade": g, "records": n, "size_bytes": report.size_bytes[g]} for g, n in graded]),
         Table("gaps", [_gap_row(one) for one in report.gaps]),
         Table("lost", [asdict(one) for one in report.lost.queue_rows()]),
         Table("unconsumed", [asdict(one) for one in report.lost.group_rows()]),
@@ -233,10 +234,6 @@ def _describe_lost_ops(ops: LostOps) -> str:
 def _gap_row(gap: Gap) -> dict[str, Any]:
     place = {"file": gap.file, "position": gap.position, "log_offset": gap.log_offset}
     return {**place, "size_bytes": gap.size, "reason": gap.reason}
-
-
-def _by_grade(report: SalvageReport) -> list[tuple[str, int]]:
-    return [(grade.value, report.records[grade.value]) for grade in WorstGrade if report.records[grade.value]]
 
 
 def _verdict(report: SalvageReport) -> str:

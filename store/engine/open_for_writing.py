@@ -136,7 +136,12 @@ class WritingOpener:
         remember_verified(opened)
         base.start()
         if services is not None:
-            _start_services(store)
+            try:
+                cast("ServedStore", store).start_services()
+            except BaseException:
+                # The caller gets no store to close.
+                store.close()
+                raise
         store.notes += [*torn, *unloaded, *change.remarks, *change.foreign]
         cut = _what_opening_cut(change, change_id, layout.commitlogs)
         # With `recover` a truncation is expected; in a store that was shut down it is a sign of damage.
@@ -194,15 +199,6 @@ def _store_with(opened: OpenedStore, base: StoreServices, services: Collection[s
     from store.engine.services.served_store import ServedStore
 
     return ServedStore(opened, base, services)
-
-
-def _start_services(store: WritableStore) -> None:
-    try:
-        cast("ServedStore", store).start_services()
-    except BaseException:
-        # The caller gets no store to close.
-        store.close()
-        raise
 
 
 def _what_opening_cut(change: Change[RecoveryPlan], change_id: str | None, commitlogs: Sequence[Path]) -> list[str]:

@@ -92,7 +92,9 @@ class AllocateMappedFileService:
             if request is None:
                 request = self._ahead[wanted.path] = wanted
                 self._todo.append(wanted)
-                self._start_thread()
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name=type(self).__name__)
+                    self._thread.start()
                 self._lock.notify_all()
             return request
 
@@ -102,11 +104,6 @@ class AllocateMappedFileService:
             # stop() may have been faster, and then the file is deleted.
             taken = self._ahead.pop(request.path, None)
         return request.file if taken is request else None
-
-    def _start_thread(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=type(self).__name__)
-            self._thread.start()
 
     def _run(self) -> None:
         while True:

@@ -64,7 +64,10 @@ class StoreLock:
             _held_here[self._identity] = descriptor
             self._descriptor = descriptor
         try:
-            self._write_content(descriptor)
+            if self._fs.read(descriptor, 0, len(LOCK_CONTENT) + 1) != LOCK_CONTENT:
+                self._fs.write(descriptor, 0, LOCK_CONTENT)
+                self._fs.truncate(descriptor, len(LOCK_CONTENT))
+                self._fs.fdatasync(descriptor)
         except StoreIOError:
             self.release()
             raise
@@ -100,12 +103,6 @@ class StoreLock:
             if error.errno in (errno.EACCES, errno.EAGAIN):
                 raise _locked(self.path, _holder(descriptor)) from None
             raise StoreIOError.from_os(error, self.path, "lock the store") from error
-
-    def _write_content(self, descriptor: Descriptor) -> None:
-        if self._fs.read(descriptor, 0, len(LOCK_CONTENT) + 1) != LOCK_CONTENT:
-            self._fs.write(descriptor, 0, LOCK_CONTENT)
-            self._fs.truncate(descriptor, len(LOCK_CONTENT))
-            self._fs.fdatasync(descriptor)
 
 
 def is_locked(path: Path, fs: Filesystem) -> bool:

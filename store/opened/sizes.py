@@ -27,7 +27,8 @@ def infer_sizes(layout: StoreLayout, settings: Mapping[str, object], fs: Filesys
     queue_size = usual_size(some_queue_files(layout.consumequeue, fs))
     if queue_size:
         found["mappedFileSizeConsumeQueue"] = queue_size
-    has_extension = fs.exists(layout.consumequeue_ext) or _names_extension(layout, fs)
+    some_files = islice(some_queue_files(layout.consumequeue, fs), _SOME_FILES)
+    has_extension = fs.exists(layout.consumequeue_ext) or any(_begins_with_address(file, fs) for file in some_files)
     if "enableConsumeQueueExt" not in settings and has_extension:
         found["enableConsumeQueueExt"] = True
         ext_size = usual_size(some_queue_files(layout.consumequeue_ext, fs))
@@ -67,13 +68,6 @@ def assumed_sizes(
     if index and config.writes_index_files and not is_told:
         slots, entries = config.max_hash_slot_num, config.max_index_num
         yield f"no index file shows their size: maxHashSlotNum={slots}, maxIndexNum={entries} is assumed; {hint}"
-
-
-def _names_extension(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Return whether one of the first few queue files begins with a unit that holds an extension address."""
-    return any(
-        _begins_with_address(file, fs) for file in islice(some_queue_files(layout.consumequeue, fs), _SOME_FILES)
-    )
 
 
 def _begins_with_address(file: Entry, fs: Filesystem) -> bool:

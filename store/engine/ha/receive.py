@@ -234,7 +234,11 @@ class Receiver:
         found, size = self._ask(1), self._copy.segment_size
         if found is None or not found.header.is_heartbeat:
             return self._begun(found, 0)
-        self._copy_size_must_be_known()
+        if self._copy.is_size_assumed:
+            raise BadRequest(
+                "the master has no data at log offset 1, and nothing tells where its segments begin",
+                code="segment-size",
+            )
         found.link.close()
         absent = 0
         while last - absent > 1:
@@ -245,13 +249,6 @@ class Receiver:
             absent, last = (middle, last) if found.header.is_heartbeat else (absent, middle)
             found.link.close()
         return self._begun(self._ask(last * size), last * size)
-
-    def _copy_size_must_be_known(self) -> None:
-        if self._copy.is_size_assumed:
-            raise BadRequest(
-                "the master has no data at log offset 1, and nothing tells where its segments begin",
-                code="segment-size",
-            )
 
     def _begun(self, opening: _Opening | None, log_offset: int) -> _Opening | None:
         if opening is not None:
@@ -291,7 +288,10 @@ class _Transfer:
 
     def run(self) -> None:
         """Receive frames up to the end of the log, or for ever with `follow`."""
-        self._take_first_byte()
+        if self._asked == 1 and self._verifier.next_offset == 0:
+            # The byte at log offset 0 can't be requested: 0 is the report of an empty slave.
+            self._verifier.room(1)[:] = b"\0"
+            self._verifier.took(1)
         is_over = False
         while not is_over and not self._options.should_stop():
             header = self._header or self._link.next_header(0)
@@ -302,14 +302,9 @@ class _Transfer:
             if header is not None:
                 is_over = self._take(header) and not self._options.follow
             self._settle_in_passing()
-            self._repeat_report()
+            if time.monotonic() - self._reported_at > HEARTBEAT_INTERVAL_S:
+                self._report_now(self._reported)
         self._settle()
-
-    def _take_first_byte(self) -> None:
-        """Supply the byte at log offset 0. It can't be requested: 0 is the report of an empty slave."""
-        if self._asked == 1 and self._verifier.next_offset == 0:
-            self._verifier.room(1)[:] = b"\0"
-            self._verifier.took(1)
 
     def _take(self, header: FrameHeader) -> bool:
         """Receive one frame, and return whether the master has nothing more."""
@@ -363,10 +358,6 @@ class _Transfer:
         durable = min(self._copy.durable, self._next)
         if durable > self._reported and not self._options.observe:
             self._report_now(durable)
-
-    def _repeat_report(self) -> None:
-        if time.monotonic() - self._reported_at > HEARTBEAT_INTERVAL_S:
-            self._report_now(self._reported)
 
     def _report_now(self, log_offset: int) -> None:
         self._link.report(log_offset)

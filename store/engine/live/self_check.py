@@ -11,7 +11,6 @@ from itertools import pairwise
 
 from store.engine.live.timetable import TimedTask
 from store.errors import DamagedFile
-from store.files.mapped_file_queue import MappedFileQueue
 from store.opened.opened_store import OpenedStore
 
 FIRST_MS = 60_000
@@ -26,11 +25,8 @@ def self_check_task(opened: OpenedStore) -> TimedTask:
 def check_self(opened: OpenedStore) -> None:
     """Raise DamagedFile if a file is missing between two others."""
     for files in (opened.log.segments, *(queue.files for queue in opened.queues.awake())):
-        _require_no_gap(files)
-
-
-def _require_no_gap(files: MappedFileQueue) -> None:
-    for before, file in pairwise(list(files.files)):
-        expected = before.file_start + files.file_size
-        if file.file_start != expected:
-            raise DamagedFile(f"the file before it ends at {expected}: a file is missing between them", file=file.path)
+        for before, file in pairwise(list(files.files)):
+            expected = before.file_start + files.file_size
+            if file.file_start != expected:
+                fault = f"the file before it ends at {expected}: a file is missing between them"
+                raise DamagedFile(fault, file=file.path)

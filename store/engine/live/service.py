@@ -119,12 +119,11 @@ class ServiceThread(ABC):
     def describe_findings(self) -> list[str]:
         """Return why the service failed, or tries again, as sentences for people."""
         said = (("failed", self.failure), ("tries again", self.trouble))
-        return [f"{type(self).__name__} {verb}: {_as_text(error)}" for verb, error in said if error is not None]
-
-
-def _as_text(error: BaseException) -> str:
-    """Return the sentence of an error of the engine, with the file; the repr of another error."""
-    return str(error) if isinstance(error, StoreError) else repr(error)
+        return [
+            f"{type(self).__name__} {verb}: {error if isinstance(error, StoreError) else repr(error)}"
+            for verb, error in said
+            if error is not None
+        ]
 
 
 def monotonic_ms() -> int:

@@ -196,7 +196,7 @@ def _judge(
     queues: TransactionQueues,
 ) -> Transaction:
     halves = [
-        Half(queue_offset, record.log_offset, _check_times(record), queue_offset in ops)
+        Half(queue_offset, record.log_offset, parse_long(record.properties.get(CHECK_TIMES, "")), queue_offset in ops)
         for queue_offset, record in records
     ]
     committed = sorted(
@@ -237,7 +237,3 @@ def _warnings(transaction: Transaction, committed: list[StoredMessage]) -> Itera
         yield f"committed {len(committed)} times, at the log offsets {places}"
     if transaction.state is TransactionState.INCONSISTENT:
         yield "the check has passed the half message, and no record shows its end: op records are lost, or H was moved"
-
-
-def _check_times(record: StoredMessage) -> int | None:
-    return parse_long(record.properties.get(CHECK_TIMES, ""))

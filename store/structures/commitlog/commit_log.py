@@ -281,7 +281,8 @@ class CommitLog(ReadableLog):
         for message in messages:
             check_message(message)
         if self.rules.appends_crc:
-            messages = [_with_room_for_crc(message, self.rules) for message in messages]
+            stored = self.rules.as_stored
+            messages = [replace(one, properties=stored(one.properties) + PLACEHOLDER) for one in messages]
         if is_batch:
             # MessageExtEncoder writes 0 for every message of a batch.
             messages = [replace(message, prepared_transaction_offset=0) for message in messages]
@@ -374,10 +375,6 @@ class CommitLog(ReadableLog):
 
 def _open_gate(newest_ms: int) -> bytearray:
     return bytearray(_GATE.pack(False, newest_ms))
-
-
-def _with_room_for_crc(message: Message, rules: PutRules) -> Message:
-    return replace(message, properties=rules.as_stored(message.properties) + PLACEHOLDER)
 
 
 _new = tuple.__new__

@@ -121,7 +121,9 @@ class ConsumeQueueStore(QueueSet):
             self.last_store_timestamp_ms = int(run.columns.store_timestamp_ms[queued[-1]])
             self.last_record = int(run.columns.log_offset[queued[-1]])
             self.on_stored(self.last_store_timestamp_ms)
-        self._dispatch_to_named(run, queued, codes)
+        for key, part, named in self.light_parts(run, queued):
+            queue = self.find_or_create(*key)
+            self.append(queue, part, _new_rows(part, queue.max_physic_offset), codes[named])
 
     def _rewrite_torn_units(self, run: Run, order: Int64Array, starts: Int64Array, codes: Int64Array) -> int:
         queues: list[ConsumeQueue | None] = [None] * len(self._numbered)
@@ -251,12 +253,6 @@ class ConsumeQueueStore(QueueSet):
             else:
                 self._numbered.append(None)
                 self.unusable_topics.append(topic)
-
-    def _dispatch_to_named(self, run: Run, rows: Int64Array, codes: Int64Array) -> None:
-        """Append units to the light queues of messages."""
-        for key, part, named in self.light_parts(run, rows):
-            queue = self.find_or_create(*key)
-            self.append(queue, part, _new_rows(part, queue.max_physic_offset), codes[named])
 
     def light_parts(self, run: Run, rows: Int64Array, *, always: bool = False) -> list[LightPart]:
         """Return the parts of these records in light queues; an empty list if enableMultiDispatch is off.

@@ -172,7 +172,9 @@ class _Contents:
             return None
         best = max(scores.values())
         winners = [slots for slots, score in scores.items() if score == best]
-        return self._with_entries(*winners) if len(winners) == 1 else None
+        if len(winners) != 1:
+            return None
+        return Geometry(winners[0], (len(self.words) - winners[0]) // WORDS_PER_ENTRY)
 
     def _likely(self) -> list[int]:
         """Return the slot counts with the most points of steps 1 and 2, and of step 3 for a few entries."""
@@ -225,9 +227,6 @@ class _Contents:
         is_empty_behind = not self.words[behind : behind + _WORDS_BEHIND].any()
         is_empty_at_0 = not self.words[slots : slots + WORDS_PER_ENTRY].any()
         return int(is_used) + int(is_empty_behind) + int(is_empty_at_0)
-
-    def _with_entries(self, slots: int) -> Geometry:
-        return Geometry(slots, (len(self.words) - slots) // WORDS_PER_ENTRY)
 
 
 @lru_cache(maxsize=16)
