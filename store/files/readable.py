@@ -12,6 +12,7 @@ A page may still be lost between this check and its use: see lost_pages.py.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from store.files.mapping import PAGE_SIZE
 UNREADABLE_PAGE = "unreadable-page"
 """Code of the error for an unreadable page."""
 WINDOW_BYTES = 32 << 20
+_SEARCH_BYTES = 1 << 20
 _STEPS = (WINDOW_BYTES, 1 << 20, 64 << 10, PAGE_SIZE)
 
 
@@ -167,6 +169,21 @@ class Stretch:
         if self.fs is None or self.path is None or self.whole is None or position >= len(self.buffer):
             return position
         return min(next_written(self.fs, self.path, self.start + position) - self.start, len(self.buffer))
+
+    def find(self, pattern: re.Pattern[bytes], start: int, stop: int) -> Iterator[int]:
+        """Yield the positions in [start, stop) of a pattern of four bytes. Unreadable pages are left out."""
+        size, position = len(self.buffer), start
+        while position < min(stop, size):
+            wanted = min(size, position + _SEARCH_BYTES)
+            end = self.readable_end(position, wanted)
+            for match in pattern.finditer(self.buffer[position:end]):
+                if position + match.start() < stop:
+                    yield position + match.start()
+            if end < wanted:
+                position = self.behind_unreadable(end, size)
+            else:
+                # The pattern may begin in one piece and end in the next.
+                position = end - 3 if end < size else end
 
     def salvage(self, item_size: int = 1) -> Salvaged:
         """Return the bytes, with zeros for unreadable ones and for the whole items around them."""

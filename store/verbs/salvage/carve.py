@@ -30,7 +30,6 @@ DEFAULT_SEGMENT_SIZE = 1 << 30
 # The default limits of brokers are lower (4 MiB and 64 KiB).
 LARGEST_RECORD_SIZE = 8 << 20
 HIGHEST_LOG_OFFSET = 1 << 56
-_SEARCH_BYTES = 1 << 20
 _BLANK_MAGIC = re.compile(re.escape(BLANK_MAGIC.to_bytes(4, "big")))
 _MAGIC = re.compile(b"|".join(re.escape(one.to_bytes(4, "big")) for one in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)))
 
@@ -42,9 +41,15 @@ def place_blocks(image: Path, fs: Filesystem) -> dict[int, int]:
     by_block: dict[int, int] = {}
     reaches: dict[tuple[int, int], int] = {}
     votes: Counter[tuple[int, int]] = Counter()
-    for block, log_offset, end in _block_places(reader, image.name):
-        votes[block, log_offset] += 1
-        reaches[block, log_offset] = max(reaches.get((block, log_offset), 0), end)
+    for at, head in _heads(reader, image.name, _MAGIC, 36):
+        block, inside = at - at % BLOCK_SIZE, at % BLOCK_SIZE
+        log_offset, size = int.from_bytes(head[28:36], "big") - inside, int.from_bytes(head[:4], "big")
+        is_record = RECORD_MIN_SIZE <= size <= LARGEST_RECORD_SIZE
+        if is_record and 0 <= log_offset < HIGHEST_LOG_OFFSET and not log_offset % BLOCK_SIZE:
+            votes[block, log_offset] += 1
+            # A blank may follow the record.
+            reach = inside + size + BLANK_SIZE
+            reaches[block, log_offset] = max(reaches.get((block, log_offset), 0), reach)
     for (block, log_offset), _ in votes.most_common():
         if block not in by_block:
             by_block[block] = log_offset
@@ -62,10 +67,10 @@ def infer_segment_size(image: Path, placed: dict[int, int], fs: Filesystem) -> i
     """Infer the segments' size from the blanks in placed blocks (step 4); without any, the default."""
     log_offsets = {block: log_offset for log_offset, block in placed.items()}
     ends = [_first_start(image, placed, fs)]
-    for position, size in _blanks(StoreReader(str(image.parent), fs), image.name):
+    for position, head in _heads(StoreReader(str(image.parent), fs), image.name, _BLANK_MAGIC, BLANK_SIZE):
         log_offset = log_offsets.get(position - position % BLOCK_SIZE)
         if log_offset is not None:
-            ends.append(log_offset + position % BLOCK_SIZE + size)
+            ends.append(log_offset + position % BLOCK_SIZE + int.from_bytes(head[:4], "big"))
     # A segment's size is whole blocks; a blank's magic inside a body seldom yields a multiple of a block.
     size = math.gcd(*(end for end in ends if not end % BLOCK_SIZE))
     return size if size % DEFAULT_SEGMENT_SIZE else DEFAULT_SEGMENT_SIZE
@@ -97,37 +102,10 @@ def write_segments(
         fs.write(segments[start], log_offset - start, fs.read(source, block, BLOCK_SIZE))
 
 
-def _block_places(reader: StoreReader, name: str) -> Iterator[tuple[int, int, int]]:
-    """Yield the placement of a block for every magic with a record.
-
-    It has the block's position and log offset, and the position in it after the record and a possible blank.
-    """
-    for at, head in _heads(reader, name, _MAGIC, 36):
-        log_offset = int.from_bytes(head[28:36], "big") - at % BLOCK_SIZE
-        size = int.from_bytes(head[:4], "big")
-        is_record = RECORD_MIN_SIZE <= size <= LARGEST_RECORD_SIZE
-        if is_record and 0 <= log_offset < HIGHEST_LOG_OFFSET and not log_offset % BLOCK_SIZE:
-            yield at - at % BLOCK_SIZE, log_offset, at % BLOCK_SIZE + size + BLANK_SIZE
-
-
-def _blanks(reader: StoreReader, name: str) -> Iterator[tuple[int, int]]:
-    """Yield (position, size) for every blank."""
-    for at, head in _heads(reader, name, _BLANK_MAGIC, BLANK_SIZE):
-        yield at, int.from_bytes(head[:4], "big")
-
-
 def _heads(reader: StoreReader, name: str, magic: re.Pattern[bytes], size: int) -> Iterator[tuple[int, bytes]]:
     """Yield position and first bytes of every size that one of these magics follows."""
     stretch = reader.map(name)
-    buffer = stretch.buffer
-    position, stop = 0, len(buffer)
-    while position < stop:
-        wanted = min(stop, position + _SEARCH_BYTES)
-        end = stretch.readable_end(position, wanted)
-        for match in magic.finditer(buffer[position:end]):
-            at = position + match.start() - 4
-            if 0 <= at <= end - size:
-                yield at, bytes(buffer[at : at + size])
-        # A head may begin in one piece and end in the next.
-        behind = end - size + 1 if end < stop else end
-        position = stretch.behind_unreadable(end, stop) if end < wanted else max(behind, position + 1)
+    for found in stretch.find(magic, 4, len(stretch.buffer)):
+        at = found - 4
+        if at + size <= len(stretch.buffer) and stretch.readable_end(at, at + size) == at + size:
+            yield at, bytes(stretch.buffer[at : at + size])

@@ -143,14 +143,14 @@ class ConfigTables:
 
         The marks of ended half messages have log offsets.
         """
-        if not self.line.opens_halves_by_key:
-            for name in self._left:
-                self._note(name, "", "half messages without an end are forgotten")
-            return
+        why = self._build_halves(names_new_offsets) if self.line.opens_halves_by_key else ""
+        for name in self._left if why is not None else ():
+            self._note(name, "", f"half messages without an end are forgotten{why}")
+
+    def _build_halves(self, names_new_offsets: bool) -> str | None:
+        """Build the database; return a clause with the reason if that is impossible."""
         if not names_new_offsets:
-            for name in self._left:
-                self._note(name, "", "half messages without an end are forgotten, as a compacted log has other offsets")
-            return
+            return ", as a compacted log has other offsets"
         from store.opened.staged import staged_store
         from store.structures import plan_message_database
 
@@ -159,11 +159,10 @@ class ConfigTables:
                 built = {Path(row["file"]).parts[0] for row in change.rows()}
                 change.apply(keep=False)
         except BadRequest as error:
-            for name in self._left:
-                self._note(name, "", f"half messages without an end are forgotten: {error}")
-            return
+            return f": {error}"
         for name in built:
             self._rows[name] = BroughtFile(name, "the log", "half messages without an end are open, and checked anew")
+        return None
 
     def _note(self, file: str, copied_from: str, remark: str) -> None:
         row = self._rows.setdefault(file, BroughtFile(file, copied_from))

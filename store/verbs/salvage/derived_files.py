@@ -95,7 +95,7 @@ class DerivedFiles:
         self._found: dict[str, tuple[int, int]] = {}
         """The end of the last search, by queue file (RisingOffsets)."""
         self.queues = {queue: number for number, queue in enumerate(reader.queues() if reader is not None else ())}
-        indexes = self.aside.submit(lambda: list(_look_at_index(reader)) if reader is not None else [])
+        indexes = self.aside.submit(_index_files, reader)
         self._units = list(self._look_at_queues(reader)) if reader is not None else []
         self._indexes = indexes.result()
         segments = reader.segments() if reader is not None else []
@@ -175,9 +175,11 @@ class DerivedFiles:
         return NamedEntries(*_by_log_offset(pieces))
 
 
-def _look_at_index(reader: StoreReader) -> Iterator[IndexFile]:
-    for file in reader.index_files():
-        yield from (one for one in survey_index(reader, file, {}) if isinstance(one, IndexFile))
+def _index_files(reader: StoreReader | None) -> list[IndexFile]:
+    if reader is None:
+        return []
+    found = (one for file in reader.index_files() for one in survey_index(reader, file, {}))
+    return [one for one in found if isinstance(one, IndexFile)]
 
 
 def _require_units(data: readable.Stretch, first: int, behind: int) -> None:

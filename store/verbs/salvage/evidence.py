@@ -17,7 +17,6 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from store.files.store_reader import StoreReader
 from store.formats.queue_unit import MAX_EXT_ADDRESS
 from store.formats.run import Int64Array, Run
 from store.formats.sets import is_in, is_in_sorted
@@ -49,16 +48,6 @@ class Evidence:
         self._has_tags = np.empty(0, bool)
         light = [number for (topic, _), number in files.queues.items() if shares_records(topic)]
         self._light = np.array(light, np.int64)
-
-    @classmethod
-    def of(cls, reader: StoreReader, delay_levels_ms: tuple[int, ...]) -> Evidence:
-        """Read the evidence of a store; an unreadable file has none."""
-        return cls(DerivedFiles(reader), delay_levels_ms)
-
-    @classmethod
-    def none(cls) -> Evidence:
-        """Return evidence for files without a store around them, from the records alone."""
-        return cls(DerivedFiles(None), ())
 
     def log_end(self, covered: int, end: int, segment_size: int) -> int:
         """Return the log offset after the last record with a unit past `covered`; at least `end`.

@@ -219,8 +219,9 @@ class _StoreWriter:
         for piece, missing in self._gaps.split(salvaged):
             if piece.count:
                 self._append(piece, report)
-            for queue_offset in range(missing.first, missing.stop) if missing is not None else ():
-                assert missing is not None
+            if missing is None:
+                continue
+            for queue_offset in range(missing.first, missing.stop):
                 self._place((missing.topic, missing.queue_id, queue_offset), self.last_ms, report)
 
     def end_queues(self, next_offsets: Mapping[tuple[str, int], int], report: NewStore) -> None:

@@ -37,6 +37,7 @@ from store.opened.sizes import assumed_sizes
 from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from store.verbs.queue_ends import queue_ends
 from store.verbs.recover.lost import LossReport
+from store.verbs.salvage.derived_files import DerivedFiles
 from store.verbs.salvage.evidence import Evidence
 from store.verbs.salvage.grade import BlankEnd, Grade, Piece, SalvagedRun, Skipped, TornRecord, stretches
 from store.verbs.salvage.log_gaps import Gap, LogCoverage
@@ -246,8 +247,9 @@ def salvage_runs(
     logs   folders of the log, if it is not below the root
     taken  the grades that the target accepts; the other records are lost
     """
-    evidence, coverage = _evidence(path, fs, logs, delay_levels_ms), LogCoverage()
-    losses = SalvageLosses(taken)
+    is_root = is_store_root(path, fs)
+    reader = StoreReader(str(path), fs, commitlogs=logs) if logs or is_root else None
+    evidence, coverage, losses = Evidence(DerivedFiles(reader), delay_levels_ms), LogCoverage(), SalvageLosses(taken)
     seen, done = np.empty(0, np.int64), 0
     sources = find_sources(path, fs, logs)
     in_all = sum(source.stop for source, _ in sources)
@@ -274,7 +276,12 @@ def salvage_runs(
     report.gaps = coverage.gaps(sources, evidence.log_end(covered, coverage.end, segment_size))
     report.skipped = coverage.unlisted(report.gaps)
     report.first_log_offset = min((start for source, start in sources if source.stop), default=-1)
-    consumed = _consumer_offsets(path, fs, report)
+    consumed: ConsumerOffsets = {}
+    try:
+        if is_root:
+            consumed = read_consumer_offsets(path / "config", fs)
+    except StoreError as error:
+        report.unread_offsets = str(error)
     report.lost = losses.report(report.gaps, report.torn, covered, evidence, consumed)
     report.lost_ops = losses.ops(report.lost)
     report.units_before = evidence.units_before(report.first_log_offset)
@@ -301,25 +308,6 @@ def next_offsets_of(
     except StoreError as error:
         warn(UnknownEnds(None, None, str(error)))
     return found
-
-
-def _consumer_offsets(path: Path, fs: Filesystem, report: SalvageReport) -> ConsumerOffsets:
-    """Return the offsets beside a store's log.
-
-    Records are saved even if the file can't be read.
-    """
-    try:
-        return read_consumer_offsets(path / "config", fs) if is_store_root(path, fs) else {}
-    except StoreError as error:
-        report.unread_offsets = str(error)
-        return {}
-
-
-def _evidence(path: Path, fs: Filesystem, logs: Sequence[Path], delay_levels_ms: tuple[int, ...]) -> Evidence:
-    """Return the store's queues and index; nothing if the path is no store's root."""
-    if not (logs or is_store_root(path, fs)):
-        return Evidence.none()
-    return Evidence.of(StoreReader(str(path), fs, commitlogs=logs), delay_levels_ms)
 
 
 def _taken(piece: Piece, report: SalvageReport, coverage: LogCoverage, evidence: Evidence) -> Iterator[SalvagedRun]:

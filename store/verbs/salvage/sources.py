@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,7 +80,7 @@ def open_source(file: Path, fs: Filesystem) -> Source:
 def _last_written(reader: StoreReader, window: Window) -> int:
     """Return the position after the last non-zero byte. Unreadable pages count as written."""
     for start, stop in reversed(list(reader.written_ranges(window.path.name, 0))):
-        for at in _backwards(start, min(stop, window.size)):
+        for at in reversed(range(start, min(stop, window.size), _CHUNK_BYTES)):
             end = min(at + _CHUNK_BYTES, stop, window.size)
             if window.readable_end(at, end) < end:
                 return end
@@ -88,8 +88,3 @@ def _last_written(reader: StoreReader, window: Window) -> int:
             if len(written):
                 return at + int(written[-1]) + 1
     return 0
-
-
-def _backwards(start: int, stop: int) -> Iterator[int]:
-    last = start + (stop - start - 1) // _CHUNK_BYTES * _CHUNK_BYTES
-    yield from range(last, start - 1, -_CHUNK_BYTES)

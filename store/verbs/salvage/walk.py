@@ -31,7 +31,6 @@ _MAGICS = [magic.to_bytes(4, "big") for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGI
 _MAGIC = re.compile(b"|".join(map(re.escape, _MAGICS)))
 # Segment sizes, and so their starts, are whole pages; a start computed from a record inside a body mostly is not.
 SEGMENT_ALIGNMENT = 4096
-_SEARCH_BYTES = 1 << 20
 _SAMPLE_RECORDS = 64
 _NO_CRC = ScanRules(check_crc=False)
 
@@ -109,8 +108,12 @@ class _Walk:
                 resumed = self._resume(position)
             if last is not None:
                 # If the log's next record is lost, or its magic is in place, bytes were inserted into that record.
-                inserted = self._shift < shift and resumed is not None and self._follows(last, resumed.position)
-                inserted = inserted and position not in _magic_places(self._window(), position, position + 1)
+                follows = resumed is not None and self._start + self._shift + resumed.position == last.run.end
+                inserted = (
+                    self._shift < shift
+                    and follows
+                    and position not in _magic_places(self._window(), position, position + 1)
+                )
                 yield from _doubted(last, inside >= 0, inserted)
             if is_over:
                 if isinstance(step, Blank):
@@ -156,10 +159,6 @@ class _Walk:
                 yield SalvagedRun(self._source.name, placed, Grade.CERTAIN)
             else:
                 yield SalvagedRun(self._source.name, placed, Grade.PARTIAL, "the record names another log offset")
-
-    def _follows(self, taken: SalvagedRun, position: int) -> bool:
-        """Return whether a position is the end of these records in the log."""
-        return self._start + self._shift + position == taken.run.end
 
     def _is_in_order(self, run: Run) -> bool:
         """Return whether the records' log offsets are between the last record and the segment's end."""
@@ -262,19 +261,7 @@ def _record_at(window: Window, at: int, rules: ScanRules) -> Run | Damage | Blan
 
 def _magic_places(window: Window, start: int, stop: int) -> Iterator[int]:
     """Find positions in [start, stop) 4 bytes before a magic. Unreadable pages are left out."""
-    position, last = start, min(stop + 4, window.size)
-    while position < last:
-        wanted = min(window.size, position + _SEARCH_BYTES)
-        end = window.readable_end(position, wanted)
-        for match in _MAGIC.finditer(window.buffer[position:end]):
-            at = position + match.start() - 4
-            if start <= at < stop:
-                yield at
-        if end < wanted:
-            position = window.behind_unreadable(end, window.size)
-        else:
-            # A magic may begin in one piece and end in the next.
-            position = end - 3 if end < window.size else end
+    return (at - 4 for at in window.bytes.find(_MAGIC, start + 4, stop + 4))
 
 
 def _end_of(run: Run) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from store.errors import NotAStore
 from store.files.filesystem import Filesystem
-from store.verbs.salvage.sources import _backwards, config_of, find_sources, is_store_root, open_source
+from store.verbs.salvage.sources import config_of, find_sources, is_store_root, open_source
 from store.verbs.salvage.walk import find_start
 from tests.support.stores import SMALL, make_store
 from tests.verbs.salvage.records import LENGTH, SIZE, log, write
@@ -86,14 +86,3 @@ def test_a_file_with_a_hole_ends_in_its_last_written_range(tmp_path: Path, monke
     for ranges, stop in (([(0, 10), (50, 60)], 55), ([(0, 10), (56, 60)], 10), ([(0, 10)], 10), ([], 0)):
         monkeypatch.setattr(Filesystem, "written_ranges", lambda *_, ranges=ranges: iter(ranges))
         assert open_source(path, Filesystem()).stop == stop
-
-
-@pytest.mark.parametrize(
-    ("stop", "places"), [(0, []), (1, [0]), (10, [0]), (11, [10, 0]), (20, [10, 0]), (21, [20, 10, 0])]
-)
-@pytest.mark.parametrize("start", [0, 7])
-def test_a_range_is_read_backwards_in_pieces(
-    start: int, stop: int, places: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("store.verbs.salvage.sources._CHUNK_BYTES", 10)
-    assert [*_backwards(start, start + stop)] == [start + place for place in places]

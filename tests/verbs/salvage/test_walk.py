@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from store.files import readable
 from store.files.filesystem import Filesystem
 from store.formats.message import BLANK_MAGIC, RECORD_MIN_SIZE
 from store.verbs.salvage import walk
@@ -108,7 +109,7 @@ def test_a_torn_record_keeps_the_size_that_it_claims(size: int, tmp_path: Path) 
 def test_a_magic_is_found_across_the_pieces_of_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = open_source(write(tmp_path / f"{START:020d}", WHOLE), Filesystem())
     for step in (5, LENGTH, LENGTH + 3, 1 << 20):
-        monkeypatch.setattr(walk, "_SEARCH_BYTES", step)
+        monkeypatch.setattr(readable, "_SEARCH_BYTES", step)
         assert [*walk._magic_places(source.window, 0, SIZE)] == [LENGTH * number for number in range(6)]
         assert [*walk._magic_places(source.window, LENGTH, LENGTH * 3)] == [LENGTH, LENGTH * 2]
         assert [*walk._magic_places(source.window, LENGTH + 1, LENGTH * 3 + 1)] == [LENGTH * 2, LENGTH * 3]
