@@ -19,10 +19,8 @@ from store.dispatch.fan_out import Handler
 from store.engine.ha.link import Address
 from store.engine.ha.service import HAService
 from store.engine.live.arrivals import Arrivals
-from store.engine.live.commit_log import CommitRealTimeService
 from store.engine.live.disk_check import DiskCheckService
-from store.engine.live.flush_log import FlushRealTimeService
-from store.engine.live.flush_queues import FlushConsumeQueueService
+from store.engine.live.flush import CommitRealTimeService, FlushConsumeQueueService, FlushRealTimeService
 from store.engine.live.group_commit import GroupCommitService
 from store.engine.live.reput import ReputMessageService, RetriedIndex, RetriedQueues
 from store.engine.live.running_flags import RunningFlag, RunningFlags

@@ -12,9 +12,7 @@ import pytest
 
 from store.config import StoreConfig
 from store.engine.live import service as service_module
-from store.engine.live.commit_log import CommitRealTimeService
-from store.engine.live.flush_log import FlushRealTimeService
-from store.engine.live.flush_queues import FlushConsumeQueueService
+from store.engine.live.flush import CommitRealTimeService, FlushConsumeQueueService, FlushRealTimeService
 from store.engine.live.service import ServiceThread
 from store.errors import StoreIOError
 from tests.support.stores import Clock
