@@ -96,13 +96,11 @@ class BackupFiles:
 
     def _manifest(self, backup: str) -> Manifest:
         path = f"{MANIFESTS}/{backup}.json"
-        stretch = self._place.map(path, 0, None)
-        stretch.require(0, len(stretch.buffer))
+        data = bytes(self._place.map(path, 0, None).read())
         try:
-            found = decode_manifest(bytes(stretch.buffer))
+            return decode_manifest(data)
         except ValueError as error:
             raise DamagedFile(f"no manifest of a backup: {error}", file=self.name_of(path)) from None
-        return found
 
     def name_of(self, path: str) -> str:
         """Return the full path, for messages."""
@@ -130,24 +128,14 @@ class BackupFiles:
         """Read a file from front to back; DamagedFile if it is shorter than its size in the manifest."""
         for position in range(0, file.size, FRAME_BYTES):
             size = min(FRAME_BYTES, file.size - position)
-            stretch = self.read(file, position, size)
-            stretch.require(0, len(stretch.buffer))
-            if len(stretch.buffer) < size:
-                found, end = self.name_of(file.stored), position + len(stretch.buffer)
+            data = self.read(file, position, size).read()
+            if len(data) < size:
+                found, end = self.name_of(file.stored), position + len(data)
                 raise DamagedFile(f"the file ends at {end} instead of {file.size}", file=found)
-            yield stretch.buffer
-
-    def read_whole(self, file: BackedFile) -> bytes:
-        """Read a small file."""
-        return b"".join(self.chunks(file))
+            yield data
 
     def _reader(self, file: BackedFile) -> Callable[[int, int], memoryview]:
-        def read(position: int, size: int) -> memoryview:
-            stretch = self._place.map(file.stored, position, size)
-            stretch.require(0, len(stretch.buffer))
-            return stretch.buffer
-
-        return read
+        return lambda position, size: self._place.map(file.stored, position, size).read()
 
     def _frames(self, file: BackedFile) -> Frames:
         if file.stored not in self._tables:
@@ -211,9 +199,7 @@ class BackupPlace:
         parts = [one for one in found if len(one.buffer)] or found[:1]
         if len(parts[0].buffer) == wanted:
             return parts[0]
-        for part in parts:
-            part.require(0, len(part.buffer))
-        return Stretch(memoryview(b"".join(one.buffer for one in parts).ljust(wanted, b"\0")))
+        return Stretch(memoryview(b"".join(one.read() for one in parts).ljust(wanted, b"\0")))
 
     def _read(self, piece: BackedFile, start: int, stop: int) -> Stretch:
         start = max(start, piece.position)

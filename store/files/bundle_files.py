@@ -78,9 +78,7 @@ class Archive(io.RawIOBase):
         return DamagedFile(fault, file=self.address, code="no-bundle")
 
     def _read(self, position: int, size: int) -> memoryview:
-        stretch = self._place.map(self._name, position, size)
-        stretch.require(0, len(stretch.buffer))
-        return stretch.buffer
+        return self._place.map(self._name, position, size).read()
 
     def pieces(self, position: int, size: int) -> Iterator[memoryview]:
         """Read bytes, one piece per frame; all frames but the last have FRAME_BYTES."""

@@ -170,6 +170,11 @@ class Stretch:
             return position
         return min(next_written(self.fs, self.path, self.start + position) - self.start, len(self.buffer))
 
+    def read(self) -> memoryview:
+        """Return the bytes. StoreIOError with the file offset of an unreadable one."""
+        self.require(0, len(self.buffer))
+        return self.buffer
+
     def find(self, pattern: re.Pattern[bytes], start: int, stop: int) -> Iterator[int]:
         """Yield the positions in [start, stop) of a pattern of four bytes. Unreadable pages are left out."""
         size, position = len(self.buffer), start

@@ -233,9 +233,7 @@ class StoreReader:
 
         StoreIOError with the offset of an unreadable page.
         """
-        stretch = self.map(path, position, size)
-        stretch.require(0, len(stretch.buffer))
-        return stretch.buffer
+        return self.map(path, position, size).read()
 
     def salvage(self, path: str, size: int | None = None, item_size: int = 1) -> Salvaged:
         """Return the first `size` bytes, with zeros for unreadable ones.
@@ -252,9 +250,7 @@ class StoreReader:
 
     def read_written(self, path: str, size: int) -> memoryview:
         """Return the first `size` bytes of a file, without the reserved hole at its end."""
-        stretch = self._place.written(path, size)
-        stretch.require(0, len(stretch.buffer))
-        return stretch.buffer
+        return self._place.written(path, size).read()
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
         """Return the ranges (start, stop) at or after `position` that may be written.

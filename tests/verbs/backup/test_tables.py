@@ -22,7 +22,7 @@ def test_what_names_log_offsets_is_copied_as_it_is(tmp_path: Path) -> None:
         (root / name).write_bytes(name.encode() * 200)
     made = back_up(root, tmp_path / "backups")
     files = BackupFiles(str(tmp_path / "backups"))
-    found = {one.path: files.read_whole(one) for one in made.files if one.path in AS_THEY_ARE}
+    found = {one.path: b"".join(files.chunks(one)) for one in made.files if one.path in AS_THEY_ARE}
     assert found == {name: name.encode() * 200 for name in AS_THEY_ARE}
 
 
@@ -51,5 +51,5 @@ def test_a_table_comes_from_its_newest_whole_copy(
             (root / name).write_text(text)
     made = back_up(root, tmp_path / "backups")
     files = BackupFiles(str(tmp_path / "backups"))
-    found = [files.read_whole(one).decode() for one in made.files if one.path.startswith("config/")]
+    found = [b"".join(files.chunks(one)).decode() for one in made.files if one.path.startswith("config/")]
     assert (found, made.notes) == ([taken] if taken is not None else [], notes)
