@@ -27,6 +27,7 @@ from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Run
 from store.structures.commitlog.scan import Blank, Damage, ScanRules
 from store.structures.commitlog.slices import LogSlice, walk_slice
+from store.structures.consumequeue.unit_array import written_count
 from store.verbs.check.parallel import ordered_map
 
 CHUNK_BYTES = 16 << 20
@@ -122,8 +123,8 @@ def _queue(reader: StoreReader, topic: str, queue_id: int) -> Digest | None:
         found = reader.salvage_written(file.path, file.size, UNIT_SIZE)
         notes += [f"{file.path}: {found.describe()}"] if found.unreadable else []
         units = units_of(found.buffer)
-        written = units[: _written(units)]
-        live = written[_pre_blanks(written) :]
+        written = units[: written_count(units)]
+        live = written[int(np.argmin(np.append(is_pre_blank(written), False))) :]
         if len(live):
             start = start if start >= 0 else file.number // UNIT_SIZE + len(written) - len(live)
             end = file.number // UNIT_SIZE + len(written)
@@ -133,17 +134,6 @@ def _queue(reader: StoreReader, topic: str, queue_id: int) -> Digest | None:
     if end < 0 and not notes:
         return None
     return Digest("queue", f"{topic}/{queue_id}", start, end, hasher.hexdigest(), "; ".join(notes))
-
-
-def _written(units: np.ndarray) -> int:
-    """Count the units before the first that was never written (ConsumeQueue.recover's rule)."""
-    valid = (units["log_offset"] >= 0) & (units["size"] > 0)
-    return len(units) if valid.all() else int(valid.argmin())
-
-
-def _pre_blanks(units: np.ndarray) -> int:
-    blank = is_pre_blank(units)
-    return len(units) if blank.all() else int(blank.argmin())
 
 
 def _indexes(reader: StoreReader) -> Iterator[Digest]:

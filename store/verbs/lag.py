@@ -12,6 +12,7 @@ Offsets are queue offsets. Bytes are the sizes of the remaining records, from th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -207,9 +208,9 @@ def _store_time(store: MessageStore, topic: str, queue_id: int, queue_offset: in
 
 
 def _messages_by_topic(queues: Iterable[QueueEnd | QueueState]) -> list[tuple[str, int]]:
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     for queue in queues:
-        counts[queue.topic] = counts.get(queue.topic, 0) + queue.max_offset - queue.min_offset
+        counts[queue.topic] += queue.max_offset - queue.min_offset
     return sorted(counts.items())
 
 
