@@ -106,7 +106,10 @@ class Session:
             Pace(self.options.bwlimit, kept_bytes=KEPT_BYTES, is_cold=self.options.cold),
         )
         if self.options.remote_retries is not None:
-            self._take_retries(self.options.remote_retries)
+            from store.files import RemoteRequests
+
+            self.resources.callback(setattr, RemoteRequests, "retries", RemoteRequests.retries)
+            RemoteRequests.retries = self.options.remote_retries
         if self.options.nice:
             lower_priority()
 
@@ -115,12 +118,6 @@ class Session:
             Filesystem.pace = before
 
         self.resources.callback(end)
-
-    def _take_retries(self, retries: int) -> None:
-        from store.files import RemoteRequests
-
-        self.resources.callback(setattr, RemoteRequests, "retries", RemoteRequests.retries)
-        RemoteRequests.retries = retries
 
     def take_scratch(self) -> None:
         """Use the folder of --scratch as temporary folder until the session ends."""
@@ -194,12 +191,6 @@ class Session:
         held, self._held = self._held, None
         for line in held or ():
             self._write_line(line)
-
-    def _release_below(self) -> None:
-        """Write the held notes below a result, after a blank line."""
-        if self._held:
-            self._held[0] = f"\n{self._held[0]}"
-        self.release_notes()
 
     def log(self, text: str, *, level: str = "INFO", error: BaseException | None = None) -> None:
         """Write a line for --log and --verbose."""
@@ -332,4 +323,6 @@ class Session:
         stream = self.environment.stdout
         render(result, self.format, stream, None if self.format.is_for_programs else self.look())
         stream.flush()
-        self._release_below()
+        if self._held:
+            self._held[0] = f"\n{self._held[0]}"
+        self.release_notes()

@@ -91,7 +91,9 @@ class GivenStore:
         conf = self._options.broker_conf
         found = read_broker_conf(conf) if conf is not None else self._bundle_settings()
         self._note_without_effect(found)
-        self._note_other_root({**found, **self._options.settings}.get("storePathRootDir"))
+        root, given = {**found, **self._options.settings}.get("storePathRootDir"), self._options.store
+        if root is not None and given != Path(DEFAULT_STORE) and Path(root).expanduser() != given.expanduser():
+            self._session.note(f"note: {given} is used, not storePathRootDir={root}")
         return found
 
     def _bundle_settings(self) -> dict[str, str]:
@@ -103,12 +105,6 @@ class GivenStore:
         from store.files import bundle_settings
 
         return bundle_settings(address)
-
-    def _note_other_root(self, root: str | None) -> None:
-        """Note a storePathRootDir that is not the folder of --store."""
-        given = self._options.store
-        if root is not None and given != Path(DEFAULT_STORE) and Path(root).expanduser() != given.expanduser():
-            self._session.note(f"note: {given} is used, not storePathRootDir={root}")
 
     def _note_without_effect(self, file_settings: Mapping[str, str]) -> None:
         from store.config import all_settings, has_effect

@@ -23,7 +23,7 @@ from rmqctl.staged import locked, planning, staging
 
 if TYPE_CHECKING:
     from store.config import Setting
-    from store.structures.tables import ConfigFile, ConfigFinding
+    from store.structures.tables import ConfigFile
     from store.verbs import ConfigReview
 
 LEAST_TIME_MS = 10**12
@@ -113,7 +113,10 @@ def run_check(ctx: typer.Context) -> Result:
     """
     session: Session = ctx.obj
     review = _review(session)
-    rows = [_finding_row(finding) for finding in review.findings]
+    rows = [
+        {"kind": one.kind, "file": one.file, "detail": one.detail, "remedy": hint_for(one.code, one.subject)}
+        for one in review.findings
+    ]
     files = [_file_row(file) for file in review.files]
     verdict = f"{_loaded(len(files), sum(file.load.name == 'MAIN' for file in review.files))}; "
     verdict += count(len(rows), "finding")
@@ -126,11 +129,6 @@ def _loaded(tables: int, from_their_file: int) -> str:
         return "no table is in config/"
     others = tables - from_their_file
     return f"{count(tables, 'table')}, {f'{others} of them not' if others else 'each'} loaded from its own file"
-
-
-def _finding_row(finding: ConfigFinding) -> dict[str, str]:
-    remedy = hint_for(finding.code, finding.subject)
-    return {"kind": finding.kind, "file": finding.file, "detail": finding.detail, "remedy": remedy}
 
 
 def run_show(

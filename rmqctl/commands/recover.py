@@ -102,15 +102,6 @@ def run(
         return run_change(session, "recover", change, consent)
 
 
-def _note_lost_keys(session: Session, change: Change[RecoveryPlan]) -> None:
-    keys = change.report.lost_index_keys
-    if keys:
-        session.note(
-            f"note: after this {count(keys, 'key')} of remaining messages will not be found, as after a broker's "
-            "start; --keep-index rebuilds them"
-        )
-
-
 def _plan(
     session: Session,
     opened: OpenedStore,
@@ -131,7 +122,11 @@ def _plan(
             force_empty_log=force_empty_log,
             progress=bar.update,
         )
-    _note_lost_keys(session, change)
+    if keys := change.report.lost_index_keys:
+        session.note(
+            f"note: after this {count(keys, 'key')} of remaining messages will not be found, as after a broker's "
+            "start; --keep-index rebuilds them"
+        )
     return change
 
 

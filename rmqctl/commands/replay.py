@@ -117,11 +117,13 @@ def run(
     meanwhile.
     """
     from store.engine.remoting import Cluster
+    from store.layout import is_address
     from store.verbs import Ledger, Replay, acknowledged_in, plan_replay
 
     session: Session = ctx.obj
     if source is not None:
-        _take_source(session, source)
+        uri = source if is_address(source) else None
+        session.options = replace(session.options, store=Path(source), uri=uri)
     if stale and (where or since or until or ids or losses):
         raise typer.BadParameter("it chooses the messages itself; combine it only with --topic", param_hint="--stale")
     _check_places(session, to, None if dry_run else ledger, needs_ledger=not dry_run)
@@ -226,12 +228,6 @@ def _refused_rows(report: ReplayReport) -> list[dict[str, Any]]:
 
 
 # The choice of messages.
-
-
-def _take_source(session: Session, source: str) -> None:
-    from store.layout import is_address
-
-    session.options = replace(session.options, store=Path(source), uri=source if is_address(source) else None)
 
 
 def _chooser(session: Session, topic_map: list[str] | None, half: bool) -> Chooser:

@@ -229,7 +229,9 @@ class MappedFile(MappedBytes):
         try:
             descriptor = self._opened()
             self._fs.fdatasync(descriptor)
-            self._check_length(descriptor)
+            # A sync does not report that another process has shortened the file.
+            if (size := self._fs.size_of(descriptor)) < self.size:
+                raise shortened(self.path, self.size, size)
             self._sync_name()
         except StoreError:
             if self._is_closed:
@@ -251,12 +253,6 @@ class MappedFile(MappedBytes):
         """Count the bytes before `position` as durable, unless a truncation has set `wrote` back."""
         self.flushed = min(position, self.wrote)
 
-    def _check_length(self, descriptor: Descriptor) -> None:
-        """Raise StoreIOError if another process has shortened the file, as a sync does not report that."""
-        size = self._fs.size_of(descriptor)
-        if size < self.size:
-            raise shortened(self.path, self.size, size)
-
     def sync_new(self) -> None:
         """Make the name and length of a file durable, unless a flush has done it."""
         if self._name_is_new:
@@ -275,7 +271,10 @@ class MappedFile(MappedBytes):
         if self._pool is None:
             return self.wrote
         if self._has_pages(least_pages, self.committed, self.wrote) and not self._is_closed:
-            self._copy_lent_bytes()
+            start, end = self.committed, self.wrote
+            if end > start:
+                self._fs.write(self._opened(), start, self.write_buffer[start:end])
+                self.committed = end
         if self.committed == self.size:
             self._give_buffer_back()
         return self.committed
@@ -378,12 +377,6 @@ class MappedFile(MappedBytes):
         if least_pages > 0:
             return end // PAGE_SIZE - done // PAGE_SIZE >= least_pages
         return end > done
-
-    def _copy_lent_bytes(self) -> None:
-        start, end = self.committed, self.wrote
-        if end > start:
-            self._fs.write(self._opened(), start, self.write_buffer[start:end])
-            self.committed = end
 
     def _give_buffer_back(self) -> None:
         pool, lent = self._pool, self._lent

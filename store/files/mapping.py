@@ -41,7 +41,8 @@ def map_file(descriptor: int, size: int, path: Path, *, writable: bool) -> memor
     protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
     address = _libc.mmap(None, size, protection, mmap.MAP_SHARED, descriptor, 0)
     if address == _FAILED:
-        raise _last_error()
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
     file = os.fstat(descriptor)
     watch = lost_pages.watch(address, size, path, (file.st_dev, file.st_ino), writable=writable)
     array = (ctypes.c_ubyte * size).from_address(address)
@@ -116,8 +117,3 @@ def _advise(view: memoryview, start: int, stop: int, advice: int) -> int:
         if code not in (errno.EINTR, errno.EAGAIN):
             return code
     return 0
-
-
-def _last_error() -> OSError:
-    code = ctypes.get_errno()
-    return OSError(code, os.strerror(code))

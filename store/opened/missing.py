@@ -29,7 +29,7 @@ from store.formats.sets import distinct
 from store.formats.topics import shares_records
 from store.layout import is_topic_folder_name
 from store.structures.commitlog.resync import readable_behind
-from store.structures.commitlog.scan import Damage, Outcome, ScanRules, Segment
+from store.structures.commitlog.scan import Damage, ScanRules, Segment
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.consumequeue.numbering import QueueTable
@@ -171,7 +171,9 @@ class QueueBuilder:
         table = QueueTable()
         for step in readable_behind(self._segments, begin, rules=self._rules):
             if not isinstance(step, Run):
-                self._note_damage(step)
+                at = step.file_start + step.position
+                if isinstance(step, Damage) and at < self._log.stop:
+                    self.damages[at] = step
                 continue
             if step.start >= self._log.stop:
                 break
@@ -211,11 +213,6 @@ class QueueBuilder:
                 self.met[topic].add(queue_id)
         self.met_from = min(self.met_from, start)
         return newest
-
-    def _note_damage(self, step: Outcome) -> None:
-        log_offset = step.file_start + step.position
-        if isinstance(step, Damage) and log_offset < self._log.stop:
-            self.damages[log_offset] = step
 
     def _take(self, repair: Repair | None, run: Run, rows: Int64Array) -> None:
         """Place or append the units of the records `rows`, all of one queue."""

@@ -19,7 +19,7 @@ from store.errors import StoreError
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import UNIT_SIZE, decode_ext_address, is_ext_address
-from store.structures.consumequeue.resting import RestingQueue, ends_of_page
+from store.structures.consumequeue.resting import ends_of_page
 from store.structures.registry import Names, rooms_with
 
 
@@ -61,7 +61,8 @@ def queue_ends(reader: StoreReader, min_log_offset: int = 0, line: BrokerLine = 
         page = reader.resting_page(topic, queue_id)
         resting = ends_of_page(page) if page is not None else None
         if resting is not None:
-            yield _end_of_resting(topic, queue_id, resting, min_log_offset, line)
+            first, (newest, size) = resting.first_from(min_log_offset, line), resting.last_unit()
+            yield QueueEnd(topic, queue_id, first, resting.unit_count, newest, newest + size, starts=(0,))
             continue
         files = reader.queue_files(topic, queue_id)
         starts = tuple(file.number for file in files)
@@ -71,13 +72,6 @@ def queue_ends(reader: StoreReader, min_log_offset: int = 0, line: BrokerLine = 
             yield replace(end, starts=starts, min_offset=end.max_offset if is_expired else end.min_offset)
         except StoreError as error:
             yield replace(_end_of_nothing(topic, queue_id, str(error)), starts=starts)
-
-
-def _end_of_resting(
-    topic: str, queue_id: int, resting: RestingQueue, min_log_offset: int, line: BrokerLine
-) -> QueueEnd:
-    first, (newest, size) = resting.first_from(min_log_offset, line), resting.last_unit()
-    return QueueEnd(topic, queue_id, first, resting.unit_count, newest, newest + size, starts=(0,))
 
 
 def _end_of_nothing(topic: str, queue_id: int, fault: str = "", start: int = 0) -> QueueEnd:

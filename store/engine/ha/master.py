@@ -307,20 +307,15 @@ class _Connection:
             end = log.max_offset
             body = log.read(log_offset, options.batch_size)
             if body is None and time.monotonic() - sent_at <= options.heartbeat_s:
-                self._wait_beyond(end)
+                with self._master.grown:
+                    if log.max_offset == end and not self._is_over:
+                        self._master.grown.wait(IDLE_POLL_S)
                 continue
             size = len(body) if body is not None else 0
             self._send_all(HEADER.pack(log_offset, size), body)
             self.last_was_heartbeat = body is None
             log_offset += size
             sent_at = time.monotonic()
-
-    def _wait_beyond(self, log_end: int) -> None:
-        """Wait until the log has grown beyond `log_end`, at most for IDLE_POLL_S."""
-        master = self._master
-        with master.grown:
-            if master.log.max_offset == log_end and not self._is_over:
-                master.grown.wait(IDLE_POLL_S)
 
     def _send_all(self, head: bytes, body: memoryview | None) -> None:
         parts: list[bytes | memoryview] = [head] if body is None else [head, body]

@@ -105,14 +105,11 @@ class Arrivals:
             tags_code, next_offset = int(units.tags_code[place]), int(units.queue_offset[place]) + 1
             arrival = Arrival(topic, queue_id, next_offset, tags_code, run, row)
             yield arrival
-            if self._config.enable_multi_dispatch:
-                yield from self._light_arrivals(arrival)
-
-    def _light_arrivals(self, arrival: Arrival) -> Iterator[Arrival]:
-        rows = np.array([arrival.row], np.int64)
-        for part in find_light_parts(arrival.run, rows, self._config).parts:
-            (topic, queue_id), queue_offset = part.key, part.run.columns.queue_offset.item()
-            yield Arrival(topic, queue_id, queue_offset + 1, arrival.tags_code, arrival.run, arrival.row)
+            if not self._config.enable_multi_dispatch:
+                continue
+            for part in find_light_parts(run, np.array([row], np.int64), self._config).parts:
+                (topic, queue_id), queue_offset = part.key, part.run.columns.queue_offset.item()
+                yield Arrival(topic, queue_id, queue_offset + 1, tags_code, run, row)
 
 
 def _rows_of(run: Run, units: Units) -> Iterator[int]:

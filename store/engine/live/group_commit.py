@@ -92,15 +92,12 @@ class GroupCommitService(ServiceThread):
         """Flush and answer the group that ends at `next_offset`; False if it is to be tried again."""
         try:
             if not self._segments.flush_groups(self._groups):
-                self._flush_to(next_offset)
+                unmoved = 0
+                while self._segments.flushed_where < next_offset and unmoved < 2:
+                    unmoved = unmoved + 1 if self._segments.flush(0) else 0
                 self._groups.answer(self._segments.flushed_where)
         except StoreError as error:
             if not self._waits_for_next_try(error):
                 raise
             return False
         return True
-
-    def _flush_to(self, next_offset: int) -> None:
-        unmoved = 0
-        while self._segments.flushed_where < next_offset and unmoved < 2:
-            unmoved = unmoved + 1 if self._segments.flush(0) else 0

@@ -53,7 +53,9 @@ def starting_segment(opened: OpenedStore, *, abnormal: bool) -> Start:
         return Start(0, "the commit log is empty")
     if opened.line.matches_first_record:
         if not abnormal:
-            return newest_matching_segment(opened, _offset_rule(opened))
+            end = opened.queues.max_physic_offset
+            why = "the newest that the consume queues reach into"
+            return newest_matching_segment(opened, Rule(lambda log_offset, time_ms: log_offset <= end, why))
         return accelerated(opened, newest_matching_segment(opened, _trust_rule(opened)))
     if abnormal:
         return _newest_trusted_segment(opened)
@@ -118,11 +120,6 @@ class Rule(NamedTuple):
 
     matches: Callable[[int, int], bool]
     reason: str
-
-
-def _offset_rule(opened: OpenedStore) -> Rule:
-    end = opened.queues.max_physic_offset
-    return Rule(lambda log_offset, time_ms: log_offset <= end, "the newest that the consume queues reach into")
 
 
 def _trust_rule(opened: OpenedStore) -> Rule:

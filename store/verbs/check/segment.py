@@ -208,7 +208,9 @@ class _SegmentCheck:
                 self._check_run(step)
                 self.on_walked({self.segment.number: step.end - self.segment.number})
             elif isinstance(step, Damage):
-                self._add_damage(step)
+                self.seam.outcome = "damage"
+                kind = BAD_CRC if step.reason == DamageReason.BAD_CRC else BAD_LENGTH
+                self._add(kind, step.file_start + step.position, step.describe_reason())
             else:
                 self.seam.outcome = "blank" if isinstance(step, Blank) else "end"
                 if isinstance(step, End) and self.rules.horizon is None:
@@ -226,11 +228,6 @@ class _SegmentCheck:
 
     def _add(self, kind: str, offset: int, detail: str, count: int = 1) -> None:
         self.findings.append(Finding(kind, self.name, int(offset), count=count, detail=detail))
-
-    def _add_damage(self, damage: Damage) -> None:
-        kind = BAD_CRC if damage.reason == DamageReason.BAD_CRC else BAD_LENGTH
-        self.seam.outcome = "damage"
-        self._add(kind, damage.file_start + damage.position, damage.describe_reason())
 
     def _check_behind(self, end: int) -> None:
         """Find records past the log's end in this segment: a truncation left them, and they can reappear.
