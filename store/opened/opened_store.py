@@ -21,12 +21,14 @@ from store.files.mapped_file_queue import MappedFileQueue
 from store.files.overlay import Overlay, OverlayFileQueue
 from store.files.scratch import Scratch
 from store.files.segment_folders import SegmentFolders
+from store.formats.run import Run
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.detect import FoundStore
 from store.opened.index_view import IndexView
 from store.opened.queue_view import QueueView
 from store.structures.commitlog.commit_log import CommitLog
+from store.structures.commitlog.resync import runs_between
 from store.structures.commitlog.scan import ScanRules
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.consumequeue.queue_set import QueueKey
@@ -151,6 +153,10 @@ class OpenedStore:
         ours = not self.as_broker
         cuts_torn = cuts_torn and ours and self.layout.has_plain_log
         return ScanRules(check_crc, accept_v2=self.line.accepts_v2, by_place=ours, cuts_torn=cuts_torn)
+
+    def runs(self, start: int, stop: int) -> Iterator[Run]:
+        """Yield the records that begin in [start, stop) of the log, also after damage, with any body."""
+        return runs_between(self.log.segments.files, start, stop, rules=self.scan_rules(check_crc=False))
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """Return a queue's next queue offset, after a simulated start also of one in a database."""

@@ -19,7 +19,6 @@ import numpy as np
 from store import kernels
 from store.errors import DamagedRecord
 from store.files.store_reader import StoredFile, StoreReader
-from store.files.stored_segment import StoredSegment
 from store.formats.inner_batch import count_inner, inner_batch_of
 from store.formats.message import INNER_BATCH as INNER_BATCH_FLAG
 from store.formats.message import decode_record
@@ -29,8 +28,7 @@ from store.formats.sets import distinct, is_in, is_in_sorted
 from store.structures.batchqueue.queue_types import BATCH, mismatched_topics, topics_with_files, types_in
 from store.structures.batchqueue.queues import FOLDER, files_of
 from store.structures.checked import CheckedStore
-from store.structures.commitlog.resync import readable_behind
-from store.structures.commitlog.scan import ScanRules
+from store.structures.commitlog.resync import read_log
 from store.structures.consumequeue.batch_units import (
     BatchUnitArray,
     batch_units_of,
@@ -93,9 +91,8 @@ def check(store: CheckedStore) -> Iterator[Finding]:
     for mismatch in mismatched_topics(store.layout, store.fs):
         yield Finding(QUEUE_TYPE, files.name_of("config/topics.json"), 0, detail=mismatch)
     log = _Expected(topics, store.delay_levels_ms, horizon)
-    segments = [StoredSegment(files, file) for file in files.segments()]
-    start = segments[0].file_start if segments else 0
-    for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True), behind_end=False):
+    start, steps = read_log(files)
+    for step in steps:
         if isinstance(step, Run):
             log.take(step)
             yield from log.inner_findings(step)

@@ -15,6 +15,8 @@ import numpy as np
 
 from store import kernels
 from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
+from store.files.stored_segment import StoredSegment
 from store.formats.columns import COLUMN_NAMES, DamageReason
 from store.formats.message import BLANK_SIZE
 from store.formats.run import Run
@@ -107,6 +109,13 @@ def readable_behind(
     for segment in behind:
         start = max(segment.file_start, log_offset)
         yield from _readable_in(segment, start, rules, with_bad_bodies, behind_end=behind_end)
+
+
+def read_log(files: StoreReader) -> tuple[int, Iterator[Step]]:
+    """Return the start of a store's log, 0 without segments, and the steps of its readable records."""
+    segments = [StoredSegment(files, file) for file in files.segments()]
+    start = segments[0].file_start if segments else 0
+    return start, readable_behind(segments, start, rules=ScanRules(accept_v2=True), behind_end=False)
 
 
 def runs_between(segments: Sequence[Segment], start: int, stop: int, *, rules: ScanRules) -> Iterator[Run]:

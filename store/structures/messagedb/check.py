@@ -19,13 +19,11 @@ from dataclasses import dataclass, field
 from store.errors import BadRequest, DamagedFile
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
-from store.files.stored_segment import StoredSegment
 from store.formats.run import Run
 from store.formats.topics import TIMER_TOPIC
 from store.structures.checked import CheckedStore
 from store.structures.commitlog.end import END_OF_LOG
-from store.structures.commitlog.resync import readable_behind
-from store.structures.commitlog.scan import ScanRules
+from store.structures.commitlog.resync import read_log
 from store.structures.findings import LOST_INDEX, TIMER_STATE, Finding, group_findings, kind
 from store.structures.messagedb.database import FOLDER, MessageDatabase, may_hold_entries, open_database
 from store.structures.messagedb.expect import OpenHalves, records_of
@@ -116,12 +114,12 @@ class _Check:
 
     def of_log(self, files: StoreReader, horizon: int | None) -> Iterator[Finding]:
         """Scan the log; yield missing entries, and entries that no record explains."""
-        segments = [StoredSegment(files, file) for file in files.segments()]
-        start = end = segments[0].file_start if segments else 0
+        start, steps = read_log(files)
+        end = start
         last = self.database.long(INDEX, LAST_OFFSET)
         indexed = range(min(self.index, default=last + 1), last + 1)
         opened, next_timer = OpenHalves(), 0
-        for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True), behind_end=False):
+        for step in steps:
             if not isinstance(step, Run) or (horizon is not None and step.start >= horizon):
                 continue
             end = step.end

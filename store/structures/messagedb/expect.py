@@ -16,13 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from store.files.store_reader import StoreReader
-from store.files.stored_segment import StoredSegment
 from store.formats.message import is_indexed
 from store.formats.properties import KEYS, REAL_TOPIC, TAGS, TIMER_OUT_MS, UNIQ_KEY, decode_properties
 from store.formats.run import Int64Array, Run
 from store.formats.topics import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC, TIMER_TOPIC
-from store.structures.commitlog.resync import readable_behind
-from store.structures.commitlog.scan import ScanRules
+from store.structures.commitlog.resync import read_log
 from store.structures.messagedb.keys import HalfEntry, IndexEntry, TimerEntry, index_entries
 
 TRANS_OFFSET, TRANSACTION_ID = "TRANS_OFFSET", "__transactionId__"
@@ -84,9 +82,7 @@ class OpenHalves:
 
 def walk_records(files: StoreReader) -> Iterator[Record]:
     """Yield the readable records of a log's files."""
-    segments = [StoredSegment(files, file) for file in files.segments()]
-    start = segments[0].file_start if segments else 0
-    for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True), behind_end=False):
+    for step in read_log(files)[1]:
         if isinstance(step, Run):
             yield from records_of(step)
 

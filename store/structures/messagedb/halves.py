@@ -19,7 +19,6 @@ from store.formats.message import Message, StoredMessage
 from store.formats.message_id import create_unique_key
 from store.formats.properties import REAL_TOPIC, TAGS, UNIQ_KEY, WAIT, encode_java_map
 from store.formats.topics import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
-from store.structures.commitlog.resync import runs_between
 from store.structures.commitlog.rewritten import queue_records
 from store.structures.messagedb.database import FOLDER, may_hold_entries, open_database
 from store.structures.messagedb.expect import TRANS_OFFSET, TRANSACTION_ID, of_transactions
@@ -67,9 +66,7 @@ class DatabaseHalf(NamedTuple):
 
 def runs_of_log(opened: OpenedStore, stop: int | None = None) -> Iterator[Run]:
     """Yield the readable runs of the log, up to `stop` if given."""
-    first, end = max(opened.log.min_offset, 0), opened.log.max_offset
-    rules = opened.scan_rules(check_crc=False)
-    return runs_between(opened.log.segments.files, first, end if stop is None else stop, rules=rules)
+    return opened.runs(max(opened.log.min_offset, 0), opened.log.max_offset if stop is None else stop)
 
 
 def has_half_messages(opened: OpenedStore) -> bool:

@@ -18,7 +18,6 @@ from store.errors import BadRequest, DamagedFile
 from store.files.scratch import Scratch
 from store.formats.topics import TIMER_TOPIC
 from store.formats.wording import amount
-from store.structures.commitlog.resync import runs_between
 from store.structures.messagedb.database import FOLDER, may_hold_entries, open_database
 from store.structures.messagedb.expect import OpenHalves, of_transactions, records_of
 from store.structures.messagedb.halves import has_half_messages, runs_of_log
@@ -83,9 +82,7 @@ def _ends(opened: OpenedStore, longs: Longs) -> dict[str, int]:
 
 def _missing_keys(opened: OpenedStore, end: int, entered_from: int) -> Iterator[Trap]:
     """Yield a trap with the number of keys that a start never enters."""
-    rules = opened.scan_rules(check_crc=False)
-    first = max(end, opened.log.min_offset, 0)
-    runs = runs_between(opened.log.segments.files, first, entered_from, rules=rules) if entered_from > first else ()
+    runs = opened.runs(max(end, opened.log.min_offset, 0), entered_from)
     missing = (one for run in runs for one in records_of(run) if not end or one.log_offset > end)
     count = sum(len(record.index_entries()) for record in missing)
     if count:

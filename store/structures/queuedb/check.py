@@ -23,13 +23,12 @@ from store.errors import BadRequest, DamagedFile
 from store.files.rocksdb_files import has_queue_database, is_rocksdb_file, queue_database
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
-from store.files.stored_segment import StoredSegment
 from store.formats.run import Run
 from store.formats.sets import is_in
 from store.structures.batchqueue.queue_types import batch_topics
 from store.structures.checked import CheckedStore
-from store.structures.commitlog.resync import readable_behind
-from store.structures.commitlog.scan import Damage, End, ScanRules
+from store.structures.commitlog.resync import read_log
+from store.structures.commitlog.scan import Damage, End
 from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, BatchUnitArray
 from store.structures.consumequeue.compare import other_codes
 from store.structures.consumequeue.dispatch_faults import PUTS_REFUSED, dispatch_faults
@@ -138,10 +137,9 @@ class _Log:
 
 
 def _read_log(files: StoreReader, delay_levels_ms: Sequence[int], horizon: int | None, *, is_alone: bool) -> _Log:
-    segments = [StoredSegment(files, file) for file in files.segments()]
-    start = segments[0].file_start if segments else 0
+    start, steps = read_log(files)
     log = _Log(UnitMaker(delay_levels_ms), is_alone, start, start, start)
-    for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True), behind_end=False):
+    for step in steps:
         if isinstance(step, Run) and (horizon is None or step.start < horizon):
             log.take(step)
         elif isinstance(step, End | Damage):

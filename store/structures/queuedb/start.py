@@ -31,7 +31,6 @@ from store.formats.message import LOG_OFFSET_AT, TRANSACTION_PREPARED
 from store.formats.queue_unit import BatchUnit
 from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct
-from store.structures.commitlog.resync import runs_between
 from store.structures.commitlog.scan import Segment
 from store.structures.commitlog.start import (
     Rule,
@@ -119,7 +118,7 @@ def reach_beside(opened: OpenedStore, found: RecoveryReport, scratch: Path) -> R
     database = _open(opened, scratch)
     first = found.entered_from
     entered = _Entered(first)
-    for run in runs_between(opened.log.segments.files, first, found.log_end, rules=opened.scan_rules(check_crc=False)):
+    for run in opened.runs(first, found.log_end):
         entered.dispatch(run)
     start, least = Start(found.end.start, found.start_reason), opened.log.min_offset
     queue_end = database.checkpoint if database is not None else 0

@@ -23,8 +23,6 @@ from store.structures.commitlog.start import first_store_timestamp, starting_seg
 from store.verbs.recover.lost_queues import build_all_lost
 from store.verbs.recover.walk import Progress, dispatch_stretch, walk
 
-_NUMBERS = FIELD_NAMES
-
 
 class Reached(NamedTuple):
     """The reach of the files: the log's end, and the store times of log, queues and full index files.
@@ -99,7 +97,7 @@ def page_faults(page: CheckpointPage, file_size: int | None) -> list[str]:
     if file_size < CHECKPOINT_SIZE:
         faults.append(f"{file_size} bytes, expected {CHECKPOINT_SIZE}")
     fields = page._asdict()
-    faults += [f"{name} is negative ({fields[name]})" for name in _NUMBERS if fields[name] < 0]
+    faults += [f"{name} is negative ({fields[name]})" for name in FIELD_NAMES if fields[name] < 0]
     return faults
 
 

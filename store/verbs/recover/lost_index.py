@@ -14,12 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from store.formats.run import Run
 from store.formats.wording import amount_is
 from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
 from store.opened.verified import index_verified_until
-from store.structures.commitlog.resync import runs_between
 from store.structures.index.index_file import IndexFile
 from store.structures.index.keys import KeyHasher
 from store.verbs.recover.walk import Progress, dispatch_stretch
@@ -62,7 +60,7 @@ def build_lost_index(opened: OpenedStore, stop: int, lost: str, progress: Progre
         return []
     anew = ", and the index is rebuilt" if index.files else ""
     index.remove(list(index.files))
-    for run in _runs(opened, Stretch(begin, stop)):
+    for run in opened.runs(begin, stop):
         index.dispatch(run)
         if progress is not None:
             progress(run.end - begin, stop - begin)
@@ -102,13 +100,9 @@ def _have_keys(opened: OpenedStore, gaps: Iterable[Stretch], progress: Progress 
     # Tags do not count: before 5.4 they had no entry.
     hasher, known = KeyHasher(), index_verified_until(opened)
     for gap in (Stretch(max(gap.start, known), gap.stop) for gap in gaps):
-        for run in _runs(opened, gap):
+        for run in opened.runs(*gap):
             if any(len(keys.hashes) for keys in hasher.keys_of(run)):
                 return True
             if progress is not None:
                 progress(run.end - gap.start, gap.stop - gap.start)
     return False
-
-
-def _runs(opened: OpenedStore, stretch: Stretch) -> Iterator[Run]:
-    return runs_between(opened.log.segments.files, *stretch, rules=opened.scan_rules(check_crc=False))

@@ -13,7 +13,7 @@ from store.opened.log_end import ViewedEnd, find_closed_end, find_crashed_end
 from store.opened.missing import QueueBuilder, Repair, Stretch
 from store.opened.opened_store import OpenedStore
 from store.opened.verified import verified_until
-from store.structures.commitlog.resync import has_bytes_behind, runs_between
+from store.structures.commitlog.resync import has_bytes_behind
 from store.structures.commitlog.scan import Segment
 from store.structures.commitlog.start import starting_segment
 from store.structures.consumequeue.consume_queue import ConsumeQueue
@@ -55,7 +55,7 @@ def build_cut_short(opened: OpenedStore, stop: int, losses: LossCounter) -> list
     short = [queue for queue in opened.queues.awake() if queue.is_cut_short]
     before = {queue: queue.max_offset for queue in short}
     begin = max(opened.log.min_offset, 0, min((queue.max_physic_offset for queue in short), default=stop))
-    for run in runs_between(opened.log.segments.files, begin, stop, rules=opened.scan_rules(check_crc=False)):
+    for run in opened.runs(begin, stop):
         opened.queues.dispatch(run)
     for queue, at in before.items():
         losses.note_built(queue, at)

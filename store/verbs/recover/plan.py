@@ -130,7 +130,9 @@ def plan_by_rules(
 
         found = recover_database(opened, rules.mode, progress)
     elif rebuild is not None:
-        found = _recover_by_rebuild(opened, rebuild)
+        from store.verbs.recover.from_rebuild import recover_by_rebuild
+
+        found = recover_by_rebuild(opened, rebuild)
     else:
         found = recover_store(opened, rules, progress)
     database = follow_log_end(opened, found)
@@ -160,12 +162,6 @@ def _require_delays(opened: OpenedStore, change: AnyChange, *, as_broker: bool) 
     if not (as_broker or opened.gives_delays) and change.publishes_below(changed):
         levels = built_levels(change.published, opened.layout, opened.fs)
         change.remarks += describe_assumed_delays(opened.layout, opened.config, opened.fs, levels)
-
-
-def _recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
-    from store.verbs.recover.from_rebuild import recover_by_rebuild
-
-    return recover_by_rebuild(opened, rebuild)
 
 
 def _rebuilt_actions(opened: OpenedStore, change: AnyChange) -> list[Action]:

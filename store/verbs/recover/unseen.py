@@ -21,7 +21,6 @@ from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in
 from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
-from store.structures.commitlog.resync import runs_between
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.consumequeue.expect import Units, expected_units, with_light_units
@@ -79,7 +78,7 @@ def unseen_messages(opened: OpenedStore, log: Stretch, shown: Shown | None = Non
 def _messages(opened: OpenedStore, log: Stretch) -> Iterator[Units]:
     """Yield the entries that the messages of a stretch should have."""
     table, light = QueueTable(), dict[QueueKey, int]()
-    for run in runs_between(opened.log.segments.files, *log, rules=opened.scan_rules(check_crc=False)):
+    for run in opened.runs(*log):
         units = expected_units(run, (), table)
         if opened.config.enable_multi_dispatch:
             units, _ = with_light_units(run, units, table, light)
@@ -108,7 +107,17 @@ class _InFiles:
         self._queues = queues
 
     def sums(self, log: Stretch) -> Mapping[QueueKey, int]:
-        return _sums_of_queues(self._queues, log)
+        resting = self._queues.resting()
+        sums = {(queue.topic, queue.queue_id): int(_entries(queue, log).sum()) for queue in self._queues.awake()}
+        ends = np.cumsum([one.unit_count for one in resting.values()])
+        if resting:
+            units = units_of(b"".join(one.units for one in resting.values()))
+            offsets = units["log_offset"].astype(np.int64)
+            inside = (offsets >= log.start) & (offsets < log.stop)
+            marks = np.where(inside, _marks(offsets, units["size"]), np.uint64(0))
+            totals = np.add.reduceat(marks, np.concatenate(([0], ends[:-1])))
+            sums |= dict(zip(resting, totals.tolist(), strict=True))
+        return sums
 
     def marks(self, key: QueueKey, log: Stretch) -> _Marks:
         queue = self._queues.find(*key)
@@ -131,21 +140,6 @@ class InDatabase:
         offsets, sizes = self._read(key)
         inside = (offsets >= log.start) & (offsets < log.stop)
         return _marks(offsets[inside], sizes[inside])
-
-
-def _sums_of_queues(queues: ConsumeQueueStore, log: Stretch) -> dict[QueueKey, int]:
-    """Add up the entries of every queue that point into a stretch of the log."""
-    resting = queues.resting()
-    sums = {(queue.topic, queue.queue_id): int(_entries(queue, log).sum()) for queue in queues.awake()}
-    ends = np.cumsum([one.unit_count for one in resting.values()])
-    if resting:
-        units = units_of(b"".join(one.units for one in resting.values()))
-        offsets = units["log_offset"].astype(np.int64)
-        inside = (offsets >= log.start) & (offsets < log.stop)
-        marks = np.where(inside, _marks(offsets, units["size"]), np.uint64(0))
-        totals = np.add.reduceat(marks, np.concatenate(([0], ends[:-1])))
-        sums |= dict(zip(resting, totals.tolist(), strict=True))
-    return sums
 
 
 def _entries(queue: ConsumeQueue, log: Stretch) -> _Marks:

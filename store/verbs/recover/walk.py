@@ -8,7 +8,6 @@ from store.dispatch.fan_out import Handler
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import LogEnd, find_end
-from store.structures.commitlog.resync import runs_between
 from store.structures.commitlog.scan import written_after
 
 Progress = Callable[[int, int], None]
@@ -43,6 +42,6 @@ def walk(
 
 def dispatch_stretch(opened: OpenedStore, start: int, stop: int, handlers: Sequence[Handler]) -> None:
     """Dispatch the records from `start` to before `stop` to the handlers, also after damage."""
-    for run in runs_between(opened.log.segments.files, start, stop, rules=opened.scan_rules(check_crc=False)):
+    for run in opened.runs(start, stop):
         for handler in handlers:
             handler.dispatch(run)
