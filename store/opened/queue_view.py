@@ -157,10 +157,6 @@ class QueueView(ConsumeQueueStore):
         passed = [f"passed over while queues were built from the log: {one.describe()}" for one in damages]
         return passed + super().describe_findings()
 
-    def close(self) -> None:
-        for queue in self.awake():
-            queue.close()
-
     # Opening.
 
     def _keys_on_disk(self) -> Iterator[QueueKey]:

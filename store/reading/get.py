@@ -22,7 +22,6 @@ from typing import Protocol
 
 from store.config import StoreConfig
 from store.errors import DamagedRecord
-from store.files import lost_pages
 from store.formats.message import decode_record
 from store.formats.queue_unit import (
     BATCH_UNIT_SIZE,
@@ -79,21 +78,6 @@ def get_message(
     memory_size: Callable[[], int] | None = None,
 ) -> GetResult:
     """Return the result of one call of DefaultMessageStore.getMessage; `queue` is None if missing."""
-    seen = lost_pages.count()
-    result = _get(log, queue, offset, max_count, config, message_filter, memory_size)
-    lost_pages.require_none_since(seen)
-    return result
-
-
-def _get(
-    log: CommitLog,
-    queue: Queue | None,
-    offset: int,
-    max_count: int,
-    config: StoreConfig,
-    message_filter: MessageFilter | None,
-    memory_size: Callable[[], int] | None,
-) -> GetResult:
     if queue is None or queue.max_offset == 0:
         return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
     low, high = queue.min_offset, queue.max_offset

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, cast
 from store.broker_line import BrokerLine
 from store.config import StoreConfig
 from store.errors import BadRequest, DamagedRecord, StoreClosed
+from store.files import lost_pages
 from store.formats.given import check_get, check_number, check_query, check_queue, check_text
 from store.formats.index_page import TAGS_TYPE
 from store.formats.message import StoredMessage
@@ -101,7 +102,10 @@ class MessageStore(ReadableStore):
             if copy is not None:
                 return copy.get(offset, max_count, self.config, message_filter)
             queue = opened.queues.find(topic, queue_id)
-            return get_message(opened.log, queue, offset, max_count, self.config, message_filter)
+            seen = lost_pages.count()
+            result = get_message(opened.log, queue, offset, max_count, self.config, message_filter)
+            lost_pages.require_none_since(seen)
+            return result
 
     def _copy_of(self, opened: OpenedStore, topic: str, queue_id: int) -> CopyOfQueue | None:
         """Return the copy of a queue that a broker reads instead; None without one."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from store.broker_line import BrokerLine
@@ -199,15 +200,5 @@ def delivered_message(record: StoredMessage, line: BrokerLine) -> Message:
     number = parse_int(queue_id or "")
     if not topic or number is None:
         raise ValueError(f"the record at log offset {record.log_offset} has no REAL_TOPIC or no REAL_QID")
-    return Message(
-        topic,
-        record.body,
-        number,
-        encode_java_map(properties, ends_with_separator=line.ends_with_separator),
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        born_timestamp_ms=record.born_timestamp_ms,
-        born_host=record.born_host,
-        store_host=record.store_host,
-        reconsume_times=record.reconsume_times,
-    )
+    encoded = encode_java_map(properties, ends_with_separator=line.ends_with_separator)
+    return replace(record.as_put(), topic=topic, queue_id=number, properties=encoded, prepared_transaction_offset=0)

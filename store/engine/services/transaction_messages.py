@@ -16,6 +16,7 @@ DefaultTransactionalMessageCheckListener (4.9.8, 5.3.3).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from store.broker_line import LINE_4_9, BrokerLine
 from store.errors import BadRequest
@@ -59,32 +60,20 @@ def half_message(message: Message, producer_group: str, line: BrokerLine, unique
     if line is not LINE_4_9:
         properties[TRANSACTION_ID] = properties[UNIQ_KEY]
     properties |= {REAL_TOPIC: message.topic, REAL_QUEUE_ID: str(message.queue_id)}
-    return Message(
-        HALF_TOPIC,
-        message.body,
-        0,
-        encode_java_map(properties, ends_with_separator=line.ends_with_separator),
-        flag=message.flag,
+    return replace(
+        message,
+        topic=HALF_TOPIC,
+        queue_id=0,
+        properties=encode_java_map(properties, ends_with_separator=line.ends_with_separator),
         sys_flag=message.sys_flag & ~TRANSACTION_MASK,
-        born_timestamp_ms=message.born_timestamp_ms,
-        born_host=message.born_host,
-        store_host=message.store_host,
-        reconsume_times=message.reconsume_times,
+        prepared_transaction_offset=0,
     )
 
 
 def put_back_message(half: StoredMessage, properties: Mapping[str, str], line: BrokerLine) -> Message:
     """Return a copy of `half` with other properties (renewHalfMessageInner)."""
-    return Message(
-        half.topic,
-        half.body,
-        half.queue_id,
-        encode_java_map(properties, ends_with_separator=line.ends_with_separator),
-        sys_flag=half.sys_flag,
-        born_timestamp_ms=half.born_timestamp_ms,
-        born_host=half.born_host,
-        store_host=half.store_host,
-    )
+    encoded = encode_java_map(properties, ends_with_separator=line.ends_with_separator)
+    return replace(half.as_put(), properties=encoded, flag=0, reconsume_times=0, prepared_transaction_offset=0)
 
 
 def immune_message(half: StoredMessage, properties: Mapping[str, str], line: BrokerLine) -> Message:
@@ -101,17 +90,12 @@ def commit_message(half: StoredMessage, line: BrokerLine) -> Message:
         raise BadRequest("the half has no REAL_TOPIC, or no REAL_QID", offset=half.log_offset)
     if line.drops_real_topic:
         properties = {name: value for name, value in properties.items() if name not in (REAL_TOPIC, REAL_QUEUE_ID)}
-    return Message(
-        topic,
-        half.body,
-        queue_id,
-        encode_java_map(properties, ends_with_separator=line.ends_with_separator),
-        flag=half.flag,
+    return replace(
+        half.as_put(),
+        topic=topic,
+        queue_id=queue_id,
+        properties=encode_java_map(properties, ends_with_separator=line.ends_with_separator),
         sys_flag=half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
-        born_timestamp_ms=half.born_timestamp_ms,
-        born_host=half.born_host,
-        store_host=half.store_host,
-        reconsume_times=half.reconsume_times,
         prepared_transaction_offset=half.log_offset,
     )
 
@@ -132,15 +116,5 @@ def op_body(half_offset: int, line: BrokerLine) -> str:
 
 def discard_message(half: StoredMessage, properties: Mapping[str, str], line: BrokerLine) -> Message:
     """Return the record of a discarded half (toMessageExtBrokerInner)."""
-    return Message(
-        DISCARD_TOPIC,
-        half.body,
-        0,
-        encode_java_map(properties, ends_with_separator=line.ends_with_separator),
-        flag=half.flag,
-        sys_flag=half.sys_flag,
-        born_timestamp_ms=half.born_timestamp_ms,
-        born_host=half.born_host,
-        store_host=half.store_host,
-        reconsume_times=half.reconsume_times,
-    )
+    encoded = encode_java_map(properties, ends_with_separator=line.ends_with_separator)
+    return replace(half.as_put(), topic=DISCARD_TOPIC, queue_id=0, properties=encoded, prepared_transaction_offset=0)

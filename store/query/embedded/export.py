@@ -171,36 +171,17 @@ class _Files:
         path = folder / f"part-{self._count:05d}.{self._export.kind}"
         self._count += 1
         if self._export.kind == "parquet":
-            return _ParquetFile(path, self._schema)
+            import pyarrow.parquet as pq
+
+            parquet: _File = pq.ParquetWriter(path, self._schema, use_dictionary=_SHARED)
+            return parquet
         if self._export.kind == "csv":
-            return _CsvFile(path, self._schema)
+            import pyarrow.csv as csv
+
+            options = csv.WriteOptions(quoting_style="needed")
+            table: _File = csv.CSVWriter(path, self._schema, write_options=options)
+            return table
         return _LineFile(path, self._export)
-
-
-class _ParquetFile:
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        import pyarrow.parquet as pq
-
-        self._writer = pq.ParquetWriter(path, schema, use_dictionary=_SHARED)
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(batch)
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-class _CsvFile:
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        import pyarrow.csv as csv
-
-        self._writer = csv.CSVWriter(path, schema, write_options=csv.WriteOptions(quoting_style="needed"))
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(batch)
-
-    def close(self) -> None:
-        self._writer.close()
 
 
 class _LineFile:
