@@ -288,9 +288,9 @@ def _write_lines(target: _Target, runs: Iterator[SalvagedRun]) -> int:
     rows = MessageRows(None, Format.JSONL, stored=target.stored_body, warn=lambda text: None)
     with target.path.open("x", encoding="utf-8") as file:
         for run in runs:
-            columns, more = run.run.columns, {"grade": run.grade.value, "reason": run.reason, "file": run.file}
-            for at, size in zip(columns.position.tolist(), columns.size.tolist(), strict=True):
-                record = decode_record(bytes(run.run.buffer[at : at + size]))
+            more = {"grade": run.grade.value, "reason": run.reason, "file": run.file}
+            for row in range(run.count):
+                record = decode_record(bytes(run.run.record(row)))
                 file.write(to_json({**rows.row(record), **more}) + "\n")
                 written += 1
     return written

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.formats.columns import COLUMN_NAMES, Column
+from store.formats.properties import decode_properties
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -71,6 +72,21 @@ class Run:
     def log_offsets(self) -> Int64Array:
         """Log offset of each record by its position; its log offset field is ignored."""
         return self.columns.position + self.file_start
+
+    def record(self, row: int) -> memoryview:
+        """Return the bytes of a record."""
+        at = int(self.array[Column.POSITION, row])
+        return self.buffer[at : at + int(self.array[Column.SIZE, row])]
+
+    def topic(self, row: int) -> bytes:
+        """Return the topic of a record."""
+        at = int(self.array[Column.TOPIC_POSITION, row])
+        return bytes(self.buffer[at : at + int(self.array[Column.TOPIC_SIZE, row])])
+
+    def properties(self, row: int) -> dict[str, str]:
+        """Return the properties of a record."""
+        at = int(self.array[Column.PROPERTIES_POSITION, row])
+        return decode_properties(self.buffer[at : at + int(self.array[Column.PROPERTIES_SIZE, row])])
 
     def part(self, first: int, last: int) -> Run:
         """Return the records first … last - 1 of this run."""

@@ -108,9 +108,8 @@ class _Newest:
         row = next((row for row in range(run.count - 1, -1, -1) if is_queued(int(columns.sys_flag[row]))), -1)
         if row < 0:
             return None
-        at, size = int(columns.topic_position[row]), int(columns.topic_size[row])
         end = run.file_start + int(columns.position[row] + columns.size[row])
-        return NewestRecord(decode_utf8(bytes(run.buffer[at : at + size])), int(columns.queue_id[row]), end)
+        return NewestRecord(decode_utf8(run.topic(row)), int(columns.queue_id[row]), end)
 
 
 def _newest_written(segments: list[Segment]) -> Segment:

@@ -25,14 +25,7 @@ import pyarrow.compute as pc
 from store.change.workspace import quarantine_folder
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
-from store.formats.message import (
-    BLANK_SIZE,
-    TRANSACTION_COMMIT,
-    TRANSACTION_MASK,
-    TRANSACTION_NONE,
-    StoredMessage,
-    decode_record,
-)
+from store.formats.message import BLANK_SIZE, StoredMessage, decode_record, is_queued
 from store.formats.run import Run
 from store.layout import parse_segment_name
 from store.structures.commitlog.message_batch import MessageRows
@@ -193,7 +186,7 @@ def _mark(stale: list[StaleRecord], reader: StoreReader, on_progress: OnProgress
     by_key: dict[MessageKey, list[StaleRecord]] = {}
     by_place: dict[QueuePlace, list[StaleRecord]] = {}
     for one in stale:
-        if _has_unit(one.sys_flag):
+        if is_queued(one.sys_flag):
             by_place.setdefault(one.queue_place, []).append(one)
         if one.uniq_key:
             by_key.setdefault(one.message_key, []).append(one)
@@ -203,14 +196,9 @@ def _mark(stale: list[StaleRecord], reader: StoreReader, on_progress: OnProgress
             for one in by_key.get((row["uniq_key"], row["topic"], row["queue_id"], row["body_crc"]), ()):
                 _take(one, StaleState.DUPLICATE, row)
             place = (row["topic"], row["queue_id"], row["queue_offset"])
-            for one in by_place.get(place, ()) if _has_unit(row["sys_flag"]) else ():
+            for one in by_place.get(place, ()) if is_queued(row["sys_flag"]) else ():
                 is_same = row["body_crc"] == one.body_crc and row["uniq_key"] == one.uniq_key
                 _take(one, StaleState.DUPLICATE if is_same else StaleState.OVERWRITTEN, row)
-
-
-def _has_unit(sys_flag: int) -> bool:
-    """Return whether a record has a queue offset; prepared and rolled back ones have 0 and no unit."""
-    return sys_flag & TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 
 def _take(one: StaleRecord, state: StaleState, row: dict[str, int]) -> None:

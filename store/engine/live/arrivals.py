@@ -18,7 +18,6 @@ from typing import Protocol
 import numpy as np
 
 from store.broker_line import LINE_4_9
-from store.formats.properties import decode_properties
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
 from store.structures.consumequeue.expect import Units, expected_units
@@ -44,9 +43,7 @@ class Arrival:
     @property
     def properties(self) -> dict[str, str]:
         """The message's properties, decoded when asked for."""
-        columns, row = self.run.columns, self.row
-        at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
-        return decode_properties(bytes(self.run.buffer[at : at + size]))
+        return self.run.properties(self.row)
 
 
 class MessageArrivingListener(Protocol):

@@ -95,9 +95,8 @@ def _as_stored(run: Run, first: int, stop: int) -> _Piece:
 
 
 def _messages_of(run: Run, row: int) -> Iterator[StoredMessage]:
-    at, size = int(run.columns.position[row]), int(run.columns.size[row])
     try:
-        yield from list(unwrap(decode_record(run.buffer[at : at + size])))
+        yield from list(unwrap(decode_record(run.record(row))))
     except DamagedRecord:
         return
 

@@ -23,8 +23,7 @@ from store.config import StoreConfig
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.formats.bloom import BloomFilter, has_bits
-from store.formats.columns import Column
-from store.formats.message import StoredMessage, decode_record
+from store.formats.message import StoredMessage
 from store.formats.queue_unit import ExtUnit
 from store.formats.run import Run
 from store.formats.topics import RETRY_PREFIX
@@ -122,10 +121,7 @@ class BitMaps:
             return None
         found = []
         for row in rows:
-            position = int(run.array[Column.POSITION, row])
-            properties = decode_record(
-                run.buffer[position : position + int(run.array[Column.SIZE, row])], position=position
-            ).properties
+            properties = run.properties(row)
             bits = {
                 bit
                 for one, expression in compiled

@@ -129,10 +129,9 @@ class _Expected:
 
     def inner_findings(self, run: Run) -> Iterator[Finding]:
         """Yield a finding for each record with other messages than INNER_BASE and INNER_NUM."""
-        columns = run.columns
-        for row in np.flatnonzero(columns.sys_flag & INNER_BATCH_FLAG).tolist():
-            at, size = int(columns.position[row]), int(columns.size[row])
-            record = decode_record(run.buffer[at : at + size], position=run.file_start + at)
+        for row in np.flatnonzero(run.columns.sys_flag & INNER_BATCH_FLAG).tolist():
+            log_offset = int(run.log_offsets[row])
+            record = decode_record(run.record(row), position=log_offset)
             if record.topic not in self._topics:
                 continue
             says = inner_batch_of(record.properties)
@@ -146,7 +145,7 @@ class _Expected:
                 detail = (
                     f"INNER_BASE and INNER_NUM say {says}, it is at queue offset {record.queue_offset} with {count}"
                 )
-            yield Finding(INNER_BATCH, str(run.path), run.file_start + at, record.topic, record.queue_id, detail=detail)
+            yield Finding(INNER_BATCH, str(run.path), log_offset, record.topic, record.queue_id, detail=detail)
 
     def of(self, queue: Queue) -> BatchUnitArray:
         """Return the units of a queue, in log order."""

@@ -12,7 +12,6 @@ import numpy as np
 
 from store import kernels
 from store.formats import properties as names
-from store.formats.properties import decode_properties
 from store.formats.run import Run
 
 COPY_MARKS = frozenset(
@@ -35,7 +34,5 @@ def wrong_property_crcs(run: Run) -> Iterator[tuple[int, bool]]:
     while row < run.count:
         row = int(kernels.first_bad_properties_crc(run.buffer, run.array, row, run.count, state))
         if row < run.count:
-            at, size = int(run.columns.properties_position[row]), int(run.columns.properties_size[row])
-            properties = decode_properties(run.buffer[at : at + size])
-            yield run.file_start + int(run.columns.position[row]), not COPY_MARKS.isdisjoint(properties)
+            yield int(run.log_offsets[row]), not COPY_MARKS.isdisjoint(run.properties(row))
             row += 1

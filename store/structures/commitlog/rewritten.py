@@ -76,10 +76,8 @@ def _rows_with(run: Run, mark: re.Pattern[bytes]) -> Int64Array:
 
 
 def _decoded(run: Run, rows: Int64Array) -> Iterator[StoredMessage]:
-    columns = run.columns
     for row in rows.tolist():
-        position = int(columns.position[row])
-        yield decode_record(run.buffer[position : position + int(columns.size[row])], position=position)
+        yield decode_record(run.record(row), position=int(run.columns.position[row]))
 
 
 def queue_records(

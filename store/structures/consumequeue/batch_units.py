@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from store import kernels
 from store.formats.inner_batch import inner_batch_of
-from store.formats.properties import INNER_NUM, decode_properties
+from store.formats.properties import INNER_NUM
 from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Int64Array, Run
 
@@ -78,10 +78,9 @@ def units_of_records(run: Run, rows: Int64Array, codes: Int64Array) -> BatchUnit
 
 def _inner_batches(run: Run) -> Iterator[tuple[int, int, int]]:
     """Yield row, first queue offset and message count of each record that holds several messages."""
-    columns, rows = run.columns, np.empty(run.count, np.int64)
+    rows = np.empty(run.count, np.int64)
     count = kernels.rows_with_property(run.buffer, run.array, run.count, INNER_NUM.encode(), rows)
     for row in rows[:count].tolist():
-        at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
-        found = inner_batch_of(decode_properties(run.buffer[at : at + size]))
+        found = inner_batch_of(run.properties(row))
         if found is not None:
             yield row, *found

@@ -17,7 +17,7 @@ import numpy as np
 from store import kernels
 from store.config import StoreConfig
 from store.formats.columns import Column
-from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, decode_properties
+from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from store.formats.run import Int64Array, Run
 from store.formats.sets import is_in
 from store.formats.topics import LMQ_PREFIX, RETRY_PREFIX
@@ -62,11 +62,11 @@ def find_light_parts(run: Run, rows: Int64Array, config: StoreConfig | None = No
     unmatched: list[int] = []
     found: dict[QueueKey, list[tuple[int, int]]] = {}
     for row in rows[is_in(rows, named)].tolist():
-        at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
-        if _is_retried(run, row):
+        if run.topic(row).startswith(_RETRY_TOPIC_PREFIX):
+            # A consumer returned the message.
             continue
         try:
-            queues = _light_queues(decode_properties(run.buffer[at : at + size]))
+            queues = _light_queues(run.properties(row))
         except ValueError:
             faults.append(int(columns.log_offset[row]))
             continue
@@ -83,13 +83,6 @@ def _part(run: Run, key: QueueKey, units: list[tuple[int, int]]) -> LightPart:
     array = np.ascontiguousarray(run.array[:, rows])
     array[Column.QUEUE_OFFSET] = offsets
     return LightPart(key, Run(run.file_start, run.path, run.buffer, array, len(rows)), rows)
-
-
-def _is_retried(run: Run, row: int) -> bool:
-    """Return whether a record's topic is a retry topic: a consumer returned the message."""
-    at = int(run.columns.topic_position[row])
-    size = int(run.columns.topic_size[row])
-    return bytes(run.buffer[at : at + size]).startswith(_RETRY_TOPIC_PREFIX)
 
 
 def _light_queues(properties: dict[str, str]) -> list[tuple[str, int]] | None:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.formats.java import key_hash
-from store.formats.properties import TAGS, decode_properties
+from store.formats.properties import TAGS
 from store.formats.run import Int64Array, Run
 from store.structures.index.keys import CAPACITY, KeyHasher, Keys
 
@@ -49,14 +49,10 @@ def are_of_tags(run: Run, rows: Int64Array, hashes: np.ndarray) -> npt.NDArray[n
 
     Source: IndexService.buildIndex (5.5.0).
     """
-    content, columns = memoryview(run.buffer), run.columns
     known: dict[tuple[bytes, str], int] = {}
     found = np.zeros(len(rows), bool)
     for i, row in enumerate(rows.tolist()):
-        at, size = int(columns.topic_position[row]), int(columns.topic_size[row])
-        topic = bytes(content[at : at + size])
-        at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
-        tags = decode_properties(content[at : at + size]).get(TAGS)
+        topic, tags = run.topic(row), run.properties(row).get(TAGS)
         if tags is not None:
             if (topic, tags) not in known:
                 known[topic, tags] = key_hash(f"{topic.decode('utf-8', 'replace')}#T#{tags}")

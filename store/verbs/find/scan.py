@@ -72,9 +72,8 @@ def _scan_segment(
 
 def message_of(run: Run, number: int) -> StoredMessage | None:
     """Return one record of a run; None if its bytes contradict each other."""
-    position = int(run.columns.position[number])
     try:
-        return decode_record(run.buffer[position : position + int(run.columns.size[number])])
+        return decode_record(run.record(number))
     except DamagedRecord:
         return None
 

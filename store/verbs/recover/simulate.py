@@ -279,8 +279,7 @@ def _left_out(opened: OpenedStore, found: RecoveryReport) -> StoredMessage | Non
         return None
     for step in scan_segment(segment, at - segment.file_start, rules=opened.scan_rules(check_crc=False), capacity=1):
         if isinstance(step, Run) and is_queued(int(step.columns.sys_flag[0])):
-            start = int(step.columns.position[0])
-            return decode_record(step.buffer[start : start + int(step.columns.size[0])])
+            return decode_record(step.record(0))
         break
     return None
 
