@@ -23,9 +23,8 @@ import numpy.typing as npt
 from store.errors import StoreClosed
 from store.formats.message import Message
 from store.formats.properties import says_no_wait
-from store.formats.run import Int64Array
+from store.formats.run import Int64Array, Stretch
 from store.opened.index_view import IndexView
-from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
 from store.reading.message_store import MessageStore
 from store.reading.stores import LiveStore

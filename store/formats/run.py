@@ -18,6 +18,13 @@ from store.formats.properties import decode_properties
 Int64Array = npt.NDArray[np.int64]
 
 
+class Stretch(NamedTuple):
+    """Log offsets from `start` to before `stop`."""
+
+    start: int
+    stop: int
+
+
 class Columns(NamedTuple):
     """One int64 array per column, all of one length; see store.formats.columns."""
 

@@ -26,10 +26,9 @@ from store.files.filesystem import Filesystem
 from store.formats.derived import entries_of
 from store.formats.index_page import HEADER_SIZE, IndexHeader, decode_header, index_file_size, index_key
 from store.formats.java import key_hash
-from store.formats.run import Int64Array, Run
+from store.formats.run import Int64Array, Run, Stretch
 from store.formats.wording import amount_is
 from store.layout import StoreLayout, parse_index_file_name
-from store.opened.missing import Stretch
 from store.structures.commitlog.resync import runs_between
 from store.structures.commitlog.scan import ScanRules, Segment
 from store.structures.index.index_file import IndexFile

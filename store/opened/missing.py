@@ -24,7 +24,7 @@ from store.files.mapped_file import MappedFile
 from store.files.overlay import OverlayFileQueue
 from store.formats.derived import is_pre_blank
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE, encode_ext_address
-from store.formats.run import Int64Array, Run
+from store.formats.run import Int64Array, Run, Stretch
 from store.formats.sets import distinct
 from store.formats.topics import shares_records
 from store.layout import is_topic_folder_name
@@ -35,13 +35,6 @@ from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.consumequeue.unit_array import extension_positions, unit_array
-
-
-class Stretch(NamedTuple):
-    """Log offsets from `start` to before `stop`."""
-
-    start: int
-    stop: int
 
 
 def lost_stretches(queue: ConsumeQueue, log: Stretch) -> list[Stretch]:

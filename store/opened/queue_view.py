@@ -18,10 +18,11 @@ from store.errors import StoreError, StoreIOError
 from store.files.filesystem import Filesystem
 from store.files.overlay import Overlay
 from store.formats.queue_unit import UNIT_SIZE
+from store.formats.run import Stretch
 from store.formats.topics import shares_records
 from store.formats.wording import amount, amount_is
 from store.layout import StoreLayout, parse_queue_id
-from store.opened.missing import QueueBuilder, Repair, Stretch
+from store.opened.missing import QueueBuilder, Repair
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.consumequeue.queue_set import NO_OTHERS, OtherQueues, QueueKey, QueueState

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from store.files.filesystem import Filesystem
+from store.formats.run import Stretch
 from store.layout import StoreLayout
 from store.opened.database_view import CombinedQueueView, DatabaseQueueView
-from store.opened.missing import Stretch
 from store.opened.queue_view import QueueView
 from store.structures.queuedb import view as queuedb_view
 

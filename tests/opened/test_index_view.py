@@ -13,6 +13,7 @@ from store.config import StoreConfig
 from store.errors import StoreError, StoreIOError
 from store.files.filesystem import Filesystem
 from store.formats.index_page import HEADER, HEADER_SIZE, IndexHeader, entry_position, index_file_size
+from store.formats.run import Stretch
 from store.layout import StoreLayout
 from store.opened import index_view
 from store.opened.index_view import (
@@ -23,7 +24,6 @@ from store.opened.index_view import (
     _entries_of_last_record,
     is_whole,
 )
-from store.opened.missing import Stretch
 from store.structures.commitlog.scan import ScanRules
 from store.structures.index.index_file import IndexFile
 from tests.support.small_log import SMALL_CONFIG, START_MS, SmallLog, SmallSegment, open_index

@@ -9,7 +9,8 @@ import pytest
 
 from store.files.overlay import Overlay
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE, QueueUnit, decode_unit
-from store.opened.missing import QueueBuilder, Repair, Stretch, lost_stretches
+from store.formats.run import Stretch
+from store.opened.missing import QueueBuilder, Repair, lost_stretches
 from store.structures.commitlog.scan import ScanRules
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from tests.support.small_log import UNITS_PER_FILE, SmallLog, SmallSegment, open_queues, reopened_queues

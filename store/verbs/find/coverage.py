@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, IndexHeader, decode_header, index_key
+from store.formats.run import Stretch
 from store.formats.topics import shares_records
 from store.layout import StoreLayout
 from store.structures.index.geometry import Geometry, given_geometry, infer_geometry
@@ -32,13 +33,6 @@ from store.structures.index.index_service import IndexedLog
 from store.structures.registry import Names, rooms_with
 
 END_OF_TIME_MS = sys.maxsize
-
-
-class Stretch(NamedTuple):
-    """Log offsets [start, stop)."""
-
-    start: int
-    stop: int
 
 
 @dataclass(frozen=True, slots=True)

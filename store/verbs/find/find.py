@@ -24,7 +24,7 @@ from store.files.store_reader import StoreReader
 from store.formats.body import decode_body
 from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE, StoredMessage, decode_record
 from store.formats.message_id import decode_message_id
-from store.formats.run import Run
+from store.formats.run import Run, Stretch
 from store.layout import StoreLayout
 from store.opened.detect import make_layout
 from store.opened.reach import reach_store
@@ -34,7 +34,7 @@ from store.structures.registry import names_of, present
 from store.structures.tables.config_file import read_config_file
 from store.structures.tables.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from store.structures.tables.fastjson import members
-from store.verbs.find.coverage import IndexCoverage, Stretch, unnamed
+from store.verbs.find.coverage import IndexCoverage, unnamed
 from store.verbs.find.places import Place, places_of
 from store.verbs.find.scan import Choose, scan_log, with_any_of, with_body, with_text
 from store.verbs.segment import open_segment

@@ -19,11 +19,10 @@ from store.files.byte_search import find_bytes
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.body import compression_of, decode_body
 from store.formats.message import COMPRESSED, StoredMessage, decode_record
-from store.formats.run import Run
+from store.formats.run import Run, Stretch
 from store.formats.sets import distinct
 from store.structures.commitlog.scan import ScanRules
 from store.structures.commitlog.slices import LogSlice, readable_runs
-from store.verbs.find.coverage import Stretch
 from store.verbs.find.literal import required_literal
 
 OnProgress = Callable[[int, int], None]

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from store.formats.run import Stretch
 from store.formats.wording import amount_is
-from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
 from store.opened.verified import index_verified_until
 from store.structures.index.index_file import IndexFile

@@ -8,9 +8,10 @@ A broker does not notice the loss: it assigns the queue offsets a second time.
 from __future__ import annotations
 
 from store.files.overlay import OverlayFileQueue
+from store.formats.run import Stretch
 from store.formats.wording import amount_is
 from store.opened.log_end import ViewedEnd, find_closed_end, find_crashed_end
-from store.opened.missing import QueueBuilder, Repair, Stretch
+from store.opened.missing import QueueBuilder, Repair
 from store.opened.opened_store import OpenedStore
 from store.opened.verified import verified_until
 from store.structures.commitlog.resync import has_bytes_behind

@@ -17,12 +17,11 @@ from store.files.filesystem import Filesystem
 from store.files.overlay import Overlay
 from store.files.scratch import Scratch
 from store.formats.message import StoredMessage, decode_record, is_queued
-from store.formats.run import Run
+from store.formats.run import Run, Stretch
 from store.formats.wording import amount
 from store.kernels.native import clock_ms
 from store.layout import is_topic_folder_name
 from store.opened.detect import FoundStore, find_store, make_layout, queue_type_faults, require_store
-from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
 from store.opened.reach import reach_store
 from store.structures.commitlog.scan import Blank, End, scan_segment

@@ -17,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from store.formats.derived import units_of
-from store.formats.run import Int64Array
+from store.formats.run import Int64Array, Stretch
 from store.formats.sets import distinct, is_in
-from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore

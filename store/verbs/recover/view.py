@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from store.errors import NotAStore
+from store.formats.run import Stretch
 from store.opened.detect import require_log
 from store.opened.index_view import IndexView
 from store.opened.log_end import FETCHED_ANYWAY_BYTES, NewestRecord, find_closed_end, find_crashed_end
-from store.opened.missing import QueueBuilder, Stretch
+from store.opened.missing import QueueBuilder
 from store.opened.opened_store import OpenedStore
 from store.opened.queue_view import QueueView
 from store.structures.commitlog.scan import Damage

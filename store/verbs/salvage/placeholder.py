@@ -34,9 +34,9 @@ from store.formats.properties import (
     TIMER_OUT_MS,
     encode_properties,
 )
+from store.formats.run import Stretch
 from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from store.setting_values import MAX_LONG
-from store.verbs.find.coverage import Stretch
 from store.verbs.find.scan import scan_log, with_any_of
 
 BODY = b"\0"

@@ -18,10 +18,11 @@ from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.message import COMPRESSED, INNER_BATCH, RECORD_MIN_SIZE, StoredMessage, decode_record, encode_record
 from store.formats.queue_unit import PRE_BLANK_SIZE, UNIT
+from store.formats.run import Stretch
 from store.opened.detect import make_layout
 from store.reading.inside import messages_inside
 from store.verbs.find import coverage
-from store.verbs.find.coverage import Stretch, unnamed
+from store.verbs.find.coverage import unnamed
 from store.verbs.find.find import Finder, Found, Searched, find
 from store.verbs.find.life import life_of
 from store.verbs.find.places import Consumption, Place, consumers_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from store.opened.missing import Stretch
+from store.formats.run import Stretch
 from store.verbs.recover.lost_index import _gaps, build_lost_index, find_lost_index
 from tests.support.stores import SMALL, make_store, planning
 
