@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from store.formats.java import parse_int
 from store.formats.message import StoredMessage, is_queued
 from store.formats.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC
 from store.formats.topics import HALF_TOPIC, SCHEDULE_TOPIC
@@ -168,7 +169,7 @@ class _Level:
         properties = record.properties
         message.store_timestamp_ms = record.store_timestamp_ms
         message.topic, message.uniq_key = properties.get(REAL_TOPIC), record.uniq_key
-        real_queue_id = _number(properties.get(REAL_QUEUE_ID))
+        real_queue_id = parse_int(properties.get(REAL_QUEUE_ID, ""))
         message.queue_id = -1 if real_queue_id is None else real_queue_id
         message.warnings = list(self._warnings(message, record, properties))
         is_poison = message.topic is None or real_queue_id is None
@@ -214,11 +215,3 @@ class _Level:
             yield f"the entry has deliver time {found_ms} ms, store time and level give {expected_ms} ms"
         if not is_queued(record.sys_flag):
             yield "a part of a transaction cannot be delayed"
-
-
-def _number(text: str | None) -> int | None:
-    """Parse a number like Integer.parseInt; None where Java would throw."""
-    try:
-        return int(text) if text is not None and text.isascii() and "_" not in text else None
-    except ValueError:
-        return None
