@@ -50,8 +50,8 @@ def find_by_key(session: Session, asked: KeyQuery, opened: ReadableStore) -> tup
     found = (
         records if asked.outer or asked.by_tags else [one for record in records for one in _inside(record, asked.key)]
     )
-    if not found:
-        _note_unknown_topic(session, opened, asked)
+    if not found and asked.topic not in (topics := set(opened.topics())):
+        session.note(f"no topic is called {asked.topic!r}{did_you_mean(asked.topic, topics)}")
     for damage in answer.damaged:
         session.warn(describe(damage))
     return found, answer
@@ -61,9 +61,3 @@ def _inside(record: StoredMessage, key: str) -> list[StoredMessage]:
     from store.reading import messages_inside
 
     return messages_inside(record, lambda message: key == message.uniq_key or key in message.keys)
-
-
-def _note_unknown_topic(session: Session, opened: ReadableStore, asked: KeyQuery) -> None:
-    topics = set(opened.topics())
-    if asked.topic not in topics:
-        session.note(f"no topic is called {asked.topic!r}{did_you_mean(asked.topic, topics)}")

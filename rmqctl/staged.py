@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqctl.changing import ChangeOptions
@@ -62,10 +61,3 @@ def locked(session: Session, *, take: bool = True) -> AbstractContextManager[tup
 
     root, fs = (session.store.root, None) if take else session.store.reached
     return locked_store(root, session.store.settings(), fs, take=take)
-
-
-def staging(layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool) -> AbstractContextManager[Path]:
-    """Yield a folder for files that a command builds; remove it when the block ends."""
-    from store.opened import staging as staged_folder
-
-    return staged_folder(layout, fs, name, dry_run=dry_run)

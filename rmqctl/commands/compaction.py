@@ -7,7 +7,7 @@ import typer
 from rmqctl.changing import ChangeOptions, changes_store, run_change
 from rmqctl.context import Session
 from rmqctl.result import Result
-from rmqctl.staged import locked, staging
+from rmqctl.staged import locked
 
 EXAMPLES = {
     "rebuild compaction": (
@@ -31,6 +31,7 @@ def run_mend(ctx: typer.Context, consent: ChangeOptions) -> Result:
     that. A queue with other faults is mended first; run the command again for its messages.
     """
     session: Session = ctx.obj
+    from store.opened import staging
     from store.structures import plan_compaction_mend
 
     with (

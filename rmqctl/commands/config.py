@@ -19,7 +19,7 @@ from rmqctl.programs import to_json
 from rmqctl.result import Result, Table
 from rmqctl.settings import values_and_sources
 from rmqctl.show import count
-from rmqctl.staged import locked, planning, staging
+from rmqctl.staged import locked, planning
 
 if TYPE_CHECKING:
     from store.config import Setting
@@ -174,7 +174,7 @@ def run_rebuild_topics(
     """
     session: Session = ctx.obj
     from store.broker_line import broker_line
-    from store.opened import detect_line
+    from store.opened import detect_line, staging
     from store.verbs import plan_topics
 
     with locked(session, take=not consent.dry_run) as (layout, fs):

@@ -158,18 +158,15 @@ class _Check:
     is_closed: bool
 
     def run(self) -> Iterator[Finding]:
-        yield from self._keys()
+        malformed = len(self.database.malformed)
+        malformed += sum(isinstance(run, MalformedEntry) for run in self.database.runs())
+        if malformed:
+            yield Finding(ROCKSDB_STATE, self.place, 0, count=malformed, detail="a key or a value is malformed")
         yield from self._checkpoint()
         for what, log_offset, detail in self.log.poison:
             yield Finding(what, self.place, log_offset, detail=detail)
         for queue in sorted({*self.database.newest, *self.log.units}):
             yield from group_findings(self._queue(queue))
-
-    def _keys(self) -> Iterator[Finding]:
-        malformed = len(self.database.malformed)
-        malformed += sum(isinstance(run, MalformedEntry) for run in self.database.runs())
-        if malformed:
-            yield Finding(ROCKSDB_STATE, self.place, 0, count=malformed, detail="a key or a value is malformed")
 
     def _checkpoint(self) -> Iterator[Finding]:
         """Yield the faults of the checkpoint, the log offset that the queues are built to."""

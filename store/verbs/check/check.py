@@ -228,15 +228,12 @@ class _Check:
         sizes = {segment.number: self._written_size(segment) for segment in chosen}
         self.progress.to_walk = sum(sizes.values())
         self._note()
-        yield from self._survey()
-        yield from self._walk(chosen, sizes)
-        yield from self._close()
-
-    def _survey(self) -> Iterator[Finding]:
         survey = partial(survey_share, self.files, self.listing_rules())
         for found in self.map_tasks(survey, self.listing.shares()):
             self.surveys += found.surveys
             yield from found.findings
+        yield from self._walk(chosen, sizes)
+        yield from self._close()
 
     def listing_rules(self) -> SurveyRules:
         """Make the rules for the survey of a share."""
