@@ -14,6 +14,8 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from store.errors import NotAStore
 from store.files.connect import connect_remote
 from store.files.filesystem import Descriptor, Filesystem
@@ -82,8 +84,8 @@ class RemoteFilesystem(Filesystem):
             if not wanted:
                 return
             mtime_ns, file = self.mtime_ns(path), self.open_write(path)
-            for first, last in _runs(wanted):
-                position, size = first * BLOCK_BYTES, (last - first + 1) * BLOCK_BYTES
+            for run in np.split(wanted, np.flatnonzero(np.diff(wanted) != 1) + 1):
+                position, size = int(run[0]) * BLOCK_BYTES, len(run) * BLOCK_BYTES
                 name = path.relative_to(self._folder).as_posix()
                 self.write(file, position, self._place.map(name, position, size).buffer)
             self.utime(path, mtime_ns)
@@ -100,14 +102,3 @@ def mirror_of(address: str, scratch: Path | None = None) -> tuple[Path, RemoteFi
         raise
     weakref.finalize(remote, folder.close)
     return folder.folder, remote
-
-
-def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield first and last of each run of adjacent ascending numbers."""
-    first = last = numbers[0]
-    for number in numbers[1:]:
-        if number != last + 1:
-            yield first, last
-            first = number
-        last = number
-    yield first, last

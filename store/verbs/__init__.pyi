@@ -49,13 +49,13 @@ from store.verbs.find.places import consumers_of as consumers_of
 from store.verbs.fingerprint import Digest as Digest
 from store.verbs.fingerprint import digest_differences as digest_differences
 from store.verbs.fingerprint import fingerprint_files as fingerprint_files
-from store.verbs.info import Problem as Problem
 from store.verbs.info import StoreInfo as StoreInfo
 from store.verbs.info import look_at_store as look_at_store
 from store.verbs.lag import GroupLag as GroupLag
 from store.verbs.lag import LagReport as LagReport
 from store.verbs.lag import QueueLag as QueueLag
 from store.verbs.lag import review_lag as review_lag
+from store.verbs.lost_parts import Problem as Problem
 from store.verbs.replay.copies import CopyFilter as CopyFilter
 from store.verbs.replay.copies import at_real_place as at_real_place
 from store.verbs.replay.ledger import Ledger as Ledger

@@ -39,7 +39,7 @@ from store.structures.findings import MISSING_SEGMENT
 from store.structures.registry import WHOLLY_UNREADABLE, Present
 from store.structures.tables.config_file import Load, read_config_files
 from store.verbs.check.coverage import segment_list_findings
-from store.verbs.lost_parts import find_lost_extensions, find_lost_parts
+from store.verbs.lost_parts import Problem, find_lost_extensions, find_lost_parts
 from store.verbs.queue_ends import QueueEnd, queue_ends
 from store.verbs.structures import NEWER, UNKNOWN, find_structures
 
@@ -47,16 +47,6 @@ WALKED_BYTES = 1 << 30
 """A log up to this size is read for lost parts of queues and index; `check` reads any log."""
 SOME_RECORDS = 1 << 20
 """Bytes that are walked for the first record of the log."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A missing, incomplete or damaged part. `code` and `subject` identify the advice."""
-
-    what: str
-    detail: str
-    code: str
-    subject: tuple[object, ...] = ()
 
 
 @dataclass(slots=True)
@@ -321,7 +311,7 @@ class _Look:
             stop = info.log.end if is_closed else min(info.log.end, info.queues_built_to)
             others = find_other_queues(self.layout, config, self.fs)
             parts += find_lost_parts(self.reader, segments, info.queues, size, stop, others.topics)
-        yield from (Problem(part.what, part.detail, part.code, part.subject) for part in parts)
+        yield from parts
 
 
 def _state_problems(info: StoreInfo) -> Iterator[Problem]:

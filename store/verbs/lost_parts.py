@@ -30,8 +30,8 @@ Queue = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class LostPart:
-    """A lost part of the store; `code` and `subject` identify the advice."""
+class Problem:
+    """A missing, incomplete or damaged part of a store. `code` and `subject` identify the advice."""
 
     what: str
     detail: str
@@ -46,7 +46,7 @@ def find_lost_parts(
     queue_file_size: int,
     stop: int,
     other_topics: frozenset[str],
-) -> Iterator[LostPart]:
+) -> Iterator[Problem]:
     """Walk the log up to log offset `stop`, the expected end of queues and index."""
     queues = _QueueFiles(ends, queue_file_size, other_topics)
     index = _IndexCoverage(reader, stop)
@@ -91,17 +91,17 @@ class _QueueFiles:
     def _is_plain(self, queue: Queue) -> bool:
         return queue[0] not in self._other_topics and is_topic_folder_name(queue[0])
 
-    def lost(self) -> Iterator[LostPart]:
+    def lost(self) -> Iterator[Problem]:
         for (topic, queue_id), counts in sorted(self._counts.items()):
             name, subject = f"{topic}, queue {queue_id}", (topic, queue_id)
             messages = sum(counts.values())
             if (topic, queue_id) not in self._starts:
                 detail = f"{name}: there is no folder, and the log has {amount(messages, 'message')} of it"
-                yield LostPart("lost queue", detail, "queue-file-lost", subject)
+                yield Problem("lost queue", detail, "queue-file-lost", subject)
             else:
                 files = ", ".join(segment_name(start) for start in sorted(counts))
                 detail = f"{name}: the log has {amount(messages, 'message')} of files that are not there: {files}"
-                yield LostPart("lost queue file", detail, "queue-file-lost", subject)
+                yield Problem("lost queue file", detail, "queue-file-lost", subject)
 
 
 class _IndexCoverage:
@@ -128,14 +128,14 @@ class _IndexCoverage:
                 offsets = expected_entries(run).log_offset
                 self._counts[low, high] += int(((offsets > low) & (offsets < high)).sum())
 
-    def lost(self) -> Iterator[LostPart]:
+    def lost(self) -> Iterator[Problem]:
         for (low, high), count in self._counts.items():
             if count:
                 detail = f"no index file covers log offsets {low + 1} to {high}: {amount_is(count, 'key')} in none"
-                yield LostPart("lost index file", detail, "index-file-lost")
+                yield Problem("lost index file", detail, "index-file-lost")
 
 
-def find_lost_extensions(reader: StoreReader, queues: Sequence[QueueEnd]) -> Iterator[LostPart]:
+def find_lost_extensions(reader: StoreReader, queues: Sequence[QueueEnd]) -> Iterator[Problem]:
     """Yield the queues whose newest unit points to an extension unit in no file."""
     for queue in queues:
         if queue.extension < 0:
@@ -144,4 +144,4 @@ def find_lost_extensions(reader: StoreReader, queues: Sequence[QueueEnd]) -> Ite
         if not any(file.number <= queue.extension < file.number + file.size for file in files):
             name = f"{queue.topic}, queue {queue.queue_id}"
             detail = f"{name}: its entries point into consumequeue_ext/, where no file has their data"
-            yield LostPart("lost extension", detail, "extension-file-lost")
+            yield Problem("lost extension", detail, "extension-file-lost")

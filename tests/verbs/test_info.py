@@ -23,7 +23,8 @@ from store.opened.detect import make_layout
 from store.structures.commitlog.scan import Step
 from store.structures.registry import Present
 from store.verbs import info
-from store.verbs.info import IndexInfo, LogInfo, Problem, StoreInfo, _behind_problems, _state_problems, look_at_store
+from store.verbs.info import IndexInfo, LogInfo, StoreInfo, _behind_problems, _state_problems, look_at_store
+from store.verbs.lost_parts import Problem
 from store.verbs.queue_ends import QueueEnd
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf

@@ -9,7 +9,7 @@ import pytest
 
 from store.files.store_reader import StoreReader
 from store.formats.queue_unit import UNIT_SIZE
-from store.verbs.lost_parts import LostPart, find_lost_extensions, find_lost_parts
+from store.verbs.lost_parts import Problem, find_lost_extensions, find_lost_parts
 from store.verbs.queue_ends import QueueEnd, queue_ends
 from tests.support.golden import copy_store
 from tests.support.small_log import UNITS_PER_FILE, SmallLog, open_index, open_queues
@@ -34,16 +34,16 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SmallLog]:
     return root, log
 
 
-def lost(root: Path, stop: int, other_topics: frozenset[str] = frozenset()) -> list[LostPart]:
+def lost(root: Path, stop: int, other_topics: frozenset[str] = frozenset()) -> list[Problem]:
     reader = StoreReader(str(root))
     ends = list(queue_ends(reader))
     return list(find_lost_parts(reader, reader.segments(), ends, FILE_SIZE, stop, other_topics))
 
 
-def lost_files(count: int, *starts: int) -> LostPart:
+def lost_files(count: int, *starts: int) -> Problem:
     names = ", ".join(f"{start:020d}" for start in starts)
     detail = f"T, queue 0: the log has {count} messages of files that are not there: {names}"
-    return LostPart("lost queue file", detail, "queue-file-lost", ("T", 0))
+    return Problem("lost queue file", detail, "queue-file-lost", ("T", 0))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def lost_files(count: int, *starts: int) -> LostPart:
     ],
 )
 def test_a_queue_lacks_the_files_of_its_records(
-    removed: tuple[int, ...], expected: list[LostPart], whole: tuple[Path, SmallLog], tmp_path: Path
+    removed: tuple[int, ...], expected: list[Problem], whole: tuple[Path, SmallLog], tmp_path: Path
 ) -> None:
     root, log = copy_store(whole[0], tmp_path / "store"), whole[1]
     for start in removed:
@@ -73,7 +73,7 @@ def test_a_queue_without_a_folder_is_lost_where_the_log_has_records_of_it_before
     shutil.rmtree(root / "consumequeue/U")
     messages = "1 message" if count == 1 else f"{count} messages"
     detail = f"U, queue 1: there is no folder, and the log has {messages} of it"
-    expected = [LostPart("lost queue", detail, "queue-file-lost", ("U", 1))] if count else []
+    expected = [Problem("lost queue", detail, "queue-file-lost", ("U", 1))] if count else []
     stop = log.units[record].log_offset + more
     assert lost(root, stop) == expected
     assert lost(root, stop, frozenset({"U"})) == []
@@ -91,7 +91,7 @@ def test_keys_between_the_index_files_are_in_none(
     low = 0 if first is None else log.units[first].log_offset + 1
     high = log.end if last is None else log.units[last].log_offset
     detail = f"no index file covers log offsets {low} to {high}: {said} in none"
-    assert lost(root, log.end) == [LostPart("lost index file", detail, "index-file-lost")]
+    assert lost(root, log.end) == [Problem("lost index file", detail, "index-file-lost")]
 
 
 def test_a_store_without_any_index_file_lacks_none(whole: tuple[Path, SmallLog], tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_keys_past_the_stop_are_not_missed(whole: tuple[Path, SmallLog], tmp_pat
     sorted((root / "index").iterdir())[2].unlink()
     low, stop = log.units[21].log_offset, log.units[23].log_offset
     detail = f"no index file covers log offsets {low + 1} to {stop}: 1 key is in none"
-    assert lost(root, stop) == [LostPart("lost index file", detail, "index-file-lost")]
+    assert lost(root, stop) == [Problem("lost index file", detail, "index-file-lost")]
     assert lost(root, log.units[22].log_offset) == []
 
 
@@ -128,6 +128,6 @@ def test_an_extension_is_lost_where_no_file_has_the_newest_address(
     folder.mkdir(parents=True)
     (folder / f"{start:020d}").write_bytes(bytes(size))
     detail = "T, queue 3: its entries point into consumequeue_ext/, where no file has their data"
-    expected = [LostPart("lost extension", detail, "extension-file-lost")] if is_lost else []
+    expected = [Problem("lost extension", detail, "extension-file-lost")] if is_lost else []
     ends = [QueueEnd("T", 3, 0, 1, 0, 91, extension=address)]
     assert list(find_lost_extensions(StoreReader(str(tmp_path)), ends)) == expected
