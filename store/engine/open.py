@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from store.files.filesystem import Filesystem
 from store.kernels.native import clock_ms
-from store.opened.detect import make_layout
+from store.opened.detect import OpenRequest, make_layout
 from store.opened.reach import reach_store
-from store.opened.request import OpenRequest
 from store.reading.message_store import MessageStore
 from store.verbs.recover.open_for_reading import ReadingOpener
 

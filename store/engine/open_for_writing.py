@@ -36,6 +36,7 @@ from store.formats.wording import amount_is
 from store.layout import StoreLayout
 from store.opened.detect import (
     FoundStore,
+    OpenRequest,
     is_absent_or_empty,
     refuse_links,
     refuse_unchangeable,
@@ -43,7 +44,6 @@ from store.opened.detect import (
     require_store,
 )
 from store.opened.opened_store import OpenedStore
-from store.opened.request import OpenRequest
 from store.opened.staged import staging
 from store.opened.verified import remember_verified
 from store.reading.filter.subscription import use_bit_maps

@@ -6,7 +6,8 @@ delays from delayed messages (delays.py). A setting that the user gives comes fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,6 +60,22 @@ def find_store(
     assumed = (*assumed_sizes(layout, config, settings, fs), *describe_inferred_delays(config, settings))
     others = find_other_queues(layout, config, fs)
     return FoundStore(layout, config, line, assumed, others, DELAY_LEVELS in settings)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRequest:
+    """The options of open_store that do not depend on reading or writing."""
+
+    layout: StoreLayout
+    settings: Mapping[str, object]
+    fs: Filesystem
+    clock: Callable[[], int]
+    compat: str | None
+    progress: Callable[[int, int], None] | None
+
+    def find(self) -> FoundStore:
+        """Return the store before it is opened: its layout, settings and broker line."""
+        return find_store(self.layout, self.settings, self.fs, compat=self.compat)
 
 
 def find_other_queues(layout: StoreLayout, config: StoreConfig, fs: Filesystem) -> OtherQueues:

@@ -29,8 +29,7 @@ from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.layout import StoreLayout
-from store.opened.detect import find_store
-from store.opened.request import OpenRequest
+from store.opened.detect import OpenRequest, find_store
 from store.structures import findings as kinds
 from store.structures.consumequeue.queue_set import QueueState
 from store.structures.findings import KINDS, Finding, Rank

@@ -1,6 +1,6 @@
 """info: a description of a store and its state from its files, without opening the store.
 
-    1. structures and broker line         structures.py, opened/detect.py
+    1. structures and broker line         opened/detect.py
     2. lock, abort marker, free space
     3. the queues' ends                   queue_ends.py
     4. the log's ends: its first record, and a walk of its tail from the newest record with a queue unit
@@ -32,17 +32,27 @@ from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, decode_head
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from store.formats.run import Run
 from store.layout import StoreLayout
-from store.opened.detect import detect_line, find_other_queues, infer_settings, traces_of_5, traces_of_5_5
+from store.opened.detect import (
+    detect_line,
+    find_other_queues,
+    infer_settings,
+    newer_structures,
+    traces_of_5,
+    traces_of_5_5,
+)
 from store.structures.commitlog.scan import Damage, ScanRules
 from store.structures.commitlog.slices import LogSlice, walk_slice
 from store.structures.findings import MISSING_SEGMENT
-from store.structures.registry import WHOLLY_UNREADABLE, Present
+from store.structures.registry import WHOLLY_UNREADABLE, Present, names_of, rooms_with, unknown_names
 from store.structures.tables.config_file import Load, read_config_files
 from store.verbs.check.coverage import segment_list_findings
 from store.verbs.lost_parts import Problem, find_lost_extensions, find_lost_parts
 from store.verbs.queue_ends import QueueEnd, queue_ends
-from store.verbs.structures import NEWER, UNKNOWN, find_structures
 
+NEWER = "newer than 5.5"
+"""The name of structures that no supported broker writes."""
+UNKNOWN = "unknown"
+"""The name of files and folders that belong to no structure."""
 WALKED_BYTES = 1 << 30
 """A log up to this size is read for lost parts of queues and index; `check` reads any log."""
 SOME_RECORDS = 1 << 20
@@ -312,6 +322,18 @@ class _Look:
             others = find_other_queues(self.layout, config, self.fs)
             parts += find_lost_parts(self.reader, segments, info.queues, size, stop, others.topics)
         yield from parts
+
+
+def find_structures(layout: StoreLayout, fs: Filesystem) -> list[Present]:
+    """Describe the store's structures in the registry's order, then newer and unknown files."""
+    names = names_of(layout, fs)
+    found = [line for room in rooms_with(names, "show", "describe") for line in room.describe(layout, fs)]
+    for path, clause in newer_structures(layout, fs):
+        found.append(Present(NEWER, path.name, f"{clause}: the store is only read"))
+    for name in unknown_names(names):
+        is_folder = fs.is_folder(layout.root / name)
+        found.append(Present(UNKNOWN, name, "a folder" if is_folder else "a file"))
+    return found
 
 
 def _state_problems(info: StoreInfo) -> Iterator[Problem]:

@@ -13,9 +13,8 @@ from pathlib import Path
 from store.files.lock import is_locked
 from store.files.overlay import Overlay
 from store.files.scratch import Scratch
-from store.opened.detect import require_store
+from store.opened.detect import OpenRequest, require_store
 from store.opened.opened_store import OpenedStore
-from store.opened.request import OpenRequest
 from store.reading.message_store import MessageStore
 from store.verbs.recover.view import show_view
 
