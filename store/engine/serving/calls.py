@@ -169,8 +169,8 @@ class Calls:
             _number(head, "begin_ms"),
             _number(head, "end_ms"),
             verify=_flag(head, "verify"),
-            by_tags=_flag(head, "by_tags") if "by_tags" in head else False,
-            in_database=_flag(head, "in_database") if "in_database" in head else False,
+            by_tags=_flag(head, "by_tags", False),
+            in_database=_flag(head, "in_database", False),
         )
         return Frame(
             {

@@ -115,7 +115,8 @@ class _Review:
         self._opened, self._files = opened, files
         # If a record was enqueued twice, its newest unit counts.
         self._rows = {int(offset): row for row, offset in enumerate(files.units["log_offset"])}
-        self._reachable = _reachable_rows(files)
+        self._reachable = {row for slot in files.live_slots.tolist() for row in files.chain(slot)}
+        """Rows of units that slots lead to, for all slots that have not fired."""
         self._names_topic = opened.config.append_topic_for_timer_delete_key
         if self._names_topic is None:
             self._names_topic = not opened.line.deletes_by_unique_key
@@ -249,12 +250,3 @@ def _copies_by_identity(records: Iterable[StoredMessage]) -> dict[tuple[str | No
 def _identity(record: StoredMessage) -> tuple[str | None, ...]:
     # A message that the timers of a database delivered lacks REAL_TOPIC.
     return record.properties.get(REAL_TOPIC, record.topic), record.uniq_key, record.properties.get(TIMER_OUT_MS)
-
-
-def _reachable_rows(files: TimerFiles) -> set[int]:
-    """Return the rows of units that slots lead to, for all slots that have not fired."""
-    if files.wheel is None:
-        return set()
-    times = files.wheel["time"][files.used_slots].astype("i8") * files.precision_ms
-    live = files.used_slots[times >= files.read_time_ms]
-    return {row for slot in live.tolist() for row in files.chain(slot)}

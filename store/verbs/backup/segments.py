@@ -14,7 +14,6 @@ from store.files.filesystem import Filesystem
 from store.formats.backup_manifest import BackedFile, Manifest
 from store.formats.zstd_frames import CACHED_BYTES
 from store.layout import segment_name
-from store.verbs.backup.verify import OTHER_BYTES
 
 OnBytes = Callable[[int], None]
 
@@ -28,7 +27,11 @@ def digested(files: BackupFiles, file: BackedFile, on_bytes: OnBytes) -> Iterato
             yield part
         on_bytes(len(chunk))
     if hasher.hexdigest() != file.sha256:
-        raise DamagedFile(OTHER_BYTES, file=files.name_of(file.stored), code="backup-damaged")
+        raise DamagedFile(
+            "its bytes have another SHA-256 than when they were written",
+            file=files.name_of(file.stored),
+            code="backup-damaged",
+        )
 
 
 @dataclass(frozen=True)
