@@ -97,8 +97,9 @@ def test_an_int_has_32_bits(number: int, read: int | None, low_bits: int) -> Non
     assert (parse_int(str(number)), to_int(number)) == (read, low_bits)
 
 
-def test_text_that_is_no_number_is_no_int() -> None:
-    assert parse_int("") is None
+@pytest.mark.parametrize("text", ["", "x", "1_0", "٣"])
+def test_text_that_is_no_number_is_no_int(text: str) -> None:
+    assert parse_int(text) is None
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from store.structures.delayoffsets.review import (
     DelayState,
     _Copies,
     _Level,
-    _number,
     review_delays,
 )
 
@@ -245,11 +244,3 @@ def test_a_level_is_one_with_a_queue_or_a_saved_offset(monkeypatch: pytest.Monke
     ]
     states = [(one.level, one.queue_offset, str(one.state)) for one in messages]
     assert states == [(1, 7, "lost"), (2, 7, "assumed"), (4, 5, "lost"), (4, 6, "lost"), (4, 7, "lost")]
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [(None, None), ("", None), ("0", 0), ("-7", -7), ("1_0", None), ("x", None), ("٣", None), ("12", 12)],
-)
-def test_a_number_is_one_as_in_java(text: str | None, number: int | None) -> None:
-    assert _number(text) == number
