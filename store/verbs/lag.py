@@ -137,7 +137,7 @@ def review_lag(
     offsets, file = read_consumer_offsets(folder, fs), offsets_file(folder, fs)
     source = file.loaded or file.best(LINE_4_9)
     if source is not None and file.loaded is None:
-        offsets |= offsets_of(source)
+        offsets |= offsets_of(source.document)
     rows = [
         _queue_lag(store, name, of_topic, queue_id, consumed)
         for (of_topic, name), queues in sorted(offsets.items())
@@ -215,7 +215,7 @@ def _messages_by_topic(queues: Iterable[QueueEnd | QueueState]) -> list[tuple[st
 
 
 def _never_consumed(store: MessageStore, offsets: ConsumerOffsets) -> list[str]:
-    groups = read_config_file(store.layout.config, "subscriptionGroup.json", store.opened.fs).loaded
-    table = members((groups.document or {}).get("subscriptionGroupTable") if groups is not None else None)
+    groups = read_config_file(store.layout.config, "subscriptionGroup.json", store.opened.fs)
+    table = members(groups.document.get("subscriptionGroupTable"))
     seen = {name for _, name in offsets}
     return sorted(name for name in table if name not in seen)

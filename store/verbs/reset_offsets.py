@@ -69,7 +69,7 @@ def plan_offset_reset(
     opened.queues.correct_min_offsets(opened.log.min_offset)
     file = offsets_file(opened.layout.config, opened.fs)
     require_in_file(file)
-    known = offsets_of(file.loaded) if file.loaded is not None else {}
+    known = offsets_of(file.document)
     _require_group(opened, group, known)
     before = known.get((topic, group), {})
     queues = sorted(opened.queues.of_topic(topic), key=lambda one: one.queue_id)
@@ -81,8 +81,7 @@ def plan_offset_reset(
     report = OffsetResetPlan(rows)
     change = Change("config reset-offsets", opened.layout.root, opened.fs, report=report, staging=overlay.folder)
     if changed:
-        document = file.loaded.document if file.loaded is not None else None
-        data = encode_consumer_offsets(document or {}, {(topic, group): changed}, opened.line, now_ms)
+        data = encode_consumer_offsets(file.document, {(topic, group): changed}, opened.line, now_ms)
         outside = sum(row.next_offset != target.offset for row in rows) if target.offset is not None else 0
         reason = f"{amount(len(changed), 'offset')} of {group} in {topic}"
         reason += f"; offset {target.offset} is outside of {amount(outside, 'queue')}" if outside else ""
@@ -91,9 +90,8 @@ def plan_offset_reset(
 
 
 def _require_group(opened: OpenedStore, group: str, known: ConsumerOffsets) -> None:
-    table = read_config_file(opened.layout.config, "subscriptionGroup.json", opened.fs).loaded
-    document = table.document if table is not None else None
-    groups = {name for _, name in known} | {*members((document or {}).get("subscriptionGroupTable"))}
+    table = read_config_file(opened.layout.config, "subscriptionGroup.json", opened.fs)
+    groups = {name for _, name in known} | {*members(table.document.get("subscriptionGroupTable"))}
     if group not in groups:
         raise BadRequest(f"no table knows a consumer group {quoted(group)}", code="unknown-group")
 

@@ -98,7 +98,7 @@ def table_entries(files: list[ConfigFile]) -> Iterator[TableEntry]:
     """Yield every entry of the tables as a broker would load them."""
     for file in files:
         copy = file.loaded
-        for section, table in (copy.document or {}).items() if copy is not None else ():
+        for section, table in file.document.items():
             entries = members(table) if isinstance(table, dict) and section != "dataVersion" else {"": table}
             for name, value in entries.items():
                 yield TableEntry(file.name, copy.path.name if copy is not None else "", section, name, value)

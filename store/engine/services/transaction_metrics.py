@@ -33,8 +33,7 @@ class TransactionMetrics:
         self._opened, self._clock = opened, clock
         self._lock = threading.Lock()
         self._is_changed = False
-        copy = read_config_file(opened.layout.config, FILE_NAME, opened.fs).loaded
-        document = (copy.document if copy is not None else None) or {}
+        document = read_config_file(opened.layout.config, FILE_NAME, opened.fs).document
         self._version = parse_data_version(document.get("dataVersion")) or DataVersion(timestamp_ms=clock())
         self._counts: dict[str, tuple[int, int]] = {}
         """Topic → count and time of its last change."""

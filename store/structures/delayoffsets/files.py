@@ -17,8 +17,7 @@ FILE_NAME = "delayOffset.json"
 
 def read_delay_offsets(layout: StoreLayout, fs: Filesystem) -> dict[int, int]:
     """Return the offset of each level that a broker would load from config/delayOffset.json."""
-    copy = read_config_file(layout.config, FILE_NAME, fs).loaded
-    table = members((copy.document or {}).get("offsetTable")) if copy is not None else {}
+    table = members(read_config_file(layout.config, FILE_NAME, fs).document.get("offsetTable"))
     levels = ((parse_long(str(level)), offset) for level, offset in table.items())
     return {level: offset for level, offset in levels if level is not None and level >= 0 and isinstance(offset, int)}
 

@@ -19,7 +19,7 @@ Source: ConfigManager.load, persist and MixAll.string2File (4.9.8, 5.3.3).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -53,11 +53,11 @@ class Load(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigCopy:
-    """One of the three files. `document` is None unless it parses to an object."""
+    """One of the three files. `document` is empty unless it parses to an object."""
 
     path: Path
     state: State
-    document: dict[str, Json] | None = None
+    document: dict[str, Json] = field(default_factory=dict)
     reason: str = ""
     mtime_ms: int = 0
 
@@ -97,6 +97,11 @@ class ConfigFile:
         """The copy that a broker loads; None if it loads none."""
         return {Load.MAIN: self.main, Load.BACKUP: self.backup}.get(self.load)
 
+    @property
+    def document(self) -> dict[str, Json]:
+        """The table that a broker loads, empty if it loads none."""
+        return self.loaded.document if self.loaded is not None else {}
+
     def best(self, line: BrokerLine) -> ConfigCopy | None:
         """Return the copy with the newest table: a 4.x broker's .tmp is newer than its .bak."""
         order = (self.main, self.temporary, self.backup) if line.renames_config else (self.main, self.backup)
@@ -134,7 +139,7 @@ def _read_database(folder: Path, name: str, fs: Filesystem) -> ConfigCopy | None
 
 def _counter(copy: ConfigCopy) -> int:
     """Return the number of changes in the table's version, 0 without one."""
-    counter = members((copy.document or {}).get("dataVersion")).get("counter")
+    counter = members(copy.document.get("dataVersion")).get("counter")
     return counter if isinstance(counter, int) else 0
 
 

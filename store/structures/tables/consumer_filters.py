@@ -147,8 +147,7 @@ class ConsumerFilterTable:
 
 def read_consumer_filters(config_folder: Path, fs: Filesystem) -> list[ConsumerFilter]:
     """Return the filters in the file, unchanged."""
-    copy = read_config_file(config_folder, FILE_NAME, fs).loaded
-    return list(_entries((copy.document or {}) if copy is not None else {}))
+    return list(_entries(read_config_file(config_folder, FILE_NAME, fs).document))
 
 
 def _loaded(one: ConsumerFilter, now_ms: int) -> ConsumerFilter:

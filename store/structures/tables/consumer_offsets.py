@@ -12,7 +12,7 @@ from store.broker_line import LINE_4_9, BrokerLine
 from store.files.filesystem import Filesystem
 from store.formats.java import parse_long
 from store.formats.properties import java_map_order
-from store.structures.tables.config_file import ConfigCopy, ConfigFile, read_config_file, write_config_file
+from store.structures.tables.config_file import ConfigFile, read_config_file, write_config_file
 from store.structures.tables.fastjson import Json, members, write_fastjson
 
 ConsumerOffsets = dict[tuple[str, str], dict[int, int]]
@@ -28,9 +28,7 @@ def read_consumer_offsets(config_folder: Path, fs: Filesystem) -> ConsumerOffset
     """Return the offsets that a broker would load. ForeignFile if a file is no regular file."""
     found: ConsumerOffsets = {}
     for name in OFFSET_FILES:
-        copy = read_config_file(config_folder, name, fs).loaded
-        if copy is not None:
-            found |= offsets_of(copy)
+        found |= offsets_of(read_config_file(config_folder, name, fs).document)
     return found
 
 
@@ -50,12 +48,11 @@ def offsets_file(config_folder: Path, fs: Filesystem) -> ConfigFile:
     return next((one for one in reversed(files) if not one.is_absent), files[0])
 
 
-def offsets_of(copy: ConfigCopy) -> ConsumerOffsets:
-    """Return the offsets of one file.
+def offsets_of(document: Mapping[str, Json]) -> ConsumerOffsets:
+    """Return the offsets of one table.
 
     Keys without exactly one @, and values that are no numbers, are left out.
     """
-    document = copy.document or {}
     found: ConsumerOffsets = {}
     for key, queues in members(document.get("offsetTable")).items():
         if key.count("@") == 1 and isinstance(queues, dict):
@@ -80,8 +77,7 @@ def write_consumer_offsets(
 ) -> None:
     """Set `changes` in the file and keep everything else; a crash leaves the old file or the new one."""
     file = offsets_file(config_folder, fs)
-    document = file.loaded.document if file.loaded is not None else None
-    write_config_file(config_folder, file.name, encode_consumer_offsets(document or {}, changes, line, now_ms), fs)
+    write_config_file(config_folder, file.name, encode_consumer_offsets(file.document, changes, line, now_ms), fs)
 
 
 def encode_consumer_offsets(

@@ -34,8 +34,7 @@ class DataVersion:
 
 def read_data_version(folder: Path, name: str, fs: Filesystem) -> DataVersion | None:
     """Return the data version in a table's file; None without one."""
-    found = read_config_file(folder, name, fs).loaded
-    return parse_data_version((found.document or {}).get("dataVersion")) if found is not None else None
+    return parse_data_version(read_config_file(folder, name, fs).document.get("dataVersion"))
 
 
 def parse_data_version(value: Json) -> DataVersion | None:

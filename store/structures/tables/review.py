@@ -82,14 +82,11 @@ def _review_copies(file: ConfigFile, line: BrokerLine) -> Iterator[ConfigFinding
 
 
 def _review_offsets(file: ConfigFile, max_offsets: Mapping[Queue, int]) -> Iterator[ConfigFinding]:
-    copy = file.loaded
-    if copy is None:
-        return
-    for key in members((copy.document or {}).get("offsetTable")):
+    for key in members(file.document.get("offsetTable")):
         if key.count("@") != 1:
             detail = f"{key!r} does not name one topic and one group"
             yield ConfigFinding("bad-key", file.name, detail, code="remove-entry")
-    for (topic, group), queues in sorted(offsets_of(copy).items()):
+    for (topic, group), queues in sorted(offsets_of(file.document).items()):
         for queue_id, offset in sorted(queues.items()):
             top = max_offsets.get((topic, queue_id), 0)
             if offset > top:
@@ -98,8 +95,7 @@ def _review_offsets(file: ConfigFile, max_offsets: Mapping[Queue, int]) -> Itera
 
 
 def _review_topics(file: ConfigFile, topics: Iterable[str]) -> Iterator[ConfigFinding]:
-    copy = file.loaded
-    known = members((copy.document or {}).get("topicConfigTable") if copy is not None else None).keys()
+    known = members(file.document.get("topicConfigTable")).keys()
     for topic in sorted(topic for topic in {*topics} - known if not needs_no_entry(topic)):
         detail = f"{topic} has messages but no entry"
         yield ConfigFinding("no-topic", file.name, detail, code="rebuild-topics")

@@ -40,8 +40,7 @@ def needs_no_entry(topic: str) -> bool:
 
 def topic_attribute(folder: Path, fs: Filesystem, name: str) -> dict[str, str]:
     """Return an attribute's value (5.x) by topic, from the topics.json that a broker would load."""
-    copy = read_config_file(folder, "topics.json", fs).loaded
-    return attribute_in((copy.document or {}) if copy is not None else {}, name)
+    return attribute_in(read_config_file(folder, "topics.json", fs).document, name)
 
 
 def attribute_in(document: Mapping[str, Json], name: str) -> dict[str, str]:
@@ -53,8 +52,7 @@ def attribute_in(document: Mapping[str, Json], name: str) -> dict[str, str]:
 
 def topic_queues(folder: Path, fs: Filesystem) -> set[Queue]:
     """Return the write queues of the topics in topics.json, except topics that every broker creates."""
-    copy = read_config_file(folder, "topics.json", fs).loaded
-    table = members((copy.document or {}).get("topicConfigTable")) if copy is not None else {}
+    table = members(read_config_file(folder, "topics.json", fs).document.get("topicConfigTable"))
     return {
         (topic, queue_id)
         for topic, entry in table.items()
@@ -65,10 +63,10 @@ def topic_queues(folder: Path, fs: Filesystem) -> set[Queue]:
 
 def deleted_topics(folder: Path, fs: Filesystem, topics: Iterable[str]) -> set[str]:
     """Return those of the topics that a readable topics.json lacks, except topics of the broker's own."""
-    copy = read_config_file(folder, "topics.json", fs).loaded
-    if copy is None:
+    file = read_config_file(folder, "topics.json", fs)
+    if file.loaded is None:
         return set()
-    known = members((copy.document or {}).get("topicConfigTable")).keys() | BROKERS_OWN
+    known = members(file.document.get("topicConfigTable")).keys() | BROKERS_OWN
     return {topic for topic in topics if topic not in known and not needs_no_entry(topic)}
 
 
@@ -80,8 +78,7 @@ def refused_attributes(folder: Path, fs: Filesystem) -> dict[str, str]:
     path = folder / "topics.json"
     if not (fs.exists(path) and any(name.encode() in fs.read_file(path) for name in _VALUES)):
         return {}
-    copy = read_config_file(folder, "topics.json", fs).loaded
-    table = members((copy.document or {}).get("topicConfigTable")) if copy is not None else {}
+    table = members(read_config_file(folder, "topics.json", fs).document.get("topicConfigTable"))
     clauses = {topic: _refused(members(member(entry, "attributes"))) for topic, entry in table.items()}
     return {topic: clause for topic, clause in clauses.items() if clause}
 
@@ -113,7 +110,7 @@ class TopicsTable:
 
 def rebuild_topics(queues: Iterable[Queue], copy: ConfigCopy | None, line: BrokerLine, now_ms: int) -> TopicsTable:
     """Return the table for these queues; `copy` is the newest readable topics.json, None without one."""
-    document = (copy.document or {}) if copy is not None else {}
+    document = copy.document if copy is not None else {}
     table = members(document.get("topicConfigTable"))
     entries = [TopicEntry(name, _queue_count(entry), "kept") for name, entry in table.items()]
     for topic, count in sorted(_queue_counts(queues).items()):

@@ -24,7 +24,7 @@ def notes(own: OpenedStore, other: OpenedStore) -> Iterator[Trap]:
         return
     for name, table in TABLES.items():
         main = read_config_file(own.layout.config, name, own.fs).main
-        count = len(members((main.document or {}).get(table.member))) if main.path.name == METADATA else 0
+        count = len(members(main.document.get(table.member))) if main.path.name == METADATA else 0
         if count:
             detail = (
                 f"config/{METADATA} is not read, and has {amount(count, 'entry')} of {name}, which is older or missing"

@@ -294,12 +294,10 @@ def _is_named(message: StoredMessage, keys: list[str]) -> bool:
 def _listed_topics(layout: StoreLayout, fs: Filesystem) -> set[str] | None:
     """Return the topics of topics.json; None without a readable table."""
     try:
-        document = read_config_file(layout.config, "topics.json", fs).loaded
+        document = read_config_file(layout.config, "topics.json", fs).document
     except StoreError:
         return None
-    if document is None or not document.document:
-        return None
-    return set(members(document.document.get("topicConfigTable")))
+    return set(members(document.get("topicConfigTable"))) if document else None
 
 
 def _offsets(layout: StoreLayout, fs: Filesystem) -> ConsumerOffsets:

@@ -177,7 +177,7 @@ class ConfigTables:
             if file.is_absent:
                 return
             if copy is not None:
-                made = write_fastjson(copy.document or {}).encode() if file.is_in_database else None
+                made = write_fastjson(copy.document).encode() if file.is_in_database else None
                 write_config_file(self._target.config, name, made or self._fs.read_file(copy.path), self._fs)
                 copied_from = copy.path.name
             if copy is not file.main:
@@ -188,7 +188,7 @@ class ConfigTables:
 
     def _make_queues_simple(self, source: StoreLayout) -> None:
         for room in rooms_with(names_of(source, self._fs), "queue_types", "without_types"):
-            document = read_config_file(self._target.config, TOPICS, self._fs).main.document or {}
+            document = read_config_file(self._target.config, TOPICS, self._fs).main.document
             simple, topics = room.without_types(document)
             if topics:
                 self._write(TOPICS, write_fastjson(simple))
@@ -226,7 +226,7 @@ class ConfigTables:
             self._note(f"config/{TOPICS}", "the queues", f"{amount(len(added), 'topic')} added or widened")
 
     def _move_offsets(self, name: str, ends: Ends, jumps: Ends) -> None:
-        document = read_config_file(self._target.config, name, self._fs).main.document or {}
+        document = read_config_file(self._target.config, name, self._fs).main.document
         moved: list[str] = []
 
         def fit(what: str, topic: str, queue_id: int, offset: Json) -> Json:

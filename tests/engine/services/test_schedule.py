@@ -109,7 +109,6 @@ def test_the_offsets_are_written_byte_for_byte(name: str, tmp_path: Path) -> Non
     before = (layout.config / "delayOffset.json").read_bytes()
     found = read_config_file(layout.config, "delayOffset.json", fs).loaded
     assert found is not None
-    assert found.document is not None
     saved: Any = found.document.get("dataVersion")
     version = DataVersion(saved["counter"], saved["stateVersion"], saved["timestamp"]) if saved else None
     write_delay_offsets(layout, fs, read_delay_offsets(layout, fs), version)
