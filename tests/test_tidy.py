@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import pytest
 
@@ -24,6 +25,14 @@ def test_only_listed_modules_name_a_structure_outside_of_its_room() -> None:
     assert tidy.strangers() == sorted(listed)
     assert all(listed.values())
     assert len(listed) <= tidy.MOST_STRANGERS
+
+
+def test_the_lines_that_the_list_of_mutants_quotes_are_there() -> None:
+    listed = tomllib.loads((tidy.ROOT / "tests" / "mutants.toml").read_text(encoding="utf-8"))
+    quoted = {(one["file"], one["line"]) for one in listed["equivalent"]}
+    quoted |= {(one["file"], one["rule"]) for one in listed["named"]}
+    texts = {file: (tidy.ROOT / file).read_text(encoding="utf-8") for file, _ in quoted}
+    assert [(file, line) for file, line in sorted(quoted) if line not in texts[file]] == []
 
 
 def test_the_engine_has_few_loose_modules() -> None:
