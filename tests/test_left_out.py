@@ -32,6 +32,8 @@ NOT_ZERO = {
         store.files.descriptor.Entry.is_file
         store.files.lost_pages.WatchedMap.is_open
         store.formats.properties.encode_java_map.ends_with_separator
+        store.opened.sizes.assumed_sizes.index
+        store.opened.sizes.assumed_sizes.queues
         store.opened.staged.locked_store.take
         store.query.tables.export.Export.with_body
         store.query.tables.request.Request.with_body

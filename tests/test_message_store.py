@@ -15,6 +15,7 @@ import pytest
 
 from store import Message, MessageStore, open_store
 from store.errors import BadRequest, StoreClosed, StoreError
+from store.files import lost_pages
 from store.structures.commitlog.put_result import PutStatus
 from store.verbs.recover.plan import STALE_TAIL
 from tests.support.faulty_filesystem import FaultyFilesystem
@@ -141,3 +142,14 @@ def test_an_option_without_effect_is_refused(options: dict[str, Any], reason: st
     with pytest.raises(TypeError, match=reason):
         open_store(tmp_path / "store", **options)
     assert not (tmp_path / "store").exists()
+
+
+def test_a_page_that_is_lost_while_a_message_is_read_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    with open_store(make_store(tmp_path / "store", 1)) as store:
+        monkeypatch.setattr(lost_pages, "count", lambda: 7)
+        monkeypatch.setattr(lost_pages, "require_none_since", seen.append)
+        assert store.get("T", 0, offset=0).messages
+    assert seen == [7]

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from store.config import StoreConfig
-from store.files import lost_pages
 from store.formats.message import Message, encode_record
 from store.formats.queue_unit import BATCH_UNIT_SIZE, UNIT_SIZE, BatchUnit, ExtUnit, QueueUnit, encode_ext_address
 from store.reading.get import get_message, physical_memory_size
@@ -398,11 +397,3 @@ def test_what_is_skipped_after_an_expired_unit_is_damage_unless_it_has_expired_t
     more = ", as at 1 more place" if outside == 2 else ""
     reason = f"a queue entry points to log offset {start * SIZE}{more}, where the log has no record of this size"
     assert [(one.reason, one.record_count) for one in found.damaged] == ([(reason, outside)] if outside else [])
-
-
-def test_a_page_that_is_lost_meanwhile_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
-    monkeypatch.setattr(lost_pages, "count", lambda: 7)
-    monkeypatch.setattr(lost_pages, "require_none_since", seen.append)
-    assert get(ListQueue(1), 0).status is GetStatus.FOUND
-    assert seen == [7]

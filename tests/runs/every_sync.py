@@ -25,7 +25,7 @@ from tests.mutants import PASSED, ROOT, TESTS_FAILED, WORKERS, in_fork, preload,
 
 SYNCS = frozenset(
     {
-        "_flush_everything", "_flush_folders", "_flush_full", "_flush_to", "_sync_name", "fdatasync",
+        "_flush_everything", "_flush_folders", "_flush_full", "_sync_name", "fdatasync",
         "flush", "flush_file", "flush_groups", "flush_queues", "fsync", "fsync_folder", "sync", "sync_data",
         "sync_files", "sync_folders", "sync_for_groups", "sync_new", "sync_rebuilt", "sync_tree",
     }
