@@ -22,11 +22,10 @@ from store.broker_line import BrokerLine
 from store.config import StoreConfig
 from store.formats import properties as props
 from store.formats.message import Message, host_flags, record_size
-from store.formats.topics import LMQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
+from store.formats.topics import LMQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX
 from store.structures.commitlog.put_result import PutResult, illegal
 
 LIGHT_MARK = props.INNER_MULTI_DISPATCH.encode()
-_SYSTEM = "rmq_sys_"
 QueueKey = tuple[str, int]
 Append = Callable[[Message], PutResult]
 
@@ -43,7 +42,7 @@ class MultiDispatch:
         """Return the names in a message's INNER_MULTI_DISPATCH; empty where no light queue is allowed."""
         if not self.is_on or LIGHT_MARK not in message.properties or message.topic.startswith(RETRY_PREFIX):
             return []
-        if self._is_5_3 and (message.topic == SCHEDULE_TOPIC or message.topic.startswith(_SYSTEM)):
+        if self._is_5_3 and (message.topic == SCHEDULE_TOPIC or message.topic.startswith(SYSTEM_PREFIX)):
             return []
         text = props.decode_properties(message.properties).get(props.INNER_MULTI_DISPATCH, "")
         names = text.split(",") if text.strip() else []

@@ -26,7 +26,7 @@ from store.verbs.backup.moment import NEWEST, Moment
 from store.verbs.backup.queue_ends import BackedEnd
 from store.verbs.salvage.grade import stretches
 from store.verbs.salvage.log_writer import LogWriter, Moves
-from store.verbs.salvage.placeholder import SKIPPED, encode_placeholder
+from store.verbs.salvage.placeholder import SKIPPED, Placeholder, encode_placeholder
 
 OWN_PREFIX = "rmq_sys_"
 """Topics of a 5.x broker's services."""
@@ -185,4 +185,4 @@ def _append_placeholders(writer: LogWriter, planned: Sequence[tuple[Queue, range
 
 def _placeholder(queue: Queue, queue_offset: int, log_offset: int, time_ms: int) -> bytes:
     name = queue[0].encode("utf-8", "surrogateescape")
-    return encode_placeholder((name, queue[1], queue_offset), log_offset, time_ms, kind=SKIPPED)
+    return encode_placeholder(Placeholder(name, queue[1], queue_offset), log_offset, time_ms, kind=SKIPPED)

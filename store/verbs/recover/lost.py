@@ -88,6 +88,7 @@ class LossReport:
     units_cut   queue units that point past the cut
     index_keys  entries of removed index files that are not rebuilt, though their messages stay
     delayed     delayed messages whose new queue units lack the deliver time: they are delivered at once
+    light       light message queues (LMQ) of lost messages, which count once in the sums
     """
 
     queues: list[LostQueue] = field(default_factory=list)
@@ -95,6 +96,7 @@ class LossReport:
     units_cut: int = 0
     index_keys: int = 0
     delayed: int = 0
+    light: list[LostQueue] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
@@ -141,10 +143,8 @@ class LossReport:
         groups: dict[QueueKey, dict[str, int]] = {}
         for row in self.unconsumed:
             groups.setdefault((row.topic, row.queue_id), {})[row.group] = row.messages
-        return [
-            replace(row, unconsumed_by_group=groups.get((row.topic, row.queue_id), {}))
-            for row in sorted(self.queues, key=lambda row: -row.message_count)
-        ]
+        rows = sorted([*self.queues, *self.light], key=lambda row: -row.message_count)
+        return [replace(row, unconsumed_by_group=groups.get((row.topic, row.queue_id), {})) for row in rows]
 
     def group_rows(self) -> list[LostOfGroup]:
         """Return a row per consumer group and topic."""

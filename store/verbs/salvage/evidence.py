@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from store.formats.queue_unit import MAX_EXT_ADDRESS
 from store.formats.run import Int64Array, Run
-from store.formats.sets import is_in, is_in_sorted
+from store.formats.sets import distinct, is_in, is_in_sorted
 from store.formats.topics import SCHEDULE_TOPIC, shares_records
 from store.structures.commitlog.property_crc import wrong_property_crcs
 from store.structures.consumequeue.expect import Units, expected_units
@@ -70,6 +70,14 @@ class Evidence:
         """
         units = self._files.units_in(start, stop)
         return units.rows(~is_in(units.queue, self._light)), list(self._files.queues)
+
+    def light_units_in(self, start: int, stop: int) -> Iterator[tuple[tuple[str, int], NamedUnits]]:
+        """Yield each light queue's units with log offsets in [start, stop)."""
+        if len(self._light):
+            units, queues = self._files.units_in(start, stop), list(self._files.queues)
+            units = units.rows(is_in(units.queue, self._light))
+            for number in distinct(units.queue).tolist():
+                yield queues[number], units.rows(units.queue == number)
 
     def review(self, found: SalvagedRun) -> Iterator[SalvagedRun]:
         """Yield the run, split into certain and contradicted records."""

@@ -6,6 +6,8 @@
 
 A readable record is one message. If its queue unit is in another queue or at another queue offset, the unit is right.
 
+A message in light message queues (LMQ) counts once in the sums. Each of its light queues has a row too, without bytes.
+
 A missing queue offset without a gap in the log is no loss: the units of some queues count by more than one. Messages
 that expired before the first file are no loss either.
 
@@ -57,6 +59,7 @@ class SalvageLosses:
     def __init__(self, taken: frozenset[Grade]) -> None:
         self._taken = taken
         self._tally = LossTally()
+        self._light = LossTally()
         self._table = QueueTable()
         self._queue_gaps = QueueGaps()
         self._missing: list[Missing] = []
@@ -67,12 +70,17 @@ class SalvageLosses:
     def add(self, salvaged: SalvagedRun, evidence: Evidence) -> None:
         """Note missing queue offsets between certain records, and records that are not accepted."""
         if salvaged.grade is Grade.CERTAIN:
-            self._missing += [one for _, one in self._queue_gaps.split(salvaged) if one is not None]
+            self._missing += [one for _, found in self._queue_gaps.split(salvaged) for one in found]
             return
         start, stop = int(salvaged.log_offsets[0]), int(salvaged.log_offsets[-1]) + 1
         units, queues = evidence.units_in(start, stop)
         units = units.rows(is_in(units.log_offset, salvaged.log_offsets))
         is_lost = salvaged.grade not in self._taken
+        for key, found in evidence.light_units_in(start, stop):
+            light = found.rows(is_in(found.log_offset, salvaged.log_offsets))
+            self._doubtful.setdefault(key, []).append(np.stack([light.queue_offset, light.log_offset]))
+            if is_lost:
+                self._count_light(key, light.queue_offset, "damaged")
         for key, rows in self._places(salvaged, units, queues).items():
             row, queue_offset, is_seen = np.array(rows, np.int64).T
             self._doubtful.setdefault(key, []).append(np.stack([queue_offset, salvaged.log_offsets[row]]))
@@ -117,17 +125,18 @@ class SalvageLosses:
         """
         named: dict[QueueKey, list[Int64Array]] = {}
         unnamed = [gap for gap in gaps if not self._count_units(gap, evidence, named)]
-        room = _Room(gaps)
+        room, own = _Room(gaps), [one for one in self._missing if not one.is_light]
         for one in self._missing:
             self._count_missing(one, room, named)
         for gap in unnamed:
-            if not any(one.after < gap.stop and gap.log_offset < one.before for one in self._missing):
+            if not any(one.after < gap.stop and gap.log_offset < one.before for one in own):
                 heads = [head.size for head in torn if gap.log_offset <= head.log_offset < gap.stop]
                 self._tally.count(UNKNOWN, len(heads) or 1, sum(heads) or gap.size, "unreadable")
         for head in torn:
             if head.log_offset >= covered_end and not any(gap.log_offset <= head.log_offset < gap.stop for gap in gaps):
                 self._tally.count(UNKNOWN, 1, head.size, "unreadable")
-        return LossReport(self._tally.rows(), self._tally.unconsumed(consumed), self._units_cut)
+        unconsumed = self._tally.unconsumed(consumed) + self._light.unconsumed(consumed)
+        return LossReport(self._tally.rows(), unconsumed, self._units_cut, light=self._light.rows())
 
     def ops(self, lost: LossReport) -> LostOps | None:
         """Count lost op records; None without any, or without a certain half message."""
@@ -143,6 +152,9 @@ class SalvageLosses:
         # A record is one message, however many units it has.
         _, first = np.unique(units.log_offset, return_index=True)
         units = units.rows(first)
+        for key, light in evidence.light_units_in(gap.log_offset, gap.stop):
+            self._count_light(key, light.queue_offset, "unreadable")
+            named.setdefault(key, []).append(light.queue_offset)
         for number in distinct(units.queue).tolist():
             own = units.rows(units.queue == number)
             # Leave out sizes of damaged units.
@@ -151,6 +163,12 @@ class SalvageLosses:
             self._tally.note_offsets(queues[number], own.queue_offset)
             named.setdefault(queues[number], []).append(own.queue_offset)
         return len(first) > 0
+
+    def _count_light(self, key: QueueKey, lost: Int64Array, state: str) -> None:
+        """Count messages of a light queue that count in their own queue too."""
+        if len(lost):
+            self._light.count(key, len(lost), 0, state)
+            self._light.note_offsets(key, lost)
 
     def _count_missing(self, one: Missing, room: _Room, named: dict[QueueKey, list[Int64Array]]) -> None:
         """Count missing queue offsets without a unit or a doubtful record, as many as the gaps can hold."""
@@ -165,7 +183,9 @@ class SalvageLosses:
         is_stray = (one.after <= log_offsets) & (log_offsets < one.before)
         is_stray &= (doubtful < one.first) | (doubtful >= one.stop)
         lost = lost[: max(0, len(lost) - int(is_stray.sum()))]
-        if len(lost):
+        if one.is_light:
+            self._count_light(key, lost, "unreadable")
+        elif len(lost):
             self._tally.count(key, len(lost), 0, "unreadable")
             self._tally.note_offsets(key, lost)
 

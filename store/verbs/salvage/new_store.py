@@ -5,7 +5,7 @@
        queue offset and consumer offsets stay valid: before the queue's next record or, with kept log offsets, in the
        gap of the lost records
     3. a placeholder for the last queue offset of every queue without a record, so that its next message gets the same
-       queue offset as in the old store
+       queue offset as in the old store; light message queues (LMQ) are listed in placeholders of steps 2 and 3
     4. queues and index, through dispatch
     5. the checkpoint
     6. the broker's tables: copied before the queues are built, fitted to them afterwards
@@ -35,6 +35,7 @@ from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V2
 from store.formats.run import Run
+from store.formats.topics import shares_records
 from store.layout import OWN_FOLDER, StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.detect import detect_line
@@ -43,8 +44,8 @@ from store.verbs.rebuild.scope import RebuildScope
 from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
 from store.verbs.salvage.grade import Grade, SalvagedRun
 from store.verbs.salvage.log_writer import SMALLEST_FILLER, LogWriter, Moves, moved_start
-from store.verbs.salvage.placeholder import Placeholder, encode_placeholder
-from store.verbs.salvage.queue_gaps import QueueGaps, plan_placeholders
+from store.verbs.salvage.placeholder import LIGHT_TOPIC, Placeholder, encode_placeholder
+from store.verbs.salvage.queue_gaps import NO_QUEUE_OFFSET, QueueGaps, placeholders_before, plan_placeholders
 
 OnProgress = Callable[[int, int], None]
 IN_QUEUE_FILES = MappingProxyType({"storeType": "default"})
@@ -143,7 +144,9 @@ def _write(
     simple = tables.are_queues_simple
     planned = plan_placeholders(salvaged.walk(), segment_size, in_batches=simple) if keep_offsets else None
     start = 0 if keep_offsets else moved_start(segment_size)
-    writer = _StoreWriter(LogWriter(layout.commitlog, segment_size, fs, start), planned, simple)
+    light_name = LIGHT_TOPIC.decode()
+    light_id = max((queue_id + 1 for topic, queue_id in salvaged.next_offsets if topic == light_name), default=0)
+    writer = _StoreWriter(LogWriter(layout.commitlog, segment_size, fs, start), planned, simple, light_id)
     for run in salvaged.walk():
         if run.grade is Grade.CERTAIN:
             writer.add(run, report)
@@ -199,39 +202,45 @@ def _records_of(run: Run) -> memoryview:
 
 
 class _StoreWriter:
-    """A writer of the log, with placeholders before records or in the gaps planned for them."""
+    """A writer of the log, with placeholders before records or in the gaps planned for them.
 
-    def __init__(self, log: LogWriter, planned: dict[int, list[Placeholder]] | None, in_batches: bool) -> None:
+    light_id  an unused queue id of LIGHT_TOPIC: an earlier salvage's placeholders are records of the old store
+    """
+
+    def __init__(
+        self, log: LogWriter, planned: dict[int, list[Placeholder]] | None, in_batches: bool, light_id: int
+    ) -> None:
         self.log = log
         self.last_ms = 0
         self.has_v2 = False
         self._planned = planned
         self._gaps = QueueGaps(in_batches=in_batches)
         self._end = -1
+        self._light_id, self._light_count = light_id, 0
 
     def add(self, salvaged: SalvagedRun, report: NewStore) -> None:
         """Append a run, with placeholders for missing queue offsets."""
         if self._planned is not None:
-            self._gaps.table.assign(salvaged.run.buffer, salvaged.run.array, salvaged.run.count)
+            self._gaps.meet(salvaged)
             self._bridge(salvaged, self._planned, report)
             self._append(salvaged, report)
             return
         for piece, missing in self._gaps.split(salvaged):
             if piece.count:
                 self._append(piece, report)
-            if missing is None:
-                continue
-            for queue_offset in range(missing.first, missing.stop):
-                self._place((missing.topic, missing.queue_id, queue_offset), self.last_ms, report)
+            for placeholder in placeholders_before(missing):
+                self._place(placeholder, self.last_ms, report)
 
     def end_queues(self, next_offsets: Mapping[tuple[str, int], int], report: NewStore) -> None:
         """Append a placeholder for the last queue offset of each queue without a record."""
-        met = set(self._gaps.table.names)
+        met = self._gaps.names
         for (topic, queue_id), next_offset in next_offsets.items():
             if next_offset > 0 and met and (topic, queue_id) not in met:
                 if self._planned is not None and next_offset > 1:
                     self.log.skip_to(moved_start(self.log.segment_size), self.last_ms)
-                self._place((topic.encode(), queue_id, next_offset - 1), self.last_ms, report)
+                own = Placeholder(topic.encode(), queue_id, next_offset - 1)
+                light = Placeholder(LIGHT_TOPIC, 0, NO_QUEUE_OFFSET, ((own.topic, own.queue_offset),))
+                self._place(light if shares_records(topic) else own, self.last_ms, report)
 
     def _append(self, part: SalvagedRun, report: NewStore) -> None:
         columns = part.run.columns
@@ -261,6 +270,9 @@ class _StoreWriter:
         self.log.skip_to(log_offset, time_ms)
 
     def _place(self, placeholder: Placeholder, time_ms: int, report: NewStore, padding: int = 0) -> None:
+        if placeholder.queue_offset == NO_QUEUE_OFFSET:
+            placeholder = placeholder._replace(queue_id=self._light_id, queue_offset=self._light_count)
+            self._light_count += 1
         record = encode_placeholder(placeholder, self.log.position, time_ms, padding)
         # It may move into the next segment; no record refers to it.
         self.log.append(memoryview(record), np.array([len(record)], np.int64), moves=Moves())

@@ -10,6 +10,9 @@ throws, and drops every message that came with it. A broker's own services skip 
     rmq_sys_REVIVE_LOG_*         without a tag neither a checkpoint nor an acknowledgement of pop consumers
     %RETRY%GROUP                 a broker with filterSupportRetry throws without a RETRY_TOPIC
 
+In a light message queue (LMQ) an entry points to a record of another topic. So a placeholder lists light queues as a
+message does. It is the one of the record's own queue, or one of LIGHT_TOPIC, which no consumer and no service reads.
+
 No service reads %DLQ%GROUP, TRANS_CHECK_MAX_TIME_TOPIC and OFFSET_MOVED_EVENT. Consumer offsets are in no topic.
 
 Source: ProcessQueue.putMessage, ScheduleMessageService.executeOnTimeup, TransactionalMessageServiceImpl.check and
@@ -20,11 +23,14 @@ PopReviveService.consumeReviveMessage (5.5.0).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from store.files.store_reader import StoreReader
 from store.formats.message import Message, encode_record
 from store.formats.properties import (
     DELAY,
+    INNER_MULTI_DISPATCH,
+    INNER_MULTI_QUEUE_OFFSET,
     NAME_VALUE_SEPARATOR,
     PLACEHOLDER,
     REAL_QUEUE_ID,
@@ -35,27 +41,59 @@ from store.formats.properties import (
     encode_properties,
 )
 from store.formats.run import Stretch
-from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
+from store.formats.topics import (
+    BROKERS_OWN,
+    DISCARD_TOPIC,
+    HALF_TOPIC,
+    LMQ_PREFIX,
+    OP_TOPIC,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SYSTEM_PREFIX,
+    TIMER_TOPIC,
+)
 from store.setting_values import MAX_LONG
 from store.verbs.find.scan import scan_log, with_any_of
 
 BODY = b"\0"
 _RETRY_TOPIC = "RETRY_TOPIC"
 
+MOST_LIGHT = 100
+"""Names of 255 bytes and their offsets fit into 32767 bytes of properties."""
 SKIPPED = "skip"
 """The property's value if a restore skipped the queue offset, and no message is lost."""
 
-Placeholder = tuple[bytes, int, int]
-"""Topic, queue id and queue offset."""
+LIGHT_TOPIC = f"{LMQ_PREFIX}{PLACEHOLDER}".encode()
+"""The topic of placeholders in light queues alone; brokers need no entry of topics.json for a topic of this prefix."""
+
+
+class Placeholder(NamedTuple):
+    """The lost record of a queue; `light` has the names and queue offsets of its light queues."""
+
+    topic: bytes
+    queue_id: int
+    queue_offset: int
+    light: tuple[tuple[bytes, int], ...] = ()
+
+    @property
+    def takes_light(self) -> bool:
+        """Whether a broker dispatches the record to one more light queue (MixAll.topicAllowsLMQ, 5.3.3)."""
+        topic = self.topic.decode("utf-8", "surrogateescape")
+        is_refused = topic in BROKERS_OWN or topic.startswith((RETRY_PREFIX, SYSTEM_PREFIX))
+        return not is_refused and len(self.light) < MOST_LIGHT
 
 
 def encode_placeholder(
     placeholder: Placeholder, log_offset: int, time_ms: int, padding: int = 0, kind: str = "true"
 ) -> bytes:
     """Encode the record of a placeholder. `padding` is added to its body; `kind` is the property's value."""
-    name, queue_id, queue_offset = placeholder
+    name, queue_id, queue_offset, light = placeholder
     topic = name.decode("utf-8", "surrogateescape")
-    properties = encode_properties({PLACEHOLDER: kind, **_shape(topic, queue_id, time_ms)}, "surrogateescape")
+    values = {PLACEHOLDER: kind, **_shape(topic, queue_id, time_ms)}
+    if light:
+        values[INNER_MULTI_DISPATCH] = ",".join(one.decode("utf-8", "surrogateescape") for one, _ in light)
+        values[INNER_MULTI_QUEUE_OFFSET] = ",".join(str(offset) for _, offset in light)
+    properties = encode_properties(values, "surrogateescape")
     return encode_record(
         Message(topic, BODY + bytes(padding), queue_id, properties, born_timestamp_ms=0),
         topic=name,

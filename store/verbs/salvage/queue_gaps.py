@@ -7,6 +7,9 @@
 The record of a missing queue offset was in one of the gaps between those two records. Its placeholder gets the first
 of these gaps with enough room.
 
+A light message queue (LMQ) misses an offset only if the log lacks bytes for its record between the two: a broker leaves
+an offset out for a message that it does not dispatch. One placeholder takes an offset in several queues.
+
 A log that begins at 0 has no expired messages. So its queues begin at 0 too, as far as the gaps have room. Without
 placeholders a queue would begin with pre-blank units of log offset 0, and a broker would serve them (see
 `moved_start`).
@@ -14,9 +17,10 @@ placeholders a queue would begin with pre-blank units of log offset 0, and a bro
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,9 +28,11 @@ from store import kernels
 from store.errors import BadRequest
 from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE
 from store.formats.run import Int64Array
+from store.formats.topics import shares_records
+from store.structures.consumequeue.multi_dispatch import QueueKey, find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
 from store.verbs.salvage.grade import Grade, SalvagedRun
-from store.verbs.salvage.placeholder import Placeholder, encode_placeholder
+from store.verbs.salvage.placeholder import LIGHT_TOPIC, Placeholder, encode_placeholder
 
 NO_QUEUE_OFFSET = -1
 
@@ -41,6 +47,15 @@ class Missing:
     stop: int
     after: int
     before: int
+    is_light: bool = False
+
+
+class _LightEnd(NamedTuple):
+    """The next offset of a light queue, the log offset of its last record, and the log's bytes in gaps before it."""
+
+    next: int
+    after: int
+    lost_bytes: int
 
 
 class QueueGaps:
@@ -57,9 +72,31 @@ class QueueGaps:
         self._next: Int64Array = np.empty(0, np.int64)
         self._ends: dict[int, int] = {}
         self._batched: set[int] = set()
+        self._light: dict[QueueKey, _LightEnd] = {}
+        self._end, self._lost_bytes = (0 if from_zero else -1), 0
 
-    def split(self, salvaged: SalvagedRun) -> Iterable[tuple[SalvagedRun, Missing | None]]:
-        """Split a run at missing queue offsets, and yield them after each piece."""
+    @property
+    def names(self) -> set[QueueKey]:
+        """The queues met, light ones too."""
+        return {*self.table.names, *self._light}
+
+    def meet(self, salvaged: SalvagedRun) -> None:
+        """Note the queues of a run alone."""
+        for _ in self._light_gaps(salvaged):
+            pass
+
+    def split(self, salvaged: SalvagedRun) -> Iterator[tuple[SalvagedRun, list[Missing]]]:
+        """Split a run at missing queue offsets, and yield those before the next record after each piece."""
+        found: dict[int, list[Missing]] = {}
+        for row, one in (*self._own_gaps(salvaged), *self._light_gaps(salvaged)):
+            found.setdefault(row, []).append(one)
+        first = 0
+        for stop in (*sorted(found), salvaged.count):
+            yield salvaged.rows(first, stop), found.get(stop, [])
+            first = stop
+
+    def _own_gaps(self, salvaged: SalvagedRun) -> Iterator[tuple[int, Missing]]:
+        """Yield the missing offsets of the records' own queues, and the row of the next record."""
         run, first = salvaged.run, 0
         slots = self.table.assign(run.buffer, run.array, run.count)
         new = np.full(len(self.table) - len(self._next), self._first, np.int64)
@@ -69,14 +106,33 @@ class QueueGaps:
             self._batched.update(slots[run.columns.sys_flag & INNER_BATCH != 0].tolist())
         while first < run.count:
             stop = kernels.first_queue_gap(run.array, slots, first, run.count, self._next)
-            piece = salvaged.rows(first, stop)
             # The last of equal numbers is kept. Records without a queue have number -1, so they write the last item.
             newest = np.full(len(self.table) + 1, -1)
             newest[slots[first:stop]] = log_offsets[first:stop]
             met = np.flatnonzero(newest[:-1] >= 0)
             self._ends.update(zip(met.tolist(), newest[met].tolist(), strict=True))
-            yield piece, self._missing(salvaged, stop, int(slots[stop])) if stop < run.count else None
+            missing = self._missing(salvaged, stop, int(slots[stop])) if stop < run.count else None
+            if missing is not None:
+                yield stop, missing
             first = stop
+
+    def _light_gaps(self, salvaged: SalvagedRun) -> Iterator[tuple[int, Missing]]:
+        """Yield the missing offsets of light queues, and the row of the next record."""
+        run, log_offsets = salvaged.run, salvaged.log_offsets.tolist()
+        self._lost_bytes += max(0, run.start - self._end) if self._end >= 0 else 0
+        self._end = run.end
+        queued = np.flatnonzero(self.table.assign(run.buffer, run.array, run.count) >= 0)
+        for key, part, rows in find_light_parts(run, queued).parts:
+            topic, before = key[0].encode(), _LightEnd(self._first, 0, 0)
+            end = self._light.get(key, before)
+            # A record that lists a light queue twice gets one unit in it.
+            once = np.diff(rows, prepend=-1) > 0
+            for row, offset in zip(rows[once].tolist(), part.columns.queue_offset[once].tolist(), strict=True):
+                room = (self._lost_bytes - end.lost_bytes) // RECORD_MIN_SIZE
+                if 0 <= end.next < offset <= end.next + room and shares_records(key[0]):
+                    yield row, Missing(topic, key[1], end.next, offset, end.after, log_offsets[row], is_light=True)
+                end = _LightEnd(offset + 1, log_offsets[row], self._lost_bytes)
+            self._light[key] = end
 
     def _missing(self, salvaged: SalvagedRun, row: int, slot: int) -> Missing | None:
         wanted, offset = int(self._next[slot]), int(salvaged.run.columns.queue_offset[row])
@@ -90,6 +146,74 @@ class QueueGaps:
         return Missing(*self.table.queues[slot], wanted, max(wanted, offset), after, before)
 
 
+@dataclass(slots=True)
+class GapPlan:
+    """Placeholders for the log offsets [start, stop) without a record; `room` is the rest of their bytes."""
+
+    start: int
+    stop: int
+    room: int
+    placeholders: list[Placeholder] = field(default_factory=list)
+
+    def add(self, placeholder: Placeholder, size: int = 0) -> bool:
+        """Append a placeholder of `size` bytes if it fits."""
+        size = size or _size(placeholder)
+        if size <= self.room:
+            self.room -= size
+            self.placeholders.append(placeholder)
+            return True
+        return False
+
+    def add_light(self, light: tuple[bytes, int], first: int) -> int:
+        """Give a light queue's offset to a placeholder from number `first` on, or to a new one.
+
+        Return its number, -1 without room. The writer numbers placeholders of LIGHT_TOPIC.
+        """
+        for number in range(first, len(self.placeholders)):
+            one = self.placeholders[number]
+            wider = one._replace(light=(*one.light, light))
+            if one.takes_light and (growth := _size(wider) - _size(one)) <= self.room:
+                self.room -= growth
+                self.placeholders[number] = wider
+                return number
+        is_added = self.add(Placeholder(LIGHT_TOPIC, 0, NO_QUEUE_OFFSET, (light,)))
+        return len(self.placeholders) - 1 if is_added else -1
+
+
+def _size(placeholder: Placeholder) -> int:
+    return len(encode_placeholder(placeholder, 0, 0))
+
+
+def placeholders_before(missing: Sequence[Missing]) -> list[Placeholder]:
+    """Return the placeholders for the missing queue offsets before one record."""
+    plan = GapPlan(0, 0, room=1 << 62)
+    for one in missing:
+        assign_placeholders(one, [plan])
+    return plan.placeholders
+
+
+def assign_placeholders(missing: Missing, gaps: Sequence[GapPlan]) -> None:
+    """Assign placeholders to the first of these gaps with room, in their order. BadRequest without room."""
+    number, first = 0, 0
+    size = _size(Placeholder(missing.topic, missing.queue_id, missing.first))
+    for queue_offset in range(missing.first, missing.stop):
+        while number < len(gaps):
+            if missing.is_light:
+                first = gaps[number].add_light((missing.topic, queue_offset), first) + 1
+                is_added = first > 0
+            else:
+                is_added = gaps[number].add(Placeholder(missing.topic, missing.queue_id, queue_offset), size)
+            if is_added:
+                break
+            number += 1
+        else:
+            raise BadRequest(
+                f"no room in the log for a placeholder of queue offset {queue_offset}",
+                offset=missing.after,
+                code="no-room-for-placeholder",
+            )
+
+
 def plan_placeholders(
     runs: Iterable[SalvagedRun], segment_size: int, *, in_batches: bool
 ) -> dict[int, list[Placeholder]]:
@@ -97,7 +221,7 @@ def plan_placeholders(
 
     BadRequest if the gaps have no room for one.
     """
-    gaps: list[tuple[int, int]] = []
+    gaps: list[GapPlan] = []
     missing: list[Missing] = []
     finder, end = QueueGaps(in_batches=in_batches), -1
     for run in runs:
@@ -107,31 +231,18 @@ def plan_placeholders(
         if end < 0 and start < segment_size:
             finder, end = QueueGaps(in_batches=in_batches, from_zero=True), 0
         if 0 <= end < start:
-            gaps.append((end, start))
+            gaps.append(GapPlan(end, start, room=start - end))
         end = run.run.end
-        missing += [one for _, one in finder.split(run) if one is not None]
-    planned: dict[int, list[Placeholder]] = {}
-    starts, used = [start for start, _ in gaps], [0] * len(gaps)
+        missing += [one for _, found in finder.split(run) for one in found]
+    starts = [gap.start for gap in gaps]
     for one in missing:
         if one.first == 0 and one.stop > _room(gaps, one.before) // RECORD_MIN_SIZE:
             # The queue began late in the old store too.
             continue
-        size = len(encode_placeholder((one.topic, one.queue_id, one.first), 0, 0))
-        for queue_offset in range(one.first, one.stop):
-            number = bisect_left(starts, one.after)
-            while number < len(gaps) and used[number] + size > gaps[number][1] - gaps[number][0]:
-                number += 1
-            if number == len(gaps) or gaps[number][1] > one.before:
-                raise BadRequest(
-                    f"no room in the log for a placeholder of queue offset {queue_offset}",
-                    offset=one.after,
-                    code="no-room-for-placeholder",
-                )
-            used[number] += size
-            planned.setdefault(starts[number], []).append((one.topic, one.queue_id, queue_offset))
-    return planned
+        assign_placeholders(one, gaps[bisect_left(starts, one.after) : bisect_right(starts, one.before - 1)])
+    return {gap.start: gap.placeholders for gap in gaps if gap.placeholders}
 
 
-def _room(gaps: Iterable[tuple[int, int]], stop: int) -> int:
+def _room(gaps: Iterable[GapPlan], stop: int) -> int:
     """Return the bytes of the gaps before a log offset."""
-    return sum(end - start for start, end in gaps if end <= stop)
+    return sum(gap.stop - gap.start for gap in gaps if gap.stop <= stop)

@@ -21,7 +21,6 @@ from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in_sorted
-from store.formats.topics import shares_records
 from store.kernels.native import clock_ms
 from store.layout import StoreLayout
 from store.opened.delays import (
@@ -292,8 +291,6 @@ def next_offsets_of(
 ) -> dict[tuple[str, int], int]:
     """Return the queue offset of each queue's next message, from the store's queue files.
 
-    Queues without records of their own are left out.
-
     warn  is called for queues that can't be read; their records are saved all the same
     """
     found: dict[tuple[str, int], int] = {}
@@ -303,7 +300,7 @@ def next_offsets_of(
         for end in queue_ends(StoreReader(str(path), fs, commitlogs=logs)):
             if end.fault:
                 warn(UnknownEnds(end.topic, end.queue_id, end.fault))
-            elif not shares_records(end.topic):
+            else:
                 found[end.topic, end.queue_id] = end.max_offset
     except StoreError as error:
         warn(UnknownEnds(None, None, str(error)))

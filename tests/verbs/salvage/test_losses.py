@@ -223,7 +223,8 @@ def counted_in(run: SalvagedRun, units: list[tuple[int, int, int]]) -> LossRepor
     def units_in(start: int, stop: int) -> tuple[NamedUnits, list[tuple[str, int]]]:
         return named.rows((named.log_offset >= start) & (named.log_offset < stop)), [("T", 0), ("U", 5)]
 
-    losses, evidence = SalvageLosses(frozenset()), cast("Evidence", SimpleNamespace(units_in=units_in))
+    named_by = SimpleNamespace(units_in=units_in, light_units_in=lambda start, stop: ())
+    losses, evidence = SalvageLosses(frozenset()), cast("Evidence", named_by)
     losses.add(run, evidence)
     return losses.report([], [], LENGTH * 3, evidence, {("T", "g"): {0: 0}, ("U", "g"): {5: 0}})
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 import pytest
 
 from store.formats.message import decode_record
-from store.verbs.salvage.placeholder import encode_placeholder
+from store.setting_values import MAX_LONG
+from store.verbs.salvage.placeholder import Placeholder, encode_placeholder
 
 NOW_MS = 1_700_000_000_123
 SHAPES = {
@@ -35,7 +36,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("topic", SHAPES)
 def test_a_placeholder_has_a_body_and_what_the_reader_of_its_topic_wants(topic: str) -> None:
-    record = decode_record(encode_placeholder((topic.encode(), 2, 7), 4096, NOW_MS))
+    record = decode_record(encode_placeholder(Placeholder(topic.encode(), 2, 7), 4096, NOW_MS))
     assert (record.topic, record.queue_id, record.queue_offset, record.log_offset) == (topic, 2, 7, 4096)
     assert (record.body, record.born_timestamp_ms, record.store_timestamp_ms) == (b"\0", 0, NOW_MS)
     assert record.properties == {"RMQCTL_LOST": "true", **SHAPES[topic]}
@@ -43,9 +44,32 @@ def test_a_placeholder_has_a_body_and_what_the_reader_of_its_topic_wants(topic: 
 
 @pytest.mark.parametrize("topic", ["Orders", "rmq_sys_wheel_timer", "T" * 127, "T" * 128])
 def test_its_size_does_not_depend_on_place_and_time(topic: str) -> None:
-    sizes = {len(encode_placeholder((topic.encode(), 0, 7), *place)) for place in ((0, 0), (1 << 40, NOW_MS))}
+    sizes = {
+        len(encode_placeholder(Placeholder(topic.encode(), 0, 7), *place)) for place in ((0, 0), (1 << 40, NOW_MS))
+    }
     assert len(sizes) == 1
 
 
+@pytest.mark.parametrize(
+    ("topic", "names", "takes"),
+    [
+        ("Orders", 0, True),
+        ("Orders", 99, True),
+        ("Orders", 100, False),
+        ("%LMQ%RMQCTL_LOST", 1, True),
+        ("%RETRY%group", 0, False),
+        ("rmq_sys_wheel_timer", 0, False),
+        ("SCHEDULE_TOPIC_XXXX", 0, False),
+        ("RMQ_SYS_TRANS_HALF_TOPIC", 0, False),
+    ],
+)
+def test_it_takes_light_queues_where_a_broker_dispatches_to_them(topic: str, names: int, takes: bool) -> None:
+    light = tuple((b"%%LMQ%%%0249d" % number, MAX_LONG) for number in range(names))
+    placeholder = Placeholder(topic.encode(), 0, 7, light)
+    record = decode_record(encode_placeholder(placeholder, 0, NOW_MS))
+    assert placeholder.takes_light == takes
+    assert record.properties.get("INNER_MULTI_DISPATCH", "").split(",")[:names] == [one.decode() for one, _ in light]
+
+
 def test_padding_is_of_zeros_in_the_body() -> None:
-    assert decode_record(encode_placeholder((b"T", 0, 7), 0, NOW_MS, padding=3)).body == bytes(4)
+    assert decode_record(encode_placeholder(Placeholder(b"T", 0, 7), 0, NOW_MS, padding=3)).body == bytes(4)

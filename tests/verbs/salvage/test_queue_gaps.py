@@ -11,7 +11,7 @@ from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE
 from store.verbs.salvage.grade import Grade, SalvagedRun
-from store.verbs.salvage.placeholder import encode_placeholder
+from store.verbs.salvage.placeholder import Placeholder, encode_placeholder
 from store.verbs.salvage.queue_gaps import Missing, QueueGaps, plan_placeholders
 from store.verbs.salvage.sources import open_source
 from store.verbs.salvage.walk import walk_file
@@ -27,7 +27,7 @@ def test_queue_offsets_are_missing_as_far_as_the_log_between_has_room(
     source = open_source(write(tmp_path / f"{0:020d}", data.ljust(SIZE, b"\0")), Filesystem())
     gaps = QueueGaps()
     runs = [piece for piece in walk_file(source, 0) if isinstance(piece, SalvagedRun)]
-    found = [one for run in runs for _, one in gaps.split(run) if one is not None]
+    found = [one for run in runs for _, missing in gaps.split(run) for one in missing]
     assert 2 * LENGTH // RECORD_MIN_SIZE == 2
     assert found == ([Missing(b"T", 0, 2, 2 + missing, LENGTH, LENGTH * 3)] if is_found else [])
 
@@ -42,7 +42,7 @@ def runs_of(tmp_path: Path, *parts: tuple[int, list[int]]) -> list[SalvagedRun]:
     return found
 
 
-ROOM = len(encode_placeholder((b"T", 0, 2), 0, 0))
+ROOM = len(encode_placeholder(Placeholder(b"T", 0, 2), 0, 0))
 BEHIND_TWO = LENGTH * 2
 
 
@@ -66,12 +66,12 @@ def test_each_missing_queue_offset_gets_a_gap_with_room_or_all_is_refused(
             plan_placeholders(runs, SIZE, in_batches=False)
     else:
         found = plan_placeholders(runs, SIZE, in_batches=False)
-        assert found == ({BEHIND_TWO: [(b"T", 0, one) for one in planned]} if planned else {})
+        assert found == ({BEHIND_TWO: [Placeholder(b"T", 0, one) for one in planned]} if planned else {})
 
 
-@pytest.mark.parametrize(("in_batches", "planned"), [(True, {BEHIND_TWO: [(b"T", 0, 2)]}), (False, {})])
+@pytest.mark.parametrize(("in_batches", "planned"), [(True, {BEHIND_TWO: [Placeholder(b"T", 0, 2)]}), (False, {})])
 def test_queue_offsets_of_records_of_several_messages_are_missing_where_that_is_asked(
-    in_batches: bool, planned: dict[int, list[tuple[bytes, int, int]]], tmp_path: Path
+    in_batches: bool, planned: dict[int, list[Placeholder]], tmp_path: Path
 ) -> None:
     first = bytearray(record(0) + record(LENGTH, 1))
     first[39::LENGTH] = bytes([INNER_BATCH]) * 2
@@ -86,8 +86,8 @@ def test_queue_offsets_of_records_of_several_messages_are_missing_where_that_is_
 @pytest.mark.parametrize(
     ("begins", "first", "missing", "planned"),
     [
-        (0, ROOM, 1, {0: [(b"T", 0, 0)]}),
-        (0, ROOM * 2, 2, {0: [(b"T", 0, 0), (b"T", 0, 1)]}),
+        (0, ROOM, 1, {0: [Placeholder(b"T", 0, 0)]}),
+        (0, ROOM * 2, 2, {0: [Placeholder(b"T", 0, 0), Placeholder(b"T", 0, 1)]}),
         (0, ROOM * 2, ROOM * 2 // RECORD_MIN_SIZE + 1, {}),
         (0, ROOM - 1, 1, None),
         (0, 0, 1, {}),
@@ -95,7 +95,7 @@ def test_queue_offsets_of_records_of_several_messages_are_missing_where_that_is_
     ],
 )
 def test_first_queue_offsets_are_missing_in_a_log_that_begins_at_0_as_far_as_its_gaps_have_room(
-    begins: int, first: int, missing: int, planned: dict[int, list[tuple[bytes, int, int]]] | None, tmp_path: Path
+    begins: int, first: int, missing: int, planned: dict[int, list[Placeholder]] | None, tmp_path: Path
 ) -> None:
     runs = runs_of(tmp_path, (begins + first, [missing, missing + 1]))
     if planned is None:
@@ -111,5 +111,5 @@ def test_a_record_that_is_not_certain_leaves_its_place_to_the_gap_around_it(tmp_
     between = replace(runs_of(tmp_path, (second, [9]))[0], grade=Grade.PARTIAL)
     runs = runs_of(tmp_path, (0, [0, 1]), (other + ROOM, [4, 5]))
     assert plan_placeholders([runs[0], between, runs[1]], SIZE, in_batches=False) == {
-        BEHIND_TWO: [(b"T", 0, 2), (b"T", 0, 3)]
+        BEHIND_TWO: [Placeholder(b"T", 0, 2), Placeholder(b"T", 0, 3)]
     }
