@@ -21,6 +21,7 @@ OPEN_IN_DATABASE = ROCKSDB_HALF_TOPIC
 """Only a database shows the open half messages of this topic."""
 RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
+LIGHT_PLACEHOLDERS = f"{LMQ_PREFIX}RMQCTL_LOST"
 SYSTEM_PREFIX = "rmq_sys_"
 
 MAX_SENT_LENGTH = 127

@@ -88,7 +88,7 @@ class LossReport:
     units_cut   queue units that point past the cut
     index_keys  entries of removed index files that are not rebuilt, though their messages stay
     delayed     delayed messages whose new queue units lack the deliver time: they are delivered at once
-    light       light message queues (LMQ) of lost messages, which count once in the sums
+    light       light message queues of lost messages, which count once in the sums
     """
 
     queues: list[LostQueue] = field(default_factory=list)

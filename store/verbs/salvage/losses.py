@@ -6,7 +6,7 @@
 
 A readable record is one message. If its queue unit is in another queue or at another queue offset, the unit is right.
 
-A message in light message queues (LMQ) counts once in the sums. Each of its light queues has a row too, without bytes.
+A message in light message queues counts once in the sums. Each of its light queues has a row too, without bytes.
 
 A missing queue offset without a gap in the log is no loss: the units of some queues count by more than one. Messages
 that expired before the first file are no loss either.

@@ -5,7 +5,7 @@
        queue offset and consumer offsets stay valid: before the queue's next record or, with kept log offsets, in the
        gap of the lost records
     3. a placeholder for the last queue offset of every queue without a record, so that its next message gets the same
-       queue offset as in the old store; light message queues (LMQ) are listed in placeholders of steps 2 and 3
+       queue offset as in the old store; light message queues are listed in placeholders of steps 2 and 3
     4. queues and index, through dispatch
     5. the checkpoint
     6. the broker's tables: copied before the queues are built, fitted to them afterwards

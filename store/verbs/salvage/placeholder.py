@@ -10,7 +10,7 @@ throws, and drops every message that came with it. A broker's own services skip 
     rmq_sys_REVIVE_LOG_*         without a tag neither a checkpoint nor an acknowledgement of pop consumers
     %RETRY%GROUP                 a broker with filterSupportRetry throws without a RETRY_TOPIC
 
-In a light message queue (LMQ) an entry points to a record of another topic. So a placeholder lists light queues as a
+In a light message queue an entry points to a record of another topic. So a placeholder lists light queues as a
 message does. It is the one of the record's own queue, or one of LIGHT_TOPIC, which no consumer and no service reads.
 
 No service reads %DLQ%GROUP, TRANS_CHECK_MAX_TIME_TOPIC and OFFSET_MOVED_EVENT. Consumer offsets are in no topic.
@@ -45,7 +45,7 @@ from store.formats.topics import (
     BROKERS_OWN,
     DISCARD_TOPIC,
     HALF_TOPIC,
-    LMQ_PREFIX,
+    LIGHT_PLACEHOLDERS,
     OP_TOPIC,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
@@ -63,7 +63,7 @@ MOST_LIGHT = 100
 SKIPPED = "skip"
 """The property's value if a restore skipped the queue offset, and no message is lost."""
 
-LIGHT_TOPIC = f"{LMQ_PREFIX}{PLACEHOLDER}".encode()
+LIGHT_TOPIC = LIGHT_PLACEHOLDERS.encode()
 """The topic of placeholders in light queues alone; brokers need no entry of topics.json for a topic of this prefix."""
 
 
@@ -77,7 +77,7 @@ class Placeholder(NamedTuple):
 
     @property
     def takes_light(self) -> bool:
-        """Whether a broker dispatches the record to one more light queue (MixAll.topicAllowsLMQ, 5.3.3)."""
+        """Whether a broker dispatches the record to one more light queue, and copies it nowhere."""
         topic = self.topic.decode("utf-8", "surrogateescape")
         is_refused = topic in BROKERS_OWN or topic.startswith((RETRY_PREFIX, SYSTEM_PREFIX))
         return not is_refused and len(self.light) < MOST_LIGHT

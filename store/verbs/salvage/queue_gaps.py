@@ -7,7 +7,7 @@
 The record of a missing queue offset was in one of the gaps between those two records. Its placeholder gets the first
 of these gaps with enough room.
 
-A light message queue (LMQ) misses an offset only if the log lacks bytes for its record between the two: a broker leaves
+A light message queue misses an offset only if the log lacks bytes for its record between the two: a broker leaves
 an offset out for a message that it does not dispatch. One placeholder takes an offset in several queues.
 
 A log that begins at 0 has no expired messages. So its queues begin at 0 too, as far as the gaps have room. Without
@@ -51,7 +51,7 @@ class Missing:
 
 
 class _LightEnd(NamedTuple):
-    """The next offset of a light queue, the log offset of its last record, and the log's bytes in gaps before it."""
+    """A light queue's next offset, its last record, and the bytes in gaps of the log before it."""
 
     next: int
     after: int

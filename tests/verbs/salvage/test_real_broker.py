@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from store import open_store
+from store import check, open_store, salvage
 from tests.cli.running import rmqctl
 from tests.runs.real_group import run_round
 from tests.support.popping import acknowledge, pop
 from tests.support.random_damage import records
 from tests.support.refbroker import SETTINGS, broker_port, cluster, needs_refbroker, needs_refbroker55
+from tests.verbs.salvage import test_light_queues as light
 
 LEVELS = {**SETTINGS, "messageDelayLevel": "1s 5s 40s"}
 Rows = list[dict[str, Any]]
@@ -245,3 +246,26 @@ def test_lost_half_messages_of_a_database_hold_up_no_other_transaction(tmp_path:
 @needs_refbroker
 def test_a_group_misses_no_sound_message_of_a_store_that_was_broken_at_random(tmp_path: Path) -> None:
     run_round(tmp_path, seed=1)
+
+
+@pytest.mark.parametrize(
+    "line", [pytest.param("4.9", marks=needs_refbroker), pytest.param("5.5", marks=needs_refbroker55)]
+)
+def test_a_broker_dispatches_placeholders_to_light_queues_as_a_rebuild_does(line: str, tmp_path: Path) -> None:
+    root, target = tmp_path / "store", tmp_path / "salvaged"
+    light.zero(root, light.make(root, line)[9:13])
+    made = salvage(root, target).new_store
+    assert made is not None
+    assert made.placeholder_count == 6
+    rebuilt = light.read(target)
+    shutil.rmtree(target / "consumequeue")
+    settings = {**light.LIGHT, "enableLmq": "true", "enableMultiDispatch": "true"}
+    with cluster(tmp_path / "real", line) as real, real.broker(target, settings) as broker:
+        real.make_topic("T", 1)
+        words = ("--property", "INNER_MULTI_DISPATCH=%LMQ%a,%LMQ%b")
+        assert real.produce("T", 1, *words)[0]["queueOffset"] == light.COUNT
+        broker.stop()
+    assert list(check(target)) == []
+    found = light.read(target)
+    assert {topic: rows[:-1] for topic, rows in found.items()} == rebuilt
+    assert [rows[-1][0] for rows in found.values()] == [30, 10, 30]
