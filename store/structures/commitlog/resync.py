@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from store import kernels
 from store.files.filesystem import Filesystem
-from store.files.store_reader import StoreReader
-from store.files.stored_segment import StoredSegment
 from store.formats.columns import COLUMN_NAMES, DamageReason
 from store.formats.message import BLANK_SIZE
 from store.formats.run import Run
 from store.structures.commitlog.scan import DEFAULT_RULES, Blank, Damage, ScanRules, Segment, Step, scan_segment
+
+if TYPE_CHECKING:
+    from store.files.store_reader import StoreReader
 
 # The next record is mostly near, and paced processes pay for every requested byte: so the search begins small.
 FIRST_FIND_BYTES = 1 << 20
@@ -113,6 +115,8 @@ def readable_behind(
 
 def read_log(files: StoreReader) -> tuple[int, Iterator[Step]]:
     """Return the start of a store's log, 0 without segments, and the steps of its readable records."""
+    from store.files.stored_segment import StoredSegment
+
     segments = [StoredSegment(files, file) for file in files.segments()]
     start = segments[0].file_start if segments else 0
     return start, readable_behind(segments, start, rules=ScanRules(accept_v2=True), behind_end=False)
