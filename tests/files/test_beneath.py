@@ -10,12 +10,9 @@ import pytest
 
 from store.errors import ForeignFile
 from store.files.beneath import make_folders, open_file, open_unnamed, opened_folder, parent_of
+from tests.support.processes import open_below
 
 OWN = ".rmqctl"
-
-
-def open_count() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def use_parent(path: Path) -> None:
@@ -47,9 +44,8 @@ USES = (use_parent, use_folder, use_file, use_unnamed)
 def test_a_file_is_reached_and_nothing_stays_open(use: Callable[[Path], None], folder: str, tmp_path: Path) -> None:
     (tmp_path / folder).mkdir(parents=True)
     (tmp_path / folder / "file").write_bytes(b"x")
-    before = open_count()
     use(tmp_path / folder / "file")
-    assert open_count() == before
+    assert open_below(tmp_path) == []
 
 
 @pytest.mark.parametrize("use", USES)
@@ -64,18 +60,17 @@ def test_a_link_or_a_file_as_a_folder_of_one_s_own_is_refused_with_its_path(
         (tmp_path / link).symlink_to(tmp_path / "else" / Path(link).relative_to(OWN))
     else:
         (tmp_path / link).write_bytes(b"")
-    before = open_count()
     with pytest.raises(ForeignFile, match="a link or a file") as refused:
         use(tmp_path / OWN / "a/b/file")
-    assert (refused.value.file, open_count()) == (tmp_path / link, before)
+    assert (refused.value.file, open_below(tmp_path)) == (tmp_path / link, [])
 
 
 @pytest.mark.parametrize("folder", ["plain", OWN])
 def test_folders_are_made_and_listed_outermost_first(folder: str, tmp_path: Path) -> None:
-    root, before = tmp_path / folder, open_count()
+    root = tmp_path / folder
     assert make_folders(root / "a/b") == [root, root / "a", root / "a/b"]
     assert (make_folders(root / "a/b/c"), make_folders(root / "a/b/c")) == ([root / "a/b/c"], [])
-    assert open_count() == before
+    assert open_below(tmp_path) == []
 
 
 def test_a_file_in_the_place_of_a_folder_is_no_folder(tmp_path: Path) -> None:

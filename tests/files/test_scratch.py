@@ -9,13 +9,10 @@ from pathlib import Path
 import pytest
 
 from store.files import scratch
+from tests.support.processes import open_below
 
 TAKE = scratch._lock
 Lock = Callable[[Path], int | None]
-
-
-def open_count() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def removed(folder: Path) -> int | None:
@@ -51,7 +48,6 @@ def test_the_next_folder_is_taken_where_the_first_is_gone_or_held(
     first: Lock, folders: int, is_locked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locks = iter([first, TAKE])
-    before = open_count()
 
     def lock_next(folder: Path) -> int | None:
         return next(locks)(folder)
@@ -62,7 +58,7 @@ def test_the_next_folder_is_taken_where_the_first_is_gone_or_held(
     if lock is not None:
         assert TAKE(folder) is None
         os.close(lock)
-    assert open_count() == before
+    assert open_below(tmp_path) == []
 
 
 def test_folders_that_are_always_removed_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -153,3 +154,13 @@ def default_signals() -> None:
 def next_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline()
+
+
+def open_below(folder: Path) -> list[str]:
+    """Return the files and folders below `folder` that this process has open; what earlier tests left is elsewhere."""
+    links = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        # The descriptor of this listing is closed by the time it is read.
+        with contextlib.suppress(FileNotFoundError):
+            links.append(str(descriptor.readlink()))
+    return [link for link in links if link.startswith(f"{folder}/")]
