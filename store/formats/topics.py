@@ -23,6 +23,7 @@ RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 LIGHT_PLACEHOLDERS = f"{LMQ_PREFIX}RMQCTL_LOST"
 SYSTEM_PREFIX = "rmq_sys_"
+"""The prefix of topics of a 5.x broker's services."""
 
 MAX_SENT_LENGTH = 127
 _SENT = re.compile(r"[%|a-zA-Z0-9_-]+")

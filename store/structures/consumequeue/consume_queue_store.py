@@ -63,9 +63,9 @@ class ConsumeQueueStore(QueueSet):
         self.light_faults: list[int] = []
         """Log offsets of records with light queue offsets that are no numbers; the newest 100."""
         self.last_store_timestamp_ms = 0
+        """Store time of the last message put into a queue."""
         self.last_record = 0
         """The log offset of the last record with a unit."""
-        """Store time of the last message put into a queue."""
         self.on_stored: Callable[[int], None] = lambda store_timestamp_ms: None
         """Called with `last_store_timestamp_ms` after each run; a live store updates its checkpoint with it."""
         self.bit_maps: BitMapMaker | None = None

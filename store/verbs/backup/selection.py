@@ -20,7 +20,7 @@ from store.errors import BadRequest, quoted
 from store.formats.message import INNER_BATCH
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Run
-from store.formats.topics import shares_records, topic_fault
+from store.formats.topics import SYSTEM_PREFIX, shares_records, topic_fault
 from store.structures.consumequeue.numbering import QueueTable
 from store.verbs.backup.moment import NEWEST, Moment
 from store.verbs.backup.queue_ends import BackedEnd
@@ -28,8 +28,6 @@ from store.verbs.salvage.grade import stretches
 from store.verbs.salvage.log_writer import LogWriter, Moves
 from store.verbs.salvage.placeholder import SKIPPED, Placeholder, encode_placeholder
 
-OWN_PREFIX = "rmq_sys_"
-"""Topics of a 5.x broker's services."""
 Queue = tuple[str, int]
 
 
@@ -156,7 +154,7 @@ def write_selected(
 
 def _is_consumed(topic: str) -> bool:
     """Return whether consumers read a topic, and its queues hold records of its own."""
-    return not (topic_fault(topic) or topic.startswith(OWN_PREFIX) or shares_records(topic))
+    return not (topic_fault(topic) or topic.startswith(SYSTEM_PREFIX) or shares_records(topic))
 
 
 def _bytes_of(run: Run, wanted: npt.NDArray[np.bool_]) -> memoryview:

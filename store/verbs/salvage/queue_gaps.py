@@ -82,23 +82,24 @@ class QueueGaps:
 
     def meet(self, salvaged: SalvagedRun) -> None:
         """Note the queues of a run alone."""
-        for _ in self._light_gaps(salvaged):
+        run = salvaged.run
+        for _ in self._light_gaps(salvaged, self.table.assign(run.buffer, run.array, run.count)):
             pass
 
     def split(self, salvaged: SalvagedRun) -> Iterator[tuple[SalvagedRun, list[Missing]]]:
         """Split a run at missing queue offsets, and yield those before the next record after each piece."""
-        found: dict[int, list[Missing]] = {}
-        for row, one in (*self._own_gaps(salvaged), *self._light_gaps(salvaged)):
+        run, found = salvaged.run, dict[int, list[Missing]]()
+        slots = self.table.assign(run.buffer, run.array, run.count)
+        for row, one in (*self._own_gaps(salvaged, slots), *self._light_gaps(salvaged, slots)):
             found.setdefault(row, []).append(one)
         first = 0
         for stop in (*sorted(found), salvaged.count):
             yield salvaged.rows(first, stop), found.get(stop, [])
             first = stop
 
-    def _own_gaps(self, salvaged: SalvagedRun) -> Iterator[tuple[int, Missing]]:
+    def _own_gaps(self, salvaged: SalvagedRun, slots: Int64Array) -> Iterator[tuple[int, Missing]]:
         """Yield the missing offsets of the records' own queues, and the row of the next record."""
         run, first = salvaged.run, 0
-        slots = self.table.assign(run.buffer, run.array, run.count)
         new = np.full(len(self.table) - len(self._next), self._first, np.int64)
         self._next = np.concatenate([self._next, new])
         log_offsets = salvaged.log_offsets
@@ -116,22 +117,22 @@ class QueueGaps:
                 yield stop, missing
             first = stop
 
-    def _light_gaps(self, salvaged: SalvagedRun) -> Iterator[tuple[int, Missing]]:
+    def _light_gaps(self, salvaged: SalvagedRun, slots: Int64Array) -> Iterator[tuple[int, Missing]]:
         """Yield the missing offsets of light queues, and the row of the next record."""
-        run, log_offsets = salvaged.run, salvaged.log_offsets.tolist()
+        run = salvaged.run
         self._lost_bytes += max(0, run.start - self._end) if self._end >= 0 else 0
         self._end = run.end
-        queued = np.flatnonzero(self.table.assign(run.buffer, run.array, run.count) >= 0)
-        for key, part, rows in find_light_parts(run, queued).parts:
-            topic, before = key[0].encode(), _LightEnd(self._first, 0, 0)
-            end = self._light.get(key, before)
+        for key, part, rows in find_light_parts(run, np.flatnonzero(slots >= 0)).parts:
+            topic, log_offsets = key[0].encode(), salvaged.log_offsets
+            end = self._light.get(key, _LightEnd(self._first, 0, 0))
             # A record that lists a light queue twice gets one unit in it.
             once = np.diff(rows, prepend=-1) > 0
             for row, offset in zip(rows[once].tolist(), part.columns.queue_offset[once].tolist(), strict=True):
                 room = (self._lost_bytes - end.lost_bytes) // RECORD_MIN_SIZE
+                before = int(log_offsets[row])
                 if 0 <= end.next < offset <= end.next + room and shares_records(key[0]):
-                    yield row, Missing(topic, key[1], end.next, offset, end.after, log_offsets[row], is_light=True)
-                end = _LightEnd(offset + 1, log_offsets[row], self._lost_bytes)
+                    yield row, Missing(topic, key[1], end.next, offset, end.after, before, is_light=True)
+                end = _LightEnd(offset + 1, before, self._lost_bytes)
             self._light[key] = end
 
     def _missing(self, salvaged: SalvagedRun, row: int, slot: int) -> Missing | None:
