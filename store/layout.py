@@ -24,8 +24,7 @@ from pathlib import Path
 OWN_FOLDER = ".rmqctl"
 EPOCHS, IDENTITY = "epochFileCheckpoint", "brokerIdentity"
 ORDER_INFO, TIERED = "config/consumerOrderInfo.json", "config/tieredStoreMetadata.json"
-REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
-"""Files of a 5.x broker's state, and the topics of its pop consumers."""
+"""Files of a 5.x broker's state."""
 STORE_NAMES = (
     "abort",
     "batchconsumequeue",

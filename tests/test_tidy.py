@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 
 import pytest
 
+from store.formats.topics import SYSTEM_PREFIX
 from tests.support import tidy
 
 
@@ -25,6 +27,17 @@ def test_only_listed_modules_name_a_structure_outside_of_its_room() -> None:
     assert tidy.strangers() == sorted(listed)
     assert all(listed.values())
     assert len(listed) <= tidy.MOST_STRANGERS
+
+
+def test_one_module_has_the_prefix_of_system_topics() -> None:
+    parts = [(one.file, node) for one in tidy.modules() for node in ast.walk(one.tree)]
+    texts = {node.value for _, node in parts if isinstance(node, ast.Expr)}
+    written = [
+        file
+        for file, node in parts
+        if isinstance(node, ast.Constant) and node not in texts and SYSTEM_PREFIX in str(node.value)
+    ]
+    assert written == ["store/formats/topics.py"]
 
 
 def test_the_lines_that_the_list_of_mutants_quotes_are_there() -> None:

@@ -12,7 +12,9 @@ HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 DISCARD_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 """Half messages after their last check."""
-TIMER_TOPIC = "rmq_sys_wheel_timer"
+SYSTEM_PREFIX = "rmq_sys_"
+"""The prefix of topics of a 5.x broker's services."""
+TIMER_TOPIC, REVIVE_PREFIX = f"{SYSTEM_PREFIX}wheel_timer", f"{SYSTEM_PREFIX}REVIVE_LOG_"
 ROCKSDB_HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
 ROCKSDB_OP_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
 """From 5.4 on; older brokers do not use them."""
@@ -22,8 +24,6 @@ OPEN_IN_DATABASE = ROCKSDB_HALF_TOPIC
 RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 LIGHT_PLACEHOLDERS = f"{LMQ_PREFIX}RMQCTL_LOST"
-SYSTEM_PREFIX = "rmq_sys_"
-"""The prefix of topics of a 5.x broker's services."""
 
 MAX_SENT_LENGTH = 127
 _SENT = re.compile(r"[%|a-zA-Z0-9_-]+")

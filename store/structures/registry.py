@@ -18,8 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from store.formats.topics import LMQ_PREFIX
-from store.layout import EPOCHS, IDENTITY, ORDER_INFO, OWN_FOLDER, REVIVE_PREFIX, TIERED
+from store.formats.topics import LMQ_PREFIX, REVIVE_PREFIX, TIMER_TOPIC
+from store.layout import EPOCHS, IDENTITY, ORDER_INFO, OWN_FOLDER, TIERED
 
 if TYPE_CHECKING:
     from store.files.filesystem import Filesystem
@@ -244,7 +244,7 @@ STRUCTURES = (
             Trace("timerwheel"),
             Trace("timerlog"),
             Trace("config/timercheck"),
-            Trace("consumequeue/rmq_sys_wheel_timer"),
+            Trace(f"consumequeue/{TIMER_TOPIC}"),
         ),
         ("timerWheelEnable",),
         dumped_as="timer",

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from store.files.filesystem import Filesystem
-from store.layout import REVIVE_PREFIX, StoreLayout
+from store.formats.topics import REVIVE_PREFIX
+from store.layout import StoreLayout
 from store.structures.registry import Present
 
 LOST = "missing: pending messages may be lost"

@@ -36,14 +36,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from store.broker_line import LINE_4_9, BrokerLine
-from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
+from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, SYSTEM_PREFIX
 
 CLUSTER = "DefaultCluster"
 SYSTEM_TOPICS = frozenset((
     "TBW102", SCHEDULE_TOPIC, "BenchmarkTest", HALF_TOPIC, "RMQ_SYS_TRACE_TOPIC",
     OP_TOPIC, DISCARD_TOPIC, "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
 ))  # fmt: skip
-SYSTEM_PREFIX = "rmq_sys_"
 WITHOUT_SYSTEM_TOPIC = "_WITHOUT_SYSTEM_TOPIC"
 MINUTE_STEP_MS, HOUR_STEP_MS, DAY_STEP_MS = 10_000, 600_000, 3_600_000
 RINGS = {"minute": (MINUTE_STEP_MS, 7), "hour": (HOUR_STEP_MS, 7), "day": (DAY_STEP_MS, 25)}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from store.files.filesystem import Filesystem
+from store.formats.topics import REVIVE_PREFIX
 from store.formats.wording import amount
-from store.layout import REVIVE_PREFIX, StoreLayout
+from store.layout import StoreLayout
 from store.structures.registry import Present
 
 

@@ -11,7 +11,8 @@ from store.files.store_reader import StoredFile, StoreReader
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.message import decode_record
 from store.formats.queue_unit import UNIT_SIZE
-from store.layout import EPOCHS, REVIVE_PREFIX
+from store.formats.topics import REVIVE_PREFIX
+from store.layout import EPOCHS
 from store.structures.checked import CheckedStore
 from store.structures.findings import Finding, group_findings, kind
 from store.structures.state.lines import StateLine, epochs_of, revive_line, state_lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from store.files.store_reader import StoredFile, StoreReader
-from store.layout import REVIVE_PREFIX
+from store.formats.topics import REVIVE_PREFIX
 from store.structures.entry import Asked, Entry
 from store.structures.state.check import revive_lines_of
 from store.structures.state.lines import StateLine, lines_of, state_files

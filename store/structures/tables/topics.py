@@ -14,8 +14,15 @@ from pathlib import Path
 
 from store.broker_line import BrokerLine
 from store.files.filesystem import Filesystem
-from store.formats.topics import BROKERS_OWN, HALF_TOPICS, OP_TOPICS, SCHEDULE_TOPIC, TIMER_TOPIC, shares_records
-from store.layout import REVIVE_PREFIX
+from store.formats.topics import (
+    BROKERS_OWN,
+    HALF_TOPICS,
+    OP_TOPICS,
+    REVIVE_PREFIX,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    shares_records,
+)
 from store.structures.registry import STRUCTURES
 from store.structures.tables.config_file import ConfigCopy, read_config_file
 from store.structures.tables.fastjson import Json, member, members, write_fastjson

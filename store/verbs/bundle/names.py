@@ -15,11 +15,11 @@ from hashlib import blake2b
 
 from store.errors import BadRequest
 from store.formats.disguise import disguise, fill
-from store.formats.topics import BROKERS_OWN
+from store.formats.topics import BROKERS_OWN, SYSTEM_PREFIX
 
-_PREFIX = re.compile(r"%[A-Z]+%|rmq_sys_[A-Z_]+_")
+_PREFIX = re.compile(rf"%[A-Z]+%|{SYSTEM_PREFIX}[A-Z_]+_")
 """A broker's prefix before a group, a topic, a cluster or a broker: %RETRY%, rmq_sys_REVIVE_LOG_."""
-_OWN = re.compile(r"TBW102|BenchmarkTest|RMQ_SYS_.*|rmq_sys_.*|CID_(ONS|RMQ_SYS_|SYS_).*|TOOLS_CONSUMER|[\d.]*")
+_OWN = re.compile(rf"TBW102|BenchmarkTest|RMQ_SYS_.*|{SYSTEM_PREFIX}.*|CID_(ONS|RMQ_SYS_|SYS_).*|TOOLS_CONSUMER|[\d.]*")
 _FIELDS = frozenset((
     "topicConfigTable", "subscriptionGroupTable", "offsetTable", "queueOffsetMap",
     "forbiddenTable", "filterDataByTopic", "groupTopicMap", "timingCount", "dataVersion", "kvDataVersion", "attributes",

@@ -43,7 +43,15 @@ from store.formats.properties import (
     UNIQ_KEY,
     delay_level,
 )
-from store.formats.topics import DLQ_PREFIX, OP_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, topic_fault
+from store.formats.topics import (
+    DLQ_PREFIX,
+    OP_TOPIC,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SYSTEM_PREFIX,
+    TIMER_TOPIC,
+    topic_fault,
+)
 from store.layout import parse_whole_number
 from store.structures.commitlog.rewritten import is_copy
 from store.verbs.replay.copies import HALVES, OF_A_COPY, OPS, CopyFilter, identity_of, waits_as
@@ -54,7 +62,7 @@ TRANSACTION_ID = "__transactionId__"
 _KEPT_FLAGS = COMPRESSED | MULTI_TAGS | COMPRESSION_MASK
 _OF_A_RECORD = (PROPERTIES_CRC, INNER_MULTI_QUEUE_OFFSET, INNER_NUM, INNER_BASE)
 _WAITS_WITHIN = (*HALVES, SCHEDULE_TOPIC, TIMER_TOPIC)
-_SYSTEM_PREFIXES = ("RMQ_SYS_", "rmq_sys_")
+_SYSTEM_PREFIXES = ("RMQ_SYS_", SYSTEM_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
