@@ -98,12 +98,6 @@ class Archive(io.RawIOBase):
 
     # The methods of a file that tarfile uses.
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
     def tell(self) -> int:
         return self._at
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from rmqctl.exit_codes import OK, USAGE
-from rmqctl.shell import HELP, _command, _history_file, _queries, complete, completions, run_shell
+from rmqctl.shell import HELP, _command, _history_file, _keyboard, _queries, complete, completions, run_shell
 from store.errors import BadRequest
 from store.query.tables import TABLES
 from tests.cli.test_context import said, session
@@ -115,3 +117,29 @@ def test_words_are_completed_in_any_case_and_once() -> None:
 )
 def test_the_history_is_in_the_folder_of_states(variables: dict[str, str], place: Path) -> None:
     assert _history_file(session(**variables)) == place
+
+
+def test_typed_lines_end_up_in_a_history_whose_folder_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, completers = list[tuple[str, Path]](), list[object]()
+    module = SimpleNamespace(
+        read_history_file=lambda path: kept.append(("read", path)),
+        write_history_file=lambda path: kept.append(("written", path)),
+        set_history_length=lambda count: kept.append(("kept", count)),
+        set_completer=completers.append,
+        set_completer_delims=completers.append,
+        parse_and_bind=completers.append,
+    )
+    monkeypatch.setitem(sys.modules, "readline", cast(Any, module))
+    one = session(stdout=True, stderr=True, XDG_STATE_HOME=str(tmp_path / "state"))
+    monkeypatch.setattr(type(one.environment), "can_ask", True)
+    path = tmp_path / "state/rmqctl/sql_history"
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        for _ in range(2):
+            with _keyboard(one) as is_typed:
+                assert (is_typed, signal.getsignal(signal.SIGINT)) == (True, signal.default_int_handler)
+            assert (signal.getsignal(signal.SIGINT), path.parent.is_dir()) == (signal.SIG_IGN, True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert kept == [("kept", 1000), ("read", path), ("written", path)] * 2
+    assert completers == [complete, " \t\n,()=<>+-*/%.'\"`", "tab: complete"] * 2

@@ -6,6 +6,7 @@ import csv
 import json
 import sys
 from base64 import b64encode
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,11 +17,13 @@ from rmqctl.backend import Engine, choose_backend, stores_of
 from rmqctl.context import Session
 from rmqctl.environment import Environment
 from rmqctl.exit_codes import FINDINGS, OK, USAGE
+from rmqctl.querying import open_tables
 from rmqctl.shell import completions
 from store.errors import BadRequest
 from store.query.spark import session as spark_session
 from store.query.tables.schema import TABLES, arrow_schema
 from tests.cli.running import rmqctl
+from tests.cli.test_context import give, said, session
 from tests.query.spark.test_tables import records_of
 from tests.support.golden import copy_store, golden
 
@@ -96,6 +99,29 @@ def test_size_alone_does_not_ask_for_a_spark_that_is_not_here(monkeypatch: pytes
     assert "no Java" in choose_backend(Engine.AUTO, 1, **large).why  # type: ignore[arg-type]
     monkeypatch.setattr(spark_session, "is_installed", lambda: False)
     assert "PySpark is not installed" in choose_backend(Engine.AUTO, 1, **large).why  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("master", "remote", "is_noted"),
+    [
+        (None, None, False),
+        ("local", None, False),
+        ("local[2]", None, False),
+        ("spark://head:7077", None, True),
+        (None, "sc://head", True),
+    ],
+)
+def test_damage_that_executors_of_other_machines_meet_is_noted_to_be_reported_in_a_shared_folder_alone(
+    master: str | None, remote: str | None, is_noted: bool, normal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rmqctl.querying.spark_session", lambda *_, **__: nullcontext())
+    monkeypatch.setattr("store.query.spark.damage_noted", lambda *_: nullcontext())
+    one = session()
+    give(one, store=str(normal))
+    with open_tables(one, None, Engine.SPARK, master, remote, 64) as tables:
+        assert tables.stores == [str(normal)]
+    note = "damage is reported only if executors share the scratch folder; else run `rmqctl check`\n"
+    assert said(one) == note * is_noted
 
 
 def test_an_engine_that_contradicts_an_address_is_refused(normal: Path) -> None:

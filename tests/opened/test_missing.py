@@ -234,3 +234,13 @@ def test_queues_that_share_records_are_built_where_a_reader_asks_for_them(tmp_pa
         assert builder.repair({}, meet, start=0, has_light=has_light) == 1 + light
         assert sorted(met) == [("%LMQ%a", 0), ("T", 0)][1 - light :]
     assert builder_of(tmp_path, log, log.end).repair({}, meet, start=0) == 1
+
+
+def test_the_newest_record_of_queues_that_share_records_is_the_last_that_names_them(tmp_path: Path) -> None:
+    log = SmallLog()
+    places = [
+        log.put("T", INNER_MULTI_DISPATCH=names, INNER_MULTI_QUEUE_OFFSET=offsets)
+        for names, offsets in [("%LMQ%a", "0"), ("%LMQ%a,%LMQ%b", "1,0"), ("%LMQ%b", "1"), ("%LMQ%b", "2")]
+    ]
+    newest = builder_of(tmp_path, log, log.end).newest_records(0)
+    assert newest == {("T", 0): places[3], ("%LMQ%a", 0): places[1], ("%LMQ%b", 0): places[3]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -246,6 +247,34 @@ def test_each_call_names_what_it_is_about(owner: Owner) -> None:
         {"call": "flush"},
         {"call": "stats", "ring": "minute"},
     ]  # fmt: skip
+
+
+QUEUE = {"topic": ("T", 1), "queue_id": (1, "0")}
+PLACE = QUEUE | {"offset": (1, "0")}
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments"),
+    [
+        (StoreClient.get, PLACE | {"max_count": (1, 0)}),
+        (StoreClient.wait_for_message, PLACE | {"timeout_ms": (1, 0.5)}),
+        (StoreClient.lookup, {"log_offset": (1, None)}),
+        (StoreClient.query, {"topic": ("T", 1), "key": ("k", 1), "max_count": (1, "1"), "begin_ms": (1, "1")}),
+        (StoreClient.queue_ids, {"topic": ("T", 1)}),
+        (StoreClient.min_offset, QUEUE),
+        (StoreClient.max_offset, QUEUE),
+        (StoreClient.offset_by_time, QUEUE | {"time_ms": (1, 1 << 63)}),
+    ],
+)
+def test_a_wrong_argument_of_a_call_is_named_and_not_sent(
+    call: Callable[..., object], arguments: dict[str, tuple[object, object]], owner: Owner
+) -> None:
+    client = StoreClient(Path("s"), None)
+    sound = {name: value for name, (value, _) in arguments.items()}
+    for name, (_, wrong) in arguments.items():
+        with pytest.raises((BadRequest, TypeError), match=f"^{name} "):
+            call(client, **sound | {name: wrong})
+    assert owner.heads == [{"call": "hello"}]
 
 
 def test_the_end_of_a_half_says_whether_its_producer_was_asked(owner: Owner) -> None:
