@@ -32,6 +32,10 @@ _ONE_MESSAGE = "one message is requested"
 _STORED = "records are written as they are stored"
 _OF_LINES = "each line of the file has its own"
 PAIRS: Mapping[str, Pairs] = {
+    "clean-expired": (
+        ("--free", "--passes", "a number of bytes says how many files go"),
+        ("--free", "--force --disk-used-percent", "it is a reason of its own"),
+    ),
     "get": (
         ("--limit", "--follow", "a get ends there, and one that follows does not end"),
         ("--msg-id", "TOPIC --queue --limit --key --tags --sql --group --one-call --follow", _ONE_MESSAGE),
@@ -40,8 +44,9 @@ PAIRS: Mapping[str, Pairs] = {
         ("--since", "--msg-id --log-offset", "each is a place to begin at"),
         ("--last", "--limit --offset --follow --one-call --msg-id --log-offset", "the last messages are requested"),
         ("--until", "--follow --one-call --msg-id --log-offset", "it is an end"),
+        ("--to", "--last --follow --one-call --msg-id --log-offset", "it is an end"),
         ("--msg-id", "--log-offset", "each is the place of a message"),
-        ("--key", "--queue --offset --last --one-call", "the index covers all queues"),
+        ("--key", "--queue --offset --to --last --one-call", "the index covers all queues"),
         ("--key", "--tags --sql --group", "each is a filter"),
         ("--tags", "--sql", "each is a filter"),
         ("--group", "--tags --sql", "a group has a filter of its own"),

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from rmqctl.context import Session
 
 DEFAULT_STORE = "~/store"
-_SUFFIXES = ("", "K", "M", "G")
-_RATE = re.compile(r"(\d+(?:\.\d+)?)([KMG]?)(?:iB)?(?:/s)?", re.IGNORECASE | re.ASCII)
+_SUFFIXES = ("", "K", "M", "G", "T")
+_BYTES = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
 
 
 class Color(StrEnum):
@@ -143,13 +143,22 @@ def _parse_setting(text: str) -> tuple[str, str]:
 
 
 def _parse_rate(text: str | None) -> float | None:
-    """Return bytes per second; the suffixes K, M, G are powers of 1024, as in rsync's --bwlimit."""
+    """Return bytes per second."""
     if text is None:
         return None
-    found = _RATE.fullmatch(text.strip())
-    if found is None or not float(found[1]):
+    rate = parse_bytes(text.strip().removesuffix("/s"))
+    if rate is None:
         raise typer.BadParameter(f"{text!r} is no rate; give bytes per second such as 50M", param_hint="--bwlimit")
-    return float(float(found[1]) * 1024 ** _SUFFIXES.index(found[2].upper()))
+    return rate
+
+
+def parse_bytes(text: str) -> int | None:
+    """Return a number of bytes above 0, else None.
+
+    The suffixes K, M, G, T are powers of 1024, as in rsync's --bwlimit.
+    """
+    found = _BYTES.fullmatch(text.strip())
+    return int(float(found[1]) * 1024 ** _SUFFIXES.index(found[2].upper())) or None if found is not None else None
 
 
 def _show_version(wanted: bool) -> None:

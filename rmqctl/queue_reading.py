@@ -40,6 +40,7 @@ class Span(NamedTuple):
 class Chosen(TypedDict):
     """Options of reading that the engine takes."""
 
+    end: int | None
     one_call: bool
     only_sound: bool
     outer: bool

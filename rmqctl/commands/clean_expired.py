@@ -8,6 +8,7 @@ import typer
 
 from rmqctl.changing import ChangeOptions, changes_store, run_change
 from rmqctl.context import Session
+from rmqctl.options import parse_bytes
 from rmqctl.result import Result
 from rmqctl.staged import planning
 
@@ -15,6 +16,7 @@ EXAMPLES = (
     "rmqctl --store /data/store --broker-conf broker.conf clean-expired --dry-run",
     "rmqctl --store /data/store clean-expired --reserved-hours 24 --force --yes",
     "rmqctl --store /data/store clean-expired --disk-used-percent 88 --dry-run",
+    "rmqctl --store /data/store clean-expired --free 20G --dry-run",
 )
 SEE_ALSO = ("usage", "lag", "undo", "quarantine purge")
 FILES = ("commitlog", "consumequeue", "index", "lock", "config", ".rmqctl")
@@ -34,12 +36,18 @@ def run(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Clean now, as the admin command does, at any hour.")] = False,
     passes: Annotated[int, typer.Option(min=1, metavar="N", help="Rounds of at most ten files each.")] = 1,
+    free: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Delete the oldest segments, at any age and hour, until SIZE is free: 20G."),
+    ] = None,
 ) -> Result:
     """Delete expired files by the broker's rules.
 
     A file is deleted when it is older than the retention and either the hour is in deleteWhen or the disk is too full.
     On a disk that is nearly full the age does not count. A pass deletes at most ten files and never the last one. The
     plan lists each file with the rule that keeps or deletes it, and the consumer groups that have not read it.
+
+    With --free only the last segment, and with --reserved-hours the segments that are younger, are kept whatever SIZE.
     """
     session: Session = ctx.obj
     from store import plan_cleaning
@@ -53,9 +61,19 @@ def run(
             disk_used_percent=disk_used_percent,
             force=force,
             passes=passes,
+            free_bytes=_parse_size(free),
             progress=bar.update,
         )
         result = run_change(session, "clean-expired", change, consent)
     if result.read_facts()["applied"] and consent.keep:
         session.note("the space is free once `rmqctl quarantine purge` has run")
     return result
+
+
+def _parse_size(text: str | None) -> int | None:
+    if text is None:
+        return None
+    size = parse_bytes(text)
+    if size is None:
+        raise typer.BadParameter(f"{text!r} is no number of bytes; give one such as 20G", param_hint="--free")
+    return size

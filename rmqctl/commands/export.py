@@ -45,6 +45,7 @@ def run(
     partition_by: Annotated[str, typer.Option(metavar="NAMES", help="Columns, with commas; also day.")] = "",
     since: Since = None,
     until: Until = None,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Messages at most.", show_default="all")] = None,
     no_body: Annotated[bool, typer.Option("--no-body", help="Leave the bodies out.")] = False,
     stored_body: StoredBody = False,
     only_sound: OnlySound = False,
@@ -75,7 +76,9 @@ def run(
         where = f"({where}\n) and crc_ok" if where is not None else "crc_ok"
     condition = and_store_times(session, where, since, until)
     to_lines = RecordLines(to_line, with_body=not no_body).texts
-    export = Export(kind.value, condition, columns, with_body=not no_body, to_line=to_line, to_lines=to_lines)
+    export = Export(
+        kind.value, condition, columns, with_body=not no_body, to_line=to_line, to_lines=to_lines, limit=limit
+    )
     check_export(to, export, len(stores_of(session, stores)))
     with open_tables(session, stores, engine, master, remote, spark_above, outer=outer) as tables:
         if str(to) == STDOUT:

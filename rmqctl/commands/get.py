@@ -10,6 +10,7 @@ import typer
 
 from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
+from rmqctl.contradictions import given_options
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.key_query import MOST, KeyQuery, find_by_key
 from rmqctl.messages import BodyOption, MessageRows, OnlySound, Outer, StoredBody
@@ -55,10 +56,17 @@ Offset = Annotated[
         show_default="first",
     ),
 ]
+To = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="N", help="Queue offset to end at, included.", show_default="the last"),
+]
 Last = Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the last N messages.")]
 MsgId = Annotated[str | None, typer.Option(metavar="ID", help="The one message with this id.")]
 LogOffset = Annotated[int | None, typer.Option(min=0, metavar="N", help="The one message at this log offset.")]
-MaxCount = Annotated[int, typer.Option("--limit", "--max", min=1, metavar="N", help="Messages at most.")]
+MaxCount = Annotated[
+    int,
+    typer.Option("--limit", "--max", min=1, metavar="N", help="Messages at most.", show_default="32; with --to all"),
+]
 Key = Annotated[
     str | None, typer.Option(metavar="KEY", help="Only messages with this key, by the index; see index-query.")
 ]
@@ -79,6 +87,7 @@ def run(
     topic: Topic = None,
     queue: QueueId = None,
     offset: Offset = None,
+    to: To = None,
     since: Since = None,
     until: Until = None,
     last: Last = None,
@@ -102,10 +111,10 @@ def run(
     Without --queue, messages of all queues are listed in order of store time. With --group the messages are those that
     a broker would give to this group, by config/consumerFilter.json; tag subscriptions are in no file.
 
-    Reads until --limit or the end of the queues. A record with several messages (5.x) has one row for each message,
-    with outer_queue_offset, unless --outer. Compressed bodies are decompressed, unless --stored-body. A message whose
-    body does not match the record's CRC is marked (crc_ok is false), or left out with --only-sound. Exit code 1 when
-    nothing was found, or when a message is damaged.
+    Reads until --limit, --to or the end of the queues. A record with several messages (5.x) has one row for each
+    message, with outer_queue_offset, unless --outer. Compressed bodies are decompressed, unless --stored-body. A
+    message whose body does not match the record's CRC is marked (crc_ok is false), or left out with --only-sound. Exit
+    code 1 when nothing was found, or when a message is damaged.
 
     Nothing is written: get works on a read-only mount and beside a live broker. If `rmqctl serve` has the store open,
     --follow shows each message at once. Otherwise it reads the files when one appears, and twice a second.
@@ -124,17 +133,18 @@ def run(
     since_ms, until_ms = (None if text is None else time for text, time in zip((since, until), times, strict=True))
     message_filter = _filter(tags, sql, key)
     opened = _open(session, from_files=raw or group is not None)
+    queue = 0 if queue is None and (offset, to) != (None, None) else queue
     places = _places(opened, (topic, queue), offset, since_ms, None if message_filter or group else last)
-    span = Span(None if follow or last else max_count, last, since_ms, until_ms)
+    takes_all = follow or last or (to is not None and "--limit" not in given_options(ctx))
+    span = Span(None if takes_all else max_count, last, since_ms, until_ms)
     is_filtered = message_filter if group is None else _subscription(session, opened, topic, group)
     read = partial(
         QueueReading.begin, session, rows, topic, span, is_single=queue is not None or len(places) == 1,
-        one_call=one_call, only_sound=only_sound, outer=outer or raw, message_filter=is_filtered,
+        end=_end(offset, to), one_call=one_call, only_sound=only_sound, outer=outer or raw, message_filter=is_filtered,
     )  # fmt: skip
     run = read(opened, places)
     _tell_of_queues(session, opened, topic, queue)
-    chosen = run.write_raw if raw else run.result
-    return _follow(session, run, read, raw, message_filter) if follow else chosen()
+    return _follow(session, run, read, raw, message_filter) if follow else run.write_raw() if raw else run.result()
 
 
 def _places(
@@ -142,8 +152,15 @@ def _places(
 ) -> dict[int, int]:
     """Return the first queue offset to read, by queue id."""
     topic, queue = asked
-    queues = [queue] if queue is not None else [0] if offset is not None else list(opened.queue_ids(topic)) or [0]
+    queues = [queue] if queue is not None else list(opened.queue_ids(topic)) or [0]
     return {one: _start(opened, topic, one, offset, since_ms, last) for one in queues}
+
+
+def _end(offset: int | None, to: int | None) -> int | None:
+    """Return the queue offset to end before."""
+    if to is not None and offset is not None and to < offset:
+        raise typer.BadParameter("--to is less than --offset")
+    return None if to is None else to + 1
 
 
 def _follow(

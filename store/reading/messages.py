@@ -39,6 +39,7 @@ class MessageIterator:
     """Iterates over messages of one queue; the other fields have its state, also after the last message.
 
     max_count    the most messages, None for all
+    end          the queue offset to end before, None for the queue's end
     read_run     the source of runs, if there is one
     one_call     stop after one broker call, with its limits
     only_sound   leave out messages with a wrong body CRC
@@ -48,6 +49,7 @@ class MessageIterator:
     call: GetCall
     next_offset: int
     max_count: int | None = None
+    end: int | None = None
     one_call: bool = False
     only_sound: bool = False
     outer: bool = False
@@ -84,7 +86,8 @@ class MessageIterator:
                 return
 
     def _count_left(self, without_limit: int) -> int:
-        return without_limit if self.max_count is None else self.max_count - self.found_count
+        count = without_limit if self.max_count is None else self.max_count - self.found_count
+        return count if self.end is None else min(count, self.end - self.next_offset)
 
     def _read_call(self) -> Generator[StoredMessage, None, bool]:
         """Yield the messages of one call; return whether reading continues."""
@@ -92,8 +95,9 @@ class MessageIterator:
         answer = self.call(before, self._count_left(ONE_CALL_MAX))
         self._take_over(answer)
         for message in self._messages_of(answer, before):
-            if self.found_count == self.max_count and not self.one_call:
-                # A call returns a record of several messages whole.
+            is_behind = self.end is not None and message.queue_offset >= self.end
+            if is_behind or (self.found_count == self.max_count and not self.one_call):
+                # A call returns a record of several messages whole, and with a filter it looks further.
                 self.next_offset = message.queue_offset
                 return False
             if self._is_wanted(message):
@@ -123,7 +127,7 @@ class MessageIterator:
         if is_news or (self.status is not GetStatus.FOUND and answer.status not in _ENDS):
             self.status = answer.status
         self._call_count += 1
-        self.next_offset = answer.next_offset
+        self.next_offset = answer.next_offset if self.end is None else min(answer.next_offset, self.end)
         self.min_offset, self.max_offset = answer.min_offset, answer.max_offset
         self.damaged += answer.damaged
 

@@ -92,6 +92,7 @@ class ReadableStore(Protocol):
         queue_id: int,
         start: int | None = None,
         *,
+        end: int | None = None,
         max_count: int | None = None,
         message_filter: MessageFilter | None = None,
         one_call: bool = False,
@@ -110,6 +111,7 @@ class ReadableStore(Protocol):
         ...         [message.body for message in store.messages("T", 0, start=1)]
         [b'message 1', b'message 2']
 
+        end         the queue offset to end before
         must_exist  BadRequest with the code "unknown-topic" for a topic without queues; False: yield nothing
         """
         call = self.get if one_call else self._read_on
@@ -125,6 +127,7 @@ class ReadableStore(Protocol):
             lambda offset, count: call(topic, queue_id, offset, count, message_filter),
             first,
             max_count=max_count,
+            end=end,
             one_call=one_call,
             only_sound=only_sound,
             outer=outer,

@@ -114,12 +114,27 @@ WRITTEN = [(3, 0), (0, 0), (1, 0), (1, 1), (3, 1), (0, 1)]
         (("--queue", 3, "--last", 1), [(3, 1)]),
         (("--offset", 1), [(0, 1)]),
         (("--from", 1), [(0, 1)]),
+        (("--to", 0), [(0, 0)]),
+        (("--queue", 3, "--to", 0), [(3, 0)]),
+        (("--queue", 3, "--from", 1, "--to", 1), [(3, 1)]),
     ],
 )
 def test_get_reads_all_queues_in_store_time(
     words: tuple[object, ...], wanted: list[tuple[int, int]], three_queues: Path
 ) -> None:
     assert places(three_queues, *words) == wanted
+
+
+@pytest.mark.parametrize(("words", "count"), [("", 32), ("--to 38", 39), ("--to 38 --limit 38", 38), ("--from 1", 32)])
+def test_get_has_no_limit_of_its_own_beside_an_end(words: str, count: int, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "s", 120)
+    run = rmqctl("--format", "jsonl", "get", "T", "--queue", 0, *words.split(), store=root)
+    assert len(run.rows) == count
+
+
+def test_an_end_before_the_begin_is_refused(three_queues: Path) -> None:
+    run = rmqctl("get", "T", "--from", 2, "--to", 1, store=three_queues)
+    assert (run.code, "--to is less than --offset" in run.err) == (2, True)
 
 
 @pytest.mark.parametrize(("before", "count"), [(-1, 2), (0, 3), (1, 3)])

@@ -19,7 +19,8 @@ VALUES = {
     "--offset": "--offset 3", "--log-offset": "--log-offset 3", "--flag": "--flag 1",
     "--delay-level": "--delay-level 1",
     "--transaction": "--transaction commit", "--body": "--body hex", "--property": "--property a=b",
-    "--spark-above": "--spark-above 5", "--last": "--last 2", "--max-seconds": "--max-seconds 2", "--from": "--from 2",
+    "--spark-above": "--spark-above 5", "--last": "--last 2", "--max-seconds": "--max-seconds 2", "--to": "--to 4",
+    "--passes": "--passes 2", "--disk-used-percent": "--disk-used-percent 88", "--from": "--from 2",
 }  # fmt: skip
 """How a command line gives an option; the others are flags, or take a text."""
 END = "leave out one of them (see rmqctl"

@@ -9,6 +9,8 @@ import pytest
 
 from store import GetStatus, Message, MessageStore, open_store
 from store.errors import BadRequest, StoreClosed
+from store.formats.run import Run
+from store.reading import KeyExpression
 from store.reading.filter import TagExpression
 from store.reading.messages import MessageIterator
 from store.structures.get_result import GetResult
@@ -104,6 +106,30 @@ def test_it_stops_at_max_count_and_goes_on_from_there(store: MessageStore) -> No
     assert [message.queue_offset for message in reader] == [10, 11, 12, 13, 14]
     reader.max_count = 7
     assert [message.queue_offset for message in reader] == [15, 16]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "key", "offsets"),
+    [
+        (0, 3, None, [0, 1, 2]),
+        (18, 22, None, [18, 19, 20, 21]),
+        (0, 3, "k6", [2]),
+        (0, 2, "k6", []),
+        (98, 101, None, [98, 99]),
+        (7, 7, None, []),
+        (8, 7, None, []),
+        (0, 0, None, []),
+    ],
+)
+def test_it_ends_before_a_queue_offset(
+    start: int, end: int, key: str | None, offsets: list[int], store: MessageStore
+) -> None:
+    one, other = (
+        store.messages("T", 0, start, end=end, message_filter=KeyExpression(key) if key else None) for _ in range(2)
+    )
+    assert [message.queue_offset for message in one] == offsets
+    assert one.next_offset == max(start, min(end, 100))
+    assert sum(piece.count if isinstance(piece, Run) else 1 for piece in other.runs(50)) == len(offsets)
 
 
 @pytest.mark.parametrize("start", [None, 0, 7])

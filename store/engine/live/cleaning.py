@@ -63,7 +63,7 @@ class CleanCommitLogService:
         if not trigger.is_on:
             return deque()
         segments = self._opened.log.segments.files
-        ages = [SegmentAge(file.path.name, file.mtime_ms) for file in segments]
+        ages = [SegmentAge(file.path.name, file.mtime_ms, file.size) for file in segments]
         verdicts = judge_segments(ages, trigger, self._retention, now_ms)
         return deque(file for file, verdict in zip(segments, verdicts, strict=True) if verdict.goes)
 

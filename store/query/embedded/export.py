@@ -85,7 +85,7 @@ def read_records(engine: Engine, where: str | None, *, on_progress: OnProgress |
 
 def _answer(engine: Engine, export: Export, on_progress: OnProgress | None) -> pa.RecordBatchReader:
     """Return the columns of the files, followed by the partition columns."""
-    if export.where is None and not export.partition_by and export.kind != "csv":
+    if export.where is None and export.limit is None and not export.partition_by and export.kind != "csv":
         return engine.read_messages(list(_columns(engine, export)), on_progress)
     return engine.ask_duckdb(_query(engine, export), on_progress)
 
@@ -99,7 +99,8 @@ def _query(engine: Engine, export: Export) -> str:
     where = f"where ({for_duckdb(export.where)})" if export.where else ""
     table = MESSAGES_WITH_RECORDS if export.kind == "jsonl" else "messages"
     days = f"select *, strftime(store_timestamp, '%Y-%m-%d') as {DAY} from {table}"
-    return f"select {', '.join([*written, *parts])} from ({days}) {where}"
+    limit = f"limit {export.limit}" if export.limit is not None else ""
+    return f"select {', '.join([*written, *parts])} from ({days}) {where} {limit}"
 
 
 def _columns(engine: Engine, export: Export) -> dict[str, str]:

@@ -125,6 +125,7 @@ def _chosen(frame: DataFrame, export: Export) -> DataFrame:
         check_condition(export.where, is_fleet="store" in frame.columns)
     frame = frame.withColumn(DAY, date_format("store_timestamp", "yyyy-MM-dd"))
     frame = frame.where(for_spark(export.where)) if export.where else frame
+    frame = frame.limit(export.limit) if export.limit is not None else frame
     return frame if DAY in export.partition_by else frame.drop(DAY)
 
 

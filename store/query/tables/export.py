@@ -30,6 +30,7 @@ class Export:
 
     kind          one of FORMATS
     where         a condition in SQL over the columns of `messages`, `store` and `day`; None for all
+    limit         the most messages; the first of the log, on Spark of its parts
     partition_by  columns that make folders, as topic=T/day=2026-11-21
     to_line       for jsonl: the line of a stored record
     to_lines      the lines of many, with their ends: of their bytes, and the place and size of each
@@ -41,6 +42,7 @@ class Export:
     with_body: bool = True
     to_line: Callable[[bytes], str] | None = None
     to_lines: Callable[[memoryview, Int64Array, Int64Array], Iterator[str]] | None = None
+    limit: int | None = None
 
     @property
     def columns(self) -> dict[str, str]:

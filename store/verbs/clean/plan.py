@@ -23,6 +23,7 @@ from store.change.workspace import relative_name
 from store.errors import BadRequest
 from store.files.mapped_file import MappedFile
 from store.formats.run import Run
+from store.formats.wording import amount
 from store.layout import is_topic_folder_name
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
@@ -34,6 +35,7 @@ from store.verbs.clean.expired import delete_expired
 from store.verbs.clean.rules import (
     Retention,
     SegmentAge,
+    Trigger,
     Verdict,
     describe_limits,
     find_trigger,
@@ -81,6 +83,7 @@ def plan_cleaning(
     disk_used_percent: float | None = None,
     force: bool = False,
     passes: int = 1,
+    free_bytes: int | None = None,
     progress: Progress | None = None,
 ) -> Change[CleaningPlan]:
     """Plan the deletions of the broker's cleaning at `now_ms`.
@@ -99,15 +102,20 @@ def plan_cleaning(
     The report holds a verdict for every segment.
 
     disk_used_percent  of both partitions, in place of the file system's figures
+    free_bytes         the oldest segments go until they have so many bytes, at any hour; without `reserved_hours` at
+                       any age
     """
     retention = Retention.of(opened.config, opened.line, reserved_hours)
     if retention.reserved_hours < 0 or passes < 1:
         hours = retention.reserved_hours
         raise BadRequest(f"cleaning needs 0 or more hours and 1 or more passes, not {hours} and {passes}")
     used = _used_ratios(opened) if disk_used_percent is None else (disk_used_percent / 100,) * 2
-    trigger = find_trigger(retention, now_ms, *used, by_hand=force)
+    if free_bytes is None:
+        trigger = find_trigger(retention, now_ms, *used, by_hand=force)
+    else:
+        trigger = Trigger((f"{amount(free_bytes, 'byte')} requested by hand",), reserved_hours is None, free_bytes)
     segments = opened.log.segments.files
-    ages = [SegmentAge(file.path.name, file.mtime_ms) for file in segments]
+    ages = [SegmentAge(file.path.name, file.mtime_ms, file.size) for file in segments]
     verdicts = judge_segments(ages, trigger, retention, now_ms, passes)
     judged = list(zip(segments, verdicts, strict=True))
     expired = [file for file, verdict in judged if verdict.goes]
@@ -121,6 +129,9 @@ def plan_cleaning(
     change = new_change(opened, "clean-expired", report)
     built, _ = build_all_lost(opened, finds_absent=_names_absent_queue(opened, expired), progress=progress)
     change.remarks = [*(opened.assumed if built else []), *built, *describe_limits(opened.config, opened.line)]
+    found = sum(file.size for file in expired)
+    if free_bytes is not None and found < free_bytes:
+        change.remarks.append(f"the segments that can go have {found:,} of {amount(free_bytes, 'byte')}")
     _add_lost(opened, change, expired)
     log_start = expired[-1].file_start + expired[-1].size if expired else opened.log.min_offset
     _drop_derived_before(opened, log_start)

@@ -1,7 +1,8 @@
 """The broker's retention rules as pure functions, without access to files.
 
     1. find_trigger    the reason for a pass: the hour, the space, by hand
-    2. judge_segments  from the oldest, never the last, at most `batch_size` a pass; a kept segment keeps the later ones
+    2. judge_segments  from the oldest, never the last, at most `batch_size` a pass or until enough bytes are free; a
+                       kept segment keeps the later ones
     3. count_expired   the number of queue, extension or index files that end before the log begins
 
 Source: DefaultMessageStore.CleanCommitLogService.isTimeToDelete and isSpaceToDelete, UtilAll.isItTimeToDo,
@@ -79,10 +80,15 @@ def describe_limits(config: StoreConfig, line: BrokerLine) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """The reasons for a pass, if any; with `forced`, age does not count."""
+    """The reasons for a pass, if any.
+
+    forced  age does not count
+    enough  bytes to free instead of a number of files; None for the broker's batches
+    """
 
     reasons: tuple[str, ...]
     forced: bool
+    enough: int | None = None
 
     @property
     def is_on(self) -> bool:
@@ -96,6 +102,7 @@ class SegmentAge:
 
     name: str
     mtime_ms: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,18 +142,21 @@ def judge_segments(
     """Return a verdict for every segment, oldest first."""
     limit = passes * retention.batch_size
     verdicts: list[Verdict] = []
-    kept = ""
+    kept, freed = "", 0
     for segment in segments[:-1]:
         if not trigger.is_on:
             verdict = Verdict(False, "no trigger is active")
         elif kept:
             verdict = Verdict(False, f"an older segment is kept ({kept})")
-        elif len(verdicts) >= limit:
+        elif trigger.enough is not None and freed >= trigger.enough:
+            verdict = Verdict(False, "the older segments are enough")
+        elif trigger.enough is None and len(verdicts) >= limit:
             verdict = Verdict(False, f"at most {amount(limit, 'file')} in {amount(passes, 'pass')}")
         else:
             verdict = _judge_age(segment, trigger, retention, now_ms)
         if trigger.is_on and not verdict.goes:
             kept = kept or segment.name
+        freed += segment.size if verdict.goes else 0
         verdicts.append(verdict)
     return [*verdicts, Verdict(False, "the last segment is never deleted")] if segments else []
 
@@ -161,7 +171,10 @@ def _judge_age(segment: SegmentAge, trigger: Trigger, retention: Retention, now_
     age = f"modified {(now_ms - segment.mtime_ms) / HOUR_MS:.1f} hours ago, kept for {hours}"
     if now_ms >= segment.mtime_ms + hours * HOUR_MS:
         return Verdict(True, age)
-    return Verdict(True, "the disk is too full for retention to count") if trigger.forced else Verdict(False, age)
+    if not trigger.forced:
+        return Verdict(False, age)
+    asked = trigger.enough is not None
+    return Verdict(True, "requested by hand, at any age" if asked else "the disk is too full for retention to count")
 
 
 def _space_reason(name: str, used: float, retention: Retention) -> str:

@@ -95,6 +95,15 @@ def test_an_export_without_messages_is_a_file_of_its_columns(kind: str, store: P
     assert bodies(target / f"part-00000.{kind}") == []
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
+@pytest.mark.parametrize(("most", "numbers"), [(1, ["0"]), (3, ["0", "3", "6"]), (99, ["0", "3", "6", "9"])])
+def test_a_limit_keeps_the_first_messages_of_the_log(
+    kind: str, most: int, numbers: list[str], store: Path, tmp_path: Path
+) -> None:
+    target = exported(store, tmp_path / "out", kind, "--where", "topic = 'A'", "--limit", most)
+    assert bodies(target / f"part-00000.{kind}") == numbers
+
+
 def test_csv_has_times_bytes_and_lists_as_text(store: Path, tmp_path: Path) -> None:
     target = exported(store, tmp_path / "out", "csv", "--where", "body_size = 2 and topic = 'A' and queue_id = 0")
     with (target / "part-00000.csv").open(encoding="utf-8") as file:

@@ -70,6 +70,13 @@ def test_an_export_goes_on_over_what_a_killed_one_left(spark: Any, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.turns(4)
+@pytest.mark.spark
+def test_a_limit_is_of_all_parts(spark: Any, tmp_path: Path) -> None:
+    write_export(spark, NORMAL, tmp_path / "out", Export("jsonl", limit=3, to_line=message_line))
+    assert sum(len(path.read_text().splitlines()) for path in (tmp_path / "out").glob("*.jsonl")) == 3
+
+
 @pytest.mark.turns(3)
 @pytest.mark.spark
 def test_a_csv_export_reads_back_as_what_the_records_hold(spark: Any, tmp_path: Path) -> None:

@@ -187,6 +187,20 @@ def test_a_plan_is_of_one_pass_unless_more_are_asked_for(passes: dict[str, int],
     assert len(removed(plan(root, settings={"deleteFileBatchMax": 2}, **passes), "commitlog")) == count
 
 
+@pytest.mark.parametrize(
+    ("free", "count", "remarks"),
+    [
+        (16_384, 1, []),
+        (16_385, 2, []),
+        (999_999, 4, ["the segments that can go have 65,536 of 999,999 bytes"]),
+    ],
+)
+def test_segments_go_until_enough_bytes_are_free(free: int, count: int, remarks: list[str], root: Path) -> None:
+    change = plan(root, force=False, reserved_hours=None, now_ms=0, free_bytes=free, settings={"deleteFileBatchMax": 1})
+    assert (len(removed(change, "commitlog")), change.remarks) == (count, remarks)
+    assert change.report.trigger == f"{free:,} bytes requested by hand"
+
+
 def test_the_lost_messages_of_a_topic_are_those_of_the_group_that_is_farthest_back(root: Path) -> None:
     with open_store(root) as store:
         sizes = [len(m.raw) for queue_id in range(3) for m in store.messages("T", queue_id) if m.log_offset < 16384]

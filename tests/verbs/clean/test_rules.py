@@ -167,8 +167,8 @@ def test_a_trigger_names_its_reasons(
 
 
 def judged(ages_in_hours: list[float], trigger: Trigger = ON, passes: int = 1, batch_size: int = 10) -> str:
-    """One letter a segment, oldest first: D goes, k is kept."""
-    segments = [SegmentAge(str(i), int(NOW_MS - age * HOUR_MS)) for i, age in enumerate(ages_in_hours)]
+    """One letter a segment of 100 bytes, oldest first: D goes, k is kept."""
+    segments = [SegmentAge(str(i), int(NOW_MS - age * HOUR_MS), 100) for i, age in enumerate(ages_in_hours)]
     found = judge_segments(segments, trigger, replace(RETENTION, batch_size=batch_size), NOW_MS, passes)
     return "".join("D" if verdict.goes else "k" for verdict in found)
 
@@ -202,9 +202,25 @@ def test_a_pass_deletes_at_most_its_batch(count: int, passes: int, batch_size: i
     assert judged([100] * count, ON, passes, batch_size) == "D" * deleted + "k" * (count - deleted)
 
 
+@pytest.mark.parametrize(
+    ("enough", "at_any_age", "expected"),
+    [
+        (1, True, "Dkkkk"),
+        (100, True, "Dkkkk"),
+        (101, True, "DDkkk"),
+        (400, True, "DDDDk"),
+        (401, True, "DDDDk"),
+        (100, False, "Dkkkk"),
+        (400, False, "DDkkk"),
+    ],
+)
+def test_bytes_to_free_take_the_place_of_a_batch(enough: int, at_any_age: bool, expected: str) -> None:
+    assert judged([100, 100, 1, 1, 0], Trigger(("by hand",), at_any_age, enough), batch_size=1) == expected
+
+
 def test_a_verdict_names_its_rule() -> None:
     segments = [
-        SegmentAge(name, NOW_MS - hours * HOUR_MS) for name, hours in (("a", 100), ("b", 1), ("c", 100), ("d", 0))
+        SegmentAge(name, NOW_MS - hours * HOUR_MS, 100) for name, hours in (("a", 100), ("b", 1), ("c", 100), ("d", 0))
     ]
     rules = [verdict.rule for verdict in judge_segments(segments, ON, RETENTION, NOW_MS)]
     assert rules == [
@@ -215,6 +231,8 @@ def test_a_verdict_names_its_rule() -> None:
     ]
     assert judge_segments(segments, OFF, RETENTION, NOW_MS)[0].rule == "no trigger is active"
     assert judge_segments(segments, FORCED, RETENTION, NOW_MS)[1].rule == "the disk is too full for retention to count"
+    asked = [verdict.rule for verdict in judge_segments(segments, Trigger(("by hand",), True, 150), RETENTION, NOW_MS)]
+    assert asked[1:3] == ["requested by hand, at any age", "the older segments are enough"]
     one = replace(RETENTION, batch_size=1)
     old = [replace(segment, mtime_ms=0) for segment in segments]
     assert judge_segments(old, ON, one, NOW_MS)[1].rule == "at most 1 file in 1 pass"
@@ -251,7 +269,7 @@ def test_the_hour_is_that_of_the_local_time(hours_later: int) -> None:
 
 @pytest.mark.parametrize(("age_ms", "goes"), [(72 * 3_600_000, True), (72 * 3_600_000 - 1, False)])
 def test_a_segment_expires_at_the_millisecond(age_ms: int, goes: bool) -> None:
-    segments = [SegmentAge("a", NOW_MS - age_ms), SegmentAge("b", NOW_MS)]
+    segments = [SegmentAge("a", NOW_MS - age_ms, 100), SegmentAge("b", NOW_MS, 100)]
     assert judge_segments(segments, ON, RETENTION, NOW_MS)[0].goes == goes
 
 
@@ -259,7 +277,7 @@ def test_reasons_name_the_ratio_that_counts_and_ages_have_a_decimal() -> None:
     wide = replace(RETENTION, most_used=0.95)
     assert "more than 85%" in find_trigger(replace(wide, stops_at_forced=True), NOW_MS, 0.96, 0.0).reasons[0]
     assert "more than 95%" in find_trigger(wide, NOW_MS, 0.96, 0.0).reasons[0]
-    half = [SegmentAge("a", NOW_MS - 5_400_000), SegmentAge("b", NOW_MS)]
+    half = [SegmentAge("a", NOW_MS - 5_400_000, 100), SegmentAge("b", NOW_MS, 100)]
     assert judge_segments(half, ON, RETENTION, NOW_MS)[0].rule == "modified 1.5 hours ago, kept for 72"
 
 
