@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
+import pytest
+
 from store.files.store_reader import StoreReader
-from store.verbs.fingerprint import digest_differences, fingerprint_files
+from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE, QueueUnit
+from store.verbs.fingerprint import Digest, digest_differences, fingerprint_files
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 
@@ -69,3 +73,37 @@ def test_a_pipe_has_digests_whole_and_a_terminal_their_first_digits(copy_of: Cop
     digest = fingerprint_files(StoreReader(str(root)))[0][0].sha256
     assert f"  {digest}\n" in rmqctl("fingerprint", store=root).out
     assert f"  {digest[:16]}…" in rmqctl("--format", "table", "fingerprint", store=root).out
+
+
+A, B, C = (QueueUnit(100 * number, 50, number) for number in (1, 2, 3))
+NONE = QueueUnit(0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({0: [NONE, NONE]}, None),
+        ({0: [PRE_BLANK, PRE_BLANK]}, None),
+        ({0: [A, NONE]}, (0, 1, [A])),
+        ({0: [A, B], 2: [C, NONE]}, (0, 3, [A, B, C])),
+        ({0: [A, NONE], 2: [C, NONE]}, (0, 1, [A])),
+        ({2: [A, B], 4: [NONE, NONE]}, (2, 4, [A, B])),
+        ({2: [PRE_BLANK, B], 4: [C, NONE]}, (3, 5, [B, C])),
+        ({0: [PRE_BLANK, PRE_BLANK], 2: [C, NONE]}, (2, 3, [C])),
+    ],
+)
+def test_a_queue_has_the_digest_of_its_entries_between_the_pre_blank_and_the_unwritten_ones(
+    files: dict[int, list[QueueUnit]], expected: tuple[int, int, list[QueueUnit]] | None, tmp_path: Path
+) -> None:
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "consumequeue/T/0").mkdir(parents=True)
+    for first, units in files.items():
+        path = tmp_path / f"consumequeue/T/0/{first * UNIT_SIZE:020d}"
+        path.write_bytes(b"".join(unit.encode() for unit in units))
+    rows, _ = fingerprint_files(StoreReader(str(tmp_path)))
+    if expected is None:
+        assert rows == []
+    else:
+        start, end, units = expected
+        digest = hashlib.sha256(b"".join(unit.encode() for unit in units)).hexdigest()
+        assert rows == [Digest("queue", "T/0", start, end, digest, "")]

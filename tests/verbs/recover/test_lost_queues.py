@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,12 @@ import pytest
 from store import open_store
 from store.formats.message import StoredMessage
 from store.formats.queue_unit import UNIT_SIZE, QueueUnit
+from store.verbs.recover.lost_queues import _ends_at_hole
 from store.verbs.recover.truncate import plan_truncation
 from tests.support.golden import copy_store
 from tests.support.stores import make_store, planning
 
-COUNT, END = 51, 45
+COUNT, END, UNITS_PER_FILE = 51, 45, 20
 FAR = QueueUnit(1 << 40, 91, 0).encode()
 
 
@@ -21,6 +23,12 @@ FAR = QueueUnit(1 << 40, 91, 0).encode()
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """51 messages in three queues, with room for 20 entries in the first file of each."""
     return make_store(tmp_path_factory.mktemp("whole") / "store", COUNT)
+
+
+@pytest.fixture(scope="module")
+def longer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """72 messages: 24 entries of each queue, in two files."""
+    return make_store(tmp_path_factory.mktemp("longer") / "store", 72)
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +63,32 @@ def test_entries_after_a_damaged_one_are_built_from_the_log(
         whole_data = (whole / f"consumequeue/T/{queue_id}/{0:020d}").read_bytes()
         assert data[: UNIT_SIZE * len(expected)] == whole_data[: UNIT_SIZE * len(expected)]
         assert not any(data[UNIT_SIZE * len(expected) :])
+
+
+@pytest.mark.parametrize(
+    ("cleared", "ends_at_hole"),
+    [
+        ((), False),
+        (range(23, 24), False),
+        (range(22, 24), False),
+        (range(22, 23), True),
+        (range(20, 21), True),
+        (range(20, 24), False),
+        (range(5, 6), True),
+        (range(5, 24), True),
+    ],
+)
+def test_a_queue_ends_at_a_hole_where_entries_or_files_come_after_it(
+    cleared: Sequence[int], ends_at_hole: bool, longer: Path, tmp_path: Path
+) -> None:
+    root = copy_store(longer, tmp_path / "store")
+    for at in cleared:
+        number, row = divmod(at, UNITS_PER_FILE)
+        with (root / f"consumequeue/T/0/{number * UNITS_PER_FILE * UNIT_SIZE:020d}").open("r+b") as file:
+            file.seek(row * UNIT_SIZE)
+            file.write(bytes(UNIT_SIZE))
+    (root / "consumequeue/T/9").mkdir()
+    with planning(root) as opened:
+        opened.queues.recover()
+        found = {one.queue_id: _ends_at_hole(opened, one) for one in opened.queues}
+    assert found == {0: ends_at_hole, 1: False, 2: False, 9: False}
