@@ -78,7 +78,9 @@ def check(store: CheckedStore) -> Iterator[Finding]:
             run = step if horizon is None else step.part(0, int((step.columns.log_offset < horizon).sum()))
             findings += log.take(run) if run.count else []
     log.pass_newer()
-    yield from group_findings([*findings, *(log.index_end() if horizon is None else ()), *log.state_findings()])
+    if horizon is None:
+        findings += [*log.index_end(), *log.state_findings()]
+    yield from group_findings(findings)
 
 
 class _Check:
@@ -210,8 +212,8 @@ def _newer_between(run: Run, headers: Headers, row: int, count: int) -> bool:
     at = int(run.columns.position[row - 1] + run.columns.size[row - 1])
     stop, index = int(run.columns.position[row]) - HEADER_SIZE, int(headers["index"][row]) - count
     while at < stop and count:
-        magic, size, found, *_ = DLEDGER_HEADER.unpack_from(run.buffer, at)
-        if magic not in NEWER_MAGICS or found != index:
+        _, size, found, *_ = DLEDGER_HEADER.unpack_from(run.buffer, at)
+        if found != index:
             return False
         at, index, count = at + size, index + 1, count - 1
     return at == stop and not count

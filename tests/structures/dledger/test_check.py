@@ -1,0 +1,347 @@
+"""The check of a DLedger log: headers, index, entries of a newer DLedger, and what the member remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
+from store.formats.dledger import DLEDGER_HEADER, DLEDGER_NAMES
+from store.formats.message import Message, encode_record
+from store.opened.detect import make_layout
+from store.structures.dledger import check as checks
+from store.structures.dledger.files import HEADER_SIZE, INDEX_DTYPE
+
+TERMS = (0, 0, 1, 1, 2)
+INDEX_SIZE = 256
+"""Room for eight units."""
+DATA, INDEX = "data/{:020d}", f"index/{0:020d}"
+STATE = {"checkpoint": "committedIndex=4\nendIndex=4\n", "currterm": "currTerm=2\nvoteLeader=n0\n"}
+Changes = Mapping[int, Mapping[str, int]]
+"""Changed fields of the header, or the unit, of an entry."""
+NO: Mapping[Any, Any] = {}
+Row = tuple[str, str, int, int, str]
+
+
+def record(number: int, log_offset: int) -> bytes:
+    message = Message("T", b"body", 0, b"")
+    return encode_record(
+        message, topic=b"T", sys_flag=0, queue_offset=number, log_offset=log_offset, store_timestamp_ms=1
+    )
+
+
+SIZE = len(record(0, 0))
+ENTRY = HEADER_SIZE + SIZE
+
+
+def at(number: int) -> int:
+    """Return the log offset of an entry: all have one size."""
+    return ENTRY * number
+
+
+def entry(number: int, changes: Mapping[str, int], *, place: int, index: int) -> bytes:
+    fields = (1, ENTRY, index, TERMS[number], place, 0, 0, 0, SIZE)
+    head = DLEDGER_HEADER.pack(*(dict(zip(DLEDGER_NAMES, fields, strict=True)) | changes).values())
+    return head + record(number, place + HEADER_SIZE)
+
+
+def unit(index: int, changes: Mapping[str, int]) -> bytes:
+    term = TERMS[min(index, 4)]
+    fields = {"magic": 1, "pos": at(index), "size": ENTRY, "index": index, "term": term} | changes
+    return np.array([tuple(fields[name] for name in INDEX_DTYPE.names or ())], INDEX_DTYPE).tobytes()
+
+
+class Member:
+    """Five entries in two files of three, their index, and what the member remembers."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / "dledger-n0"
+
+    def put(self, name: str, data: bytes | str | None) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if data is not None:
+            path.write_bytes(data.encode() if isinstance(data, str) else data)
+
+    def write(self, heads: Changes = NO, units: Changes = NO, state: Mapping[str, str | None] = NO) -> None:
+        for number in (0, 3):
+            numbers = range(number, min(5, number + 3))
+            made = (entry(one, heads.get(one, {}), place=at(one), index=one) for one in numbers)
+            self.put(DATA.format(at(number)), b"".join(made).ljust(at(3), b"\0"))
+        self.put(INDEX, b"".join(unit(one, units.get(one, {})) for one in range(5)).ljust(INDEX_SIZE, b"\0"))
+        for name, text in (STATE | state).items():
+            self.put(name, text)
+
+    def findings(self, horizon: int | None = None) -> list[Row]:
+        """Check the member; kind, file below the member's folder, offset, count and detail of each finding."""
+        layout, fs, files = make_layout(self.root, {}), Filesystem(), StoreReader(str(self.root))
+        store = cast(Any, SimpleNamespace(files=files, layout=layout, fs=fs, horizon=horizon))
+        return [
+            (one.kind, str(Path(one.file).relative_to(self.folder)), one.offset, one.count, one.detail)
+            for one in checks.check(store)
+        ]
+
+
+@pytest.fixture
+def member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Member:
+    monkeypatch.setattr(checks, "INDEX_FILE_SIZE", INDEX_SIZE)
+    return Member(tmp_path)
+
+
+def in_data(number: int, detail: str, count: int = 1) -> Row:
+    """The finding of a header."""
+    return "dledger-entry", DATA.format(at(number // 3 * 3)), at(number), count, detail
+
+
+def in_index(index: int, number: int, count: int = 1) -> Row:
+    """The finding of a unit, by the index and the place of the entry."""
+    detail = f"the queue entry of log entry {index} contradicts the record at log offset {at(number)}"
+    return "dledger-index", "index", index, count, detail
+
+
+def past_the_last(index: int) -> Row:
+    return "dledger-index", "index", index, 1, f"a queue entry past the last log entry, {index - 1}: its entry was lost"
+
+
+def in_state(file: str, detail: str, count: int = 1) -> Row:
+    return "dledger-state", file, 0, count, detail
+
+
+SIZES, BODY, POS = (
+    "size is not the record's and 48",
+    "the body's size is not the record's",
+    "pos is not the entry's log offset",
+)
+ORDER, TERM = "the index does not follow the entry's before", "the term is below the entry's before"
+ZERO = "channel and CRCs are not 0"
+
+
+@pytest.mark.parametrize(
+    ("heads", "rows"),
+    [
+        ({}, []),
+        ({2: {"magic": 9}}, [in_data(2, "the magic is not 1"), in_index(2, 2)]),
+        ({0: {"size": ENTRY - 1}}, [in_data(0, SIZES), in_index(0, 0)]),
+        ({2: {"size": ENTRY + 1}}, [in_data(2, SIZES), in_index(2, 2)]),
+        ({4: {"entry_offset": at(4) + 1}}, [in_data(4, POS), in_index(4, 4)]),
+        ({3: {"body_size": SIZE + 1}}, [in_data(3, BODY)]),
+        ({1: {"channel": 1}, 2: {"channel": 1}}, [in_data(1, ZERO, 2)]),
+        ({1: {"chain_crc": 1}}, [in_data(1, ZERO)]),
+        ({4: {"body_crc": -1}}, [in_data(4, ZERO)]),
+        ({0: {"entry_index": -1}}, [in_data(1, ORDER)]),
+        ({0: {"entry_index": 1}}, [in_data(1, ORDER), in_index(1, 0)]),
+        ({1: {"entry_index": 2}}, [in_data(1, ORDER, 2), in_index(2, 1)]),
+        ({1: {"entry_index": 0}}, [in_data(1, ORDER, 2), in_index(0, 1)]),
+        ({2: {"entry_index": 3}}, [in_data(2, ORDER), in_data(3, ORDER), in_index(3, 2)]),
+        ({3: {"entry_index": 2}}, [in_data(3, ORDER, 2), in_index(2, 3)]),
+        ({0: {"term": 1}}, [in_data(1, TERM), in_index(0, 0)]),
+        ({0: {"term": -1}}, [in_index(0, 0)]),
+        ({1: {"term": -1}}, [in_data(1, TERM), in_index(1, 1)]),
+        ({2: {"term": 2}}, [in_data(3, TERM), in_index(2, 2)]),
+        ({3: {"term": 0}}, [in_data(3, TERM), in_index(3, 3)]),
+        ({4: {"term": 0}}, [in_data(4, TERM), in_index(4, 4)]),
+        ({4: {"entry_index": 9}}, [in_data(4, ORDER), in_index(9, 4)]),
+    ],
+)
+def test_a_header_agrees_with_its_record_and_follows_the_entry_before(
+    heads: Changes, rows: list[Row], member: Member
+) -> None:
+    member.write(heads, state=dict.fromkeys(STATE))
+    found = [row for row in member.findings() if row[0] != "dledger-state"]
+    assert [row for row in found if "past the last" not in row[4]] == rows
+
+
+@pytest.mark.parametrize(
+    ("units", "rows"),
+    [
+        *(({3: {field: 77}}, [in_index(3, 3)]) for field in ("magic", "pos", "size", "index", "term")),
+        ({0: {"pos": 1}}, [in_index(0, 0)]),
+        ({4: {"pos": 1}}, [in_index(4, 4)]),
+        ({1: {"pos": 1}, 2: {"pos": 1}, 4: {"pos": 1}}, [in_index(1, 1, 3)]),
+    ],
+)
+def test_a_unit_of_the_index_has_the_fields_of_its_header(units: Changes, rows: list[Row], member: Member) -> None:
+    member.write(units=units)
+    assert member.findings() == rows
+
+
+@pytest.mark.parametrize(("units", "lost"), [(0, [0, 5]), (1, [1, 4]), (3, [3, 2]), (4, [4, 1]), (5, []), (6, [])])
+def test_an_index_of_another_length_is_found_and_lacks_the_units_of_entries(
+    units: int, lost: list[int], member: Member
+) -> None:
+    member.write()
+    data = (member.folder / INDEX).read_bytes()
+    for size in (32 * units, 32 * units + 31):
+        member.put(INDEX, data[:size])
+        wrong = "wrong-size", INDEX, 0, 1, f"{size} bytes instead of {INDEX_SIZE}"
+        assert member.findings() == [*([in_index(lost[0], lost[0], lost[1])] if lost else []), wrong]
+    member.put(INDEX, data + b"\0")
+    assert member.findings() == [("wrong-size", INDEX, 0, 1, "257 bytes instead of 256")]
+
+
+def test_a_lost_index_is_found_where_there_are_entries(member: Member) -> None:
+    member.write()
+    (member.folder / INDEX).unlink()
+    detail = "no index file for the entries up to 4; a start rebuilds it from the entries"
+    assert member.findings() == [("dledger-index", "index", 0, 5, detail)]
+    for path in (member.folder / "data").iterdir():
+        path.unlink()
+    assert member.findings() == []
+
+
+def test_a_unit_past_the_last_entry_is_found(member: Member) -> None:
+    member.write()
+    data = (member.folder / INDEX).read_bytes()
+    for place, rows in [(159, [in_index(4, 4)]), (160, [past_the_last(5)]), (191, [past_the_last(5)]), (192, [])]:
+        member.put(INDEX, data[:place] + bytes([data[place] + 1]) + data[place + 1 :])
+        assert member.findings() == rows, place
+    for path in (member.folder / "data").iterdir():
+        path.unlink()
+    member.put(INDEX, data)
+    assert member.findings() == [past_the_last(0)]
+
+
+@pytest.mark.parametrize(
+    ("magics", "term", "rows"),
+    [
+        ([], 2, []),
+        ([2], 3, []),
+        ([3], 3, []),
+        ([1], 2, [past_the_last(5)]),
+        ([4], 2, [past_the_last(5)]),
+        ([2, 3], 4, []),
+        ([2, 4], 3, [past_the_last(6)]),
+        ([2, 3, 2], 5, []),
+    ],
+)
+def test_entries_of_a_newer_dledger_after_the_last_message_count_with_their_terms(
+    magics: Sequence[int], term: int, rows: list[Row], member: Member
+) -> None:
+    member.write()
+    known = (member.folder / INDEX).read_bytes()[:160]
+    more = (unit(5 + number, {"magic": magic, "term": 3 + number}) for number, magic in enumerate(magics))
+    member.put(INDEX, (known + b"".join(more)).ljust(INDEX_SIZE, b"\0"))
+    member.put("currterm", f"currTerm={term}\n")
+    assert member.findings() == rows
+    member.put("currterm", f"currTerm={term - 1}\n")
+    assert member.findings() == [in_state("currterm", f"currTerm={term - 1}, the last entry's term is {term}"), *rows]
+
+
+@pytest.mark.parametrize(
+    ("index", "newer", "is_known"),
+    [
+        # The index of the message after the entry 0, and magic and index of each entry in between.
+        (2, [(2, 1)], True),
+        (2, [(3, 1)], True),
+        (2, [(2, 0)], False),
+        (2, [(2, 2)], False),
+        (3, [(2, 1), (3, 2)], True),
+        (3, [(2, 1), (3, 1)], False),
+        (3, [(2, 1)], False),
+        (2, [(2, 1), (3, 2)], False),
+        (2, [], False),
+    ],
+)
+def test_entries_of_a_newer_dledger_between_messages_count(
+    index: int, newer: list[tuple[int, int]], is_known: bool, member: Member
+) -> None:
+    data, units = entry(0, {}, place=0, index=0), unit(0, {})
+    for magic, between in newer:
+        data += DLEDGER_HEADER.pack(magic, HEADER_SIZE, between, 0, len(data), 0, 0, 0, 0)
+    member.put(DATA.format(0), (data + entry(1, {}, place=len(data), index=index)).ljust(at(4), b"\0"))
+    member.put(INDEX, units.ljust(INDEX_SIZE, b"\0"))
+    rows = [row for row in member.findings() if row[0] == "dledger-entry"]
+    assert rows == ([] if is_known else [("dledger-entry", DATA.format(0), len(data), 1, ORDER)])
+
+
+LAST, FOREIGN = "the last entry is 4", "a line that no member writes:"
+UNSHOWN = "no committedIndex: nothing is shown to readers until the next message is put"
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "rows"),
+    [
+        ("committedIndex=4\nendIndex=4\n", []),
+        ("committedIndex=3\nendIndex=4\n", []),
+        ("committedIndex=3\nendIndex=3\n", []),
+        ("committedIndex=0\nendIndex=0\n", []),
+        ("committedIndex=4\nendIndex=3\n", [in_state("checkpoint", f"endIndex=3, committedIndex=4, {LAST}")]),
+        ("committedIndex=3\nendIndex=5\n", [in_state("checkpoint", f"endIndex=5, committedIndex=3, {LAST}")]),
+        ("committedIndex=3\nendIndex=7\n", [in_state("checkpoint", f"endIndex=7, committedIndex=3, {LAST}", 3)]),
+        (
+            "committedIndex=7\nendIndex=4\n",
+            [in_state("checkpoint", f"committedIndex=7, {LAST}: 3 promised ones are lost", 3)],
+        ),
+        (
+            "committedIndex=5\nendIndex=5\n",
+            [in_state("checkpoint", f"committedIndex=5, {LAST}: 1 promised ones are lost", 2)],
+        ),
+        ("committedIndex=4\n", [in_state("checkpoint", "no endIndex, which is written with every committedIndex")]),
+        (
+            "endIndex=4\n",
+            [in_state("checkpoint", UNSHOWN)],
+        ),
+        (
+            "endIndex=-2\n",
+            [in_state("checkpoint", f"endIndex=-2, committedIndex=None, {LAST}", 2)],
+        ),
+        ("committedIndex=4\nendIndex=4\nmore=1\n", [in_state("checkpoint", f"{FOREIGN} 'more=1'")]),
+        (
+            "committedIndex=4\nendIndex=4\nendIndex\n",
+            [in_state("checkpoint", f"{FOREIGN} 'endIndex'")],
+        ),
+        (
+            None,
+            [in_state("checkpoint", UNSHOWN)],
+        ),
+    ],
+)
+def test_the_checkpoint_names_entries_that_are_there(checkpoint: str | None, rows: list[Row], member: Member) -> None:
+    member.write(state={"checkpoint": checkpoint})
+    assert member.findings() == rows
+
+
+@pytest.mark.parametrize(
+    ("term", "rows"),
+    [
+        ("currTerm=2\nvoteLeader=n0\n", []),
+        ("currTerm=3\n", []),
+        ("currTerm=2\nvoteLeader=\n", []),
+        ("currTerm=1\n", [in_state("currterm", "currTerm=1, the last entry's term is 2")]),
+        (None, [in_state("currterm", "no currTerm: the member begins at term 0 and votes once more")]),
+        ("currTerm=2\nvote=n0\n", [in_state("currterm", f"{FOREIGN} 'vote=n0'")]),
+        (
+            "currTerm=x\n",
+            [in_state("currterm", f"{FOREIGN} 'currTerm=x'", 2)],
+        ),
+    ],
+)
+def test_the_term_is_that_of_the_last_entry_or_above(term: str | None, rows: list[Row], member: Member) -> None:
+    member.write(state={"currterm": term})
+    assert member.findings() == rows
+
+
+def test_a_member_without_entries_has_no_state_to_compare(member: Member) -> None:
+    member.put("data/.keep", None)
+    member.put("checkpoint", "committedIndex=9\n")
+    member.put("currterm", "x\n")
+    assert member.findings() == [in_state("currterm", f"{FOREIGN} 'x'")]
+
+
+@pytest.mark.parametrize(
+    ("horizon", "count"),
+    [(0, 0), (HEADER_SIZE, 0), (HEADER_SIZE + 1, 1), (at(1) + HEADER_SIZE, 1), (at(3) + HEADER_SIZE, 3), (1 << 40, 3)],
+)
+def test_entries_past_the_horizon_and_what_the_member_remembers_are_left_to_its_writer(
+    horizon: int, count: int, member: Member
+) -> None:
+    member.write({number: {"channel": 1} for number in range(3)}, state={"checkpoint": "committedIndex=9\n"})
+    member.put(INDEX, (member.folder / INDEX).read_bytes()[:160] + b"\1" * 96)
+    assert member.findings(horizon) == ([in_data(0, ZERO, count)] if count else [])
