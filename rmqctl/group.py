@@ -7,11 +7,12 @@ their first lines, but reads no parameters.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer._click import HelpFormatter  # Typer brings its own copy of Click.
 from typer.core import TyperCommand, TyperGroup
 
 from rmqctl.commands import ALIASES, COMMANDS, FOREIGN, GROUPS, LONG, PANELS, RUNS_ON, CommandPlace
@@ -20,9 +21,8 @@ from rmqctl.deprecated import warn_of, warn_of_deprecated
 from rmqctl.topics import TOPICS, topic_text
 
 if TYPE_CHECKING:
-    # Typer brings its own copy of Click.
     from typer._click import Command as ClickCommand
-    from typer._click import Context, HelpFormatter
+    from typer._click import Context
 
 GLOBAL_PREFIX = "global_"
 GLOBALS_NOTE = "Global options (rmqctl --help) may stand here as well."
@@ -30,7 +30,32 @@ CONTEXT_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_
 _NOT_REPEATED = {"version", "install_completion", "show_completion"}
 
 
-class _TakesGlobals:
+_UNBROKEN_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+
+
+class _WholeWords(HelpFormatter):
+    """Breaks lines at blanks alone, so that the names of options stay whole."""
+
+    def write_text(self, text: str) -> None:
+        super().write_text(text.replace("-", _UNBROKEN_HYPHEN))
+
+    def write_dl(self, rows: Sequence[tuple[str, str]], *args: int, **kwargs: int) -> None:
+        super().write_dl([(first, second.replace("-", _UNBROKEN_HYPHEN)) for first, second in rows], *args, **kwargs)
+
+    def getvalue(self) -> str:
+        return super().getvalue().replace(_UNBROKEN_HYPHEN, "-")
+
+
+class _HasHelp:
+    """Writes the help of a command or a group."""
+
+    def get_help(self, ctx: Context) -> str:
+        ctx.formatter_class = _WholeWords
+        text: str = super().get_help(ctx)  # type: ignore[misc]
+        return text
+
+
+class _TakesGlobals(_HasHelp):
     """Adds the global options to a command or a group of commands."""
 
     params: list[Any]
@@ -124,7 +149,7 @@ class LazyCommands(Mapping[str, Any]):
         return len(self._makers)
 
 
-class CommandGroup(TyperGroup):
+class CommandGroup(_HasHelp, TyperGroup):
     """A group that lists its commands in their own order, with the first line of each help."""
 
     def __init__(self, *, commands: Any = None, summaries: Callable[[], Mapping[str, str]], **attributes: Any) -> None:

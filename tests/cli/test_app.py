@@ -93,6 +93,13 @@ def test_every_command_has_help_with_an_example(path: list[str], capsys: pytest.
     assert " ".join(path) in text.split("Examples:")[1]
 
 
+def test_help_breaks_no_name_of_an_option(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in ("recover", "put", "salvage", "simulate"):
+        assert rmqctl(words, "--help").code == 0
+        assert not [line for line in capsys.readouterr().out.splitlines() if line.endswith("-")]
+
+
 def test_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert rmqctl("--version").code == 0
     assert capsys.readouterr().out.startswith(f"rmqctl {__version__}")
