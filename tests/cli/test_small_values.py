@@ -162,7 +162,7 @@ def test_a_group_past_the_end_of_a_queue_makes_up_for_no_lag_of_another(tmp_path
 def test_a_word_of_another_tool_names_the_command_that_does_it(more: tuple[str, ...], tmp_path: Path) -> None:
     run = rmqctl("queryMsgById", *more, store=tmp_path)
     does = "queryMsgById is a word of another tool; here `rmqctl get --msg-id ID` does it (see rmqctl --help)"
-    assert (run.code, run.err) == (USAGE, f"rmqctl: {does}\n\n")
+    assert (run.code, run.err) == (USAGE, f"rmqctl: {does}\n")
 
 
 @pytest.mark.parametrize("read", [QueueReading._rows, QueueReading._lines])
@@ -184,7 +184,8 @@ def test_the_damage_that_a_reading_met_is_told_after_its_messages(read: Callable
 
 
 def test_a_report_shows_groups_that_lose_messages_and_an_empty_cell_without_them() -> None:
-    queues = [LostQueue("T", queue_id, message_count=1, unconsumed_by_group=groups) for queue_id, groups in LOSING]
+    groups: list[dict[str, int]] = [{"g": 1}, {}]
+    queues = [LostQueue("T", number, message_count=1, unconsumed_by_group=one) for number, one in enumerate(groups)]
     lost = SimpleNamespace(messages=2, intact=1, queue_rows=lambda: queues)
     start = SimpleNamespace(
         starts=True, mode="normal", start_segment=0, log_end=1000, cut_reason="a blank", lost=lost, files=[], traps=[]
@@ -193,10 +194,5 @@ def test_a_report_shows_groups_that_lose_messages_and_an_empty_cell_without_them
     assert section.text == (
         "It starts (normal recovery from segment 0). The log ends at 1,000: a blank. 2 messages lost, 1 of them intact."
     )
-    rows = [
-        asdict(one) | {"unconsumed_by_group": groups or None} for one, (_, groups) in zip(queues, LOSING, strict=True)
-    ]
-    assert section.tables == [contents.table_of("Lost", rows)]
-
-
-LOSING: list[tuple[int, dict[str, int]]] = [(0, {"g": 1}), (1, {})]
+    first, second = (asdict(one) for one in queues)
+    assert section.tables == [contents.table_of("Lost", [first, second | {"unconsumed_by_group": None}])]
