@@ -104,6 +104,7 @@ HINTS = {
     "tables-in-one-database": "list them with `rmqctl config show`, and make them with mqadmin once 5.3 runs",
     "wheel-in-snapshot": "run `rmqctl rebuild timer`",
     "timers-in-database": "expect them twice; only a consumer that remembers their keys can skip the second",
+    "timers-unread": "run the newer broker until they have fired",
     "timer-deletes": "set appendTopicForTimerDeleteKey=true",
     "timer-deletes-by-key": "delete them again once the older broker runs",
     "half-messages-in-database": "end them before: `rmqctl transaction show --state in-doubt` lists them",

@@ -44,6 +44,16 @@ STORE_NAMES = (
 OTHER_QUEUES = "batchconsumequeue"
 NAMES_OF_5 = ("abort.bak", "timerwheel", "compaction", EPOCHS, OTHER_QUEUES)
 """Files and folders that only a 5.x broker makes."""
+TABLES_OF_5 = (
+    "topicQueueMapping.json",
+    "messageRequestMode.json",
+    "transactionMetrics",
+    "topics",
+    "subscriptionGroups",
+    "consumerOffsets",
+    "rdb",
+)
+"""Tables in config/, files and databases, that only a 5.x broker has."""
 JSON_FILES = (
     "topics.json",
     "subscriptionGroup.json",

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.formats.topics import LMQ_PREFIX, REVIVE_PREFIX, TIMER_TOPIC
-from store.layout import EPOCHS, IDENTITY, ORDER_INFO, OWN_FOLDER, TIERED
+from store.layout import EPOCHS, IDENTITY, ORDER_INFO, OWN_FOLDER, TABLES_OF_5, TIERED
 
 if TYPE_CHECKING:
     from store.files.filesystem import Filesystem
@@ -139,17 +139,11 @@ STRUCTURES = (
         "dledger",
         (Trace("dledger-*"),),
         ("enableDLegerCommitLog", "dLegerSelfId"),
-        refuses=frozenset((PUT, CLEAN, TRUNCATE, RESOLVE, SPARK, BACK_UP)),
+        ALL,
+        frozenset((PUT, CLEAN, TRUNCATE, RESOLVE, SPARK, BACK_UP)),
         records=("dledger-*/data/*",),
     ),
-    Structure(
-        "consume queue",
-        "consumequeue",
-        (Trace("consumequeue"),),
-        (),
-        ALL,
-        dumped_as="consumequeue",
-    ),
+    Structure("consume queue", "consumequeue", (Trace("consumequeue"),), (), ALL, dumped_as="consumequeue"),
     Structure(
         "light queue",
         "lightqueue",
@@ -269,6 +263,7 @@ STRUCTURES = (
     ),
     Structure("tiered storage", "tiered", (Trace(TIERED), Trace("tiered_index_file")), holds_names=True),
     Structure("tables", "tables", (Trace("config"), Trace("transaction")), (), ALL),
+    Structure("tables of 5.x", None, tuple(Trace(f"config/{name}") for name in TABLES_OF_5)),
     Structure("one RocksDB for all tables", None, (Trace("config/metadata"),), (), NEWEST),
     Structure("pop consumers", "pop", (Trace(f"consumequeue/{REVIVE_PREFIX}*"), Trace("kvStore"))),
     Structure(
@@ -357,9 +352,11 @@ def is_present(one: Structure, names: Names, *, in_database: bool = False) -> bo
     return (in_database and one.holds_queues) or any(map(names.has, one.traces))
 
 
-def rooms_with(names: Names, kind: str, function: str, *, in_database: bool = False) -> Iterator[ModuleType]:
-    """Return the modules of this name, with this function, in the rooms of the store's structures."""
-    fitted = (one for one in STRUCTURES if one.has_furniture(kind))
+def rooms_with(
+    names: Names, kind: str, function: str, *, in_database: bool = False, line: str | None = None
+) -> Iterator[ModuleType]:
+    """Return the modules of this name, with this function, in the rooms of the structures, of one line."""
+    fitted = (one for one in STRUCTURES if one.has_furniture(kind) and line in (None, *one.lines))
     found = dict.fromkeys(one.furniture(kind) for one in fitted if is_present(one, names, in_database=in_database))
     return (room for room in found if room is not None and hasattr(room, function))
 
@@ -385,8 +382,8 @@ def is_of_a_database(path: str) -> bool:
 
 
 def structure_of(name: str) -> Structure | None:
-    """Return the structure with a trace of this name in the store's root, or with a trace below it."""
-    whole = (one for one in STRUCTURES for trace in one.traces if fnmatchcase(name, trace.path))
+    """Return the structure with a trace of this path, or with one below this name in the root."""
+    whole = (one for one in STRUCTURES for trace in one.traces if fnmatchcase(name, trace.path) and not trace.holds)
     below = (one for one in STRUCTURES for trace in one.traces if fnmatchcase(name, trace.path.split("/")[0]))
     return next(whole, None) or next(below, None)
 

@@ -35,7 +35,7 @@ REFUSED: dict[str, set[str]] = {
     "message database": {"put", "receive", "resolve", "timer"},
 }
 OLD = {"commit log", "checkpoint", "abort marker", "lock", "consume queue", "light queue", "extension", "index",
-       "delay offsets", "tables"}  # fmt: skip
+       "delay offsets", "dledger", "tables"}  # fmt: skip
 NEWEST = {"queue database of its own folder", "message database", "wheel snapshots", "one RocksDB for all tables"}
 
 

@@ -16,7 +16,7 @@ from store.layout import StoreLayout
 from store.structures.batchqueue.queue import BatchConsumeQueue
 from store.structures.consumequeue.queue_set import OtherQueues
 from store.structures.registry import settings_told
-from store.structures.tables.fastjson import Json, member, members
+from store.structures.tables.fastjson import Json
 from store.structures.tables.topics import attribute_in, topic_attribute
 
 QUEUE_TYPE = "queue.type"
@@ -76,15 +76,3 @@ def _with_queues(folder: Path, fs: Filesystem) -> frozenset[str]:
     return frozenset(
         entry.path.name for entry in fs.list_folder(folder) if entry.is_folder and fs.list_folder(entry.path)
     )
-
-
-def without_types(document: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
-    """Return a topics.json with simple queues instead of batch queues, and the changed topics."""
-    entries = members(document.get("topicConfigTable"))
-    batched = [one for one in entries if member(member(entries[one], "attributes"), QUEUE_TYPE) == BATCH]
-    for topic in batched:
-        entry = members(entries[topic])
-        attributes: dict[str, Json] = {**members(entry["attributes"])}
-        del attributes[QUEUE_TYPE]
-        entries[topic] = {**entry, "attributes": attributes}
-    return {**document, "topicConfigTable": entries}, batched

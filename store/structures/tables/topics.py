@@ -57,6 +57,16 @@ def attribute_in(document: Mapping[str, Json], name: str) -> dict[str, str]:
     return {topic: value for topic, value in values.items() if isinstance(value, str)}
 
 
+def without_attribute(document: Mapping[str, Json], name: str) -> tuple[dict[str, Json], list[str]]:
+    """Return a topics.json without an attribute, and the topics that had it."""
+    entries, topics = members(document.get("topicConfigTable")), list(attribute_in(document, name))
+    for topic in topics:
+        entry = members(entries[topic])
+        attributes = {key: value for key, value in members(entry["attributes"]).items() if key != name}
+        entries[topic] = {**entry, "attributes": attributes}
+    return {**document, "topicConfigTable": entries}, topics
+
+
 def topic_queues(folder: Path, fs: Filesystem) -> set[Queue]:
     """Return the write queues of the topics in topics.json, except topics that every broker creates."""
     table = members(read_config_file(folder, "topics.json", fs).document.get("topicConfigTable"))

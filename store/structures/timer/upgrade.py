@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from store.formats.wording import amount, amount_is
+from store.structures.registry import structure_of
 from store.structures.timer.files import WHEEL, read_timer_files
 from store.structures.timer.message import TimerMessage, TimerState
 from store.structures.timer.review import review_timers
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
 
 def notes(own: OpenedStore, other: OpenedStore) -> Iterator[Trap]:
     """Yield notes on messages that only the other version delivers, or delivers again."""
+    timer = structure_of(WHEEL)
+    if timer is not None and other.line.name not in timer.lines:
+        waiting = [one for one in _messages(own) if one.state in (TimerState.PENDING, TimerState.ROLLED)]
+        if waiting:
+            detail = f"{amount(len(waiting), 'timer message')} never delivered: a {other.line} broker has no timer"
+            yield Trap("timers-unread", detail, (len(waiting),))
+        return
     yield from _of_deletes(own, other)
     if own.line.deletes_by_unique_key and not other.line.deletes_by_unique_key:
         files = read_timer_files(own.layout, own.fs, own.config)

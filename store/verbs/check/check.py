@@ -26,7 +26,7 @@ from typing import Any
 from store.config import StoreConfig
 from store.errors import BadRequest
 from store.files.store_reader import StoredFile, StoreReader
-from store.opened.detect import make_layout, newer_structures
+from store.opened.detect import detect_line, make_layout, newer_structures
 from store.structures.checked import CheckedStore
 from store.structures.checkpoint.files import confirmed_offset
 from store.structures.consumequeue.survey import QueueFile, survey_queues
@@ -205,8 +205,9 @@ class _Check:
                     yield finding
 
     def _rooms(self) -> list[ModuleType]:
-        """Import the check of each structure that the store's files show."""
-        return list(rooms_with(Names.of_files(self.files), "check", "check"))
+        """Import the check of each structure that the store's files show and its broker line has."""
+        line = detect_line(self.layout, self.store.fs).name
+        return list(rooms_with(Names.of_files(self.files), "check", "check", line=line))
 
     def _of_layout(self) -> Iterator[Finding]:
         """Yield findings on structures of newer brokers, and on attributes that 5.3 refuses."""

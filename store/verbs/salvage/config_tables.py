@@ -29,7 +29,7 @@ from store.files.store_reader import StoreReader
 from store.formats.java import parse_long
 from store.formats.topics import OPEN_IN_DATABASE, SCHEDULE_TOPIC, TIMER_TOPIC
 from store.formats.wording import amount
-from store.layout import JSON_FILES, OWN_FOLDER, StoreLayout
+from store.layout import JSON_FILES, OTHER_QUEUES, OWN_FOLDER, StoreLayout
 from store.opened.detect import has_database
 from store.structures.delayoffsets.files import FILE_NAME as DELAY_OFFSETS
 from store.structures.registry import STRUCTURES, names_of, rooms_with, structure_of
@@ -37,7 +37,7 @@ from store.structures.tables.config_file import read_config_file, write_config_f
 from store.structures.tables.consumer_offsets import OFFSET_FILES, OFFSET_TABLES
 from store.structures.tables.database import RDB, TABLES, database_folders
 from store.structures.tables.fastjson import Json, write_fastjson
-from store.structures.tables.topics import rebuild_topics
+from store.structures.tables.topics import rebuild_topics, without_attribute
 from store.verbs.queue_ends import queue_ends
 from store.verbs.rebuild.delay_offsets import plan_delay_offsets
 
@@ -62,13 +62,24 @@ class BroughtFile:
 
 
 class ConfigTables:
-    """Bring the files of `source` to `target`; without a source only topics.json is made."""
+    """Bring the files of `source` to `target`; without a source only topics.json is made.
 
-    def __init__(self, source: StoreLayout | None, target: StoreLayout, line: BrokerLine, fs: Filesystem) -> None:
-        self._source, self._target, self.line, self._fs = source, target, line, fs
+    only_known  leave the files that no broker of the line has. The detected line may be too old.
+    """
+
+    def __init__(
+        self,
+        source: StoreLayout | None,
+        target: StoreLayout,
+        line: BrokerLine,
+        fs: Filesystem,
+        *,
+        only_known: bool = False,
+    ) -> None:
+        self._source, self._target, self.line, self._fs, self._only_known = source, target, line, fs, only_known
         self._rows: dict[str, BroughtFile] = {}
         self._left: list[str] = []
-        self.are_queues_simple = source is not None and has_database(source, fs)
+        self.are_queues_simple = source is not None and (has_database(source, fs) or self._is_of_others(OTHER_QUEUES))
         """In a database, records of several messages have no INNER_BASE: in files their queues must be simple ones."""
 
     @property
@@ -83,20 +94,19 @@ class ConfigTables:
             return
         for name in (one for one in JSON_FILES if one not in _MADE_ANEW):
             self._copy_table(source, name)
-        if self.are_queues_simple:
-            self._make_queues_simple(source)
+        self._leave_attributes()
         known = {one + end for one in (*JSON_FILES, *_MADE_ANEW) for end in ("", ".bak", ".tmp")}
         for entry in self._fs.list_folder(source.config):
-            if entry.path.name not in known:
+            if entry.path.name not in known and not self._leaves(f"config/{entry.path.name}"):
                 self._copy_other(entry.path, target / "config" / entry.path.name)
         for entry in self._fs.list_folder(source.root):
             name = entry.path.name
-            if name in _COPIED:
+            if name in _COPIED and not self._is_of_others(name):
                 self._copy_other(entry.path, target / name)
             elif name != OWN_FOLDER and (remark := self._describe_left(name, source)):
                 self._note(name, "", remark)
                 structure = structure_of(name)
-                self._left += [name] if structure is not None and not structure.newer else []
+                self._left += [name] if structure is not None and structure.has_furniture("leave") else []
 
     def rooms_with(self, kind: str, function: str) -> Iterator[ModuleType]:
         """Return the modules of this name, with this function, in the rooms of the old store's structures."""
@@ -114,7 +124,7 @@ class ConfigTables:
         self._add_topics(ends, now_ms)
         for name in (*OFFSET_FILES, DELAY_OFFSETS):
             self._move_offsets(name, ends, jumps)
-        if any(topic == TIMER_TOPIC for topic, _ in ends):
+        if any(topic == TIMER_TOPIC for topic, _ in ends) and not self._is_of_others(f"consumequeue/{TIMER_TOPIC}"):
             from store.verbs.rebuild.timer import plan_timer_rebuild
 
             with plan_timer_rebuild(self._target.root) as change:
@@ -134,9 +144,21 @@ class ConfigTables:
         known = structure_of(name)
         if known is None or known.newer:
             return "its contents are unknown; it may hold log offsets of the old log"
-        room = known.furniture("leave")
-        remark: str = room.describe_left(source, self._fs) if room is not None else ""
-        return f"a {self.line} broker does not read it" if remark and self.line.name not in known.lines else remark
+        room, is_of_others = known.furniture("leave"), self._is_of_others(name)
+        remark: str = room.describe_left(source, self._fs) if room is not None else "" if not is_of_others else name
+        return f"a {self.line} broker does not read it" if remark and is_of_others else remark
+
+    def _is_of_others(self, path: str) -> bool:
+        """Return whether only other versions of the broker have a file or folder."""
+        known = structure_of(path) if self._only_known else None
+        return known is not None and self.line.name not in known.lines
+
+    def _leaves(self, path: str) -> bool:
+        """Note a file or folder of other versions, and return whether it is one."""
+        is_of_others = self._is_of_others(path)
+        if is_of_others:
+            self._note(path, "", f"a {self.line} broker does not read it")
+        return is_of_others
 
     def _open_halves(self, names_new_offsets: bool) -> None:
         """Build the database of open half messages; a broker that starts without it forgets them.
@@ -174,7 +196,7 @@ class ConfigTables:
         try:
             file = read_config_file(source.config, name, self._fs)
             copy = file.best(self.line)
-            if file.is_absent:
+            if file.is_absent or self._leaves(f"config/{name}"):
                 return
             if copy is not None:
                 made = write_fastjson(copy.document).encode() if file.is_in_database else None
@@ -186,13 +208,16 @@ class ConfigTables:
             remark = str(error)
         self._note(f"config/{name}", copied_from, remark)
 
-    def _make_queues_simple(self, source: StoreLayout) -> None:
-        for room in rooms_with(names_of(source, self._fs), "queue_types", "without_types"):
-            document = read_config_file(self._target.config, TOPICS, self._fs).main.document
-            simple, topics = room.without_types(document)
-            if topics:
-                self._write(TOPICS, write_fastjson(simple))
-                self._note(f"config/{TOPICS}", "", f"{room.QUEUE_TYPE} is left out of {', '.join(topics)}")
+    def _leave_attributes(self) -> None:
+        """Remove attributes of topics that the broker does not know, and queue types if all are simple."""
+        for one in STRUCTURES:
+            is_unknown = self._only_known and self.line.name not in one.lines
+            if one.attribute is not None and (is_unknown or (one.groups_messages and self.are_queues_simple)):
+                document = read_config_file(self._target.config, TOPICS, self._fs).main.document
+                simple, topics = without_attribute(document, one.attribute[0])
+                if topics:
+                    self._write(TOPICS, write_fastjson(simple))
+                    self._note(f"config/{TOPICS}", "", f"{one.attribute[0]} is left out of {', '.join(topics)}")
 
     def _copy_other(self, source: Path, target: Path) -> None:
         name = str(target.relative_to(self._target.root))

@@ -118,7 +118,7 @@ def write_new_store(
             fs.fsync_folder(folder.parent)
         found = detect_line(source, fs) if source is not None else LINE_4_9
         staged = StoreLayout(staging_folder(root, "salvage"))
-        tables = ConfigTables(source, staged, line or found, fs)
+        tables = ConfigTables(source, staged, line or found, fs, only_known=line is not None)
         report = _write(salvaged, staged, config, fs, keep_offsets, clock, tables)
         if report.has_v2 and line is not None and not line.accepts_v2:
             raise BadRequest(f"the log has records of version 2, and a {line} broker reads version 1 alone")
@@ -161,7 +161,8 @@ def _write(
     tables.copy()
     report.remarks += describe_queue_files(config)
     config = config.with_settings(IN_QUEUE_FILES)
-    scope = RebuildScope(index=config.writes_index_files, with_tags=tables.line.indexes_tags)
+    # The old store's keys may be in a database, which is not brought.
+    scope = RebuildScope(index=config.message_index_enable, with_tags=tables.line.indexes_tags)
     files = StoreReader(str(root), fs)
     rebuilt = rebuild_locally(files, root, config, scope, clock=clock, fs=fs, on_progress=salvaged.on_built)
     sync_rebuilt(layout, fs)

@@ -16,7 +16,6 @@ from store.structures.batchqueue.queue_types import (
     mismatched_topics,
     other_queues,
     topics_with_files,
-    without_types,
 )
 
 TYPES = {"A": "BatchCQ", "B": "BatchCQ", "C": "SimpleCQ", "D": None, "E": "BatchCQ"}
@@ -56,11 +55,3 @@ def test_each_folder_of_another_type_is_named_in_order(layout: StoreLayout) -> N
         "B: its folder holds queues of type SimpleCQ, topics.json says BatchCQ",
         "C: its folder holds queues of type BatchCQ, topics.json says SimpleCQ",
     ]
-
-
-def test_a_table_without_types_keeps_all_else() -> None:
-    document, changed = without_types(json.loads(json.dumps(DOCUMENT)))
-    wanted = json.loads(json.dumps(DOCUMENT))
-    for name in ("A", "B", "E"):
-        del wanted["topicConfigTable"][name]["attributes"]["queue.type"]
-    assert (document, changed) == (wanted, ["A", "B", "E"])

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from store.broker_line import LINE_5_3, LINE_5_5, BrokerLine
+from store.broker_line import LINE_4_9, LINE_5_3, LINE_5_5, BrokerLine
 from store.structures.timer import upgrade
 from store.structures.timer.files import WHEEL
 from store.structures.timer.message import TimerMessage, TimerState
@@ -62,6 +62,18 @@ def test_a_message_that_only_one_version_deletes_is_delivered_by_the_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert notes(monkeypatch, lines, (own, other)) == found
+
+
+@pytest.mark.parametrize(
+    ("own", "found"),
+    [
+        ([DELETED, PENDING, DELIVERED, TimerState.ROLLED],
+         [Trap("timers-unread", "2 timer messages never delivered: a 4.9 broker has no timer", (2,))]),
+        ([DELETED, DELIVERED, TimerState.DELETE], []),
+    ],
+)  # fmt: skip
+def test_4_9_delivers_none_that_wait(own: list[TimerState], found: list[Trap], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert notes(monkeypatch, (LINE_5_5, LINE_4_9), (own, own)) == found
 
 
 DOWN, UP = (LINE_5_5, LINE_5_3), (LINE_5_3, LINE_5_5)

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from store import BadRequest, Message, open_store, salvage
+from store import BadRequest, Message, check, open_store, salvage
+from store.files.filesystem import Filesystem
+from store.structures.tables.config_file import write_config_file
 from tests.cli.running import rmqctl
+from tests.support.five_stores import five, fivefive
 from tests.support.stores import SMALL, text_message
 
 
@@ -62,6 +65,54 @@ def test_a_new_store_has_what_its_broker_writes(
     assert checkpoint_at_40(new) == (last_record(new) if is_of == "5.5" else 0)
     assert tagged(new) == query
     assert rmqctl("check", store=new).code == 0
+
+
+COMPACTED = ("compaction", "", "a 4.9 broker does not read it")
+OF_A_TIMER = [(name, "", "a 4.9 broker does not read it") for name in ("timerlog", "timerwheel")]
+
+
+@pytest.mark.parametrize(
+    ("source", "brought", "remarks"),
+    [
+        (five("bcq"),
+         [("config/topics.json", "topics.json", "queue.type is left out of BatchB, BatchA, PlainT"),
+          ("batchconsumequeue", "", "a 4.9 broker does not read it"), COMPACTED], []),
+        (five("compaction"),
+         [("config/topics.json", "topics.json",
+           "queue.type is left out of CompB; cleanup.policy is left out of CompB, Comp_A"), COMPACTED], []),
+        (five("timer"), [("config/topics.json", "topics.json", ""), COMPACTED, *OF_A_TIMER],
+         ["44 timer messages never delivered: a 4.9 broker has no timer"]),
+        (fivefive("index-only"),
+         [COMPACTED, ("rocksdbstore", "", "a 4.9 broker does not read it"), OF_A_TIMER[1],
+          ("config/topics.json", "the queues", "3 topics added or widened")], []),
+    ],
+)  # fmt: skip
+def test_a_new_store_for_4_9_has_only_what_4_9_knows(
+    source: Path, brought: list[tuple[str, str, str]], remarks: list[str], tmp_path: Path
+) -> None:
+    report, new = salvage(source / "store", tmp_path / "new", compat="4.9"), tmp_path / "new"
+    assert report.new_store is not None
+    assert [(one.file, one.copied_from, one.remark) for one in report.new_store.brought] == brought
+    assert report.remarks == remarks
+    assert line_of(new) == "4.9"
+    assert {one.name for one in new.iterdir()} == {"checkpoint", "commitlog", "config", "consumequeue", "index"}
+    assert {one.name for one in (new / "config").iterdir()} == {"topics.json"}
+    assert list(check(new)) == []
+
+
+def test_tables_that_only_5_x_has_stay(tmp_path: Path) -> None:
+    source, new = store_of(tmp_path / "old", "5.3"), tmp_path / "new"
+    for name in ("consumerOrderInfo.json", "topicQueueMapping.json", "consumerFilter.json"):
+        write_config_file(source / "config", name, b"{}", Filesystem())
+    (source / "config" / "rdb").mkdir()
+    report = salvage(source, new, compat="4.9")
+    assert report.new_store is not None
+    left = "a 4.9 broker does not read it"
+    assert {one.file: one.remark for one in report.new_store.brought} == {
+        "config/topicQueueMapping.json": left, "config/consumerOrderInfo.json": left, "config/rdb": left,
+        "config/consumerFilter.json": "", "config/topics.json": "1 topic added or widened",
+    }  # fmt: skip
+    assert {one.name for one in (new / "config").iterdir()} == {"consumerFilter.json", "topics.json"}
 
 
 def test_a_4_9_broker_gets_no_records_of_version_2(tmp_path: Path) -> None:
