@@ -17,8 +17,7 @@ from pathlib import Path
 
 from tests.cli.running import rmqctl
 from tests.support.processes import command_line, running
-from tests.support.refbroker import cluster
-from tests.verbs.salvage.test_real_broker import ids, log_offset, sent_ids
+from tests.support.refbroker import cluster, ids, log_offset, sent_ids
 
 SETTINGS = {"mappedFileSizeCommitLog": 4 << 20}
 """One segment, as a start of 5.5 reads no record that is more than ten segments back, and cuts none there."""

@@ -25,9 +25,8 @@ from store import open_store
 from store.files.backup_files import BackupFiles
 from tests.cli.running import rmqctl
 from tests.support.processes import command_line, running
-from tests.support.refbroker import SLOW, Cluster, Server, broker_port, cluster
+from tests.support.refbroker import SLOW, Cluster, Server, broker_port, cluster, ids, log_offset
 from tests.verbs.backup.backups import faults_in, restore
-from tests.verbs.salvage.test_real_broker import ids, log_offset
 
 SETTINGS = {"mappedFileSizeCommitLog": 4 << 20, "mappedFileSizeConsumeQueue": 200_000, "maxHashSlotNum": 50_000,
             "maxIndexNum": 200_000}  # fmt: skip

@@ -16,7 +16,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -190,3 +190,18 @@ def cluster(folder: Path, line: str = "4.9") -> Iterator[Cluster]:
     real = Cluster(COMMANDS[line], folder, free_port())
     with real._serving("namesrv", "namesrv", "--port", real.port):
         yield real
+
+
+def log_offset(row: dict[str, Any]) -> int:
+    """Of a message that was sent: the end of its offsetMsgId."""
+    return int(row["offsetMsgId"][-16:], 16)
+
+
+def ids(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """The producers' ids of messages, but of placeholders, which have none."""
+    return sorted(row["properties"]["UNIQ_KEY"] for row in rows if "RMQCTL_LOST" not in row["properties"])
+
+
+def sent_ids(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """The producers' ids of messages that were sent."""
+    return sorted(row["msgId"] for row in rows)

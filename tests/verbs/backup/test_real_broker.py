@@ -11,8 +11,7 @@ import pytest
 
 from store import open_store
 from tests.cli.running import rmqctl
-from tests.support.refbroker import Cluster, cluster, needs_refbroker, needs_refbroker55
-from tests.verbs.salvage.test_real_broker import ids, log_offset, sent_ids
+from tests.support.refbroker import Cluster, cluster, ids, log_offset, needs_refbroker, needs_refbroker55, sent_ids
 
 OFFSETS_ARE_WRITTEN_S = 7
 """A broker writes consumerOffset.json every 5 s."""

@@ -17,32 +17,27 @@ from tests.cli.running import rmqctl
 from tests.runs.real_group import run_round
 from tests.support.popping import acknowledge, pop
 from tests.support.random_damage import records
-from tests.support.refbroker import SETTINGS, broker_port, cluster, needs_refbroker, needs_refbroker55
+from tests.support.refbroker import (
+    SETTINGS,
+    broker_port,
+    cluster,
+    ids,
+    log_offset,
+    needs_refbroker,
+    needs_refbroker55,
+    sent_ids,
+)
 from tests.verbs.salvage import test_light_queues as light
 
 LEVELS = {**SETTINGS, "messageDelayLevel": "1s 5s 40s"}
 Rows = list[dict[str, Any]]
 
 
-def log_offset(row: dict[str, Any]) -> int:
-    """Of a message that was sent: the end of its offsetMsgId."""
-    return int(row["offsetMsgId"][-16:], 16)
-
-
-def ids(rows: Iterable[dict[str, Any]]) -> list[str]:
-    """The producers' ids of messages, but of placeholders, which have none."""
-    return sorted(row["properties"]["UNIQ_KEY"] for row in rows if "RMQCTL_LOST" not in row["properties"])
-
-
-def sent_ids(rows: Rows) -> list[str]:
-    return sorted(row["msgId"] for row in rows)
-
-
 def zero(root: Path, log_offsets: Iterable[int]) -> None:
     """Zeros the records at these log offsets."""
     sizes = {int(path.name) + at: (path, at, size) for path, at, size in records(root)}
-    for log_offset in log_offsets:
-        path, at, size = sizes[log_offset]
+    for start in log_offsets:
+        path, at, size = sizes[start]
         with path.open("r+b") as file:
             file.seek(at)
             file.write(bytes(size))
