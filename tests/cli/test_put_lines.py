@@ -156,6 +156,44 @@ def test_a_line_with_a_doubt_is_left(text: bytes) -> None:
     assert read(text) == [None]
 
 
+SOUND_PROPERTIES = [b"{}", b"{ }", b'{"a":"1"}', b'{ "a" : "1" , "b"\t:\t"2" }', b'{"a":"1","ab":"1","b":"a"}']
+SOUND_KEYS = [b"[]", b"[ ]", b'["a"]', b'[ "a" , "b" ]', b'["a","a"]']
+
+
+@pytest.mark.parametrize("text", SOUND_PROPERTIES)
+def test_properties_of_texts_are_read_and_cut_ones_are_left(text: bytes) -> None:
+    start = b'{"topic":"T","body_text":"x","properties":'
+    assert assert_exact(start + text + b"}")
+    assert [one for one in range(len(text)) if read(start + text[:one]) != [None]] == []
+    assert [one for one in range(len(text)) if read(start + text[:one], start + text + b"}")[0] is not None] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"":"1"}', b'{"a":""}', b'{"a":"1","b":""}', b'{"a":"1","":"2"}', b'{"a":"1","a":"2"}', b'{"a" "1"}',
+        b'{"a";"1"}', b'{"a":"1";"b":"2"}', b'{"a":"1" "b":"2"}', b'{"a":"1",}', b'{"a":1}', b'{"a":"1"]',
+        b'{,"a":"1"}', b'{"b":"1","a":"2","b":"3"}',
+    ],
+)  # fmt: skip
+def test_properties_that_are_not_pairs_of_texts_by_name_are_left(text: bytes) -> None:
+    assert read(b'{"topic":"T","body_text":"x","properties":%b}' % text) == [None]
+
+
+@pytest.mark.parametrize("text", SOUND_KEYS)
+def test_keys_are_a_list_of_texts_and_cut_ones_are_left(text: bytes) -> None:
+    start = b'{"topic":"T","body_text":"x","keys":'
+    assert assert_exact(start + text + b"}")
+    assert [one for one in range(len(text)) if read(start + text[:one]) != [None]] == []
+
+
+@pytest.mark.parametrize(
+    "text", [b'["a",]', b"[,]", b'[,"a"]', b'["a" "b"]', b'["a";"b"]', b"[1]", b'["a"}', b'["a",1]']
+)
+def test_keys_that_are_no_list_of_texts_are_left(text: bytes) -> None:
+    assert read(b'{"topic":"T","body_text":"x","keys":%b}' % text) == [None]
+
+
 @pytest.mark.parametrize("size", range(40))
 def test_a_text_is_simple_up_to_its_quote_wherever_that_is(size: int) -> None:
     for end, is_simple in ((b"", True), (b"\x7f", True), ("é".encode(), True), (b"\x1f", False), (b"\\n", False)):

@@ -100,6 +100,43 @@ def test_damage_is_named_and_has_the_brokers_size(data: bytes, reason: DamageRea
     assert (found.next_position, found.rows) == (0, ())
 
 
+_LONG = record(b"t" * 100, body=bytes(200), properties=b"p" * 100)
+_LONG_TOPIC_AT = _BODY_SIZE_AT + 4 + 200
+_LONG_PROPERTIES_AT = _LONG_TOPIC_AT + 1 + 100
+_WIDE = record(b"", body=b"", sys_flag=0x30)
+"""Its body's size is at 108, after hosts of 16 bytes."""
+
+
+def _with_byte(data: bytes, at: int, value: int) -> bytes:
+    return data[:at] + bytes([value]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("data", "size", "reason"),
+    [
+        # A part with as many bytes as the log has left, and with one more.
+        (_with_int(_LONG, _BODY_SIZE_AT, 403), 491, DamageReason.TOPIC_BEYOND),
+        (_with_int(_LONG, _BODY_SIZE_AT, 404), 491, DamageReason.BODY_BEYOND),
+        (_with_byte(_LONG[:-50], _LONG_PROPERTIES_AT + 1, 50), 342, DamageReason.LENGTH_MISMATCH),
+        (_with_byte(_LONG[:-50], _LONG_PROPERTIES_AT + 1, 51), 342, DamageReason.PROPERTIES_BEYOND),
+        (_with_byte(_LONG[:-152], _LONG_TOPIC_AT, 50), 240, DamageReason.PROPERTIES_BEYOND),
+        (_with_byte(_LONG[:-152], _LONG_TOPIC_AT, 51), 240, DamageReason.TOPIC_BEYOND),
+        (_WIDE[:111], 111, DamageReason.BODY_BEYOND),
+        (_WIDE[:112], 112, DamageReason.TOPIC_BEYOND),
+        (_WIDE[:113], 113, DamageReason.PROPERTIES_BEYOND),
+        (_WIDE[:114], 114, DamageReason.PROPERTIES_BEYOND),
+        # A part with as many bytes as the record's size, and with one more.
+        (_LONG, 100, DamageReason.BODY_BEYOND),
+        (_LONG, 99, DamageReason.TOPIC_BEYOND),
+        (_with_byte(_LONG + bytes(9), _LONG_PROPERTIES_AT + 1, 105), 105, DamageReason.BODY_BEYOND),
+        (_with_byte(_LONG + bytes(9), _LONG_PROPERTIES_AT + 1, 105), 104, DamageReason.PROPERTIES_BEYOND),
+    ],
+)
+def test_a_part_is_beyond_the_log_or_the_record_by_one_byte(data: bytes, size: int, reason: DamageReason) -> None:
+    found = scan(_with_int(data, 0, size), accept_v2=False)
+    assert (found.outcome, found.reason) == (ScanOutcome.DAMAGE, reason)
+
+
 @pytest.mark.parametrize(("sys_flag", "hosts"), [(0, 0), (0x10, 12), (0x20, 12), (0x30, 24)])
 def test_a_size_that_the_parts_do_not_add_up_to_is_below_the_least_below_the_bodys_or_another(
     sys_flag: int, hosts: int
