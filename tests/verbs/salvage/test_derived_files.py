@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from store import open_store
+from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.queue_unit import UNIT
+from store.structures.index import rising
 from store.verbs.salvage.derived_files import LOG_END, DerivedFiles, _written_units
+from tests.support.bad_sectors import BadSectors
+from tests.support.stores import make_store
+from tests.verbs.salvage.records import write
 
 UNITS = {
     "T/0/00000000000000000000": [(100, 50), (300, 50)],
@@ -114,3 +120,64 @@ def test_without_a_store_there_is_nothing() -> None:
     files = DerivedFiles(None)
     found = files.stretch(0, 100)
     assert (found.units.log_offset.tolist(), found.entries.log_offset.tolist(), files.units_before(100)) == ([], [], 0)
+
+
+def made(root: Path, units: list[tuple[int, int]], *, fs: Filesystem | None = None, first: int = 0) -> DerivedFiles:
+    """Give a queue of these units, and two segments from `first` on."""
+    for number in range(2):
+        write(root / "commitlog" / f"{first + number * 300:020d}", bytes(300))
+    write(root / f"consumequeue/T/0/{0:020d}", b"".join(UNIT.pack(*unit, 7) for unit in units))
+    return DerivedFiles(StoreReader(str(root), fs))
+
+
+def test_the_first_byte_of_the_log_and_a_record_of_one_byte_count(tmp_path: Path) -> None:
+    files = made(tmp_path, [(0, 1), (0, 1), (1, 1)])
+    assert files.units_in(0, LOG_END).log_offset.tolist() == [0, 0, 1]
+    assert [files.units_before(at) for at in (0, 1, 2)] == [0, 2, 3]
+    files = made(tmp_path, [(1, 1), (0, 1), (0, 0), (2, -1)])
+    assert files.units_in(0, LOG_END).log_offset.tolist() == [0, 1]
+    assert [files.units_before(at) for at in (0, 1, 2)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("first", [0, 600])
+def test_the_length_of_a_stretch_is_a_share_of_the_log_from_its_first_segment(
+    first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.verbs.salvage.derived_files.STRETCH_ITEMS", 2)
+    found = made(tmp_path, [(first, 50), (first + 100, 50), (first + 200, 50)], first=first).stretch(first, first)
+    assert (found.start, found.stop) == (first, first + 600 * 2 // 3 + 1)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "count"),
+    [(0, 100, 10), (100, 2000, 190), (0, 14_331, 0), (0, LOG_END, 0)],
+)
+def test_units_on_a_page_that_cannot_be_read_are_none_and_others_are_read(
+    start: int, stop: int, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Units name 0, 10, 20 and so on; those from 14,330 to 16,380 are on the bad page."""
+    monkeypatch.setattr(rising, "_ROWS_AT_ONCE", 50)
+    fs = BadSectors({})
+    files = made(tmp_path, [(10 * number, 10) for number in range(3000)], fs=fs)
+    fs.pages = {f"{0:020d}": {7}}
+    assert len(files.units_in(start, stop).log_offset) == count
+
+
+@pytest.mark.parametrize("shares", [(0, 0), (0, 1), (1, 2), (3, 7), (7, 20), (19, 20), (0, 20)])
+def test_entries_of_the_index_are_those_that_name_offsets_in_the_stretch(
+    shares: tuple[int, int], indexed: Path
+) -> None:
+    with open_store(indexed) as store:
+        offsets = sorted(one.log_offset for queue in range(3) for one in store.messages("T", queue))
+    start, stop = (([*offsets, LOG_END])[share] for share in shares)
+    files = DerivedFiles(StoreReader(str(indexed)))
+    for first, low in ((start, shares[0]), (start + 1, shares[0] + 1)):
+        named = [one for one in offsets[low : shares[1]] for _ in range(3)]
+        assert files._entries_in(first, stop).log_offset.tolist() == named
+    assert DerivedFiles(None)._entries_in(0, LOG_END).log_offset.tolist() == []
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """20 messages, each with three entries in the index."""
+    return make_store(tmp_path_factory.mktemp("indexed") / "store", 20)
