@@ -125,6 +125,7 @@ def run_create(
             settings=session.store.settings(),
             scratch=session.options.scratch,
             progress=bar.update,
+            remark=session.note,
         )
         before = set(folder.stored_files())
         if follow:

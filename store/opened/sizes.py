@@ -16,6 +16,13 @@ from store.layout import StoreLayout, parse_index_file_name
 from store.structures.index.geometry import geometry_of_size, infer_geometry
 
 _SOME_FILES = 16
+_SIZES = (
+    "mappedFileSizeConsumeQueue",
+    "mappedFileSizeConsumeQueueExt",
+    "maxHashSlotNum",
+    "maxIndexNum",
+)
+"""Settings whose defaults are assumed if nothing shows them."""
 
 
 def infer_sizes(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> dict[str, object]:
@@ -37,6 +44,12 @@ def infer_sizes(layout: StoreLayout, settings: Mapping[str, object], fs: Filesys
     if not {"maxHashSlotNum", "maxIndexNum"} <= settings.keys():
         found |= _index_geometry(layout.index, fs)
     return found
+
+
+def known_sizes(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> dict[str, object]:
+    """Return the sizes that are given or that the files show, at their default too."""
+    known = {**infer_sizes(layout, settings, fs), **settings}
+    return {name: int(str(known[name])) for name in _SIZES if name in known}
 
 
 def assumed_sizes(

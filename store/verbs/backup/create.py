@@ -21,6 +21,7 @@ from store.files.scratch import Scratch
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.backup_manifest import BackedFile, Manifest, backup_id, time_of_id
 from store.opened.detect import FoundStore, find_store, make_layout, require_store
+from store.opened.sizes import known_sizes
 from store.structures.registry import BACK_UP, names_of, refusing
 from store.verbs.backup.log import FoundEnd, find_log_end, segment_bytes
 from store.verbs.backup.tables import back_up_tables
@@ -34,6 +35,7 @@ class CreateOptions:
     name      of the store in the manifest; empty for its folder
     version   of the program, in the manifest
     progress  is called with the bytes done and in all
+    remark    is called with a sentence for each setting that is assumed
     """
 
     name: str = ""
@@ -41,6 +43,7 @@ class CreateOptions:
     settings: Mapping[str, object] = field(default_factory=dict)
     scratch: Path | None = None
     progress: Callable[[int, int], None] = lambda done_bytes, bytes_in_all: None
+    remark: Callable[[str], None] = lambda text: None
 
 
 def create_backup(
@@ -51,6 +54,8 @@ def create_backup(
     Raises NotAStore, UnsupportedFormat for a log of another form, StoreLocked, StoreIOError.
     """
     found = find_backed_store(root, options, fs)
+    for text in found.assumed:
+        options.remark(text)
     with target.writing(makes=True), Scratch(options.scratch) as scratch:
         return _Creation(found, target, options, fs, scratch.folder).run(clock)
 
@@ -109,7 +114,7 @@ class _Creation:
             log_end=end.log_end,
             last_store_timestamp_ms=end.last_store_timestamp_ms,
             segment_size=config.mapped_file_size_commit_log,
-            settings=config.changed_settings(),
+            settings=known_sizes(self._found.layout, self._options.settings, self._fs) | config.changed_settings(),
             files=(*segments, *tables.files),
             notes=tuple(self._notes),
         )

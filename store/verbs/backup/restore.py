@@ -31,6 +31,7 @@ from store.files.store_reader import StoreReader
 from store.formats.backup_manifest import QUEUE_ENDS, BackedFile, Manifest
 from store.layout import StoreLayout, segment_name
 from store.opened.checkpoint import StoreCheckpoint
+from store.opened.sizes import assumed_sizes
 from store.structures.registry import names_of, rooms_with
 from store.verbs.backup.moment import Moment, MomentEnd, damaged_log, end_at, runs_until
 from store.verbs.backup.queue_ends import BackedEnd, decode_ends, settings_of, write_expired
@@ -41,7 +42,7 @@ from store.verbs.rebuild.local import rebuild_locally, sync_rebuilt
 from store.verbs.rebuild.scope import RebuildReport, RebuildScope
 from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
 from store.verbs.salvage.log_writer import LogWriter, moved_start
-from store.verbs.salvage.new_store import IN_QUEUE_FILES, describe_queue_files, publish_store
+from store.verbs.salvage.new_store import IN_FILES, describe_queue_files, publish_store
 
 
 class Cluster(Protocol):
@@ -107,10 +108,7 @@ def restore_backup(
         for folder in fs.make_folder(root):
             fs.fsync_folder(folder.parent)
         staged = StoreLayout(staging_folder(root, "restore"))
-        told = StoreConfig().with_settings({**manifest.settings, **options.settings})
-        config = told.with_settings(IN_QUEUE_FILES)
-        report = _Restore(files, manifest, staged, config, fs, selection, options).run(end, clock)
-        report.remarks += describe_queue_files(told)
+        report = _Restore(files, manifest, staged, fs, selection, options).run(end, clock)
         if end.log_offset == manifest.log_start < manifest.log_end:
             report.remarks.append("the backup's first record is not before the moment: the new store has no records")
         publish_store(staged, root, fs)
@@ -128,24 +126,26 @@ class _Restore:
         files: BackupFiles,
         manifest: Manifest,
         staged: StoreLayout,
-        config: StoreConfig,
         fs: Filesystem,
         selection: Selection,
         options: RestoreOptions,
     ) -> None:
         self._files, self._manifest, self._staged = files, manifest, staged
-        self._config, self._fs, self._selection, self._on_progress = config, fs, selection, options.on_progress
-        self._done, self._cluster = 0, options.cluster
+        self._fs, self._selection, self._on_progress = fs, selection, options.on_progress
+        self._done, self._cluster, self._settings = 0, options.cluster, {**manifest.settings, **options.settings}
+        self._segment_size = StoreConfig().with_settings(self._settings).mapped_file_size_commit_log
 
     def run(self, end: MomentEnd, clock: Callable[[], int]) -> RestoreReport:
-        fs, staged, config = self._fs, self._staged, self._config
+        fs, staged = self._fs, self._staged
         line = broker_line(self._manifest.line)
         moment, ends, selection = end.log_offset, self._write_files(end.log_offset), self._selection
         selected = SelectedLog()
         if not selection.is_all:
             selected = self._select(moment, ends)
             end = MomentEnd(selected.log_end, selected.last_ms or end.last_ms)
-        config = config.with_settings({**settings_of(ends, staged, fs), **IN_QUEUE_FILES})
+        config = StoreConfig().with_settings({**self._settings, **settings_of(ends, staged, fs)})
+        remarks = [*assumed_sizes(staged, config, self._settings, fs), *describe_queue_files(config)]
+        config = config.with_settings(IN_FILES)
         if line is not LINE_4_9:
             # A 5.x broker leaves this file at every start; without it the store would be read as one of 4.9.
             fs.create_file(staged.root / "abort.bak", 0)
@@ -159,7 +159,7 @@ class _Restore:
         if rebuilt.log_end < end.log_offset:
             findings.append(f"the log is damaged, and ends there: {rebuilt.stopped_by}")
             end = self._cut_log(rebuilt.log_end, end.log_offset)
-        moved = moved_start(config.mapped_file_size_commit_log)
+        moved = moved_start(self._segment_size)
         start = moved if selection.topics else self._manifest.log_start
         # A log of some topics has a placeholder for each such queue.
         expired = {} if selection.topics else write_expired(ends, staged, config, (start, moment), fs)
@@ -170,10 +170,10 @@ class _Restore:
         tables.fit(clock(), selected.jumps, names_new_offsets=not selection.topics)
         counts = len(expired), tables.rows, findings, len(selected.jumps)
         restored = rebuilt.record_count - selected.placeholder_count
-        return RestoreReport(start, end.log_offset, restored, end.last_ms, *counts)
+        return RestoreReport(start, end.log_offset, restored, end.last_ms, *counts, remarks=remarks)
 
     def _select(self, log_end: int, ends: list[BackedEnd]) -> SelectedLog:
-        size = self._config.mapped_file_size_commit_log
+        size = self._segment_size
         start = moved_start(size) if self._selection.topics else log_end
         writer = LogWriter(self._staged.commitlog, size, self._fs, start)
         runs = runs_until(self._files, self._manifest, log_end)
@@ -184,7 +184,7 @@ class _Restore:
 
         DamagedFile if segments follow.
         """
-        fs, size = self._fs, self._config.mapped_file_size_commit_log
+        fs, size = self._fs, self._segment_size
         start = damage - damage % size
         path = self._staged.commitlog / segment_name(start)
         if log_end > start + size:
@@ -220,7 +220,7 @@ class _Restore:
         return ends
 
     def _write_log(self, log_end: int) -> None:
-        size, segments = self._config.mapped_file_size_commit_log, segments_until(self._manifest, log_end)
+        size, segments = self._segment_size, segments_until(self._manifest, log_end)
         writer = SegmentWriter(self._files.address, self._staged.commitlog, size, log_end)
         if self._cluster is not None:
             self._cluster.write(writer, segments)

@@ -48,8 +48,8 @@ from store.verbs.salvage.placeholder import LIGHT_TOPIC, Placeholder, encode_pla
 from store.verbs.salvage.queue_gaps import NO_QUEUE_OFFSET, QueueGaps, placeholders_before, plan_placeholders
 
 OnProgress = Callable[[int, int], None]
-IN_QUEUE_FILES = MappingProxyType({"storeType": "default"})
-"""New stores have queue files: they need no database, and a broker reads them without a setting."""
+IN_FILES = MappingProxyType({"storeType": "default", "indexFileWriteEnable": True})
+"""New stores have files of queues and index: they need no database, and a broker reads them without a setting."""
 
 
 @dataclass(slots=True)
@@ -160,9 +160,8 @@ def _write(
         fs.create_file(root / "abort.bak", 0)
     tables.copy()
     report.remarks += describe_queue_files(config)
-    config = config.with_settings(IN_QUEUE_FILES)
-    # The old store's keys may be in a database, which is not brought.
-    scope = RebuildScope(index=config.message_index_enable, with_tags=tables.line.indexes_tags)
+    config = config.with_settings(IN_FILES)
+    scope = RebuildScope(index=config.writes_index_files, with_tags=tables.line.indexes_tags)
     files = StoreReader(str(root), fs)
     rebuilt = rebuild_locally(files, root, config, scope, clock=clock, fs=fs, on_progress=salvaged.on_built)
     sync_rebuilt(layout, fs)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from store import open_store
@@ -15,7 +16,7 @@ from store.kernels.native import clock_ms
 from store.verbs.backup.create import CreateOptions, create_backup
 from store.verbs.backup.folder import BackupFolder
 from store.verbs.backup.moment import Moment
-from store.verbs.backup.restore import RestoreReport, restore_backup
+from store.verbs.backup.restore import RestoreOptions, RestoreReport, restore_backup
 from store.verbs.backup.selection import Selection
 from store.verbs.backup.verify import verify_files
 from store.verbs.check.check import check_files
@@ -47,6 +48,7 @@ def restore(
     *,
     topics: Sequence[str] = (),
     bump: int = 0,
+    settings: Mapping[str, object] = MappingProxyType({}),
     **moment: int,
 ) -> RestoreReport:
     """A new store of a backup, the newest by default."""
@@ -58,6 +60,7 @@ def restore(
         fs or Filesystem(),
         selection=Selection(Moment(**moment), topics, bump),
         clock=lambda: 1_900_000_000_000,
+        options=RestoreOptions(settings),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -129,6 +130,34 @@ def test_a_folder_that_holds_something_is_left_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="the folder is not empty"):
         restore(tmp_path / "backups", tmp_path / "new")
     assert sorted(tmp_path.joinpath("new").rglob("*")) == before
+
+
+HINT = "give it as a setting if the broker uses another"
+NO_QUEUES = f"no queue file shows their size: mappedFileSizeConsumeQueue=6000000 is assumed; {HINT}"
+NO_INDEX = f"no index file shows their size: maxHashSlotNum=5000000, maxIndexNum=20000000 is assumed; {HINT}"
+
+
+@pytest.mark.parametrize(
+    ("kept", "settings", "remarks"),
+    [
+        (("consumequeue", "index"), {}, []),
+        (("index",), {}, [NO_QUEUES]),
+        (("consumequeue",), {"maxHashSlotNum": "8", "maxIndexNum": 20}, []),
+        ((), {}, [NO_QUEUES, NO_INDEX]),
+    ],
+)
+def test_sizes_that_the_store_did_not_show_are_named_by_backup_and_restore(
+    kept: tuple[str, ...], settings: dict[str, object], remarks: list[str], store: Path, tmp_path: Path
+) -> None:
+    for name in {"consumequeue", "index"} - {*kept}:
+        shutil.rmtree(store / name)
+    told: list[str] = []
+    back_up(store, tmp_path / "backups", settings=settings, remark=told.append)
+    assert told == remarks
+    made = restore(tmp_path / "backups", tmp_path / "new")
+    assert made.remarks == remarks
+    sizes = {"mappedFileSizeConsumeQueue": 6000000, "maxHashSlotNum": 8, "maxIndexNum": 20}
+    assert restore(tmp_path / "backups", tmp_path / "other", settings=sizes).remarks == []
 
 
 @pytest.mark.parametrize("is_last", [True, False])
