@@ -103,8 +103,7 @@ def run_create(
     --controller never counts it.
 
     --bwlimit, --nice and --cold spare the broker. Every reading command takes a backup: --store backup:TO, or
-    backup:TO@ID. Exit code 1 when a file could not be copied in full, or when the log is damaged or
-    incomplete.
+    backup:TO@ID. Exit code 1 when a file could not be copied in full, or when the log is damaged or incomplete.
     """
     from store import __version__
     from store.files import Filesystem
