@@ -96,3 +96,85 @@ def test_a_log_file_of_a_backup_has_the_size_of_a_segment(ends: list[int], is_lo
     place._manifest = cast(Any, SimpleNamespace(segment_size=100))
     pieces = [SimpleNamespace(end=end, is_log=is_log) for end in ends]
     assert place._size(cast(Any, pieces)) == size
+
+
+class Pieces(BackupFiles):
+    """Files whose stored bytes are these."""
+
+    def __init__(self, stored: dict[str, bytes]) -> None:
+        self.address, self.stored = "b", stored
+
+    def read(self, file: BackedFile, position: int, size: int) -> Stretch:
+        return Stretch(memoryview(self.stored[file.stored][: file.size][position : max(position, position + size)]))
+
+
+@pytest.fixture
+def place() -> BackupPlace:
+    """A segment in two pieces, a queue file, and a table."""
+    made = BackupPlace.__new__(BackupPlace)
+    made._files, made._address = Pieces({"1": b"abc", "2": b"de", "3": b"queue", "4": b"{}"}), "b"
+    made._manifest = cast(Any, SimpleNamespace(segment_size=8))
+    log, queue = "commitlog/0", "consumequeue/T/0/0"
+    made._by_path = {
+        queue: [BackedFile(queue, 5, "", "3", 5, mtime_ms=7)],
+        log: [BackedFile(log, 3, "", "1", 3, mtime_ms=8), BackedFile(log, 2, "", "2", 2, mtime_ms=9, position=3)],
+        "config/x.json": [BackedFile("config/x.json", 2, "", "4", 2, mtime_ms=6)],
+    }
+    made._tree = made._make_tree()
+    return made
+
+
+def test_the_files_of_a_backup_are_listed_by_path_with_their_folders(place: BackupPlace) -> None:
+    rows = {path: (one.size, one.mtime_ns, one.is_folder, one.is_file) for path, one in place.list_tree().items()}
+    folder = (0, 0, True, False)
+    assert rows == {
+        "commitlog": folder,
+        "commitlog/0": (8, 9_000_000, False, True),
+        "config": folder,
+        "config/x.json": (2, 6_000_000, False, True),
+        "consumequeue": folder,
+        "consumequeue/T": folder,
+        "consumequeue/T/0": folder,
+        "consumequeue/T/0/0": (5, 7_000_000, False, True),
+    }
+    below = [(one.path, one.is_folder, one.size, one.mtime_ms) for one in place.list_below("consumequeue")]
+    assert below == [
+        ("consumequeue/T", True, 0, 0), ("consumequeue/T/0", True, 0, 0), ("consumequeue/T/0/0", False, 5, 7),
+    ]  # fmt: skip
+    assert [str(one.path) for one in place.list_folder("")] == ["commitlog", "config", "consumequeue"]
+    assert (place.list_folders("consumequeue/T"), place.list_folders("config")) == (["0"], [])
+    root = place.look_at("")
+    assert root is not None
+    assert (root.size, root.mtime_ns, root.is_folder, root.is_file, place.look_at("none")) == (*folder, None)
+
+
+@pytest.mark.parametrize(
+    ("position", "size", "data"),
+    [
+        (0, None, b"abcde\0\0\0"),
+        (0, 8, b"abcde\0\0\0"),
+        (0, 9, b"abcde\0\0\0"),
+        (0, 3, b"abc"),
+        (0, 4, b"abcd"),
+        (2, 2, b"cd"),
+        (3, 2, b"de"),
+        (3, 3, b"de\0"),
+        (4, None, b"e\0\0\0"),
+        (5, 2, b"\0\0"),
+        (8, None, b""),
+        (9, 1, b""),
+        (2, 0, b""),
+    ],
+)
+def test_a_segment_of_pieces_is_read_up_to_its_size(
+    position: int, size: int | None, data: bytes, place: BackupPlace
+) -> None:
+    assert bytes(place.map("commitlog/0", position, size).read()) == data
+
+
+def test_what_a_backup_s_segment_lacks_is_a_hole(place: BackupPlace) -> None:
+    assert [bytes(place.written("commitlog/0", size).read()) for size in (4, 5, 8)] == [b"abcd", b"abcde", b"abcde"]
+    assert [list(place.written_ranges("commitlog/0", at)) for at in (0, 4, 5, 6)] == [[(0, 5)], [(4, 5)], [], []]
+    with pytest.raises(StoreIOError, match="the backup has no such file") as refused:
+        place.map("commitlog/1", 0, None)
+    assert str(refused.value.file) == "b/commitlog/1"

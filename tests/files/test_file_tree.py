@@ -156,3 +156,35 @@ def test_a_folder_that_no_file_system_can_hold_is_missing(name: str, folder: Pat
     fs = Filesystem()
     assert (fs.list_folder(folder / name), fs.list_names(folder / name), fs.list_folders(folder / name)) == ([], [], [])
     assert fs.only_file(str(folder / name), "a") is None
+
+
+def test_a_folder_is_removed_where_it_is_empty_or_gone(tmp_path: Path) -> None:
+    fs = Filesystem()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a").write_bytes(b"1")
+    (tmp_path / "empty").mkdir()
+    assert [fs.remove_folder(tmp_path / name) for name in ("full", "empty", "empty", "none")] == [
+        False,
+        True,
+        True,
+        True,
+    ]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["full"]
+
+
+def test_all_below_a_folder_is_listed_by_path_and_a_folder_has_neither_size_nor_time(tmp_path: Path) -> None:
+    for name, size in (("b/c/2", 2), ("b/1", 1), ("a", 3), ("x/y", 4)):
+        (tmp_path / "root" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "root" / name).write_bytes(bytes(size))
+        os.utime(tmp_path / "root" / name, ns=(0, 5_999_999))
+    found = Filesystem().list_below(str(tmp_path), "root")
+    assert [(one.path, one.is_folder, one.size, one.mtime_ms) for one in found] == [
+        ("root/a", False, 3, 5),
+        ("root/b", True, 0, 0),
+        ("root/b/1", False, 1, 5),
+        ("root/b/c", True, 0, 0),
+        ("root/b/c/2", False, 2, 5),
+        ("root/x", True, 0, 0),
+        ("root/x/y", False, 4, 5),
+    ]
+    assert Filesystem().list_below(str(tmp_path), "none") == []

@@ -416,3 +416,29 @@ def test_a_commit_without_new_bytes_writes_nothing(tmp_path: Path) -> None:
     for _ in range(2):
         assert file.commit(0) == 5
     assert fs.count("write") == 1
+
+
+PAGE = 4096
+
+
+@pytest.mark.parametrize(
+    ("least_pages", "done", "end", "has_pages"),
+    [
+        (0, 0, 0, False),
+        (0, 5, 5, False),
+        (0, 5, 6, True),
+        (1, 0, PAGE - 1, False),
+        (1, 0, PAGE, True),
+        (1, PAGE - 1, PAGE, True),
+        (2, 1, 2 * PAGE - 1, False),
+        (2, PAGE - 1, 2 * PAGE, True),
+        (4, 3 * PAGE, 3 * PAGE + 5, True),
+        (4, 3 * PAGE + 5, 3 * PAGE + 5, False),
+        (4, 0, 3 * PAGE, False),
+    ],
+)
+def test_bytes_are_due_by_pages_or_at_the_end_of_the_file(
+    least_pages: int, done: int, end: int, has_pages: bool, tmp_path: Path
+) -> None:
+    file = MappedFile(tmp_path / "f", 0, 3 * PAGE + 5, Filesystem(), writable=True)
+    assert file._has_pages(least_pages, done, end) is has_pages

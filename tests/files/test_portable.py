@@ -13,7 +13,7 @@ import pytest
 from store import open_store
 from store.files import filesystem, lock_holder, mapping
 from store.files.filesystem import Filesystem
-from store.files.portable import lower_priority, processors
+from store.files.portable import lower_priority, processors, sync_data
 from store.verbs.check.check import check
 from tests.support.stores import SMALL, make_store, recover, stored_messages
 
@@ -99,3 +99,14 @@ def test_the_priorities_of_processor_and_disk_become_the_lowest(
     lower_priority()
     # ioprio_set(IOPRIO_WHO_PROCESS, this process, IOPRIO_CLASS_IDLE)
     assert called == [(19,), *([] if number is None else [(number, 1, 0, 3 << 13)])]
+
+
+def test_data_is_made_durable_by_the_call_that_the_system_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = list[tuple[str, int]]()
+    monkeypatch.setattr(os, "fdatasync", lambda number: called.append(("fdatasync", number)), raising=False)
+    monkeypatch.setattr(os, "fsync", lambda number: called.append(("fsync", number)))
+    sync_data(7)
+    monkeypatch.delattr(os, "fdatasync")
+    monkeypatch.delattr(fcntl, "F_FULLFSYNC", raising=False)
+    sync_data(8)
+    assert called == [("fdatasync", 7), ("fsync", 8)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from store.errors import StoreIOError
-from store.files import mapping
+from store.files import mapping, readable
 from store.files.filesystem import Filesystem
 from store.files.mapped_file import MappedFile
 from store.files.mapping import PAGE_SIZE
@@ -171,3 +172,12 @@ def test_a_stretch_without_its_whole_map_has_no_page_to_be_read(tmp_path: Path) 
         part.require(0, SIZE)
     with pytest.raises(StoreIOError):
         Stretch(buffer, fs, tmp_path / "file", buffer).require(0, SIZE)
+
+
+@pytest.mark.parametrize("step", [8, 9, 10, 11, 12, 64])
+def test_a_pattern_is_found_wherever_a_search_begins_anew(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readable, "_SEARCH_BYTES", step)
+    for place in range(37):
+        found = Stretch(memoryview(bytes(place) + b"abcd" + bytes(36 - place)))
+        for start, stop, places in [(0, 40, [place]), (place, place + 1, [place]), (place + 1, 40, []), (0, place, [])]:
+            assert list(found.find(re.compile(b"abcd"), start, stop)) == places, (place, start, stop)
