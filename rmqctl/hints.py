@@ -53,7 +53,6 @@ HINTS = {
     "unknown-setting": "`rmqctl config settings` lists the names",
     "interrupted-change-elsewhere": "run `rmqctl undo {0} --quarantine {1}` first",
     "lost-quarantine": "bring its disk back, or run `rmqctl quarantine purge {0}` to give up the files in it",
-    "no-room-for-placeholder": "run again without --keep-offsets",
     "two-sparks": "give --master or --remote, not both",
     "spark-connect-address": "give it as --remote {0}",
     "spark-log": "run again with --verbose for Spark's own log",

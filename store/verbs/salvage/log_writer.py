@@ -50,6 +50,10 @@ FILLER_TOPIC = "F"
 SMALLEST_FILLER = record_size(0, len(FILLER_TOPIC), 0)
 
 
+class NoRoom(BadRequest):
+    """A log that keeps its log offsets can't bridge a gap."""
+
+
 class Moves:
     """The old and new log offsets of records, in runs by ascending old offsets.
 
@@ -146,7 +150,7 @@ class LogWriter:
             first, taken = stop, int(ends[stop - 1])
 
     def skip_to(self, log_offset: int, store_timestamp_ms: int) -> None:
-        """Fill the log up to `log_offset`. BadRequest if the gap is smaller than the smallest record."""
+        """Fill the log up to `log_offset`. NoRoom if the gap is smaller than the smallest record."""
         while self.position < log_offset:
             segment_end = self.position - self.position % self._size + self._size
             if log_offset >= segment_end:
@@ -154,11 +158,7 @@ class LogWriter:
                 continue
             gap = log_offset - self.position
             if gap < SMALLEST_FILLER:
-                raise BadRequest(
-                    f"a gap of {gap} bytes is too small for a record",
-                    offset=self.position,
-                    code="no-room-for-placeholder",
-                )
+                raise NoRoom(f"a gap of {gap} bytes is too small for a record", offset=self.position)
             self._write_filler(gap, store_timestamp_ms)
 
     def free_bytes(self) -> int:

@@ -43,7 +43,7 @@ from store.verbs.rebuild.local import rebuild_locally, sync_rebuilt
 from store.verbs.rebuild.scope import RebuildScope
 from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
 from store.verbs.salvage.grade import Grade, SalvagedRun
-from store.verbs.salvage.log_writer import SMALLEST_FILLER, LogWriter, Moves, moved_start
+from store.verbs.salvage.log_writer import SMALLEST_FILLER, LogWriter, Moves, NoRoom, moved_start
 from store.verbs.salvage.placeholder import LIGHT_TOPIC, Placeholder, encode_placeholder
 from store.verbs.salvage.queue_gaps import NO_QUEUE_OFFSET, QueueGaps, placeholders_before, plan_placeholders
 
@@ -103,8 +103,8 @@ def write_new_store(
 
     source  the store whose tables are copied; None if the records are from loose files
     line    the broker version that starts on it; None for that of the source
-    BadRequest if `root` is not empty, if a gap can't be bridged with `keep_offsets`, or if a broker of the given line
-    does not read a record's version.
+    If a gap can't be bridged with `keep_offsets`, the log is compacted, with a remark.
+    BadRequest if `root` is not empty, or if a broker of the given line does not read a record's version.
     """
     fs.require_target(root)
     if fs.exists(root) and fs.list_folder(root):
@@ -118,8 +118,17 @@ def write_new_store(
             fs.fsync_folder(folder.parent)
         found = detect_line(source, fs) if source is not None else LINE_4_9
         staged = StoreLayout(staging_folder(root, "salvage"))
-        tables = ConfigTables(source, staged, line or found, fs, only_known=line is not None)
-        report = _write(salvaged, staged, config, fs, keep_offsets, clock, tables)
+
+        def write(keep_offsets: bool) -> NewStore:
+            tables = ConfigTables(source, staged, line or found, fs, only_known=line is not None)
+            return _write(salvaged, staged, config, fs, keep_offsets, clock, tables)
+
+        try:
+            report = write(keep_offsets)
+        except NoRoom as error:
+            fs.remove_tree(staged.root)
+            report = write(False)
+            report.remarks.append(f"the log is compacted, and records have other log offsets: {error}")
         if report.has_v2 and line is not None and not line.accepts_v2:
             raise BadRequest(f"the log has records of version 2, and a {line} broker reads version 1 alone")
         publish_store(staged, root, fs)
@@ -249,7 +258,7 @@ class _StoreWriter:
         if self._planned is not None and len(data) != int(
             columns.position[-1] + columns.size[-1] - columns.position[0]
         ):
-            raise BadRequest("records in the entries of a group's log cannot keep their log offsets in a plain one")
+            raise NoRoom("records in the entries of a group's log cannot keep their log offsets in a plain one")
         self.log.append(data, columns.size, moves=report.moved if self._planned is None else None)
         self.last_ms = max(self.last_ms, int(columns.store_timestamp_ms.max()))
         versions = np.frombuffer(part.run.buffer, np.uint8)[columns.position + MAGIC_AT + 3]

@@ -25,13 +25,13 @@ from typing import NamedTuple
 import numpy as np
 
 from store import kernels
-from store.errors import BadRequest
 from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE
 from store.formats.run import Int64Array
 from store.formats.topics import shares_records
 from store.structures.consumequeue.multi_dispatch import QueueKey, find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
 from store.verbs.salvage.grade import Grade, SalvagedRun
+from store.verbs.salvage.log_writer import NoRoom
 from store.verbs.salvage.placeholder import LIGHT_TOPIC, Placeholder, encode_placeholder
 
 NO_QUEUE_OFFSET = -1
@@ -194,7 +194,7 @@ def placeholders_before(missing: Sequence[Missing]) -> list[Placeholder]:
 
 
 def assign_placeholders(missing: Missing, gaps: Sequence[GapPlan]) -> None:
-    """Assign placeholders to the first of these gaps with room, in their order. BadRequest without room."""
+    """Assign placeholders to the first of these gaps with room, in their order. NoRoom without any."""
     number, first = 0, 0
     size = _size(Placeholder(missing.topic, missing.queue_id, missing.first))
     for queue_offset in range(missing.first, missing.stop):
@@ -208,11 +208,8 @@ def assign_placeholders(missing: Missing, gaps: Sequence[GapPlan]) -> None:
                 break
             number += 1
         else:
-            raise BadRequest(
-                f"no room in the log for a placeholder of queue offset {queue_offset}",
-                offset=missing.after,
-                code="no-room-for-placeholder",
-            )
+            text = f"no room in the log for a placeholder of queue offset {queue_offset}"
+            raise NoRoom(text, offset=missing.after)
 
 
 def plan_placeholders(
@@ -220,7 +217,7 @@ def plan_placeholders(
 ) -> dict[int, list[Placeholder]]:
     """Assign placeholders to gaps, keyed by the log offset of each gap.
 
-    BadRequest if the gaps have no room for one.
+    NoRoom if the gaps have no room for one.
     """
     gaps: list[GapPlan] = []
     missing: list[Missing] = []

@@ -12,6 +12,7 @@ import pytest
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.support.five_stores import five
+from tests.verbs.backup.backups import fingerprint
 from tests.verbs.salvage.test_carve import image_of
 
 
@@ -126,10 +127,23 @@ def test_a_target_inside_of_the_store_is_refused(copy_of: CopyOf, inside: str) -
     assert sorted(root.rglob("*")) == before
 
 
-def test_a_gap_that_no_record_fits_into_says_what_to_do(tmp_path: Path) -> None:
-    run = rmqctl("salvage", "--to", tmp_path / "new", "--keep-offsets", store=five("dledger") / "store")
-    assert (run.code, "run again without --keep-offsets" in run.err) == (2, True), run.err
-    assert not (tmp_path / "new").exists()
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("dledger", "a gap of 48 bytes is too small for a record"),
+        ("rocksdb", "offset 10196: no room in the log for a placeholder of queue offset 1"),
+    ],
+)
+def test_a_log_whose_gaps_have_no_room_is_compacted(name: str, reason: str, tmp_path: Path) -> None:
+    source = five(name) / "store"
+    kept = rmqctl("--format", "json", "salvage", "--to", tmp_path / "kept", "--keep-offsets", store=source)
+    rmqctl("salvage", "--to", tmp_path / "new", store=source)
+    told = "the log is compacted, and records have other log offsets: "
+    (line,) = [one for one in kept.err.splitlines() if told in one]
+    assert (kept.code, line.endswith(reason)) == (0, True), kept.err
+    made, wanted = (fingerprint(tmp_path / one) for one in ("kept", "new"))
+    assert made == wanted
+    assert rmqctl("check", store=tmp_path / "kept").code == 0
 
 
 @pytest.mark.parametrize(("name", "placeholders"), [("bcq", 0), ("dledger", 0), ("lmq", 0), ("rocksdb", 16)])

@@ -66,6 +66,29 @@ def put_more(root: Path, line: str, names: str = "%LMQ%a,%LMQ%b") -> str | None:
         return store.lookup(store.put(light(99, names)).log_offset).properties.get(INNER_MULTI_QUEUE_OFFSET)
 
 
+def test_a_hole_of_tiny_messages_compacts_the_log_and_leaves_the_others_at_their_offsets(tmp_path: Path) -> None:
+    root, new = tmp_path / "old", tmp_path / "new"
+    with open_store(root, settings=LIGHT, read_only=False, compat="5.3") as store:
+        tiny = {INNER_MULTI_DISPATCH: "%LMQ%a,%LMQ%b"}
+        results = [store.put(Message.of("T", b"x", properties=tiny | {"n": str(number)})) for number in range(COUNT)]
+
+    def bodies(root: Path) -> dict[str, dict[int, str]]:
+        with open_store(root) as store:
+            found = {topic: list(store.messages(topic, 0)) for topic in ("T", "%LMQ%a", "%LMQ%b")}
+        return {
+            topic: {number: one.properties["n"] for number, one in enumerate(messages) if "n" in one.properties}
+            for topic, messages in found.items()
+        }
+
+    zero(root, [(one.log_offset, one.size) for one in results[5:25]])
+    report = salvage(root, new, keep_offsets=True)
+    told = "the log is compacted, and records have other log offsets: offset "
+    assert [one[: len(told)] for one in report.remarks] == [told]
+    kept = {number: str(number) for number in (*range(5), *range(25, COUNT))}
+    assert bodies(new) == {"T": kept, "%LMQ%a": kept, "%LMQ%b": kept}
+    assert list(check(new)) == []
+
+
 @pytest.mark.parametrize("line", ["4.9", "5.3"])
 @pytest.mark.parametrize("keep_offsets", [False, True])
 @pytest.mark.parametrize(("first", "stop", "own"), [(9, 13, {False: 2, True: 0}), (12, 14, {False: 1, True: 0})])

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE
 from store.verbs.salvage.grade import Grade, SalvagedRun
+from store.verbs.salvage.log_writer import NoRoom
 from store.verbs.salvage.placeholder import Placeholder, encode_placeholder
 from store.verbs.salvage.queue_gaps import Missing, QueueGaps, plan_placeholders
 from store.verbs.salvage.sources import open_source
@@ -62,7 +62,7 @@ def test_each_missing_queue_offset_gets_a_gap_with_room_or_all_is_refused(
 ) -> None:
     runs = runs_of(tmp_path, (0, [0, 1]), (BEHIND_TWO + room, [2 + missing]))
     if planned is None:
-        with pytest.raises(BadRequest, match=f"no room in the log for a placeholder of queue offset {1 + missing}"):
+        with pytest.raises(NoRoom, match=f"no room in the log for a placeholder of queue offset {1 + missing}"):
             plan_placeholders(runs, SIZE, in_batches=False)
     else:
         found = plan_placeholders(runs, SIZE, in_batches=False)
@@ -99,7 +99,7 @@ def test_first_queue_offsets_are_missing_in_a_log_that_begins_at_0_as_far_as_its
 ) -> None:
     runs = runs_of(tmp_path, (begins + first, [missing, missing + 1]))
     if planned is None:
-        with pytest.raises(BadRequest, match="no room in the log for a placeholder of queue offset 0"):
+        with pytest.raises(NoRoom, match="no room in the log for a placeholder of queue offset 0"):
             plan_placeholders(runs, SIZE, in_batches=False)
     else:
         assert plan_placeholders(runs, SIZE, in_batches=False) == planned
