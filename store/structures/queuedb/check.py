@@ -5,6 +5,7 @@
     log → units          every record before the checkpoint has its unit, with the same fields
     units → log          every unit points to the start of a record of its queue
 
+With storeType=defaultRocksDB a broker reads no queue files, so those of an earlier time are not checked.
 Units after the newest one, and units of expired records, are harmless: a broker skips them.
 If a broker writes queue files too, the database begins with the first message that was written twice.
 Imported only if a store has such queues.
@@ -25,7 +26,8 @@ from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.formats.run import Run
 from store.formats.sets import is_in
-from store.structures.batchqueue.queue_types import batch_topics
+from store.layout import OTHER_QUEUES
+from store.structures.batchqueue.queue_types import configured_batch_topics
 from store.structures.checked import CheckedStore
 from store.structures.commitlog.resync import read_log
 from store.structures.commitlog.scan import Damage, End
@@ -57,6 +59,7 @@ POISON = kind(
 )
 
 Queue = tuple[str, int]
+_IN_FILES = frozenset(("consumequeue", "consumequeue_ext", OTHER_QUEUES))
 _FIELDS = ("log_offset", "size", "tags_code", "store_timestamp_ms", "queue_offset")
 
 
@@ -64,18 +67,25 @@ def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
     """Return a filter for findings of the queue file check that concern the RocksDB's units or files."""
     if not _is_there(store):
         return lambda finding: False
-    folder, inner = queue_database(store.layout, store.fs).name, batch_topics(store.layout, store.fs)
+    folder, inner = queue_database(store.layout, store.fs).name, configured_batch_topics(store.layout, store.fs)
 
     def owns(finding: Finding) -> bool:
         path = Path(finding.file)
         if path.parent.name == folder and is_rocksdb_file(path.name):
             return True
-        if store.has_queue_files:
+        if not _is_alone(store):
             return False
+        if not _IN_FILES.isdisjoint(path.parts[:-1]):
+            return True
         # A record with an inner batch has one unit for several queue offsets.
         return finding.kind == MISSING_UNIT or (finding.kind == QUEUE_GAP and finding.topic in inner)
 
     return owns
+
+
+def _is_alone(store: CheckedStore) -> bool:
+    """Return whether a broker reads no queue files: there are none, or storeType is given so."""
+    return store.config.queues_in_database or not store.has_queue_files
 
 
 def _is_there(store: CheckedStore) -> bool:
@@ -89,7 +99,7 @@ def check(store: CheckedStore) -> Iterator[Finding]:
     """
     if not _is_there(store):
         return
-    files, horizon, beside_files = store.files, store.horizon, store.has_queue_files
+    files, horizon, beside_files = store.files, store.horizon, not _is_alone(store)
     folder = queue_database(store.layout, store.fs)
     with Scratch() as scratch:
         try:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from store import CheckOptions, check, salvage
 from store.formats.topics import SCHEDULE_TOPIC
 from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, BatchUnitArray
 from store.structures.queuedb.check import POISON, _Check, _Log
 from store.structures.queuedb.keys import Place
 from store.structures.queuedb.runs import MalformedEntry
 from store.structures.queuedb.units import UnitMaker
+from tests.support.five_stores import five, fivefive
+from tests.support.golden import copy_store
 
 T = "T", 0
 ROWS = [(100, 100, 7, 1, 0), (200, 100, 8, 2, 1), (300, 100, 9, 3, 2)]
@@ -187,3 +192,16 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_each_value_that_contradicts_the_log_is_a_finding(name: str) -> None:
     changed, rows = CASES[name]
     assert found(**changed) == rows
+
+
+@pytest.mark.parametrize("source", [five("rocksdb"), fivefive("rocksdbcq-separate")])
+def test_with_the_store_type_of_a_database_old_queue_files_are_not_judged(source: Path, tmp_path: Path) -> None:
+    pytest.importorskip("rocksdict")
+    root, new = copy_store(source / "store", tmp_path / "old"), tmp_path / "new"
+    salvage(root, new)
+    for folder in (new / "consumequeue").iterdir():
+        shutil.copytree(folder, root / "consumequeue" / folder.name)
+    newest = max((root / "consumequeue").glob("*/*/0*"))
+    newest.write_bytes(bytes(newest.stat().st_size))
+    assert "missing-unit" in [one.kind for one in check(root)]
+    assert list(check(root, CheckOptions(settings={"storeType": "defaultRocksDB"}))) == []
