@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from store import Message
 from store.files import readable
 from store.files.filesystem import Filesystem
-from store.formats.message import BLANK_MAGIC, RECORD_MIN_SIZE
+from store.formats.message import BLANK_MAGIC, RECORD_MIN_SIZE, encode_record
 from store.verbs.salvage import walk
 from store.verbs.salvage.grade import Grade, SalvagedRun, Skipped, TornRecord
 from store.verbs.salvage.sources import open_source
@@ -197,3 +198,51 @@ def test_the_first_records_tell_the_start(
     monkeypatch.setattr(walk, "_SAMPLE_RECORDS", most)
     data = records_of(OTHER, START, START, START)
     assert find_start(open_source(write(tmp_path / "loose", data), Filesystem())) == start
+
+
+def with_properties(*ends: int) -> bytes:
+    """Records of 232 bytes, 100 of them properties, from which so many bytes before each end were removed."""
+    data = b""
+    for number, removed in enumerate(ends):
+        made = encode_record(
+            Message("T", b"body" * 10, 0, b"p" * 100), topic=b"T", sys_flag=0, queue_offset=number,
+            log_offset=START + 232 * number, store_timestamp_ms=1,
+        )  # fmt: skip
+        data += made[: 232 - removed]
+    return data.ljust(SIZE, b"\0")
+
+
+@pytest.mark.parametrize(
+    ("removed", "kinds"),
+    [
+        ((0, 0, 0, 0), "cccc"),
+        ((0, 1, 0, 0), "cpcc"),
+        ((0, 20, 0, 0), "cpcc"),
+        ((0, 100, 0, 0), "cpcc"),
+        ((20, 0, 0, 0), "pccc"),
+        ((0, 0, 20, 0), "ccpc"),
+        ((20, 30, 0, 0), "ppcc"),
+        ((20, 0, 30, 0), "pcpc"),
+        ((0, 0, 0, 20), "cccc"),
+    ],
+)
+def test_a_record_that_lost_bytes_after_its_body_is_partial_and_the_next_one_has_its_place(
+    removed: tuple[int, ...], kinds: str, tmp_path: Path
+) -> None:
+    rows = pieces(with_properties(*removed), tmp_path)
+    found = [(grade, place, reason) for grade, places, reason in rows for place in places]
+    inside = "the next record begins inside of it"
+    assert found == [
+        (PARTIAL, START + 232 * number, inside) if kind == "p" else (CERTAIN, START + 232 * number, "")
+        for number, kind in enumerate(kinds)
+    ]
+
+
+@pytest.mark.parametrize(("removed", "stop"), [(101, 363), (140, 324)])
+def test_a_record_that_lost_bytes_of_its_body_is_torn_up_to_the_next(removed: int, stop: int, tmp_path: Path) -> None:
+    assert pieces(with_properties(0, removed, 0), tmp_path) == [
+        (CERTAIN, [START], ""),
+        ("torn", START + 232, 232, 0, 1, 1),
+        ("skipped", 232, stop, START + 232),
+        (CERTAIN, [START + 464], ""),
+    ]
