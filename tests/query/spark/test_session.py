@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryFile
+from types import SimpleNamespace
+from typing import Any, cast
+from zipfile import ZipFile
 
 import pytest
 
 from store.errors import BadRequest, StoreIOError
+from store.query.spark import session
 from store.query.spark.job import errors_as_sentences
 from store.query.spark.session import _quiet_stderr, _tail, check_java, open_session
 from store.query.tables.query_text import columns_named
@@ -89,3 +94,46 @@ def test_while_the_jvm_starts_its_stderr_is_a_file_that_goes_with_it() -> None:
             assert log is None
         os.close(still_free := os.dup(2))
         assert still_free == free
+
+
+@pytest.mark.parametrize(
+    ("master", "over_connect", "kernels", "calls"),
+    [
+        ("local", True, True, []),
+        ("local[2]", False, True, []),
+        (
+            None,
+            True,
+            True,
+            [("addArtifact", "store.zip", {"pyfile": True}), ("addArtifact", "kernels", {"file": True})],
+        ),
+        (None, True, False, [("addArtifact", "store.zip", {"pyfile": True})]),
+        (None, False, True, [("addPyFile", "store.zip", {}), ("addFile", "kernels", {})]),
+        ("spark://head:7077", True, True, [("addPyFile", "store.zip", {}), ("addFile", "kernels", {})]),
+        ("spark://head:7077", True, False, [("addPyFile", "store.zip", {})]),
+    ],
+)
+def test_executors_on_other_machines_get_the_packages_and_the_kernels(
+    master: str | None, over_connect: bool, kernels: bool, calls: list[object], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    done = list[object]()
+
+    def call(name: str) -> Callable[..., None]:
+        return lambda path, **options: done.append((name, Path(path).name, options))
+
+    other = tmp_path / "other"
+    for name in ("z.py", "a/b.pyi", "a/c.txt"):
+        (other / name).parent.mkdir(parents=True, exist_ok=True)
+        (other / name).write_text(name)
+    monkeypatch.setattr(session, "compiled_module", object() if kernels else None)
+    monkeypatch.setattr(session, "copy_to_ship", lambda module, folder: folder / "kernels")
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(addPyFile=call("addPyFile"), addFile=call("addFile")))
+    if over_connect:
+        spark.addArtifact = call("addArtifact")
+    session._ship_packages(cast(Any, spark), master, tmp_path, [other])
+    assert done == calls
+    if calls:
+        with ZipFile(tmp_path / "store.zip") as archive:
+            names = archive.namelist()
+        assert ("store/errors.py" in names, names[-2:]) == (True, ["other/a/b.pyi", "other/z.py"])
