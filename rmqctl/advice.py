@@ -84,7 +84,7 @@ COMMANDS = {
     "loses-damaged": ("recover",),
     "deleted-unconsumed": ("lag",),
     "unknown-topic": ("info",),
-    "placeholder": ("get {0} --queue {1} --offset {2}",),
+    "placeholder": ("get {0} --queue {1} --from {2}",),
     "restore-table": ("config check",),
     "write-table": ("config check",),
     "remove-entry": ("config check",),

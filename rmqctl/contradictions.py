@@ -33,20 +33,20 @@ _STORED = "records are written as they are stored"
 _OF_LINES = "each line of the file has its own"
 PAIRS: Mapping[str, Pairs] = {
     "clean-expired": (
-        ("--free", "--passes", "a number of bytes says how many files go"),
-        ("--free", "--force --disk-used-percent", "it is a reason of its own"),
+        ("--free", "--passes", "SIZE sets the number of files"),
+        ("--free", "--force --disk-used-percent", "--free cleans at any hour and disk usage"),
     ),
     "get": (
         ("--limit", "--follow", "a get ends there, and one that follows does not end"),
         ("--msg-id", "TOPIC --queue --limit --key --tags --sql --group --one-call --follow", _ONE_MESSAGE),
         ("--log-offset", "TOPIC --queue --limit --key --tags --sql --group --one-call --follow", _ONE_MESSAGE),
-        ("--offset", "--since --msg-id --log-offset", "each is a place to begin at"),
+        ("--from", "--since --msg-id --log-offset", "each is a place to begin at"),
         ("--since", "--msg-id --log-offset", "each is a place to begin at"),
-        ("--last", "--limit --offset --follow --one-call --msg-id --log-offset", "the last messages are requested"),
-        ("--until", "--follow --one-call --msg-id --log-offset", "it is an end"),
-        ("--to", "--last --follow --one-call --msg-id --log-offset", "it is an end"),
+        ("--last", "--limit --from --follow --one-call --msg-id --log-offset", "the last messages are requested"),
+        ("--until", "--follow --one-call --msg-id --log-offset", "--until ends a range"),
+        ("--to", "--last --follow --one-call --msg-id --log-offset", "--to ends a range"),
         ("--msg-id", "--log-offset", "each is the place of a message"),
-        ("--key", "--queue --offset --to --last --one-call", "the index covers all queues"),
+        ("--key", "--queue --from --to --last --one-call", "the index covers all queues"),
         ("--key", "--tags --sql --group", "each is a filter"),
         ("--tags", "--sql", "each is a filter"),
         ("--group", "--tags --sql", "a group has a filter of its own"),

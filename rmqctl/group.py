@@ -221,6 +221,13 @@ def _help_on(ctx: Context, words: list[str]) -> list[str]:
         stdout.write(topic_text(words[0]) if is_topic else f"{ctx.get_help()}\n")
         stdout.flush()
         ctx.exit()
+    commands: Any = ctx.command
+    known = {*commands.commands, *TOPICS}
+    if words[0] not in {*known, *(alias.split()[0] for alias in ALIASES)} and words[0].lower() not in FOREIGN:
+        from rmqctl.show import did_you_mean
+
+        near = did_you_mean(words[0], known)
+        ctx.fail(f"no command or topic is called {words[0]!r}{near}; topics: {', '.join(TOPICS)}")
     return [*words, "--help"]
 
 

@@ -38,7 +38,7 @@ def run(
     passes: Annotated[int, typer.Option(min=1, metavar="N", help="Rounds of at most ten files each.")] = 1,
     free: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Delete the oldest segments, at any age and hour, until SIZE is free: 20G."),
+        typer.Option(metavar="SIZE", help="Delete oldest segments of SIZE together, such as 20G, at any age and hour."),
     ] = None,
 ) -> Result:
     """Delete expired files by the broker's rules.
@@ -47,7 +47,8 @@ def run(
     On a disk that is nearly full the age does not count. A pass deletes at most ten files and never the last one. The
     plan lists each file with the rule that keeps or deletes it, and the consumer groups that have not read it.
 
-    With --free only the last segment, and with --reserved-hours the segments that are younger, are kept whatever SIZE.
+    --free deletes at least SIZE if there is so much. It keeps the last segment and, with --reserved-hours, all segments
+    that are younger.
     """
     session: Session = ctx.obj
     from store import plan_cleaning
@@ -75,5 +76,5 @@ def _parse_size(text: str | None) -> int | None:
         return None
     size = parse_bytes(text)
     if size is None:
-        raise typer.BadParameter(f"{text!r} is no number of bytes; give one such as 20G", param_hint="--free")
+        raise typer.BadParameter(f"{text!r} is no number of bytes above 0; give one such as 20G", param_hint="--free")
     return size

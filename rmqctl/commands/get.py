@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from store import MessageStore, ReadableStore, StoredMessage
 
 EXAMPLES = (
-    "rmqctl --store /data/store get OrderTopic --queue 3 --offset 100 --limit 10",
+    "rmqctl --store /data/store get OrderTopic --queue 3 --from 100 --limit 10",
     "rmqctl --store /data/store get OrderTopic --since -15m --tags 'paid || sent'",
     "rmqctl --store /data/store get OrderTopic --last 20",
     "rmqctl --store /data/store get OrderTopic --key order-4711 --follow",
@@ -48,8 +48,8 @@ QueueId = Annotated[
 Offset = Annotated[
     int | None,
     typer.Option(
-        "--offset",
         "--from",
+        "--offset",
         min=0,
         metavar="N",
         help="Queue offset to begin at; of queue 0 without --queue.",
@@ -159,7 +159,7 @@ def _places(
 def _end(offset: int | None, to: int | None) -> int | None:
     """Return the queue offset to end before."""
     if to is not None and offset is not None and to < offset:
-        raise typer.BadParameter("--to is less than --offset")
+        raise typer.BadParameter("--to is less than --from")
     return None if to is None else to + 1
 
 

@@ -90,7 +90,7 @@ def test_a_step_says_what_it_costs_and_whether_undo_takes_it_back() -> None:
     assert plan_of([("placeholder", ("A", 0, 1)), ("lost-index", ()), ("bad-self-offset", ())]) == [
         Step(SALVAGE, "reads the whole log, writes a second store"),
         Step(INDEX, "reads the whole log, rewrites the index", can_be_undone=True),
-        Step("get A --queue 0 --offset 1"),
+        Step("get A --queue 0 --from 1"),
     ]
 
 

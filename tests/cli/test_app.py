@@ -128,6 +128,8 @@ def test_no_command_shows_help_and_is_a_usage_error() -> None:
     ("words", "says"),
     [
         (["frobnicate"], "No such command 'frobnicate'"),
+        (["help", "glosary"], "no command or topic is called 'glosary'; did you mean 'glossary'?; topics: glossary, "),
+        (["help", "consumerProgress"], "here `rmqctl lag` does it"),
         (["get", "T", "--quue", "1"], "--quue"),
         (["get", "T", "--queue", "x"], "'--queue': 'x' is not a whole number (see rmqctl get --help)"),
         (["put", "T", "b", "--flag", "x"], "'--flag': 'x' is not a whole number (see rmqctl put --help)"),
@@ -137,7 +139,7 @@ def test_no_command_shows_help_and_is_a_usage_error() -> None:
         (["get"], "give a TOPIC"),
         (["get", "T", "--since", "yesterday"], "--since"),
         (["get", "T", "--tags", "A", "--sql", "a = 1"], "--tags and --sql do not go together"),
-        (["get", "T", "--offset", "1", "--since", "-1m"], "--offset and --since do not go together"),
+        (["get", "T", "--offset", "1", "--since", "-1m"], "--from and --since do not go together"),
         (["get", "T", "--max", "2", "--follow"], "leave out one of them"),
         (["get", "T", "--sql", "a ="], "ends too early"),
         (["get", "--msg-id", "xyz"], "not a message id"),

@@ -134,7 +134,7 @@ def test_get_has_no_limit_of_its_own_beside_an_end(words: str, count: int, tmp_p
 
 def test_an_end_before_the_begin_is_refused(three_queues: Path) -> None:
     run = rmqctl("get", "T", "--from", 2, "--to", 1, store=three_queues)
-    assert (run.code, "--to is less than --offset" in run.err) == (2, True)
+    assert (run.code, "--to is less than --from" in run.err) == (2, True)
 
 
 @pytest.mark.parametrize(("before", "count"), [(-1, 2), (0, 3), (1, 3)])

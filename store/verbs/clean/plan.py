@@ -102,7 +102,7 @@ def plan_cleaning(
     The report holds a verdict for every segment.
 
     disk_used_percent  of both partitions, in place of the file system's figures
-    free_bytes         the oldest segments go until they have so many bytes, at any hour; without `reserved_hours` at
+    free_bytes         delete the oldest segments of so many bytes together, at any hour; without `reserved_hours` at
                        any age
     """
     retention = Retention.of(opened.config, opened.line, reserved_hours)
@@ -131,7 +131,7 @@ def plan_cleaning(
     change.remarks = [*(opened.assumed if built else []), *built, *describe_limits(opened.config, opened.line)]
     found = sum(file.size for file in expired)
     if free_bytes is not None and found < free_bytes:
-        change.remarks.append(f"the segments that can go have {found:,} of {amount(free_bytes, 'byte')}")
+        change.remarks.append(f"{found:,} of the {amount(free_bytes, 'byte')} requested can be deleted")
     _add_lost(opened, change, expired)
     log_start = expired[-1].file_start + expired[-1].size if expired else opened.log.min_offset
     _drop_derived_before(opened, log_start)

@@ -149,7 +149,7 @@ def judge_segments(
         elif kept:
             verdict = Verdict(False, f"an older segment is kept ({kept})")
         elif trigger.enough is not None and freed >= trigger.enough:
-            verdict = Verdict(False, "the older segments are enough")
+            verdict = Verdict(False, "older segments have the bytes requested")
         elif trigger.enough is None and len(verdicts) >= limit:
             verdict = Verdict(False, f"at most {amount(limit, 'file')} in {amount(passes, 'pass')}")
         else:

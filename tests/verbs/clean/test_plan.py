@@ -192,7 +192,7 @@ def test_a_plan_is_of_one_pass_unless_more_are_asked_for(passes: dict[str, int],
     [
         (16_384, 1, []),
         (16_385, 2, []),
-        (999_999, 4, ["the segments that can go have 65,536 of 999,999 bytes"]),
+        (999_999, 4, ["65,536 of the 999,999 bytes requested can be deleted"]),
     ],
 )
 def test_segments_go_until_enough_bytes_are_free(free: int, count: int, remarks: list[str], root: Path) -> None:

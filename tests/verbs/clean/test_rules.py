@@ -232,7 +232,7 @@ def test_a_verdict_names_its_rule() -> None:
     assert judge_segments(segments, OFF, RETENTION, NOW_MS)[0].rule == "no trigger is active"
     assert judge_segments(segments, FORCED, RETENTION, NOW_MS)[1].rule == "the disk is too full for retention to count"
     asked = [verdict.rule for verdict in judge_segments(segments, Trigger(("by hand",), True, 150), RETENTION, NOW_MS)]
-    assert asked[1:3] == ["requested by hand, at any age", "the older segments are enough"]
+    assert asked[1:3] == ["requested by hand, at any age", "older segments have the bytes requested"]
     one = replace(RETENTION, batch_size=1)
     old = [replace(segment, mtime_ms=0) for segment in segments]
     assert judge_segments(old, ON, one, NOW_MS)[1].rule == "at most 1 file in 1 pass"
