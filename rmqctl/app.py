@@ -150,6 +150,8 @@ def _report_usage(session: Session, error: Any) -> int:
     text = " ".join(str(error.format_message()).split()).rstrip(".").removeprefix("Invalid value: ")
     for kind, plain in _KINDS_OF_NUMBER.items():
         text = text.replace(f"is not a valid {kind}", f"is not {plain}")
+    flag, listed, _ = text.partition("is not a valid boolean. Recognized values:")
+    text = f"{flag}is neither true nor false" if listed else text
     session.fail(f"{text}{_origin(session, error, text)} (see {path} --help)")
     return USAGE
 

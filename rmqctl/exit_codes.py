@@ -5,7 +5,7 @@
 3    the store is locked by a live broker or another rmqctl
 4    a missing path, not a store, unreadable, or an unsupported format
 5    an I/O error: no space, no permission, a read-only file system
-6    a plan was answered with no: nothing was changed
+6    a plan was answered with no: it was not carried out
 70   a defect in rmqctl itself
 130  interrupted; the store is consistent
 """

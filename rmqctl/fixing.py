@@ -18,8 +18,8 @@ from rmqctl.context import Session
 from rmqctl.exit_codes import DECLINED, FINDINGS
 
 
-def run_fixes(session: Session, plan: Callable[[], list[Step]], *, may_ask: bool) -> None:
-    """Run steps 1 to 4.
+def run_fixes(session: Session, plan: Callable[[], list[Step]], *, may_ask: bool) -> bool:
+    """Run steps 1 to 4; return whether the user answered a question with no.
 
     plan     examines the store, and returns the commands for its faults
     may_ask  False for --yes: nothing is asked, and a plan with a salvage ends before it
@@ -30,27 +30,32 @@ def run_fixes(session: Session, plan: Callable[[], list[Step]], *, may_ask: bool
         raise typer.BadParameter("this changes the store: give --yes, or look first without --fix")
     done: set[str] = set()
     while (step := _next(session, plan(), done, may_ask=may_ask)) is not None:
+        if step.command == SALVAGE:
+            return may_ask
         done.add(step.command)
         say_step(session, len(done), step)
         code = run_command(session, [*step.command.split(), *([] if may_ask else ["--yes"])])
-        if code == DECLINED:
-            return
         if code > FINDINGS:
-            session.warn(f"{step.command} failed (exit code {code}); later steps were not run")
-            return
+            if code != DECLINED:
+                session.warn(f"{step.command} failed (exit code {code}); later steps were not run")
+            return code == DECLINED
     if not done:
         session.note("note: nothing was changed: no command of the plan changes the store")
+    return False
 
 
 def _next(session: Session, plan: list[Step], done: set[str], *, may_ask: bool) -> Step | None:
-    """Return the plan's first mending command; None, with a message, if the user must act first."""
+    """Return the plan's first mending command; None, with a message, if it has run in vain.
+
+    It is the salvage, with a message, if the user is to run that first.
+    """
     for step in plan:
         if step.command == SALVAGE and SALVAGE not in done:
             done.add(SALVAGE)
             text = "`rmqctl salvage --to NEWSTORE` keeps what a later step may cut"
             if not (may_ask and session.ask(f"{text}. Go on without it?")):
                 session.note(f"note: {text}; run it first")
-                return None
+                return step
         if step.can_be_undone and step.command in done:
             session.warn(f"{step.command} has run, but is still needed; later steps were not run")
             return None

@@ -11,7 +11,7 @@ import typer
 from rmqctl.advice import CUT, WITHHELD, Fault, Step, command_for, fault_of, plan_of, step_of
 from rmqctl.changing import Yes
 from rmqctl.context import Session
-from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.exit_codes import DECLINED, FINDINGS, OK
 from rmqctl.fixing import run_fixes
 from rmqctl.hints import hint_for, with_hint
 from rmqctl.options import StartingLine, StartingLineOption
@@ -47,11 +47,10 @@ def run(
     messages are lost or will be, 3 consumers or queries get wrong results, 4 good to know.
 
     Nothing is written without --fix, which runs the mending commands in order. Each shows its plan and asks first; the
-    first that fails ends the run. Exit code 1 when something is wrong.
+    first that fails, or is answered with no, ends the run. Exit code 1 when something is wrong.
     """
     session: Session = ctx.obj
-    if fix:
-        run_fixes(session, lambda: plan_for(examine_store(session, compat)), may_ask=not yes)
+    declined = fix and run_fixes(session, lambda: plan_for(examine_store(session, compat)), may_ask=not yes)
     found = examine_store(session, compat)
     if found.info.holder is not None:
         session.note(f"{found.info.holder.describe()} holds the store: no start was simulated")
@@ -66,7 +65,7 @@ def run(
         "lost_messages": sum(start.lost.messages for start in found.starts),
     }
     tables = [Table("diagnoses", rows, COLUMNS), Table("commands", [asdict(step) for step in plan_for(found)])]
-    code = FINDINGS if 0 < found.worst <= fail_on else OK
+    code = DECLINED if declined else FINDINGS if 0 < found.worst <= fail_on else OK
     tables = tables if rows else tables[:1]
     return Result("doctor", facts, tables, code, _verdict(found), labels=LABELS, is_plan=True, main_facts=("compat",))
 

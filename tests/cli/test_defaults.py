@@ -99,6 +99,7 @@ def test_a_wrong_file_is_one_sentence(text: str, says: str, tmp_path: Path) -> N
         ("", (), {"RMQCTL_SET": "maxMessageSize=a"}, "number, not 'a'; the value is that of RMQCTL_SET"),
         ("", ("--set", "maxMessageSize=b"), {"RMQCTL_SET": "maxMessageSize=a"}, "needs a whole number, not 'b'"),
         ("", ("--set", "bogus=1"), {"RMQCTL_SET": "maxMessageSize=9"}, "`rmqctl config settings` lists the names"),
+        ("", (), {"RMQCTL_WIDE": "si"}, "neither true nor false; the value is that of RMQCTL_WIDE (see rmqctl --help)"),
         ("", (), {"RMQCTL_SET": "a"}, "not NAME=VALUE; the value is that of RMQCTL_SET (see rmqctl --help)"),
         ("bwlimit = -1", (), {}, "such as 50M; the value is that of FOLDER/rmqctl.toml (see rmqctl --help)"),
         ('store = ""', (), {}, "a store's folder; the value is that of FOLDER/rmqctl.toml (see rmqctl --help)"),

@@ -65,8 +65,15 @@ def test_each_step_asks_and_a_no_ends_it(copy_of: CopyOf) -> None:
     root = with_lost_queue(copy_of)
     before = snapshot(root)
     run = rmqctl("doctor", "--fix", store=root, stdin=b"n\n", terminal=True)
-    assert (run.code, run.err.count("[y/N]")) == (FINDINGS, 1)
+    assert (run.code, run.err.count("[y/N]")) == (DECLINED, 1)
     assert snapshot(root) == before
+
+
+def test_a_no_to_fixing_before_a_salvage_is_a_no_to_the_plan(copy_of: CopyOf) -> None:
+    _, root = copy_of("corrupt-mid")
+    before = snapshot(root)
+    run = rmqctl("doctor", "--fix", store=root, stdin=b"n\n", terminal=True)
+    assert (run.code, run.err.count("[y/N]"), snapshot(root)) == (DECLINED, 1, before)
 
 
 def test_a_salvage_comes_before_what_it_keeps_is_cut(copy_of: CopyOf) -> None:
@@ -147,8 +154,8 @@ CUT, LOOK, SAVE = (
         ([CUT], ["recover"], None, None, ["recover has run, but is still needed; later steps were not run"]),
         ([LOOK, CUT], ["check"], None, CUT, []),
         ([SAVE, CUT], [], True, CUT, [f"{KEEPS}. Go on without it?"]),
-        ([SAVE, CUT], [], False, None, [f"{KEEPS}. Go on without it?", f"note: {KEEPS}; run it first"]),
-        ([SAVE, CUT], [], None, None, [f"note: {KEEPS}; run it first"]),
+        ([SAVE, CUT], [], False, SAVE, [f"{KEEPS}. Go on without it?", f"note: {KEEPS}; run it first"]),
+        ([SAVE, CUT], [], None, SAVE, [f"note: {KEEPS}; run it first"]),
         ([SAVE, CUT], [SALVAGE], None, CUT, []),
     ],
 )
