@@ -113,7 +113,7 @@ class WrongFileSize(DamagedFile):
         return cls(
             f"the file has {size} bytes instead of {expected}",
             file=file,
-            hint="move it away or give the right file size; a broker does not start with it either",
+            hint="move it away or give the right file size",
         )
 
 

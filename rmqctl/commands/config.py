@@ -211,7 +211,10 @@ def run_reset_offsets(
     elif to.isascii() and to.isdigit() and int(to) < LEAST_TIME_MS:
         target = OffsetTarget(offset=int(to))
     else:
-        target = OffsetTarget(time_ms=session.parse_time(to, "--to"))
+        try:
+            target = OffsetTarget(time_ms=session.parse_time(to, "--to"))
+        except typer.BadParameter as error:
+            raise typer.BadParameter(f"{error.message}; or first, last, or a queue offset", param_hint="--to") from None
     with planning(session, consent, "delay") as opened:
         change = plan_offset_reset(opened, group, topic, queue, target, session.environment.clock_ms())
         return run_change(session, "config reset-offsets", change, consent)

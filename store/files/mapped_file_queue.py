@@ -128,7 +128,7 @@ class MappedFileQueue:
             raise ForeignFile(
                 "a folder among the segments" if entry.is_folder else "not the name of a segment",
                 file=entry.path,
-                hint="move it away; a broker does not start with it either",
+                hint="move it away",
             )
         if not entry.is_file:
             raise ForeignFile(f"{entry.kind}, where a file is expected", file=entry.path, hint=MOVE_IT_OUT)

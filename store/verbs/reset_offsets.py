@@ -93,7 +93,7 @@ def _require_group(opened: OpenedStore, group: str, known: ConsumerOffsets) -> N
     table = read_config_file(opened.layout.config, "subscriptionGroup.json", opened.fs)
     groups = {name for _, name in known} | {*members(table.document.get("subscriptionGroupTable"))}
     if group not in groups:
-        raise BadRequest(f"no table knows a consumer group {quoted(group)}", code="unknown-group")
+        raise BadRequest(f"no table has a consumer group {quoted(group)}", code="unknown-group")
 
 
 def _reset(opened: OpenedStore, queue: ConsumeQueue, before: int | None, target: OffsetTarget) -> OffsetReset:

@@ -92,7 +92,7 @@ def test_one_queue_is_set_and_undo_takes_it_back(root: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("biling", "--topic", "Orders"), USAGE, "no table knows a consumer group 'biling'"),
+        (("biling", "--topic", "Orders"), USAGE, "no table has a consumer group 'biling'"),
         (("billing", "--topic", "Order"), USAGE, "the store has no queue of 'Order'"),
         (("billing", "--topic", "Orders", "--queue", 7), USAGE, "the store has no queue of 'Orders', queue 7"),
     ],
@@ -100,6 +100,12 @@ def test_one_queue_is_set_and_undo_takes_it_back(root: Path) -> None:
 def test_an_unknown_group_or_queue_is_refused(words: tuple[object, ...], code: int, says: str, root: Path) -> None:
     run = rmqctl("config", "reset-offsets", *words, "--to", "first", "--yes", store=root)
     assert (run.code, says in run.err) == (code, True), run.err
+
+
+@pytest.mark.parametrize("to", ["firts", "-5"])
+def test_what_is_no_place_is_answered_with_all_kinds_of_them(to: str, root: Path) -> None:
+    run = rmqctl("config", "reset-offsets", "billing", "--topic", "Orders", "--to", to, "--yes", store=root)
+    assert (run.code, "-15m, -2h, -3d; or first, last, or a queue offset (see" in run.err) == (USAGE, True), run.err
 
 
 def test_a_store_that_was_not_shut_down_is_recovered_first(root: Path) -> None:
