@@ -30,8 +30,8 @@ from store.engine.serving.server import ControlServer
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.structures.epochs.files import EpochFile
-from tests.engine.serving.test_frames import CALLS
 from tests.support.fake_master import log_of
+from tests.support.served_calls import CALLS
 from tests.support.stores import SMALL, make_store
 from tests.support.threads import PATIENCE_S
 

@@ -21,10 +21,10 @@ from store.structures.queuedb.runs import UnitRun, runs_of
 from store.verbs.salvage.carve import BLOCK_SIZE, infer_segment_size, place_blocks, write_segments
 from store.verbs.salvage.grade import Grade
 from tests.fuzzed_files import SEGMENT, exhaust, folder
-from tests.structures.queuedb.test_rocksdb import edit
 from tests.support.five_stores import five, lines
 from tests.support.golden import golden
-from tests.verbs.salvage.test_salvage import records_of
+from tests.support.rocksdb import edit
+from tests.support.salvaging import records_of
 
 MAGIC = re.compile(rb"\xda\xa3\x20[\xa7\xab]")
 LOG_BYTES = 12_000

@@ -60,6 +60,15 @@ def test_every_room_of_the_engine_has_a_mirror_among_the_tests() -> None:
     assert rooms - tested == set()
 
 
+def test_no_module_imports_a_module_of_tests() -> None:
+    names = {path.stem for path in (tidy.ROOT / "tests").rglob("test_*.py")}
+    imports = re.compile(rf"^\s*from tests\S*( import \(?.*|\.)\b({'|'.join(names)})\b", re.MULTILINE)
+    assert imports.search("from tests.cli.test_put import form")
+    assert imports.search("    from tests.cli import running, test_put")
+    modules = (tidy.ROOT / "tests").rglob("*.py")
+    assert [path.name for path in modules if imports.search(path.read_text(encoding="utf-8"))] == []
+
+
 def test_the_readme_has_300_lines_at_most() -> None:
     assert len(tidy.README.read_text(encoding="utf-8").splitlines()) <= 300
 

@@ -18,7 +18,7 @@ from rmqctl.result import Result
 from rmqctl.tables import Look
 from store.change.change import PlanReport
 from store.verbs.recover.truncate import TruncationPlan
-from tests.cli.test_context import Terminal
+from tests.support.sessions import Terminal
 
 
 @dataclass

@@ -16,30 +16,17 @@ from typing import Any
 import pytest
 
 from tests.cli.running import rmqctl
-from tests.engine.services.stores import unpack
 from tests.support.fake_broker import FakeBroker
 from tests.support.five_stores import copy_of_five
-from tests.support.golden import copy_store, golden
+from tests.support.manual_stores import copy_of, of_old_segments, with_services
 
 MAN = Path(__file__).resolve().parents[2] / "man"
-LONG_AGO_S = 1_700_000_000
 CELL = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
-
-
-def copy_of(name: str) -> Callable[[Path], Path]:
-    return lambda folder: copy_store(golden(name).store, folder / "store")
 
 
 def without_its_wheel(folder: Path) -> Path:
     root = copy_of_five("timer", folder)
     os.truncate(root / "timerwheel", 100)
-    return root
-
-
-def of_old_segments(folder: Path) -> Path:
-    root = copy_of("normal")(folder)
-    for segment in (root / "commitlog").iterdir():
-        os.utime(segment, (LONG_AGO_S, LONG_AGO_S))
     return root
 
 
@@ -62,10 +49,6 @@ def with_a_copy(folder: Path) -> Path:
     root = copy_of("corrupt-mid")(folder)
     shutil.copytree(root, folder.parent / "copy")
     return root
-
-
-def with_services(folder: Path) -> Path:
-    return unpack("services", folder)[0]
 
 
 TRIED: dict[str, tuple[Callable[[Path], Path], list[int]]] = {

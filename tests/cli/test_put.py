@@ -11,7 +11,7 @@ import typer
 
 from rmqctl.commands.put import _parse_properties, _read_body, _tell_of_compaction
 from store import structures
-from tests.cli.test_context import session
+from tests.support.sessions import session
 
 MOST = 268_435_456
 

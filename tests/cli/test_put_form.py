@@ -125,7 +125,7 @@ def test_the_options_of_a_replay_are_for_many_messages(tmp_path: Path) -> None:
 
 def test_lines_for_a_stream_that_is_no_utf_8_are_ascii() -> None:
     from rmqctl.messages import message_line
-    from tests.query.spark.test_tables import records_of
+    from tests.support.spark_stores import records_of
 
     lines = [message_line(message.raw, encoding="latin-1") for _, message in records_of(str(golden("normal").store))]
     assert all(line.isascii() for line in lines)

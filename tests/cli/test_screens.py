@@ -17,7 +17,7 @@ from rmqctl.layout import fold_words
 from rmqctl.output import Format
 from store import PlannedAction
 from tests.cli.running import NOW_MS, rmqctl
-from tests.cli.test_every_command import LINES, REFUSED, check_table, lines_of_tables, lists_in, words_of
+from tests.support.command_lines import LINES, REFUSED, check_table, lines_of_tables, lists_in, words_of
 from tests.support.five_stores import five, fivefive
 from tests.support.golden import copy_store, golden
 from tests.support.quickly import one_of

@@ -14,7 +14,7 @@ from rmqctl.exit_codes import OK, USAGE
 from rmqctl.shell import HELP, _command, _history_file, _keyboard, _queries, complete, completions, run_shell
 from store.errors import BadRequest
 from store.query.tables import TABLES
-from tests.cli.test_context import said, session
+from tests.support.sessions import said, session
 
 
 @pytest.mark.parametrize(

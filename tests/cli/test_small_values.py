@@ -26,7 +26,7 @@ from store.layout import StoreLayout
 from store.verbs.info import LogInfo, StoreInfo
 from store.verbs.recover.lost import LostQueue
 from tests.cli.running import rmqctl
-from tests.cli.test_context import give, said, session
+from tests.support.sessions import give, said, session
 from tests.support.stores import make_store
 
 

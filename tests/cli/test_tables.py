@@ -23,9 +23,9 @@ from store.errors import BadRequest
 from store.query.spark import session as spark_session
 from store.query.tables.schema import TABLES, arrow_schema
 from tests.cli.running import rmqctl
-from tests.cli.test_context import give, said, session
-from tests.query.spark.test_tables import records_of
 from tests.support.golden import copy_store, golden
+from tests.support.sessions import give, said, session
+from tests.support.spark_stores import records_of
 
 COUNT = "select topic, count(*) n from messages group by topic order by topic"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import rmqctl
-from tests.cli.test_manual import copy_of, of_old_segments, with_services
+from tests.support.manual_stores import copy_of, of_old_segments, with_services
 
 Task = tuple[Callable[[Path], Path], list[tuple[str, int, str]]]
 BEHIND = "3 of 3 groups behind; 2 offsets are outside of the queue"

@@ -5,33 +5,19 @@ The pages fail in the populate step, as on a bad device, and once more on a real
 
 from __future__ import annotations
 
-import errno
-import os
 import shlex
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from store.errors import StoreIOError
-from store.files.filesystem import Descriptor, Filesystem
 from tests.cli.running import Run, rmqctl
 from tests.support import eio_mirror
-from tests.support.bad_sectors import BadSectors
 from tests.support.processes import Finished, run_lines
 from tests.support.quickly import one_of
 from tests.support.stores import make_store
+from tests.support.unreadable_stores import LOG, MESSAGES, PLACES, SIZES, Sector, spoil
 
-LOG = f"{0:020d}"
-QUEUE = "0/00000000000000000000"
-SIZES = {
-    "mappedFileSizeCommitLog": 1 << 16,
-    "mappedFileSizeConsumeQueue": 20 * 1024,
-    "maxHashSlotNum": 500,
-    "maxIndexNum": 2000,
-}
-MESSAGES = 900
 READING = """
 1001110 info
 1000000 dump commitlog
@@ -95,39 +81,6 @@ def commands(store: Path, out: Path, other: Path) -> list[tuple[str, list[str]]]
     return [(codes, shlex.split(words)) for codes, words in lines]
 
 
-@dataclass(frozen=True)
-class Sector:
-    """A page of one file below the store."""
-
-    path: str
-    page: int
-
-    @classmethod
-    def all_of(cls, root: Path) -> dict[str, Sector]:
-        index = min((root / "index").iterdir()).name
-        segment = max(path.name for path in (root / "commitlog").iterdir())
-        return {
-            "the first page of the log": cls(f"commitlog/{LOG}", 0),
-            "a page in the middle of the log": cls(f"commitlog/{LOG}", 7),
-            "a page of the last segment": cls(f"commitlog/{segment}", 1),
-            "the first page of a queue": cls(f"consumequeue/T/{QUEUE}", 0),
-            "a page in the middle of a queue": cls(f"consumequeue/T/{QUEUE}", 1),
-            "the header of the index": cls(f"index/{index}", 0),
-            "the entries of the index": cls(f"index/{index}", 5),
-        }
-
-
-PLACES = [
-    "the first page of the log",
-    "a page in the middle of the log",
-    "a page of the last segment",
-    "the first page of a queue",
-    "a page in the middle of a queue",
-    "the header of the index",
-    "the entries of the index",
-]
-
-
 @pytest.fixture(scope="module")
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_store(tmp_path_factory.mktemp("healthy") / "store", MESSAGES, **SIZES)
@@ -150,23 +103,6 @@ def test_every_reading_command_answers_or_names_the_unreadable_file(
 def given(store: Path, words: list[str]) -> list[str]:
     """The words with --store, which contradicts a second word that names what is read."""
     return words if len(words) > 1 and words[1].startswith(str(store)) else ["--store", str(store), *words]
-
-
-def spoil(monkeypatch: pytest.MonkeyPatch, path: Path, page: int) -> None:
-    """Makes a page unreadable for every Filesystem."""
-    bad = BadSectors({path.name: {page}})
-    populate, read = Filesystem.populate, Filesystem.read
-
-    def spoiled_populate(fs: Filesystem, file: Path, view: memoryview, start: int, stop: int) -> bool:
-        return not (file == path and bad.is_bad(file, start, stop)) and populate(fs, file, view, start, stop)
-
-    def spoiled_read(fs: Filesystem, descriptor: Descriptor, position: int, size: int) -> bytes:
-        if descriptor.path == path and bad.is_bad(path, position, position + size):
-            raise StoreIOError.from_os(OSError(errno.EIO, os.strerror(errno.EIO)), path, "read the file")
-        return read(fs, descriptor, position, size)
-
-    monkeypatch.setattr(Filesystem, "populate", spoiled_populate)
-    monkeypatch.setattr(Filesystem, "read", spoiled_read)
 
 
 def faults_of(run: Run | Finished, words: list[str], name: str, codes: str = "0145") -> str:

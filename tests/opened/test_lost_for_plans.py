@@ -12,7 +12,7 @@ import pytest
 from store import check, open_store
 from store.structures.findings import LOST_INDEX, STALE_TAIL
 from tests.cli.running import rmqctl
-from tests.opened.test_missing_parts import COUNT, LOST, QUEUES
+from tests.support.missing_parts import COUNT, LOST, QUEUES
 from tests.support.stores import SMALL, make_store, recover, stored_messages, text_message
 
 OF_QUEUES = [name for name in LOST if "index" not in name and "part of" not in name]

@@ -11,7 +11,7 @@ import pytest
 from store import open_store
 from store.errors import NotAStore
 from tests.cli.running import rmqctl
-from tests.opened.test_missing_parts import COUNT, LOST, QUEUES
+from tests.support.missing_parts import COUNT, LOST, QUEUES
 from tests.support.snapshots import contents, snapshot
 from tests.support.stores import SMALL, make_store, recover, stored_messages, text_message
 

@@ -17,7 +17,7 @@ from store import open_store
 from store.errors import StoreIOError
 from store.files.scratch import Scratch
 from tests.cli.running import rmqctl
-from tests.opened.test_missing_parts import LOST
+from tests.support.missing_parts import LOST
 from tests.support.stores import make_store
 
 

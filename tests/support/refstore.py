@@ -6,6 +6,7 @@ Its tests are skipped where it is not there; nothing else needs it.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -73,3 +74,13 @@ def segments(store: Path) -> dict[str, bytes]:
     """Return the bytes of the log's segments that are not empty, by name."""
     files = {path.name: path.read_bytes() for path in (store / "commitlog").iterdir()}
     return {name: data for name, data in files.items() if data.strip(b"\0")}
+
+
+def write_input(path: Path, count: int) -> Path:
+    """Messages as refstore takes them."""
+    lines = (
+        {"topic": f"T{n % 3}", "queueId": n % 4, "bodyText": "x" * (n % 700), "keys": f"k{n}", "tags": "a"}
+        for n in range(count)
+    )
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path

@@ -90,3 +90,9 @@ def stored_messages(store: MessageStore) -> dict[tuple[str, int], list[tuple[int
             assert result.next_offset > offset, f"no progress at {offset}: {result.status}"
             offset = result.next_offset
     return found
+
+
+def overwrite(path: Path, position: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(data)

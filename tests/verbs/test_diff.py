@@ -10,7 +10,7 @@ from store.verbs.diff import FirstDifference, Range, StoreDiff, diff_stores
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.support.logs import record
-from tests.verbs.test_fingerprint import overwrite
+from tests.support.stores import overwrite
 
 
 def diff(a: Path, b: Path, *, deep: bool = False) -> StoreDiff:

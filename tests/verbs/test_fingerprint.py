@@ -12,16 +12,11 @@ from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE, QueueUnit
 from store.verbs.fingerprint import Digest, digest_differences, fingerprint_files
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
+from tests.support.stores import overwrite
 
 
 def digest(root: Path) -> str:
     return fingerprint_files(StoreReader(str(root)))[1]
-
-
-def overwrite(path: Path, position: int, data: bytes) -> None:
-    with path.open("r+b") as file:
-        file.seek(position)
-        file.write(data)
 
 
 def test_stale_bytes_and_index_names_do_not_count(copy_of: CopyOf) -> None:

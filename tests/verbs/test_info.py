@@ -28,10 +28,10 @@ from store.verbs.lost_parts import Problem
 from store.verbs.queue_ends import QueueEnd
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
-from tests.opened.test_missing_parts import LOST
 from tests.support.five_stores import copy_of_five
 from tests.support.golden import CLEAN, CRASHED, WITH_ANSWERS, golden
 from tests.support.logs import record
+from tests.support.missing_parts import LOST
 from tests.support.processes import next_line, running
 from tests.support.snapshots import snapshot
 from tests.support.stores import make_store

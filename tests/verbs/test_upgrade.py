@@ -8,9 +8,9 @@ import pytest
 
 from store.verbs import review_upgrade
 from tests.cli.running import rmqctl
-from tests.structures.tables.test_database import single
 from tests.support.five_stores import copy_of_five, five, fivefive
 from tests.support.golden import copy_store, golden
+from tests.support.table_databases import single
 
 pytest.importorskip("rocksdict")
 SEGMENTS = "a start reads the newest {} of 14 segments, and builds no lost queue from the others"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 
@@ -21,20 +20,11 @@ from tests.support.refstore import (
     refstore,
     segments,
     wait_for,
+    write_input,
 )
 from tests.support.stores import make_store
 
 pytestmark = [needs_refstore, pytest.mark.slow]
-
-
-def write_input(path: Path, count: int) -> Path:
-    """Messages as refstore takes them."""
-    lines = (
-        {"topic": f"T{n % 3}", "queueId": n % 4, "bodyText": "x" * (n % 700), "keys": f"k{n}", "tags": "a"}
-        for n in range(count)
-    )
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import socket
-import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,62 +11,19 @@ from typing import Any
 
 import pytest
 
-from store import open_store
 from store.engine.ha.link import Address
-from store.engine.ha.master import CommitLogSource, HAMaster, MasterOptions, Replication, SlaveState
+from store.engine.ha.master import HAMaster, Replication, SlaveState
 from tests.cli.running import Run, rmqctl
 from tests.support.fake_master import log_of
 from tests.support.refstore import free_port, wait_for
-from tests.support.stores import SMALL, make_store
+from tests.support.slaves import QUICK, SIZE, Slave, sending
+from tests.support.stores import make_store
 from tests.support.threads import end_threads, eventually
-
-SIZE = SMALL["mappedFileSizeCommitLog"]
-QUICK = MasterOptions(heartbeat_s=0.05, housekeeping_s=300, slave_timeout_s=0.2, fall_behind_max=SIZE)
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_store(tmp_path_factory.mktemp("master") / "store", 300)
-
-
-@contextlib.contextmanager
-def sending(store: Path, options: MasterOptions) -> Iterator[HAMaster]:
-    with (
-        open_store(store) as opened,
-        HAMaster(CommitLogSource(opened.opened.log), Address("127.0.0.1", 0), options) as master,
-    ):
-        yield master
-
-
-@pytest.fixture
-def master(store: Path) -> Iterator[HAMaster]:
-    with sending(store, QUICK) as it:
-        yield it
-
-
-class Slave:
-    """A connection that speaks the protocol by hand."""
-
-    def __init__(self, master: HAMaster, first: int) -> None:
-        self._socket = socket.create_connection(master.address, 60)
-        self.report(first)
-
-    def report(self, log_offset: int) -> None:
-        self._socket.sendall(struct.pack(">q", log_offset))
-
-    def frame(self) -> tuple[int, bytes]:
-        self._socket.settimeout(60)
-        head = self._socket.recv(12, socket.MSG_WAITALL)
-        if len(head) < 12:
-            raise EOFError
-        offset, size = struct.unpack(">qi", head)
-        return offset, self._socket.recv(size, socket.MSG_WAITALL) if size else b""
-
-    def is_closed(self) -> bool:
-        with contextlib.suppress(EOFError, OSError):
-            while True:
-                self.frame()
-        return True
 
 
 def test_a_copy_of_what_is_sent_is_byte_identical(store: Path, tmp_path: Path) -> None:
@@ -83,6 +38,12 @@ def test_a_copy_of_what_is_sent_is_byte_identical(store: Path, tmp_path: Path) -
     assert (runs[0].code, runs[0].json["acknowledged_offset"]) == (0, runs[0].json["log_end"])
     assert received.code == 0, received.err
     assert log_of(tmp_path / "copy")[1] == log_of(store)[1]
+
+
+@pytest.fixture
+def master(store: Path) -> Iterator[HAMaster]:
+    with sending(store, QUICK) as it:
+        yield it
 
 
 def test_an_empty_slave_begins_at_the_last_segment(master: HAMaster) -> None:

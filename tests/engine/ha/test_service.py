@@ -16,9 +16,9 @@ from store.config import StoreConfig
 from store.engine.ha.service import _options
 from store.formats.properties import says_no_wait
 from store.structures.commitlog.bulk import MessageColumns
-from tests.engine.ha.test_send import Slave
 from tests.support.fake_master import log_of
 from tests.support.refstore import SETTINGS, SIZES, free_port, needs_refstore, refstore, segments, wait_for
+from tests.support.slaves import Slave
 from tests.support.stores import SMALL, text_message
 from tests.support.threads import eventually
 
@@ -150,7 +150,7 @@ def test_a_slave_that_was_away_catches_up(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("line", ["49", "53"])
 def test_our_slave_follows_a_real_master(line: str, tmp_path: Path) -> None:
-    from tests.engine.ha.test_real_store import write_input
+    from tests.support.refstore import write_input
 
     port, given = free_port(), write_input(tmp_path / "in.jsonl", 100)
     words = ("write", "--store", tmp_path / "m", *SIZES, "--input", given, "--ha-port", port, "--linger-ms", 60000)

@@ -19,7 +19,7 @@ from store.engine.services.transaction_check import (
     CheckRules,
 )
 from store.structures.get_result import GetResult, GetStatus
-from tests.engine.services.test_transaction_service import transactions
+from tests.support.transactions import transactions
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 

@@ -26,8 +26,8 @@ from store.engine.serving import ControlServer, StoreClient
 from store.formats import OP_TOPIC
 from store.kernels.native import clock_ms
 from tests.cli.running import rmqctl
-from tests.engine.ha.test_send import Slave
 from tests.support.processes import REPOSITORY, command_line, next_line, running
+from tests.support.slaves import Slave
 from tests.support.stores import FOR_PROCESSES, SMALL, text_message
 from tests.support.threads import PATIENCE_S, eventually
 

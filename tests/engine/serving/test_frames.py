@@ -17,27 +17,9 @@ from store.engine.serving.calls import Calls
 from store.engine.serving.frames import SIZES, Frame, encode_frame, parse_frame
 from store.engine.serving.place import connect_to
 from store.engine.serving.server import ControlServer
+from tests.support.served_calls import CALLS, GET, ROW
 from tests.support.stores import SMALL
 
-ROW = ["T", 0, 1, 0, 0, 0, 5, "127.0.0.1:1", "127.0.0.1:1", 0, 0]
-GET = {"call": "get", "topic": "T", "queue_id": 0, "offset": 0, "max_count": 1}
-QUERY = {"call": "query", "topic": "T", "key": "k", "max_count": 1, "begin_ms": 0, "end_ms": 9, "verify": True}
-CALLS: list[dict[str, Any]] = [
-    GET, QUERY,
-    {"call": "put", "messages": [ROW]},
-    {"call": "put", "messages": [ROW], "is_replayed": True, "as_stored": True, "store_timestamp_ms": 1},
-    {"call": "prepare", "messages": [ROW], "producer_group": "G"},
-    {"call": "commit", "half_log_offset": 0, "producer_group": "G"},
-    {"call": "rollback", "half_log_offset": 0, "producer_group": "G"},
-    {"call": "register", "group": "G", "topic": "T", "expression": "a > 5", "client_version": 1},
-    {"call": "unregister", "group": "G"},
-    {"call": "wait", "topic": "T", "queue_id": 0, "offset": 0, "timeout_ms": 0, "filter": {"tags": "a"}},
-    {"call": "lookup", "log_offset": 0},
-    {"call": "queues", "topic": "T"},
-    {"call": "offsets", "topic": "T", "queue_id": 0},
-    {"call": "offset_by_time", "topic": "T", "queue_id": 0, "time_ms": 0},
-    {"call": "stats", "ring": "minute"},
-]  # fmt: skip
 HURTFUL = st.sampled_from([
     0.5, 1e300, float("inf"), float("nan"), -1, 1 << 31, 1 << 63, 10**400, True, False, None, "", "x", "\ud800", "1",
     [], {}, [[]], [None] * 11, ["T"], {"tags": 5}, {"sql": None}, {"sql": "("}, [ROW, ROW],

@@ -24,9 +24,9 @@ from store.engine.services.schedule import ScheduleMessageService
 from store.engine.serving import MetricsServer, StoreCollector
 from store.engine.stats.latency import Latency
 from store.errors import StoreIOError
-from tests.engine.ha.test_send import Slave
 from tests.support.fake_master import FakeMaster, honest
 from tests.support.processes import running
+from tests.support.slaves import Slave
 from tests.support.stores import SMALL, Clock, make_store
 from tests.support.threads import eventually
 

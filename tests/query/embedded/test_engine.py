@@ -25,9 +25,9 @@ from store.query.embedded.engine import Engine, open_engine
 from store.query.tables.schema import TABLES
 from store.structures.commitlog import message_batch
 from store.verbs.check.check import check_files
-from tests.query.spark.test_tables import records_of
 from tests.support.golden import golden
 from tests.support.processes import environment, running
+from tests.support.spark_stores import records_of
 
 STORES = ("normal", "normal5", "ipv6", "batch", "many")
 

@@ -82,3 +82,21 @@ def _wait_for(log: Path, pattern: str) -> str:
             return found.group()
         time.sleep(0.1)
     raise AssertionError(log.read_text(errors="replace")[-2000:])
+
+
+def executors_below(ancestor: int) -> list[int]:
+    """The executor JVMs among a process's descendants."""
+    parent, command = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            command[int(folder.name)] = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+
+    def descends(process: int) -> bool:
+        while process in parent and process != ancestor:
+            process = parent[process]
+        return process == ancestor
+
+    return [p for p, words in command.items() if b"CoarseGrainedExecutorBackend" in words and descends(p)]

@@ -15,12 +15,10 @@ from store.query.spark.audit import audit_store
 from store.query.spark.job import errors_as_sentences
 from store.query.spark.query import run_query, write_export
 from store.query.tables.export import Export
-from tests.query.spark.test_check import segment
-from tests.query.spark.test_rebuild import by_spark
-from tests.query.spark.test_tables import table
 from tests.support.golden import copy_store, golden
 from tests.support.processes import NOBODY, command_line, run
 from tests.support.snapshots import snapshot
+from tests.support.spark_stores import by_spark, segment, table
 
 COUNT = "select count(*) from messages"
 

@@ -2,67 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from store.files.store_reader import StoreReader
 from store.query.spark.audit import audit_store, findings_frame
-from store.structures.findings import Finding
-from store.verbs.check.check import check_files
 from tests.support.golden import copy_store, golden
 from tests.support.quickly import one_of
-
-
-def findings(root: Path) -> list[Finding]:
-    return sorted(check_files(StoreReader(str(root))), key=lambda f: (f.file, f.offset, *f.place, f.detail))
-
-
-def overwrite(path: Path, at: int, data: bytes) -> None:
-    with path.open("r+b") as file:
-        file.seek(at)
-        file.write(data)
-
-
-def segment(root: Path, number: int = 0) -> Path:
-    return sorted((root / "commitlog").iterdir())[number]
-
-
-def queue_file(root: Path) -> Path:
-    return root / "consumequeue" / "TopicA" / "0" / f"{0:020d}"
-
-
-def index_file(root: Path) -> Path:
-    return sorted((root / "index").iterdir())[0]
-
-
-def shift_units(root: Path) -> None:
-    data = queue_file(root).read_bytes()
-    overwrite(queue_file(root), 0, data[20:60])
-
-
-DAMAGES: dict[str, Callable[[Path], None]] = {
-    "bad-crc": lambda root: overwrite(segment(root), 89, b"~"),
-    "bad-length": lambda root: overwrite(segment(root), 0, b"\0\0\0\x20"),
-    "bad-self-offset": lambda root: overwrite(segment(root), 28, (77).to_bytes(8, "big")),
-    "time-backwards": lambda root: overwrite(segment(root), 56, (1 << 50).to_bytes(8, "big")),
-    "missing-segment": lambda root: segment(root, 1).unlink(),
-    "stale-tail": lambda root: overwrite(segment(root), 245, bytes(8)),
-    "queue-gap": lambda root: overwrite(queue_file(root), 20, bytes(20)),
-    "queue-shift": shift_units,
-    "queue-duplicate": lambda root: overwrite(queue_file(root), 20, queue_file(root).read_bytes()[:20]),
-    "missing-unit": lambda root: queue_file(root).unlink(),
-    "unit-differs": lambda root: overwrite(queue_file(root), 8, (9).to_bytes(4, "big")),
-    "unit-nowhere": lambda root: overwrite(queue_file(root), 20, (2871).to_bytes(8, "big")),
-    "unit-wrong-record": lambda root: overwrite(queue_file(root), 0, (245).to_bytes(8, "big")),
-    "missing-index-entry": lambda root: overwrite(index_file(root), 40 + 4 * 500 + 20, (5).to_bytes(4, "big")),
-    "index-entry-nowhere": lambda root: overwrite(index_file(root), 40 + 4 * 500 + 24, (3).to_bytes(8, "big")),
-    "broken-chain": lambda root: overwrite(index_file(root), 40 + 4 * 500 + 20 * 900 + 16, (899).to_bytes(4, "big")),
-    "index-header": lambda root: overwrite(index_file(root), 32, (7).to_bytes(4, "big")),
-    "checkpoint-ahead": lambda root: overwrite(root / "checkpoint", 0, (1 << 50).to_bytes(8, "big")),
-}
+from tests.support.spark_stores import DAMAGES, findings
 
 
 @pytest.mark.turns(3)

@@ -17,12 +17,10 @@ import pytest
 
 from rmqctl.exit_codes import FINDINGS, INTERRUPTED, NOT_READABLE, OK, USAGE
 from tests.query.spark.daemons import connect_server
-from tests.query.spark.test_check import DAMAGES, findings, segment
-from tests.query.spark.test_rebuild import digests
-from tests.query.spark.test_recover import forget_all_but_the_log, sizes_of
 from tests.support.golden import copy_store, golden
 from tests.support.processes import Finished, command_line, environment, run, running
 from tests.support.snapshots import snapshot
+from tests.support.spark_stores import DAMAGES, digests, findings, forget_all_but_the_log, segment, sizes_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -21,18 +21,16 @@ import pytest
 from store.files.store_reader import StoreReader
 from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
 from store.formats.queue_unit import UNIT_SIZE
-from store.formats.run import Run
 from store.query.spark import audit as audit_module
-from store.structures.commitlog.scan import ScanRules
-from store.structures.commitlog.slices import split_into, walk_slice
 from store.structures.consumequeue.survey import QueueFile
 from store.structures.findings import KINDS, Finding
 from store.structures.index.survey import IndexFile
 from store.structures.registry import STRUCTURES
 from store.verbs.check.check import SurveyRules, check_files, survey_share
 from store.verbs.check.listing import Listing
-from tests.query.spark.test_check import findings, overwrite
 from tests.support.golden import copy_store, golden
+from tests.support.spark_stores import findings, records
+from tests.support.stores import overwrite
 
 VARIATIONS = 12
 SEVERAL = range(20)
@@ -71,26 +69,6 @@ class Victim:
 
     def number(self, byte_count: int) -> bytes:
         return self.random.randrange(1, 1 << 7).to_bytes(byte_count, "big")
-
-
-Place = Callable[[Path], tuple[Path, int, int, int]]
-
-
-@cache
-def records(name: str) -> list[tuple[Place, int]]:
-    files, found = StoreReader(str(golden(name).store)), []
-    for part in split_into(files.segments(), 1):
-        for step in walk_slice(files, part, ScanRules()):
-            if isinstance(step, Run):
-                for i in range(step.count - 1):
-                    position, body = int(step.columns.position[i]), int(step.columns.body_position[i])
-                    if step.columns.body_size[i]:
-                        found.append((_place(part.path, position, body, step.file_start + position), position))
-    return found
-
-
-def _place(path: str, *numbers: int) -> Place:
-    return lambda root: (root / path, *numbers)  # type: ignore[return-value]
 
 
 @cache

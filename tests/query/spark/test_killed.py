@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from rmqctl.exit_codes import INTERRUPTED, OK
-from tests.query.spark.test_rebuild import digests
 from tests.support.golden import copy_store, golden
 from tests.support.processes import REPOSITORY, command_line, environment, run, running
 from tests.support.snapshots import snapshot
+from tests.support.spark_stores import digests
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -23,8 +23,8 @@ import os, signal, sys, threading
 from pathlib import Path
 from store.query.spark import rebuild
 from store.query.spark.session import open_session
-from tests.query.spark.test_killed import executors_below
-from tests.query.spark.test_rebuild import by_spark
+from tests.query.spark.daemons import executors_below
+from tests.support.spark_stores import by_spark
 
 store, staging = Path(sys.argv[1]), Path(sys.argv[2])
 with open_session("local-cluster[2,1,1024]") as spark:
@@ -35,24 +35,6 @@ with open_session("local-cluster[2,1,1024]") as spark:
     assert victims[0] not in executors_below(os.getpid()), "the executor outlived it"
     print(len(victims))
 """
-
-
-def executors_below(ancestor: int) -> list[int]:
-    """The executor JVMs among a process's descendants."""
-    parent, command = {}, {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            command[int(folder.name)] = (folder / "cmdline").read_bytes()
-        except OSError:
-            continue
-
-    def descends(process: int) -> bool:
-        while process in parent and process != ancestor:
-            process = parent[process]
-        return process == ancestor
-
-    return [p for p, words in command.items() if b"CoarseGrainedExecutorBackend" in words and descends(p)]
 
 
 def on_spark(store: Path, command: str) -> list[str]:

@@ -16,11 +16,9 @@ from store.query.spark.query import run_query
 from store.query.spark.rebuild_plan import valid_parts
 from store.structures.commitlog.slices import split_into
 from store.verbs.rebuild.scope import RebuildScope
-from tests.query.spark.test_check import overwrite
-from tests.query.spark.test_damaged_stores import records
-from tests.query.spark.test_rebuild import by_spark, digests, locally
 from tests.support.golden import copy_store, golden
-from tests.support.stores import SMALL, Clock, text_message
+from tests.support.spark_stores import by_spark, digests, locally, records
+from tests.support.stores import SMALL, Clock, overwrite, text_message
 
 SEGMENT_COUNT = 64
 SETTINGS = {**SMALL, "mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 2000}

@@ -18,9 +18,9 @@ from store.query.spark.described import to_json_row
 from store.query.spark.query import register_views, run_query, write_export
 from store.query.tables.export import Export
 from store.query.tables.schema import MESSAGES, TABLES
-from tests.query.spark.test_tables import records_of
 from tests.support.golden import golden
 from tests.support.processes import command_line, run
+from tests.support.spark_stores import records_of
 
 NORMAL = [str(golden("normal").store)]
 

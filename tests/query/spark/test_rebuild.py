@@ -2,45 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from store.files.filesystem import Filesystem
-from store.files.store_reader import StoreReader
-from store.opened.detect import infer_config, make_layout
-from store.query.spark.rebuild import rebuild_on_spark
-from store.verbs.rebuild.local import rebuild_locally
-from store.verbs.rebuild.scope import RebuildReport, RebuildScope
+from store.verbs.rebuild.scope import RebuildScope
 from tests.support.golden import golden
 from tests.support.quickly import one_of
+from tests.support.spark_stores import by_spark, digests, locally
 from tests.verbs.rebuild.stores import expired_store
-
-NOW_MS = 1_700_000_000_000
-
-
-def digests(root: Path) -> tuple[dict[str, str], list[str]]:
-    """Queue files by name, index files in order: the names of the latter are times."""
-
-    def digest(path: Path) -> str:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-
-    queues = {str(p.relative_to(root)): digest(p) for p in (root / "consumequeue").rglob("*") if p.is_file()}
-    return queues, [digest(p) for p in sorted((root / "index").glob("*"))]
-
-
-def by_spark(spark: Any, store: Path, staging: Path, parts: int, scope: RebuildScope | None = None) -> RebuildReport:
-    config = infer_config(make_layout(store, {}), {}, Filesystem())
-    return rebuild_on_spark(
-        spark, str(store), staging, config, scope or RebuildScope(), now_ms=NOW_MS, parts_per_segment=parts
-    )
-
-
-def locally(store: Path, staging: Path, scope: RebuildScope | None = None) -> RebuildReport:
-    config = infer_config(make_layout(store, {}), {}, Filesystem())
-    return rebuild_locally(StoreReader(str(store)), staging, config, scope or RebuildScope(), clock=lambda: NOW_MS)
 
 
 @pytest.mark.parametrize("name", ["normal", "many", "batch", "ipv6", "aborted", "normal5"])

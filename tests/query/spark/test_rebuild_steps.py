@@ -20,11 +20,10 @@ from store.query.spark.pieces import Gatherer
 from store.query.spark.rebuild_plan import plan_shares, plan_tasks
 from store.structures.commitlog.slices import split_into
 from store.verbs.rebuild.scope import RebuildScope
-from tests.query.spark.test_check import overwrite, segment
-from tests.query.spark.test_rebuild import NOW_MS, by_spark, digests, locally
 from tests.support.golden import copy_store, golden
 from tests.support.quickly import one_of
-from tests.support.stores import LATER_MS, SMALL, Clock, make_store, text_message
+from tests.support.spark_stores import NOW_MS, by_spark, digests, locally, segment
+from tests.support.stores import LATER_MS, SMALL, Clock, make_store, overwrite, text_message
 
 QUEUE_OFFSET_AT, LOG_OFFSET_AT = 20, 28
 BLANK_MAGIC_BYTES = b"\xcb\xd4\x31\x94"

@@ -12,20 +12,18 @@ import pytest
 from store import open_store
 from store.change.change import Change
 from store.config import StoreConfig
-from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.message import TRANSACTION_PREPARED
-from store.opened.detect import infer_config, make_layout
 from store.query.spark.rebuild import rebuild_on_spark
 from store.structures.commitlog.scan import ScanRules
 from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.scope import Rebuild, RebuildReport, RebuildScope
 from store.verbs.recover.plan import plan_recovery
-from tests.query.spark.test_check import overwrite, segment
 from tests.support.golden import copy_store, golden
 from tests.support.quickly import TURN, marks_of, one_of
 from tests.support.snapshots import contents
-from tests.support.stores import SMALL, Clock, planning, text_message
+from tests.support.spark_stores import forget_all_but_the_log, segment, sizes_of
+from tests.support.stores import SMALL, Clock, overwrite, planning, text_message
 
 GOLDEN = ("normal", "many", "batch", "ipv6", "aborted", "normal5", "preblank", "torn", "corrupt-mid")
 CLOCK = Clock()
@@ -39,26 +37,6 @@ def on_spark(
     spark: Any, store: Path, staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules
 ) -> RebuildReport:
     return rebuild_on_spark(spark, str(store), staging, config, scope, now_ms=CLOCK(), rules=rules, parts_per_segment=2)
-
-
-def forget_all_but_the_log(root: Path) -> Path:
-    """The store without consumequeue/ and index/, and with times of zero in the checkpoint."""
-    for folder in ("consumequeue", "index"):
-        for path in sorted((root / folder).rglob("*"), reverse=True):
-            path.rmdir() if path.is_dir() else path.unlink()
-    if (root / "checkpoint").exists():
-        overwrite(root / "checkpoint", 0, bytes(24))
-    return root
-
-
-def sizes_of(root: Path) -> dict[str, Any]:
-    """The settings that are read off the files, for when these are gone."""
-    config = infer_config(make_layout(root, {}), {}, Filesystem())
-    return {
-        "mappedFileSizeConsumeQueue": config.mapped_file_size_consume_queue,
-        "maxHashSlotNum": config.max_hash_slot_num,
-        "maxIndexNum": config.max_index_num,
-    }
 
 
 def recovered(root: Path, compat: str, settings: dict[str, Any], rebuild: Rebuild | None = None) -> Change:

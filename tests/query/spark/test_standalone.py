@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.query.spark.daemons import standalone
-from tests.query.spark.test_rebuild import digests
 from tests.support.golden import copy_store, golden
 from tests.support.processes import command_line, run
+from tests.support.spark_stores import digests
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

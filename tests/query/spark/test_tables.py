@@ -9,29 +9,11 @@ import pytest
 
 from store.errors import BadRequest
 from store.files.store_reader import StoreReader
-from store.formats.message import StoredMessage, decode_record
-from store.formats.run import Run
 from store.query.tables.request import Request
-from store.structures.commitlog.scan import ScanRules
-from store.structures.commitlog.slices import split, split_into, walk_slice
+from store.structures.commitlog.slices import split
 from store.verbs.check.check import check_files
 from tests.support.golden import golden
-
-
-def records_of(path: str, parts: int = 1) -> list[tuple[int, StoredMessage]]:
-    """Log offset and message of every record, each decoded by itself."""
-    files = StoreReader(path)
-    found = []
-    for part in split_into(files.segments(), parts):
-        for step in walk_slice(files, part, ScanRules()):
-            if isinstance(step, Run):
-                for at, size in zip(step.columns.position, step.columns.size, strict=True):
-                    found.append((step.file_start + int(at), decode_record(step.buffer[at : at + size])))
-    return found
-
-
-def table(spark: Any, path: str, **options: str) -> Any:
-    return spark.read.format("rocketmq").options(**options).load(path)
+from tests.support.spark_stores import records_of, table
 
 
 @pytest.mark.turns(4)

@@ -16,40 +16,12 @@ from store.files.filesystem import Filesystem
 from store.structures.queuedb.database import open_database
 from store.structures.queuedb.keys import decode_offset_key, decode_unit_key, unit_key
 from tests.cli.running import rmqctl
-from tests.support.answers import mismatches
 from tests.support.five_stores import asked, copy_of_five, five, lines
+from tests.support.rocksdb import NAMES, answers_differ, edit, set_checkpoint_back
 from tests.support.snapshots import contents
 
-NAMES = ("rocksdb", "rocksdb-aborted", "rocksdb-double")
 REFUSED = [["recover", "--as-broker", "--dry-run"], ["put", "T", "x"]]
 IN_ROCKSDB = ("rocksdb", "rocksdb-aborted")
-
-
-@pytest.fixture
-def without_rocksdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes `import rocksdict` fail."""
-    monkeypatch.setitem(sys.modules, "rocksdict", None)
-
-
-def answers_differ(name: str, root: Path) -> list[Any]:
-    """The broker's answers that the store at `root` does not give."""
-    with open_store(root) as store:
-        return [one for kind in ("minmax", "get", "time") for one in mismatches(store, asked(name, kind))]
-
-
-def edit(root: Path, change: Callable[[Any, Any], None]) -> None:
-    """Changes the RocksDB of a copy through its binding."""
-    rocksdict = pytest.importorskip("rocksdict", reason="rocksdict is not installed: it writes a copy's RocksDB")
-    options = {name: rocksdict.Options(raw_mode=True) for name in ("default", "offset")}
-    folder = root / "consumequeue"
-    database = rocksdict.Rdict(str(folder), rocksdict.Options(raw_mode=True), options)
-    families = [database.get_column_family(name) for name in options]
-    change(*families)
-    for family in families:
-        family.flush()
-        family.close()
-    database.close()
-    (folder / "rocksdict-config.json").unlink()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -140,11 +112,6 @@ def _invent(units: Any, offsets: Any) -> None:
     units[unit_key("RockBatch", 0, 1)] = units[unit_key("RockA", 0, 5)]
 
 
-def _set_checkpoint_back(units: Any, offsets: Any) -> None:
-    key = next(key for key, _ in offsets.items() if b"CHECKPOINT_TOPIC" in key)
-    offsets[key] = (100).to_bytes(8, "big")
-
-
 def _malform(units: Any, offsets: Any) -> None:
     units[b"no key"] = b"no value"
 
@@ -155,7 +122,7 @@ def _malform(units: Any, offsets: Any) -> None:
     [
         (_lose, {"missing-unit"}),
         (_alter, {"unit-differs"}),
-        (_set_checkpoint_back, {"rocksdb-state"}),
+        (set_checkpoint_back, {"rocksdb-state"}),
         (_malform, {"rocksdb-state"}),
     ],
 )

@@ -12,8 +12,8 @@ from store.structures.queuedb.database import open_database
 from store.structures.queuedb.keys import offset_key, unit_key
 from store.structures.queuedb.runs import MalformedEntry, UnitRun, runs_of
 from tests.cli.running import rmqctl
-from tests.structures.queuedb.test_rocksdb import edit
 from tests.support.five_stores import copy_of_five, five
+from tests.support.rocksdb import edit
 
 DUMP = ("dump", "consumequeue")
 # Rows for --where are made from one entry each.

@@ -13,38 +13,24 @@ from store import check, open_store
 from store.errors import StoreIOError
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
-from store.structures.queuedb.database import open_database
-from store.structures.queuedb.keys import Place, decode_offset_key, unit_key
+from store.structures.queuedb.keys import Place, unit_key
 from store.structures.queuedb.writer import DatabaseWriter
 from store.verbs.queue_ends import queue_ends
 from tests.cli.running import rmqctl
-from tests.structures.queuedb.test_rocksdb import NAMES, _set_checkpoint_back, answers_differ, edit, without_rocksdict
-from tests.support.five_stores import asked, copy_of_five, five, lines
+from tests.support.five_stores import asked, copy_of_five, five
+from tests.support.rocksdb import (
+    NAMES,
+    answers_differ,
+    edit,
+    is_beginning,
+    keys_of,
+    set_checkpoint_back,
+    written_keys,
+)
 from tests.support.snapshots import contents
 from tests.verbs.rebuild.stores import expired_store
 
 pytest.importorskip("rocksdict", reason="rocksdict is not installed: it writes RocksDBs")
-__all__ = ["without_rocksdict"]
-Keys = dict[tuple[str, bytes], bytes]
-
-
-def keys_of(root: Path, scratch: Path) -> Keys:
-    """Every key and value of the RocksDB of a store, by column family."""
-    database = open_database(root / "consumequeue", scratch, Filesystem())
-    families = {"default": database.entries(), "offset": database.offset_entries()}
-    return {(name, key): value for name, pairs in families.items() for key, value in pairs}
-
-
-def written_keys(name: str) -> Keys:
-    """The keys that the broker wrote, without beginnings of queues: it writes those when it is asked for them."""
-    pairs = lines(name, "rocksdb-keys.jsonl")
-    keys = {(one["cf"], bytes.fromhex(one["key"])): bytes.fromhex(one["value"]) for one in pairs}
-    return {(family, key): value for (family, key), value in keys.items() if not is_beginning(family, key)}
-
-
-def is_beginning(family: str, key: bytes) -> bool:
-    found = decode_offset_key(key) if family == "offset" else None
-    return found is not None and found.kind == "min"
 
 
 def rebuild(root: Path, *words: str) -> None:
@@ -220,7 +206,7 @@ def test_salvage_puts_the_messages_into_queue_files(tmp_path: Path, without_rock
 
 def test_a_checkpoint_behind_the_units_is_no_trap_of_a_start(tmp_path: Path) -> None:
     root = copy_of_five("rocksdb", tmp_path)
-    edit(root, _set_checkpoint_back)
+    edit(root, set_checkpoint_back)
     [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
     assert (start["starts"], start["traps"]) == (True, [])
 

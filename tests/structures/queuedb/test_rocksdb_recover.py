@@ -14,13 +14,11 @@ from store.structures.queuedb.database import open_database
 from store.structures.queuedb.keys import CHECKPOINT_TOPIC, Place, encode_long, encode_place, offset_key, unit_key
 from store.verbs.queue_ends import queue_ends
 from tests.cli.running import rmqctl
-from tests.structures.queuedb.test_rocksdb import answers_differ, edit, without_rocksdict
-from tests.structures.queuedb.test_rocksdb_rebuild import keys_of, written_keys
 from tests.support.five_stores import copy_of_five, damage, five, lines
+from tests.support.rocksdb import answers_differ, edit, keys_of, written_keys
 from tests.support.snapshots import contents
 
 pytest.importorskip("rocksdict", reason="rocksdict is not installed: it writes RocksDBs")
-__all__ = ["without_rocksdict"]
 
 CASES = [line["damage"] for line in lines("rocksdb", "damaged.jsonl")]
 

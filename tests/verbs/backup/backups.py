@@ -21,6 +21,7 @@ from store.verbs.backup.selection import Selection
 from store.verbs.backup.verify import verify_files
 from store.verbs.check.check import check_files
 from store.verbs.fingerprint import fingerprint_files
+from tests.support.stores import SMALL, Clock, text_message
 
 Messages = dict[tuple[str, int, int], bytes]
 
@@ -96,3 +97,9 @@ def faults_in(folder: Path) -> list[tuple[str, str]]:
 def stored(folder: Path) -> set[str]:
     """The stored files, by their paths."""
     return {str(one.relative_to(folder)) for part in ("log", "tables") for one in (folder / part).rglob("*.*")}
+
+
+def put_more(root: Path, count: int, start: int = 1000) -> None:
+    with open_store(root, settings=SMALL, read_only=False, clock=Clock(1_800_000_000_000)) as store:
+        for number in range(start, start + count):
+            assert store.put(text_message(number)).is_ok

@@ -22,8 +22,7 @@ from store.verbs.backup.verify import verify_files
 from tests.support.s3 import s3_bucket
 from tests.support.stores import make_store
 from tests.support.throttling import CUT, Proxy, proxy_before_the_bucket
-from tests.verbs.backup.backups import messages_of
-from tests.verbs.backup.test_create import put_more
+from tests.verbs.backup.backups import messages_of, put_more
 
 LOG = f"commitlog/{0:020d}"
 ADDRESS = ""

@@ -24,7 +24,7 @@ from store.formats.zstd_frames import FRAME_BYTES
 from tests.support.bad_sectors import BadSectors
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.stores import PATIENT, SMALL, Clock, make_store, text_message
-from tests.verbs.backup.backups import back_up, faults_in, fingerprint, messages_of, restore, stored
+from tests.verbs.backup.backups import back_up, faults_in, fingerprint, messages_of, put_more, restore, stored
 
 
 class CountsReads(Filesystem):
@@ -41,12 +41,6 @@ class CountsReads(Filesystem):
 
 LARGER = {"mappedFileSizeConsumeQueue": 40_000}
 PAUSE_S = 0.0005
-
-
-def put_more(root: Path, count: int, start: int = 1000) -> None:
-    with open_store(root, settings=SMALL, read_only=False, clock=Clock(1_800_000_000_000)) as store:
-        for number in range(start, start + count):
-            assert store.put(text_message(number)).is_ok
 
 
 def test_a_manifest_describes_the_store_and_the_work_is_counted(tmp_path: Path) -> None:

@@ -18,10 +18,9 @@ from store.verbs.backup.folder import BackupFolder
 from store.verbs.backup.prune import plan_prune
 from tests.cli.running import rmqctl
 from tests.support.stores import make_store
-from tests.verbs.backup.backups import back_up
-from tests.verbs.backup.test_create import put_more
+from tests.support.watched_disk import WatchedDisk, disk_over
+from tests.verbs.backup.backups import back_up, put_more
 from tests.verbs.rebuild.stores import expired_store
-from tests.verbs.recover.test_durable import WatchedDisk, disk_over
 
 UNFINISHED = ("unfinished", "lock", ".rmqctl")
 LOG = f"commitlog/{16384:020d}"

@@ -12,8 +12,7 @@ from store.files.filesystem import Filesystem
 from store.verbs.backup.folder import BackupFolder
 from store.verbs.backup.prune import DAY_MS, FileDifference, PrunePlan, added_bytes, differences, plan_prune
 from tests.support.stores import Clock, make_store
-from tests.verbs.backup.backups import back_up, faults_in, restore, stored
-from tests.verbs.backup.test_create import put_more
+from tests.verbs.backup.backups import back_up, faults_in, put_more, restore, stored
 
 NOW_MS = 1_700_000_000_000
 

@@ -19,9 +19,9 @@ from store.structures.epochs.files import Epoch, EpochFile, encode_epochs
 from store.verbs.backup.restore import RestoreOptions, RestoreReport, restore_backup
 from store.verbs.salvage.config_tables import BroughtFile
 from tests.support.stores import make_store
+from tests.support.watched_disk import WatchedDisk, disk_over
 from tests.verbs.backup.backups import back_up, findings_of, restore
 from tests.verbs.rebuild.stores import expired_store
-from tests.verbs.recover.test_durable import WatchedDisk, disk_over
 
 BEGAN_MS, SEGMENT = 1_700_000_000_000, 16384
 

@@ -11,18 +11,10 @@ from store.errors import DamagedFile, UnsupportedFormat
 from store.files.filesystem import Filesystem
 from store.structures.tables.consumer_offsets import read_consumer_offsets
 from tests.conftest import CopyOf
-from tests.support.five_stores import five, fivefive
-from tests.support.golden import golden
 from tests.support.quickly import one_of
+from tests.support.small_stores import store_of
 from tests.support.stores import Clock, make_store, text_message
-from tests.verbs.backup.backups import (
-    back_up,
-    findings_of,
-    fingerprint,
-    messages_of,
-    next_offsets,
-    restore,
-)
+from tests.verbs.backup.backups import back_up, findings_of, fingerprint, messages_of, next_offsets, restore
 from tests.verbs.rebuild.stores import expired_store
 
 SAME_BYTES = ("normal", "many", "batch", "ipv6", "normal5", "5 bcq", "5 compaction", "5 lmq", "5 timer", "5 timer-roll")
@@ -32,12 +24,6 @@ SAME_MESSAGES = (
     "55 index", "55 plain", "55 rocksdbcq-separate", "55 timer", "55 trans",
 )  # fmt: skip
 """Stores that crashed, begin later, or have queues in a database and an index with tags."""
-
-
-def store_of(name: str) -> Path:
-    line, _, archive = name.rpartition(" ")
-    root = five(archive) if line == "5" else fivefive(archive) if line else golden(name).store
-    return root if (root / "commitlog").exists() else root / "store"
 
 
 @pytest.mark.parametrize("name", one_of(9, SAME_BYTES))

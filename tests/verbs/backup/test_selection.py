@@ -12,9 +12,9 @@ from store.errors import BadRequest, DamagedFile
 from store.files.filesystem import Filesystem
 from store.formats.properties import PLACEHOLDER
 from store.structures.tables.consumer_offsets import read_consumer_offsets
+from tests.support.small_stores import store_of
 from tests.support.stores import SMALL, Clock, make_store, text_message
 from tests.verbs.backup.backups import back_up, findings_of, messages_of, next_offsets, restore
-from tests.verbs.backup.test_round_trip import store_of
 from tests.verbs.rebuild.stores import expired_store
 
 OFFSETS = '{"offsetTable":{"T@behind":{0:7,1:0,2:49},"T@at_the_end":{0:50,1:50,2:50},"T@ahead":{0:70,1:51,2:50}}}'

@@ -23,44 +23,14 @@ from store.formats.run import Run
 from store.structures.commitlog.resync import readable_behind
 from store.verbs.bundle.plan import content_of, file_start
 from tests.cli.running import rmqctl
-from tests.support.five_stores import copy_of_five, five, fivefive, lines, names_of
+from tests.support.bundled_stores import NEEDS_MESSAGE_DATABASE, SEEDS, STORES, TOLD, doctor, store_of
+from tests.support.five_stores import copy_of_five
 from tests.support.five_stores import damage as do_as_told
 from tests.support.golden import ALL, copy_store, golden
 from tests.support.quickly import one_of
 from tests.support.random_damage import MORE_KINDS, damage
 
-STORES = (*ALL, *(f"five/{one}" for one in names_of("five")), *(f"fivefive/{one}" for one in names_of("fivefive")))
-TOLD = [
-    (name, line["damage"])
-    for name in ("bcq", "compaction", "dledger", "lmq", "rocksdb", "timer")
-    for line in lines(name, "damaged.jsonl")
-]
-NEEDS_MESSAGE_DATABASE = tuple(
-    f"fivefive/{name}" for name in ("both-databases", "index-killed-wal", "index-only", "timer", "trans")
-)
-SEEDS = range(12)
-_SCRATCH = re.compile(r"[^\s:]*/rmqctl-scratch-\w+(/store)?")
 _WINDOW = 8
-
-
-def store_of(name: str) -> Path:
-    line, _, archive = name.rpartition("/")
-    return {"": lambda: golden(archive).store}.get(line, lambda: _five(line, archive))()
-
-
-def _five(line: str, archive: str) -> Path:
-    return (five if line == "five" else fivefive)(archive) / "store"
-
-
-def doctor(store: Path, root: Path) -> Any:
-    """The document of doctor, with the store's folder and scratch folders left out of its texts."""
-    document = rmqctl("--format", "json", "doctor", store=store).json
-    for one in document["diagnoses"]:
-        one["detail"] = _SCRATCH.sub("", one["detail"].replace(str(root), ""))
-        one["command"] = one["command"].replace(str(store), "STORE")
-    for one in document.get("commands", ()):
-        one["command"] = one["command"].replace(str(store), "STORE")
-    return document
 
 
 def bundled(root: Path, target: Path) -> Path:

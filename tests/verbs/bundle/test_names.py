@@ -18,13 +18,13 @@ from store.formats.java import string_hash
 from store.layout import TIERED
 from store.verbs.bundle.names import NameMask, names_in
 from tests.cli.running import rmqctl
+from tests.support.bundled_stores import NEEDS_MESSAGE_DATABASE, SEEDS, STORES, TOLD, store_of
 from tests.support.five_stores import copy_of_five
 from tests.support.five_stores import damage as do_as_told
 from tests.support.golden import ALL, copy_store, golden
 from tests.support.quickly import one_of
 from tests.support.random_damage import MORE_KINDS, damage
 from tests.support.stores import SMALL, make_store, text_message
-from tests.verbs.bundle.test_bundle import NEEDS_MESSAGE_DATABASE, SEEDS, STORES, TOLD, store_of
 
 NEEDS_DATABASE = ("five/rocksdb", "five/rocksdb-aborted", "fivefive/rocksdbcq-separate", *NEEDS_MESSAGE_DATABASE)
 HIDDEN = [name for name in STORES if name not in NEEDS_DATABASE]

@@ -13,10 +13,10 @@ from rmqctl.exit_codes import FINDINGS, OK
 from store.files.bundle_files import Archive, unpack_bundle
 from store.formats.bundle import DOCUMENT
 from tests.cli.running import rmqctl
+from tests.support.bundled_stores import SEEDS, doctor
 from tests.support.quickly import one_of
 from tests.support.random_damage import MORE_KINDS, damage
 from tests.support.stores import make_store
-from tests.verbs.bundle.test_bundle import SEEDS, doctor
 
 SEGMENT, MESSAGES = 16384, 600
 

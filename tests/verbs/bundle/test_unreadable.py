@@ -14,10 +14,10 @@ from rmqctl.exit_codes import FINDINGS
 from store.files.bundle_files import Archive, unpack_bundle
 from store.formats.bundle import UNREADABLE
 from tests.cli.running import rmqctl
-from tests.cli.test_unreadable import MESSAGES, PLACES, SIZES, Sector, spoil
+from tests.support.bundled_stores import doctor
 from tests.support.quickly import one_of
 from tests.support.stores import make_store
-from tests.verbs.bundle.test_bundle import doctor
+from tests.support.unreadable_stores import MESSAGES, PLACES, SIZES, Sector, spoil
 
 PAGE = 4096
 TABLES = {

@@ -13,10 +13,10 @@ from store.broker_line import broker_line
 from store.files.store_reader import StoreReader
 from store.verbs.queue_ends import queue_ends
 from tests.cli.running import rmqctl
-from tests.query.spark.test_rebuild import locally
 from tests.support.five_stores import copy_of_five
 from tests.support.quickly import one_of
 from tests.support.refstore import needs_refstore, refstore
+from tests.support.spark_stores import locally
 from tests.support.stores import SMALL, make_store
 from tests.verbs.rebuild.stores import expired_store
 

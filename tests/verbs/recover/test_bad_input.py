@@ -15,7 +15,7 @@ from tests.cli.running import Run, rmqctl
 from tests.support.golden import copy_store, golden
 from tests.support.processes import command_line, run, run_as_a_stranger
 from tests.support.snapshots import snapshot
-from tests.support.stores import make_store
+from tests.support.stores import make_store, overwrite
 
 OK, FINDINGS, USAGE, NOT_READABLE, IO_ERROR = 0, 1, 2, 4, 5
 GET = ("get", "T", "--queue", "0")
@@ -38,12 +38,6 @@ def store(healthy: Path, tmp_path: Path) -> Path:
 
 def first_segment(store: Path) -> Path:
     return min((store / "commitlog").iterdir())
-
-
-def overwrite(path: Path, position: int, data: bytes) -> None:
-    with path.open("r+b") as file:
-        file.seek(position)
-        file.write(data)
 
 
 # What keeps a broker from starting keeps rmqctl from guessing.

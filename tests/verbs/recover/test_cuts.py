@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from store import open_store
+from tests.support.boundaries import boundaries
 from tests.support.golden import copy_store, golden
 from tests.support.stores import LATER_MS, Clock, make_store, recover, stored_messages, text_message, truncate
 
@@ -99,15 +100,6 @@ def test_truncating_at_any_boundary_keeps_exactly_what_lies_before(tmp_path: Pat
         with open_store(root) as store:
             assert store.max_log_offset == cut
             assert len(bodies(stored_messages(store))) == kept
-
-
-def boundaries(data: bytes) -> list[int]:
-    """Where the records of a segment begin, and where the last one ends."""
-    found, position = [0], 0
-    while data[position + 4 : position + 8] == b"\xda\xa3\x20\xa7":
-        position += int.from_bytes(data[position : position + 4], "big")
-        found.append(position)
-    return found
 
 
 def zero(path: Path, start: int, end: int) -> None:

@@ -18,8 +18,8 @@ from store.verbs.recover.differences import Difference
 from tests.runs.differential import Reference, differing_files
 from tests.support.golden import copy_store, golden
 from tests.support.refstore import COMMAND, needs_refstore
+from tests.support.simulating import simulate
 from tests.support.stores import SMALL, make_store, recover, text_message
-from tests.verbs.recover.test_simulate import simulate
 
 COUNT, LAST = 61, 60
 MAN = Path(__file__).parents[3] / "man" / "man1" / "rmqctl-recover.1"

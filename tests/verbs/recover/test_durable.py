@@ -10,7 +10,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,27 +44,9 @@ from tests.mutants import ROOT
 from tests.runs import every_sync
 from tests.runs.power_cuts import FAR_FUTURE_MS, SMALLER, WORKS, Promises, Work
 from tests.runs.whole_changes import CASES
-from tests.support.simulated_disk import SimulatedDisk
 from tests.support.stores import SMALL, Clock, make_store, text_message
+from tests.support.watched_disk import Look, WatchedDisk, disk_over
 from tests.verbs.rebuild.stores import expired_store
-
-Look = Callable[["WatchedDisk", str, Any], None]
-
-
-class WatchedDisk(SimulatedDisk):
-    """Calls `look` before each operation that changes something."""
-
-    look: Look | None = None
-
-    def before(self, name: str, argument: Any) -> None:
-        super().before(name, argument)
-        if self.look is not None:
-            self.look(self, name, argument)
-
-    def pending(self, *passed: str) -> list[str]:
-        """What a cut could change in the store, but for staged files, and names that begin as `passed` do."""
-        kept = (name.removeprefix("store/") for name in self.unsynced())
-        return [name for name in kept if not name.startswith((".rmqctl/staging", *passed))]
 
 
 @pytest.fixture
@@ -78,11 +60,6 @@ def disk(tmp_path: Path) -> Iterator[WatchedDisk]:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "disk/store"
-
-
-def disk_over(folder: Path) -> WatchedDisk:
-    """A disk on which everything in the folder is durable."""
-    return WatchedDisk(folder, folder.parent / "cuts")
 
 
 def made_durably(folder: Path, disk: WatchedDisk) -> None:

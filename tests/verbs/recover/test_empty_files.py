@@ -15,9 +15,9 @@ from store.files.store_reader import StoreReader
 from store.verbs.check.check import check_files
 from tests.support.golden import copy_store
 from tests.support.refstore import SETTINGS, SIZES, needs_refstore, refstore
+from tests.support.simulating import simulate, sizes_afterwards, sizes_in
 from tests.support.snapshots import snapshot
 from tests.support.stores import make_store, recover, stored_messages
-from tests.verbs.recover.test_simulate import simulate, sizes_afterwards, sizes_in
 
 COUNT = 300
 

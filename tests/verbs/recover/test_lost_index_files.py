@@ -16,12 +16,12 @@ from store import check, open_store
 from store.formats.run import Run
 from store.structures.commitlog.resync import runs_between
 from tests.cli.running import rmqctl
-from tests.opened.test_missing_parts import COUNT, LOST, QUEUES
 from tests.runs.differential import Reference
 from tests.support.golden import Golden, copy_store, golden
+from tests.support.missing_parts import COUNT, LOST, QUEUES
 from tests.support.refstore import COMMAND, needs_refstore
+from tests.support.simulating import simulate
 from tests.support.stores import SMALL, make_store, recover, text_message, truncate
-from tests.verbs.recover.test_simulate import simulate
 
 PARTS = [name for name in LOST if "index" in name]
 # What a crash makes of the newest file is not known from the others: a broker takes its last record once more.

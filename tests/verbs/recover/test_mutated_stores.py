@@ -15,10 +15,10 @@ from store import open_store
 from store.change.quarantine import undo
 from store.errors import DamagedFile, UnsupportedFormat
 from store.files.filesystem import Filesystem
+from tests.support.boundaries import boundaries
 from tests.support.golden import copy_store
 from tests.support.snapshots import snapshot
 from tests.support.stores import make_store, recover, stored_messages, text_message
-from tests.verbs.recover.test_cuts import boundaries
 
 COUNT = 90
 FILES = ("commitlog", "consumequeue", "index", "checkpoint")

@@ -13,9 +13,9 @@ from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from tests.cli.running import rmqctl
 from tests.support.random_damage import records
+from tests.support.simulating import simulate
 from tests.support.snapshots import snapshot
 from tests.support.stores import SMALL, Clock, make_store, text_message, truncate
-from tests.verbs.recover.test_simulate import simulate
 
 
 def overwritten(root: Path) -> Path:

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,32 +19,22 @@ from store import simulate as public_simulate
 from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
 from store.files.store_reader import StoreReader
-from store.layout import StoreLayout
-from store.opened.detect import find_store
 from store.opened.opened_store import OpenedStore
 from store.structures.trap import Trap
 from store.verbs.queue_ends import queue_ends
 from store.verbs.recover.outcome import SimulatedStart
-from store.verbs.recover.simulate import simulate_start
 from tests.cli.running import rmqctl
 from tests.support.five_stores import five
 from tests.support.golden import WITH_ANSWERS, copy_store, golden
 from tests.support.random_damage import damage, records
 from tests.support.refstore import LINES, SETTINGS, SIZES, needs_refstore, refstore
+from tests.support.simulating import FOLDERS, simulate, sizes_afterwards, sizes_in
 from tests.support.snapshots import snapshot
 from tests.support.stores import SMALL, Clock, make_store, recover, text_message
 
-FOLDERS = ("commitlog/", "consumequeue/")
 TOPIC_AT = 88 + 60 + 1
 """In a record of text_message: behind the fixed fields, the body, and the topic's length."""
 SMALL_FILES = {"mappedFileSizeCommitLog": 16384, "mappedFileSizeConsumeQueue": 400}
-
-
-def simulate(root: Path, compat: str = "4.9", mode: str = "auto", **settings: Any) -> SimulatedStart:
-    """The start of a broker of a line, in a scratch folder beside the store."""
-    layout, fs = StoreLayout(root), Filesystem()
-    found, scratch = find_store(layout, settings, fs, compat=compat), root.parent / f"{root.name}-scratch-{compat}"
-    return simulate_start(found, fs, Clock(), scratch=scratch, mode=mode)
 
 
 @pytest.mark.parametrize("root", [golden("normal").store, five("rocksdb") / "store"], ids=["files", "database"])
@@ -61,15 +50,6 @@ def test_a_simulated_start_knows_the_next_offset_of_each_queue(root: Path, monke
     assert public_simulate(root).starts
     assert found == {**ends, ("unknown", 0): 0}
     assert max(found.values()) > 1
-
-
-def sizes_afterwards(start: SimulatedStart) -> dict[str, int]:
-    return {file.file: file.size for file in start.files if file.action != "remove"}
-
-
-def sizes_in(root: Path) -> dict[str, int]:
-    paths = [path for folder in FOLDERS for path in (root / folder).rglob("*") if path.is_file()]
-    return {str(path.relative_to(root)): path.stat().st_size for path in paths}
 
 
 @pytest.mark.parametrize("name", WITH_ANSWERS)

@@ -10,30 +10,10 @@ import pytest
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.formats.message import BLANK_SIZE, MESSAGE_MAGIC_V1, RECORD_MIN_SIZE
-from store.verbs.salvage.carve import (
-    BLOCK_SIZE,
-    DEFAULT_SEGMENT_SIZE,
-    infer_segment_size,
-    place_blocks,
-    write_segments,
-)
+from store.verbs.salvage.carve import BLOCK_SIZE, DEFAULT_SEGMENT_SIZE, infer_segment_size, place_blocks, write_segments
 from tests.cli.running import rmqctl
 from tests.support.golden import golden
-from tests.verbs.salvage.test_salvage import records_of
-
-
-def image_of(name: str, path: Path, rng: random.Random, *, lost: int = 0) -> None:
-    """An image of a store's segments in shuffled extents of whole blocks; `lost` of the extents are not in it."""
-    extents = []
-    for segment in sorted((golden(name).store / "commitlog").iterdir()):
-        data, at = segment.read_bytes(), 0
-        while at < len(data):
-            size = rng.randrange(1, 5) * BLOCK_SIZE
-            extents.append(data[at : at + size])
-            at += size
-    rng.shuffle(extents)
-    noise = [rng.randbytes(rng.randrange(0, 3) * BLOCK_SIZE) for _ in extents]
-    path.write_bytes(b"".join(part for pair in zip(extents[lost:], noise, strict=False) for part in pair))
+from tests.support.salvaging import image_of, records_of
 
 
 def carved(image: Path, folder: Path) -> dict[int, bytes]:

@@ -12,8 +12,8 @@ import pytest
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.support.five_stores import five
+from tests.support.salvaging import image_of
 from tests.verbs.backup.backups import fingerprint
-from tests.verbs.salvage.test_carve import image_of
 
 
 def test_without_a_target_it_says_what_could_be_saved(copy_of: CopyOf) -> None:

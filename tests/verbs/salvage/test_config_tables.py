@@ -134,9 +134,9 @@ def test_tables_of_a_database_become_json_files_and_no_stale_database_stays_besi
     make: str, source: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("rocksdict")
-    from tests.structures.tables import test_database
+    from tests.support import table_databases
 
-    getattr(test_database, make)(source / "config")
+    getattr(table_databases, make)(source / "config")
     told = {"config/rdb": ("rdb", "its tables are JSON files now: start with configManagerVersion=v1")}
     told = told if make == "second_generation" else {}
     brought = salvaged(source, tmp_path / "new")

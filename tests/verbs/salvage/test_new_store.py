@@ -36,13 +36,12 @@ from tests.conftest import CopyOf
 from tests.engine.services.stores import Builder
 from tests.support.golden import golden
 from tests.support.quickly import one_of
+from tests.support.salvaging import SEGMENT, flip_bit_in_a_body, records_of, remove_a_segment, zero_a_page
 from tests.support.stores import SMALL, Clock, make_store
 from tests.verbs.rebuild.stores import expired_store
-from tests.verbs.salvage.test_salvage import flip_bit_in_a_body, records_of, remove_a_segment, zero_a_page
 
 STORES = ("normal", "many", "batch", "normal5", "ipv6")
 NOW_MS = 1_800_000_000_000
-SEGMENT = SMALL["mappedFileSizeCommitLog"]
 
 
 def salvaged(source: Path, target: Path, *, keep_offsets: bool = False) -> NewStore:

@@ -15,6 +15,7 @@ import pytest
 from store import check, open_store, salvage
 from tests.cli.running import rmqctl
 from tests.runs.real_group import run_round
+from tests.support import light_queues as light
 from tests.support.popping import acknowledge, pop
 from tests.support.random_damage import records
 from tests.support.refbroker import (
@@ -27,7 +28,6 @@ from tests.support.refbroker import (
     needs_refbroker55,
     sent_ids,
 )
-from tests.verbs.salvage import test_light_queues as light
 
 LEVELS = {**SETTINGS, "messageDelayLevel": "1s 5s 40s"}
 Rows = list[dict[str, Any]]
