@@ -20,7 +20,7 @@ import numpy.typing as npt
 from store.formats.queue_unit import MAX_EXT_ADDRESS
 from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct, is_in, is_in_sorted
-from store.formats.topics import SCHEDULE_TOPIC, shares_records
+from store.formats.topics import LIGHT_PLACEHOLDERS, SCHEDULE_TOPIC, shares_records
 from store.structures.commitlog.property_crc import wrong_property_crcs
 from store.structures.consumequeue.expect import Units, expected_units
 from store.structures.consumequeue.numbering import QueueTable
@@ -36,6 +36,11 @@ BoolArray = npt.NDArray[np.bool_]
 Uint64Array = npt.NDArray[np.uint64]
 
 
+def _is_light(topic: str) -> bool:
+    """Return whether a topic has units of other topics' records alone: placeholders have their own."""
+    return shares_records(topic) and not topic.startswith(LIGHT_PLACEHOLDERS)
+
+
 class Evidence:
     """Queue units and index entries of one store, for a comparison with its records."""
 
@@ -46,7 +51,7 @@ class Evidence:
         self._table = QueueTable()
         self._numbers = np.empty(0, np.int64)
         self._has_tags = np.empty(0, bool)
-        light = [number for (topic, _), number in files.queues.items() if shares_records(topic)]
+        light = [number for (topic, _), number in files.queues.items() if _is_light(topic)]
         self._light = np.array(light, np.int64)
 
     def log_end(self, covered: int, end: int, segment_size: int) -> int:

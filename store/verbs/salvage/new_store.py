@@ -20,6 +20,7 @@ segment.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +36,7 @@ from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V2
 from store.formats.run import Run
-from store.formats.topics import shares_records
+from store.formats.topics import LIGHT_PLACEHOLDERS, shares_records
 from store.layout import OWN_FOLDER, StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.detect import detect_line
@@ -44,7 +45,7 @@ from store.verbs.rebuild.scope import RebuildScope
 from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
 from store.verbs.salvage.grade import Grade, SalvagedRun
 from store.verbs.salvage.log_writer import SMALLEST_FILLER, LogWriter, Moves, NoRoom, moved_start
-from store.verbs.salvage.placeholder import LIGHT_TOPIC, Placeholder, encode_placeholder
+from store.verbs.salvage.placeholder import LIGHT_TOPIC, Placeholder, encode_placeholder, light_topic
 from store.verbs.salvage.queue_gaps import NO_QUEUE_OFFSET, QueueGaps, placeholders_before, plan_placeholders
 
 OnProgress = Callable[[int, int], None]
@@ -153,9 +154,8 @@ def _write(
     simple = tables.are_queues_simple
     planned = plan_placeholders(salvaged.walk(), segment_size, in_batches=simple) if keep_offsets else None
     start = 0 if keep_offsets else moved_start(segment_size)
-    light_name = LIGHT_TOPIC.decode()
-    light_id = max((queue_id + 1 for topic, queue_id in salvaged.next_offsets if topic == light_name), default=0)
-    writer = _StoreWriter(LogWriter(layout.commitlog, segment_size, fs, start), planned, simple, light_id)
+    light = light_topic(len({topic for topic, _ in salvaged.next_offsets if topic.startswith(LIGHT_PLACEHOLDERS)}))
+    writer = _StoreWriter(LogWriter(layout.commitlog, segment_size, fs, start), planned, simple, light)
     for run in salvaged.walk():
         if run.grade is Grade.CERTAIN:
             writer.add(run, report)
@@ -213,11 +213,11 @@ def _records_of(run: Run) -> memoryview:
 class _StoreWriter:
     """A writer of the log, with placeholders before records or in the gaps planned for them.
 
-    light_id  an unused queue id of LIGHT_TOPIC: an earlier salvage's placeholders are records of the old store
+    light  an unused topic of placeholders in light queues alone
     """
 
     def __init__(
-        self, log: LogWriter, planned: dict[int, list[Placeholder]] | None, in_batches: bool, light_id: int
+        self, log: LogWriter, planned: dict[int, list[Placeholder]] | None, in_batches: bool, light: bytes
     ) -> None:
         self.log = log
         self.last_ms = 0
@@ -225,7 +225,7 @@ class _StoreWriter:
         self._planned = planned
         self._gaps = QueueGaps(in_batches=in_batches)
         self._end = -1
-        self._light_id, self._light_count = light_id, 0
+        self._light, self._light_counts = light, Counter[int]()
 
     def add(self, salvaged: SalvagedRun, report: NewStore) -> None:
         """Append a run, with placeholders for missing queue offsets."""
@@ -280,8 +280,9 @@ class _StoreWriter:
 
     def _place(self, placeholder: Placeholder, time_ms: int, report: NewStore, padding: int = 0) -> None:
         if placeholder.queue_offset == NO_QUEUE_OFFSET:
-            placeholder = placeholder._replace(queue_id=self._light_id, queue_offset=self._light_count)
-            self._light_count += 1
+            count = self._light_counts[placeholder.queue_id]
+            placeholder = placeholder._replace(topic=self._light, queue_offset=count)
+            self._light_counts[placeholder.queue_id] += 1
         record = encode_placeholder(placeholder, self.log.position, time_ms, padding)
         # It may move into the next segment; no record refers to it.
         self.log.append(memoryview(record), np.array([len(record)], np.int64), moves=Moves())

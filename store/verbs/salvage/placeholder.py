@@ -58,12 +58,18 @@ from store.verbs.find.scan import scan_log, with_any_of
 BODY = b"\0"
 _RETRY_TOPIC = "RETRY_TOPIC"
 
+
+def light_topic(earlier: int) -> bytes:
+    """Return the topic after those of earlier salvages, whose placeholders are records of the old store."""
+    return f"{LIGHT_PLACEHOLDERS}{earlier:03d}".encode()
+
+
 MOST_LIGHT = 100
 """Names of 255 bytes and their offsets fit into 32767 bytes of properties."""
 SKIPPED = "skip"
 """The property's value if a restore skipped the queue offset, and no message is lost."""
 
-LIGHT_TOPIC = LIGHT_PLACEHOLDERS.encode()
+LIGHT_TOPIC = light_topic(0)
 """The topic of placeholders in light queues alone; brokers need no entry of topics.json for a topic of this prefix."""
 
 

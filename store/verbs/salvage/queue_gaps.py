@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from store import kernels
+from store.formats.java import decode_utf8
 from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE
 from store.formats.run import Int64Array
 from store.formats.topics import shares_records
@@ -130,7 +131,8 @@ class QueueGaps:
             for row, offset in zip(rows[once].tolist(), part.columns.queue_offset[once].tolist(), strict=True):
                 room = (self._lost_bytes - end.lost_bytes) // RECORD_MIN_SIZE
                 before = int(log_offsets[row])
-                if 0 <= end.next < offset <= end.next + room and shares_records(key[0]):
+                is_light = shares_records(key[0]) or key not in self.table.names
+                if 0 <= end.next < offset <= end.next + room and is_light:
                     yield row, Missing(topic, key[1], end.next, offset, end.after, before, is_light=True)
                 end = _LightEnd(offset + 1, before, self._lost_bytes)
             self._light[key] = end
@@ -165,19 +167,22 @@ class GapPlan:
             return True
         return False
 
-    def add_light(self, light: tuple[bytes, int], first: int) -> int:
+    def add_light(self, missing: Missing, queue_offset: int, first: int) -> int:
         """Give a light queue's offset to a placeholder from number `first` on, or to a new one.
 
-        Return its number, -1 without room. The writer numbers placeholders of LIGHT_TOPIC.
+        Return its number, -1 without room. The writer numbers placeholders of LIGHT_TOPIC. A light queue of another
+        prefix (4.9) has the queue id of its record.
         """
+        light, is_of_any = (missing.topic, queue_offset), shares_records(decode_utf8(missing.topic))
         for number in range(first, len(self.placeholders)):
             one = self.placeholders[number]
             wider = one._replace(light=(*one.light, light))
-            if one.takes_light and (growth := _size(wider) - _size(one)) <= self.room:
+            takes = one.takes_light and (is_of_any or one.queue_id == missing.queue_id)
+            if takes and (growth := _size(wider) - _size(one)) <= self.room:
                 self.room -= growth
                 self.placeholders[number] = wider
                 return number
-        is_added = self.add(Placeholder(LIGHT_TOPIC, 0, NO_QUEUE_OFFSET, (light,)))
+        is_added = self.add(Placeholder(LIGHT_TOPIC, missing.queue_id, NO_QUEUE_OFFSET, (light,)))
         return len(self.placeholders) - 1 if is_added else -1
 
 
@@ -200,7 +205,7 @@ def assign_placeholders(missing: Missing, gaps: Sequence[GapPlan]) -> None:
     for queue_offset in range(missing.first, missing.stop):
         while number < len(gaps):
             if missing.is_light:
-                first = gaps[number].add_light((missing.topic, queue_offset), first) + 1
+                first = gaps[number].add_light(missing, queue_offset, first) + 1
                 is_added = first > 0
             else:
                 is_added = gaps[number].add(Placeholder(missing.topic, missing.queue_id, queue_offset), size)

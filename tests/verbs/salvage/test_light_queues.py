@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,38 @@ def put_more(root: Path, line: str, names: str = "%LMQ%a,%LMQ%b") -> str | None:
     """Put a message, and return its offsets in light queues."""
     with open_store(root, settings=LIGHT, read_only=False, compat=line) as store:
         return store.lookup(store.put(light(99, names)).log_offset).properties.get(INNER_MULTI_QUEUE_OFFSET)
+
+
+@pytest.mark.parametrize("keep_offsets", [False, True])
+def test_light_queues_of_another_prefix_keep_their_offsets(keep_offsets: bool, tmp_path: Path) -> None:
+    """4.9 dispatches to any name, in the queue id of the message."""
+    root, once, twice = (tmp_path / name for name in ("old", "once", "twice"))
+    with open_store(root, settings=LIGHT, read_only=False, compat="4.9") as store:
+        put = [
+            store.put(replace(light(number, "plain,%LMQ%b"), topic=f"T{number % 2}", queue_id=number % 3))
+            for number in range(COUNT)
+        ]
+
+    def keys(root: Path) -> dict[tuple[str, int], dict[int, str | None]]:
+        with open_store(root) as store:
+            return {
+                queue: {
+                    number: one.uniq_key
+                    for number, one in enumerate(store.messages(*queue), store.min_offset(*queue))
+                    if one.uniq_key is not None
+                }
+                for queue in [(topic, n) for topic in ("T0", "T1", "plain") for n in range(3)] + [("%LMQ%b", 0)]
+            }
+
+    before = keys(root)
+    zero(root, [(one.log_offset, one.size) for one in put[9:15]])
+    salvage(root, once, keep_offsets=keep_offsets)
+    salvage(once, twice, keep_offsets=keep_offsets)
+    lost = {f"U{number:031d}" for number in range(9, 15)}
+    left = {queue: {at: key for at, key in found.items() if key not in lost} for queue, found in before.items()}
+    assert len(left["plain", 0]) == 8
+    assert keys(once) == keys(twice) == left
+    assert list(check(once)) == list(check(twice)) == []
 
 
 def test_a_hole_of_tiny_messages_compacts_the_log_and_leaves_the_others_at_their_offsets(tmp_path: Path) -> None:
