@@ -23,6 +23,10 @@ EXAMPLES = (
 )
 SEE_ALSO = ("sql", "get", "put")
 FILES = ("commitlog",)
+Limit = Annotated[
+    int | None, typer.Option(min=1, max=2**31 - 1, metavar="N", help="Messages at most.", show_default="all")
+]
+"""Spark takes one of 32 bits."""
 
 
 class ExportFormat(StrEnum):
@@ -45,7 +49,7 @@ def run(
     partition_by: Annotated[str, typer.Option(metavar="NAMES", help="Columns, with commas; also day.")] = "",
     since: Since = None,
     until: Until = None,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Messages at most.", show_default="all")] = None,
+    limit: Limit = None,
     no_body: Annotated[bool, typer.Option("--no-body", help="Leave the bodies out.")] = False,
     stored_body: StoredBody = False,
     only_sound: OnlySound = False,

@@ -87,7 +87,7 @@ def commit_message(half: StoredMessage, line: BrokerLine) -> Message:
     properties = half.properties
     topic, queue_id = properties.get(REAL_TOPIC), parse_int(properties.get(REAL_QUEUE_ID, ""))
     if not topic or queue_id is None or queue_id < 0:
-        raise BadRequest("the half has no REAL_TOPIC, or no REAL_QID", offset=half.log_offset)
+        raise BadRequest("the half message has no REAL_TOPIC, or no REAL_QID", offset=half.log_offset)
     if line.drops_real_topic:
         properties = {name: value for name, value in properties.items() if name not in (REAL_TOPIC, REAL_QUEUE_ID)}
     return replace(

@@ -33,7 +33,7 @@ class TagExpression:
         self.tags = frozenset() if everything else frozenset(filter(None, map(str.strip, text.split("||"))))
         if not self.tags and not everything:
             raise BadRequest(
-                f"the tag expression {quoted(text)} names no tag", hint="write tags as 'A || B', or '*' for all"
+                f"the tag expression {quoted(text)} has no tag", hint="write tags as 'A || B', or '*' for all"
             )
         self._codes = frozenset(string_hash(tag) & 0xFFFFFFFF for tag in self.tags)
 

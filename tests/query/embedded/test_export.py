@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 import pytest
 
+from rmqctl.exit_codes import OK, USAGE
 from store import Message, open_store
 from store.query.embedded import export as module
 from tests.cli.running import rmqctl
@@ -102,6 +103,12 @@ def test_a_limit_keeps_the_first_messages_of_the_log(
 ) -> None:
     target = exported(store, tmp_path / "out", kind, "--where", "topic = 'A'", "--limit", most)
     assert bodies(target / f"part-00000.{kind}") == numbers
+
+
+@pytest.mark.parametrize(("most", "code"), [(2**31 - 1, OK), (2**31, USAGE)])
+def test_a_limit_is_one_that_spark_takes_too(most: int, code: int, store: Path) -> None:
+    run = rmqctl("export", "--to", "-", "--as", "jsonl", "--limit", most, store=store)
+    assert (run.code, len(run.out.splitlines())) == (code, 12 if code == OK else 0)
 
 
 def test_csv_has_times_bytes_and_lists_as_text(store: Path, tmp_path: Path) -> None:

@@ -42,5 +42,5 @@ def test_a_message_without_tags_matches_no_tag() -> None:
 
 @pytest.mark.parametrize("text", ["||", " ", " || || "])
 def test_an_expression_without_a_tag_is_refused(text: str) -> None:
-    with pytest.raises(BadRequest, match="names no tag"):
+    with pytest.raises(BadRequest, match="has no tag"):
         TagExpression(text)
