@@ -52,7 +52,7 @@ Offset = Annotated[
         "--offset",
         min=0,
         metavar="N",
-        help="Queue offset to begin at; of queue 0 without --queue.",
+        help="Queue offset to begin at; of the first queue without --queue.",
         show_default="first",
     ),
 ]
@@ -133,7 +133,7 @@ def run(
     since_ms, until_ms = (None if text is None else time for text, time in zip((since, until), times, strict=True))
     message_filter = _filter(tags, sql, key)
     opened = _open(session, from_files=raw or group is not None)
-    queue = 0 if queue is None and (offset, to) != (None, None) else queue
+    queue = _one_queue(opened, topic, offset, to) if queue is None else queue
     places = _places(opened, (topic, queue), offset, since_ms, None if message_filter or group else last)
     takes_all = follow or last or (to is not None and "--limit" not in given_options(ctx))
     span = Span(None if takes_all else max_count, last, since_ms, until_ms)
@@ -145,6 +145,12 @@ def run(
     run = read(opened, places)
     _tell_of_queues(session, opened, topic, queue)
     return _follow(session, run, read, raw, message_filter) if follow else run.write_raw() if raw else run.result()
+
+
+def _one_queue(opened: ReadableStore, topic: str, offset: int | None, to: int | None) -> int | None:
+    """Return the topic's first queue for limits that are queue offsets, else None for all queues."""
+    is_range = offset is not None or to is not None
+    return next(iter(opened.queue_ids(topic)), 0) if is_range else None
 
 
 def _places(

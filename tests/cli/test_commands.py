@@ -132,6 +132,13 @@ def test_get_has_no_limit_of_its_own_beside_an_end(words: str, count: int, tmp_p
     assert len(run.rows) == count
 
 
+def test_a_range_without_a_queue_is_of_the_first(tmp_path: Path) -> None:
+    with open_store(tmp_path / "s", read_only=False) as store:
+        for queue in (4, 2, 4):
+            store.put(Message.of("T", "x", queue_id=queue))
+    assert places(tmp_path / "s", "--from", 0) == places(tmp_path / "s", "--to", 5) == [(2, 0)]
+
+
 def test_an_end_before_the_begin_is_refused(three_queues: Path) -> None:
     run = rmqctl("get", "T", "--from", 2, "--to", 1, store=three_queues)
     assert (run.code, "--to is less than --from" in run.err) == (2, True)
