@@ -204,7 +204,8 @@ class GivenStore:
                 settings=self._opening(settings),
                 clock=self._session.environment.clock_ms,
                 scratch=self._options.scratch,
-                note=lambda text: self._session.note(f"note: {text}"),
+                # A store that is followed notes the same at each look.
+                note=functools.cache(lambda text: self._session.note(f"note: {text}")),
                 progress=bar.update,
                 fs=fs,
             )

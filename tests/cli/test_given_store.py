@@ -339,3 +339,16 @@ def test_a_store_is_opened_for_writing_with_the_options_given(monkeypatch: pytes
         **told, "settings": {"deleteWhen": "05"}, "recover": False, "force_empty_log": True, "services": ["clean"],
         "listen": ":1",
     }  # fmt: skip
+
+
+def test_the_notes_of_a_store_that_is_looked_at_again_are_said_once() -> None:
+    store, session = given(store=golden("corrupt-mid").store)
+    session.progress = lambda _: contextlib.nullcontext(SimpleNamespace(update=lambda *_: None))
+    session.environment = SimpleNamespace(clock_ms=lambda: 1_700_000_000_000)
+    session.interrupts = SimpleNamespace(deferred=contextlib.nullcontext)
+    opened = store.open()
+    noted = list(session.notes)
+    opened.refresh()
+    session.resources.close()
+    assert noted == session.notes
+    assert [note.split(" because of")[0] for note in noted][-1] == "note: the log ends at 66765"
