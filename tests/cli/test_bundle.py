@@ -80,8 +80,9 @@ def test_queries_and_keys_are_those_of_the_store_and_bodies_are_digits(bundle: P
     assert all(set(row["body"]) <= set("0123456789abcdef") for row in rows)
 
 
-def test_a_change_of_a_bundle_is_refused(bundle: Path) -> None:
-    run = rmqctl("recover", "--yes", store=bundle)
+@pytest.mark.parametrize("line", ["recover --yes", "doctor --fix --yes"])
+def test_a_change_of_a_bundle_is_refused(line: str, bundle: Path) -> None:
+    run = rmqctl(*line.split(), store=bundle)
     assert (run.code, "this command needs a store in a folder of this machine" in run.err) == (USAGE, True)
 
 

@@ -289,6 +289,19 @@ def test_undo_gives_back_every_byte_and_time(words: list[str], tmp_path: Path) -
     assert look(store) == before
 
 
+@pytest.mark.parametrize(
+    ("options", "is_noted"),
+    [(("--yes",), True), (("--yes", "--no-quarantine"), False), (("--dry-run",), False)],
+)
+def test_cleaning_into_the_quarantine_says_with_what_the_space_is_free(
+    options: tuple[str, ...], is_noted: bool, tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store")
+    run = rmqctl("clean-expired", "--force", "--reserved-hours", "0", *options, store=root)
+    note = "the space is free once `rmqctl quarantine purge` has run"
+    assert [one for one in run.err.splitlines() if not one.startswith("undo with:")] == [note] * is_noted, run.err
+
+
 @pytest.mark.parametrize(("offsets", "unconsumed"), [({}, "none"), ({"T@G": {0: 1, 1: 400, 2: 400}}, "28")])
 def test_cleaning_says_how_many_of_the_messages_that_go_are_unconsumed(
     offsets: dict[str, dict[int, int]], unconsumed: str, tmp_path: Path

@@ -119,7 +119,6 @@ def test_blanks_and_the_order_of_names_make_no_doubt() -> None:
     assert assert_exact(json.dumps(dict(reversed(SHOWN.items())), separators=(",", ":"), ensure_ascii=False).encode())
 
 
-@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     "text",
     [

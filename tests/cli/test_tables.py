@@ -102,6 +102,23 @@ def test_size_alone_does_not_ask_for_a_spark_that_is_not_here(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
+    ("installed", "version", "why"),
+    [
+        (False, 17, "PySpark is not installed"),
+        (True, None, "no Java 17 was found for Spark"),
+        (True, 16, "no Java 17 was found for Spark"),
+        (True, 17, None),
+    ],
+)
+def test_spark_can_start_with_a_java_of_17_on(
+    installed: bool, version: int | None, why: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_session, "is_installed", lambda: installed)
+    monkeypatch.setattr(spark_session, "java_version", lambda: version)
+    assert spark_session.why_not_here() == why
+
+
+@pytest.mark.parametrize(
     ("master", "remote", "is_noted"),
     [
         (None, None, False),

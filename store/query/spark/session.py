@@ -103,7 +103,8 @@ def why_not_here() -> str | None:
     """Return why Spark can't start on this machine, as a clause; None if it can."""
     if not is_installed():
         return "PySpark is not installed"
-    if (java_version() or 0) < OLDEST_JAVA:
+    version = java_version()
+    if version is None or version < OLDEST_JAVA:
         return f"no Java {OLDEST_JAVA} was found for Spark"
     return None
 

@@ -162,6 +162,15 @@ def test_what_is_in_doubt_is_found_by_its_key_and_origin() -> None:
         (Outcome.AGAIN, "it is not there"),
         (Outcome.AGAIN, "it is not there"),
     ]
+    asked = [one.fields for one in broker.requests if one.code == 12][-3:]
+    day_ms, sent_ms = 86_400_000, doubt().sent_ms
+    assert asked == [
+        {
+            "topic": topic, "key": "3", "maxNum": "32", "indexType": "U", "_UNIQUE_KEY_QUERY": "true",
+            "beginTimestamp": str(sent_ms - day_ms), "endTimestamp": str(sent_ms + day_ms),
+        }
+        for topic in ("Orders", "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer")
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("answer", [b"x" * 40, (40).to_bytes(4, "big") + bytes(36)])

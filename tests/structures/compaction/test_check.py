@@ -295,7 +295,6 @@ CASES: dict[str, tuple[Change, list[str]]] = {
 }
 
 
-@pytest.mark.turns(6)
 @pytest.mark.leaves_damage
 @pytest.mark.parametrize("name", CASES)
 def test_each_value_that_no_broker_writes_is_a_finding(name: str, tmp_path: Path) -> None:
