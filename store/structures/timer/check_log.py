@@ -65,9 +65,9 @@ class TimerLogCheck:
         return int(stop - start)
 
     def _file_findings(self) -> Iterator[Finding]:
-        first = self.log_files[0].number if self.log_files else 0
-        if first > 0 and self.segments and self.segments[0].number == 0:
-            yield self._find(0, f"it begins at {first}, and the commit log has lost nothing")
+        for first in self.log_files[:1]:
+            if first.number and self.segments and not self.segments[0].number:
+                yield self._find(0, f"it begins at {first.number}, and the commit log has lost nothing")
         for file, following in pairwise(self.log_files):
             if file.number + file.size < following.number:
                 yield self._find(file.number + file.size, f"no file up to {following.number}")

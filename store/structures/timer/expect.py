@@ -54,7 +54,7 @@ def confirmed(run: Run, units: UnitFields) -> Found:
     is_there = (starts[rows] == units.log_offset) & (columns.size[rows] == units.record_size)
     is_there &= columns.log_offset[rows] == units.log_offset
     is_in_time = np.where(units.magic & ROLL, units.slot_ms <= dues, units.slot_ms >= dues)
-    is_as_marked = (units.magic & DELETE > 0) == (deletes > 0)
+    is_as_marked = units.magic & DELETE == DELETE * deletes
     return np.asarray(is_there & (dues >= 0) & is_in_time & is_as_marked & (hashes == units.topic_hash))
 
 

@@ -134,6 +134,21 @@ def test_truncation_moves_the_end_and_leaves_the_stale_units_on_disk(tmp_path: P
     assert queue.files.files[1].buffer[:].tobytes() == before
 
 
+@pytest.mark.parametrize(("others", "kept"), [(0, 1), (1, 1), (2, 1), (1, 10), (0, 10)])
+def test_after_a_truncation_a_queue_is_built_up_to_its_last_record_not_to_the_logs_end(
+    others: int, kept: int, tmp_path: Path
+) -> None:
+    log = SmallLog()
+    log.put_many(kept)
+    end = log.end
+    for _ in range(others):
+        log.put("Other")
+    cut = log.put()
+    queue = queue_of(tmp_path, log)
+    queue.truncate_dirty_logic_files(cut)
+    assert (queue.max_offset, queue.max_physic_offset) == (kept, end)
+
+
 # Of a file of damaged units: the first one's log offset, where the log ends, and the units that stay.
 @pytest.mark.parametrize(("first", "end", "kept", "kept_by_broker"), [(5, 6, 0, 3), (5, 5, 0, 0), (5, 4, 0, 0)])
 def test_a_broker_takes_the_first_unit_of_a_file_for_written(

@@ -366,7 +366,6 @@ def test_a_sound_timer_has_no_findings(tmp_path: Path) -> None:
     assert found(tmp_path) == []
 
 
-@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", CASES)
 def test_each_value_that_no_broker_writes_is_a_finding(name: str, tmp_path: Path) -> None:
     changed, rows = CASES[name]
