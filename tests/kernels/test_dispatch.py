@@ -207,6 +207,25 @@ def test_a_damaged_header_makes_no_writes_outside_the_index(count: int) -> None:
     assert header[5] == (2 if count <= 0 else 5 if count == 4 else count)
 
 
+@pytest.mark.parametrize(
+    ("stored_ms", "begin_ms", "seconds"),
+    [
+        (1999, 1000, 0), (2000, 1000, 1), (1000, 1000, 0), (999, 1000, 0), (0, 1000, 0), (9000, 0, 0), (9000, -1, 0),
+        (9001, 1, 9), (1001, 1, 1), (1000, 1, 0), ((1 << 31) * 1000, 1, (1 << 31) - 1), (1 << 60, 1, (1 << 31) - 1),
+    ],
+)  # fmt: skip
+def test_an_entry_has_the_whole_seconds_after_the_file_s_first(stored_ms: int, begin_ms: int, seconds: int) -> None:
+    columns = scan(record(properties=b"KEYS\x01k", store_timestamp_ms=stored_ms)).matrix
+    hashes, records = np.ones(1, np.int64), np.zeros(1, np.int64)
+
+    def ask(kernels: ModuleType) -> bytes:
+        index, header = bytearray(40 + 4 * 2 + 20 * 5), np.array([begin_ms, 0, 0, 0, 0, 2], np.int64)
+        kernels.put_index_entries(index, 2, 5, hashes, records, 0, 1, columns, header)
+        return bytes(index[40 + 4 * 2 + 20 * 2 :][12:16])
+
+    assert int.from_bytes(both(ask), "big") == seconds
+
+
 @given(
     units=st.lists(
         st.tuples(st.integers(-3, 9), st.sampled_from([-1, 0, 7, 0x7FFFFFFF]), st.integers(0, 1)), max_size=9

@@ -66,7 +66,7 @@ class LogExtent:
 
 def outside_findings(files: StoreReader, surveys: Sequence[QueueFile | IndexFile], log: LogExtent) -> Iterator[Finding]:
     """Yield units and entries that point outside of all segments."""
-    surveys = [s for s in surveys if s.high >= 0]
+    surveys = [s for s in surveys if s.low <= s.high]
     low, high = (np.array([getattr(s, name) for s in surveys], np.int64) for name in ("low", "high"))
     for i in np.flatnonzero(log.may_miss(low, high)):
         survey = surveys[i]

@@ -75,7 +75,7 @@ def recover_database(opened: OpenedStore, mode: str, progress: Progress | None =
     found.end.record_count, found.dispatched_count = made.record_count, made.record_count
     open_rebuilt(opened, opened.overlay.folder)
     keeps = found.mode == "abnormal"
-    found.differences = applying(opened, found.end, found.queue_end_before, RecoveryRules(keep_index=keeps), delayed=0)
+    found.differences = applying(opened, found.end, found.queue_end_before, RecoveryRules(keep_index=keeps))
     return found
 
 

@@ -121,7 +121,7 @@ assert set(_REASONS) == set(Difference)
 
 
 def applying(
-    opened: OpenedStore, end: LogEnd, queue_end: int, rules: RecoveryRules, *, delayed: int
+    opened: OpenedStore, end: LogEnd, queue_end: int, rules: RecoveryRules, *, delayed: int = 0
 ) -> list[Difference]:
     """Return the differences that apply to this store. Call it before the queues are truncated.
 

@@ -21,7 +21,14 @@ from store.structures.findings import (
     WRONG_SIZE,
     Finding,
 )
-from store.verbs.check.coverage import LogExtent, _entries_outside, _points_outside, segment_list_findings
+from store.structures.index.survey import IndexFile
+from store.verbs.check.coverage import (
+    LogExtent,
+    _entries_outside,
+    _points_outside,
+    outside_findings,
+    segment_list_findings,
+)
 from tests.support.stores import make_store
 from tests.verbs.check.stores import SIZE, findings, records
 
@@ -86,6 +93,20 @@ def test_a_range_inside_an_unbroken_run_misses_nothing(
     held: list[tuple[int, int]], low: int, high: int, may: bool
 ) -> None:
     assert LogExtent(segments(*held)).may_miss(np.array([low]), np.array([high])).tolist() == [may]
+
+
+@pytest.mark.parametrize(("low", "high", "reads"), [(0, -1, False), (0, 0, True), (5, 5, True), (0, 9, True)])
+def test_a_file_without_an_entry_is_not_read_for_places_that_are_gone(low: int, high: int, reads: bool) -> None:
+    read: list[str] = []
+
+    def salvage(path: str) -> SimpleNamespace:
+        read.append(path)
+        return SimpleNamespace(buffer=memoryview(bytes(HEADER_SIZE)))
+
+    file = IndexFile("index/1", HEADER_SIZE, 0, 0, low, high, True, 0, 0, False)
+    files = cast(Any, SimpleNamespace(salvage=salvage))
+    assert list(outside_findings(files, [file], LogExtent([]))) == []
+    assert bool(read) is reads
 
 
 def test_a_unit_of_the_first_record_of_a_log_that_is_gone_is_found(tmp_path: Path) -> None:

@@ -66,6 +66,20 @@ def test_a_record_at_the_queues_end_is_left_out_where_dispatch_begins_after_it(
     assert (record.log_offset if record is not None else None) == (None if left_out is None else places[left_out])
 
 
+def test_a_record_at_the_queues_end_is_read_from_its_segment_wherever_that_is(tmp_path: Path) -> None:
+    with open_store(root := make_store(tmp_path / "store", 300)) as store:
+        segments = store.opened.log.segments.files
+        places = sorted(one.log_offset for queue_id in range(3) for one in store.messages("T", queue_id))
+        end = store.opened.log.max_offset
+    assert len(segments) > 2
+    chosen = [place for one in segments for place in (one.file_start, next(at for at in places if at > one.file_start))]
+    with planning(root) as opened:
+        for place in chosen:
+            found = SimpleNamespace(queue_end_before=place, entered_from=end, log_end=end, has_unit_at_end=False)
+            record = _left_out(opened, cast(Any, found))
+            assert (record and record.log_offset) == place
+
+
 @pytest.mark.parametrize(("flag", "is_queued"), [(0, True), (COMMITTED, True), (PREPARED, False), (ROLLED_BACK, False)])
 def test_a_record_that_no_queue_shows_is_not_left_out(
     flag: int, is_queued: bool, whole: Path, places: list[int], tmp_path: Path
