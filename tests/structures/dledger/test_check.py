@@ -2,91 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import numpy as np
 import pytest
 
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
-from store.formats.dledger import DLEDGER_HEADER, DLEDGER_NAMES
-from store.formats.message import Message, encode_record
+from store.formats.dledger import DLEDGER_HEADER
 from store.opened.detect import make_layout
 from store.structures.dledger import check as checks
-from store.structures.dledger.files import HEADER_SIZE, INDEX_DTYPE
+from store.structures.dledger.files import HEADER_SIZE
+from tests.structures.dledger.small_member import (
+    DATA,
+    ENTRY,
+    INDEX,
+    INDEX_SIZE,
+    SIZE,
+    STATE,
+    Changes,
+    Member,
+    at,
+    entry,
+    unit,
+)
 
-TERMS = (0, 0, 1, 1, 2)
-INDEX_SIZE = 256
-"""Room for eight units."""
-DATA, INDEX = "data/{:020d}", f"index/{0:020d}"
-STATE = {"checkpoint": "committedIndex=4\nendIndex=4\n", "currterm": "currTerm=2\nvoteLeader=n0\n"}
-Changes = Mapping[int, Mapping[str, int]]
-"""Changed fields of the header, or the unit, of an entry."""
-NO: Mapping[Any, Any] = {}
 Row = tuple[str, str, int, int, str]
 
 
-def record(number: int, log_offset: int) -> bytes:
-    message = Message("T", b"body", 0, b"")
-    return encode_record(
-        message, topic=b"T", sys_flag=0, queue_offset=number, log_offset=log_offset, store_timestamp_ms=1
-    )
-
-
-SIZE = len(record(0, 0))
-ENTRY = HEADER_SIZE + SIZE
-
-
-def at(number: int) -> int:
-    """Return the log offset of an entry: all have one size."""
-    return ENTRY * number
-
-
-def entry(number: int, changes: Mapping[str, int], *, place: int, index: int) -> bytes:
-    fields = (1, ENTRY, index, TERMS[number], place, 0, 0, 0, SIZE)
-    head = DLEDGER_HEADER.pack(*(dict(zip(DLEDGER_NAMES, fields, strict=True)) | changes).values())
-    return head + record(number, place + HEADER_SIZE)
-
-
-def unit(index: int, changes: Mapping[str, int]) -> bytes:
-    term = TERMS[min(index, 4)]
-    fields = {"magic": 1, "pos": at(index), "size": ENTRY, "index": index, "term": term} | changes
-    return np.array([tuple(fields[name] for name in INDEX_DTYPE.names or ())], INDEX_DTYPE).tobytes()
-
-
-class Member:
-    """Five entries in two files of three, their index, and what the member remembers."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.folder = root / "dledger-n0"
-
-    def put(self, name: str, data: bytes | str | None) -> None:
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if data is not None:
-            path.write_bytes(data.encode() if isinstance(data, str) else data)
-
-    def write(self, heads: Changes = NO, units: Changes = NO, state: Mapping[str, str | None] = NO) -> None:
-        for number in (0, 3):
-            numbers = range(number, min(5, number + 3))
-            made = (entry(one, heads.get(one, {}), place=at(one), index=one) for one in numbers)
-            self.put(DATA.format(at(number)), b"".join(made).ljust(at(3), b"\0"))
-        self.put(INDEX, b"".join(unit(one, units.get(one, {})) for one in range(5)).ljust(INDEX_SIZE, b"\0"))
-        for name, text in (STATE | state).items():
-            self.put(name, text)
-
-    def findings(self, horizon: int | None = None) -> list[Row]:
-        """Check the member; kind, file below the member's folder, offset, count and detail of each finding."""
-        layout, fs, files = make_layout(self.root, {}), Filesystem(), StoreReader(str(self.root))
-        store = cast(Any, SimpleNamespace(files=files, layout=layout, fs=fs, horizon=horizon))
-        return [
-            (one.kind, str(Path(one.file).relative_to(self.folder)), one.offset, one.count, one.detail)
-            for one in checks.check(store)
-        ]
+def findings(member: Member, horizon: int | None = None) -> list[Row]:
+    """Check the member; kind, file below the member's folder, offset, count and detail of each finding."""
+    layout, fs, files = make_layout(member.root, {}), Filesystem(), StoreReader(str(member.root))
+    store = cast(Any, SimpleNamespace(files=files, layout=layout, fs=fs, horizon=horizon))
+    return [
+        (one.kind, str(Path(one.file).relative_to(member.folder)), one.offset, one.count, one.detail)
+        for one in checks.check(store)
+    ]
 
 
 @pytest.fixture
@@ -154,7 +107,7 @@ def test_a_header_agrees_with_its_record_and_follows_the_entry_before(
     heads: Changes, rows: list[Row], member: Member
 ) -> None:
     member.write(heads, state=dict.fromkeys(STATE))
-    found = [row for row in member.findings() if row[0] != "dledger-state"]
+    found = [row for row in findings(member) if row[0] != "dledger-state"]
     assert [row for row in found if "past the last" not in row[4]] == rows
 
 
@@ -169,7 +122,7 @@ def test_a_header_agrees_with_its_record_and_follows_the_entry_before(
 )
 def test_a_unit_of_the_index_has_the_fields_of_its_header(units: Changes, rows: list[Row], member: Member) -> None:
     member.write(units=units)
-    assert member.findings() == rows
+    assert findings(member) == rows
 
 
 @pytest.mark.parametrize(("units", "lost"), [(0, [0, 5]), (1, [1, 4]), (3, [3, 2]), (4, [4, 1]), (5, []), (6, [])])
@@ -181,19 +134,19 @@ def test_an_index_of_another_length_is_found_and_lacks_the_units_of_entries(
     for size in (32 * units, 32 * units + 31):
         member.put(INDEX, data[:size])
         wrong = "wrong-size", INDEX, 0, 1, f"{size} bytes instead of {INDEX_SIZE}"
-        assert member.findings() == [*([in_index(lost[0], lost[0], lost[1])] if lost else []), wrong]
+        assert findings(member) == [*([in_index(lost[0], lost[0], lost[1])] if lost else []), wrong]
     member.put(INDEX, data + b"\0")
-    assert member.findings() == [("wrong-size", INDEX, 0, 1, "257 bytes instead of 256")]
+    assert findings(member) == [("wrong-size", INDEX, 0, 1, "257 bytes instead of 256")]
 
 
 def test_a_lost_index_is_found_where_there_are_entries(member: Member) -> None:
     member.write()
     (member.folder / INDEX).unlink()
     detail = "no index file for the entries up to 4; a start rebuilds it from the entries"
-    assert member.findings() == [("dledger-index", "index", 0, 5, detail)]
+    assert findings(member) == [("dledger-index", "index", 0, 5, detail)]
     for path in (member.folder / "data").iterdir():
         path.unlink()
-    assert member.findings() == []
+    assert findings(member) == []
 
 
 def test_a_unit_past_the_last_entry_is_found(member: Member) -> None:
@@ -201,11 +154,11 @@ def test_a_unit_past_the_last_entry_is_found(member: Member) -> None:
     data = (member.folder / INDEX).read_bytes()
     for place, rows in [(159, [in_index(4, 4)]), (160, [past_the_last(5)]), (191, [past_the_last(5)]), (192, [])]:
         member.put(INDEX, data[:place] + bytes([data[place] + 1]) + data[place + 1 :])
-        assert member.findings() == rows, place
+        assert findings(member) == rows, place
     for path in (member.folder / "data").iterdir():
         path.unlink()
     member.put(INDEX, data)
-    assert member.findings() == [past_the_last(0)]
+    assert findings(member) == [past_the_last(0)]
 
 
 @pytest.mark.parametrize(
@@ -229,9 +182,9 @@ def test_entries_of_a_newer_dledger_after_the_last_message_count_with_their_term
     more = (unit(5 + number, {"magic": magic, "term": 3 + number}) for number, magic in enumerate(magics))
     member.put(INDEX, (known + b"".join(more)).ljust(INDEX_SIZE, b"\0"))
     member.put("currterm", f"currTerm={term}\n")
-    assert member.findings() == rows
+    assert findings(member) == rows
     member.put("currterm", f"currTerm={term - 1}\n")
-    assert member.findings() == [in_state("currterm", f"currTerm={term - 1}, the last entry's term is {term}"), *rows]
+    assert findings(member) == [in_state("currterm", f"currTerm={term - 1}, the last entry's term is {term}"), *rows]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +210,7 @@ def test_entries_of_a_newer_dledger_between_messages_count(
         data += DLEDGER_HEADER.pack(magic, HEADER_SIZE, between, 0, len(data), 0, 0, 0, 0)
     member.put(DATA.format(0), (data + entry(1, {}, place=len(data), index=index)).ljust(at(4), b"\0"))
     member.put(INDEX, units.ljust(INDEX_SIZE, b"\0"))
-    rows = [row for row in member.findings() if row[0] == "dledger-entry"]
+    rows = [row for row in findings(member) if row[0] == "dledger-entry"]
     assert rows == ([] if is_known else [("dledger-entry", DATA.format(0), len(data), 1, ORDER)])
 
 
@@ -305,7 +258,7 @@ UNSHOWN = "no committedIndex: nothing is shown to readers until the next message
 )
 def test_the_checkpoint_names_entries_that_are_there(checkpoint: str | None, rows: list[Row], member: Member) -> None:
     member.write(state={"checkpoint": checkpoint})
-    assert member.findings() == rows
+    assert findings(member) == rows
 
 
 @pytest.mark.parametrize(
@@ -325,14 +278,14 @@ def test_the_checkpoint_names_entries_that_are_there(checkpoint: str | None, row
 )
 def test_the_term_is_that_of_the_last_entry_or_above(term: str | None, rows: list[Row], member: Member) -> None:
     member.write(state={"currterm": term})
-    assert member.findings() == rows
+    assert findings(member) == rows
 
 
 def test_a_member_without_entries_has_no_state_to_compare(member: Member) -> None:
     member.put("data/.keep", None)
     member.put("checkpoint", "committedIndex=9\n")
     member.put("currterm", "x\n")
-    assert member.findings() == [in_state("currterm", f"{FOREIGN} 'x'")]
+    assert findings(member) == [in_state("currterm", f"{FOREIGN} 'x'")]
 
 
 @pytest.mark.parametrize(
@@ -344,4 +297,4 @@ def test_entries_past_the_horizon_and_what_the_member_remembers_are_left_to_its_
 ) -> None:
     member.write({number: {"channel": 1} for number in range(3)}, state={"checkpoint": "committedIndex=9\n"})
     member.put(INDEX, (member.folder / INDEX).read_bytes()[:160] + b"\1" * 96)
-    assert member.findings(horizon) == ([in_data(0, ZERO, count)] if count else [])
+    assert findings(member, horizon) == ([in_data(0, ZERO, count)] if count else [])
