@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from store.broker_line import BrokerLine
 from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
@@ -21,6 +22,7 @@ class CheckedStore:
     """A store under check.
 
     layout, fs       paths of its files; for a remote store those of a mirror
+    line             the broker version that wrote it, by its traces
     config           the given settings over a broker's defaults
     view             opens the store for reading, for facts that only its log holds
     has_queue_files  whether consume queues have files
@@ -31,6 +33,7 @@ class CheckedStore:
     files: StoreReader
     layout: StoreLayout
     fs: Filesystem
+    line: BrokerLine
     settings: Mapping[str, Any]
     view: Callable[[], AbstractContextManager[OpenedStore]]
     has_queue_files: bool

@@ -352,11 +352,9 @@ def is_present(one: Structure, names: Names, *, in_database: bool = False) -> bo
     return (in_database and one.holds_queues) or any(map(names.has, one.traces))
 
 
-def rooms_with(
-    names: Names, kind: str, function: str, *, in_database: bool = False, line: str | None = None
-) -> Iterator[ModuleType]:
-    """Return the modules of this name, with this function, in the rooms of the structures, of one line."""
-    fitted = (one for one in STRUCTURES if one.has_furniture(kind) and line in (None, *one.lines))
+def rooms_with(names: Names, kind: str, function: str, *, in_database: bool = False) -> Iterator[ModuleType]:
+    """Return the modules of this name, with this function, in the rooms of the store's structures."""
+    fitted = (one for one in STRUCTURES if one.has_furniture(kind))
     found = dict.fromkeys(one.furniture(kind) for one in fitted if is_present(one, names, in_database=in_database))
     return (room for room in found if room is not None and hasattr(room, function))
 
@@ -379,6 +377,12 @@ def is_of_a_database(path: str) -> bool:
     from store.files.rocksdb_files import is_rocksdb_file
 
     return is_rocksdb_file(path.rpartition("/")[2])
+
+
+def is_known(name: str, line: str) -> bool:
+    """Return whether brokers of a line have the structure with a trace of this path."""
+    found = structure_of(name)
+    return found is not None and line in found.lines
 
 
 def structure_of(name: str) -> Structure | None:

@@ -206,6 +206,7 @@ def test_structures_are_looked_for_in_the_order_of_the_brokers_criteria() -> Non
         "epochs",
         "tiered storage",
         "tables",
+        "tables of 5.x",
         "one RocksDB for all tables",
         "pop consumers",
         "state",

@@ -174,6 +174,7 @@ class _Check:
             files,
             layout,
             fs,
+            detect_line(layout, fs),
             options.settings,
             partial(open_as_it_is, layout, options.settings, fs=fs),
             has_queue_files=any(queue.files for queue in self.listing.queues),
@@ -205,9 +206,8 @@ class _Check:
                     yield finding
 
     def _rooms(self) -> list[ModuleType]:
-        """Import the check of each structure that the store's files show and its broker line has."""
-        line = detect_line(self.layout, self.store.fs).name
-        return list(rooms_with(Names.of_files(self.files), "check", "check", line=line))
+        """Import the check of each structure that the store's files show."""
+        return list(rooms_with(Names.of_files(self.files), "check", "check"))
 
     def _of_layout(self) -> Iterator[Finding]:
         """Yield findings on structures of newer brokers, and on attributes that 5.3 refuses."""
