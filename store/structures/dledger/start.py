@@ -116,7 +116,7 @@ def _end_at_commit(opened: OpenedStore, outcome: SimulatedStart) -> None:
             Trap("dledger-uncommitted", "the member's checkpoint is lost: nothing counts as committed")
         )
         return
-    for unit in EntryIndex(files, folder.name).units(committed, 1) if committed >= 0 else ():
+    for unit in EntryIndex(files, folder.name).units(committed, 1):
         end = int(unit["pos"]) + int(unit["size"])
         if int(unit["index"]) == committed and end < outcome.log_end:
             outcome.log_end = end
@@ -125,11 +125,9 @@ def _end_at_commit(opened: OpenedStore, outcome: SimulatedStart) -> None:
 
 def _cut_queues(opened: OpenedStore, outcome: SimulatedStart, wrong_end: int, losses: LossCounter) -> None:
     """Count and truncate the units past `wrong_end`, the end that the broker computes."""
-    segment = opened.log.segments.files[-1]
-    for file in opened.log.segments.files:
-        segment = file if file.file_start <= wrong_end < file.file_start + file.size else segment
+    segment = [one for one in opened.log.segments.files if one.file_start <= wrong_end][-1]
     first = find_record(segment, wrong_end - segment.file_start)
-    if first >= 0:
+    if first != -1:
         losses.read_between(opened.log.segments.files, segment.file_start + first, outcome.log_end)
     losses.read_units(wrong_end, END_OF_LOG)
     outcome.lost = losses.report()
