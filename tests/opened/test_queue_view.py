@@ -48,7 +48,7 @@ def _add_empty_queue(root: Path) -> None:
 
 def _add_files(root: Path) -> None:
     """Put files, and a folder of another name, where folders of topics and of queues are."""
-    (root / "consumequeue" / "T0" / "x").mkdir()
+    (root / "consumequeue" / "T0" / "None").mkdir()
     (root / "consumequeue" / "T1").touch()
     (root / "consumequeue" / "T0" / "98").touch()
 

@@ -117,7 +117,7 @@ class _Check:
         start, steps = read_log(files)
         end = start
         last = self.database.long(INDEX, LAST_OFFSET)
-        indexed = range(min(self.index, default=last + 1), last + 1)
+        indexed = range(min(self.index, default=END_OF_LOG), last + 1)
         opened, next_timer = OpenHalves(), 0
         for step in steps:
             if not isinstance(step, Run) or (horizon is not None and step.start >= horizon):
@@ -163,7 +163,7 @@ class _Check:
             if last and last >= end:
                 yield self._state(last, f"{LAST_OFFSET.decode()} of {family} is {last}, the log ends at {end}")
         scanned = self.database.long(TIMER, SCAN_OFFSET)
-        if scanned > next_timer > 0:
+        if next_timer and scanned > next_timer:
             yield self._state(scanned, f"{SCAN_OFFSET.decode()} is {scanned}, the queue of timers ends at {next_timer}")
 
     def _nowhere(self, entry: IndexEntry | TimerEntry | HalfEntry) -> Finding:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from store import check
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
+from store.files.store_reader import StoreReader
+from store.opened.detect import make_layout
+from store.structures.messagedb import check as messagedb_check
 from store.structures.messagedb.database import open_database
 from store.structures.messagedb.keys import (
     HOUR_MS,
@@ -73,7 +78,6 @@ def found(root: Path) -> list[str]:
     return [f"{one.kind} {one.offset} {one.topic or '-'} {one.count} {one.detail}" for one in check(root)]
 
 
-@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     ("name", "edits", "findings"),
     [
@@ -120,6 +124,7 @@ def found(root: Path) -> list[str]:
         pytest.param("timer", long(TIMER, SCAN_OFFSET, 21), [
             state(21, "sys_topic_scan_offset_checkpoint is 21, the queue of timers ends at 20")
         ], id="timers ahead of their queue"),
+        pytest.param("trans", long(TIMER, SCAN_OFFSET, 2), [], id="timers without a queue of timers"),
         pytest.param("timer", long(TIMER, TIMELINE, FIRED_MS + 1), [], id="a later timeline"),
         pytest.param("timer", long(TIMER, SCAN_OFFSET, 20), [], id="timers up to their queue's end"),
         pytest.param("trans", long(TRANS, LAST_OFFSET, 5324), [], id="half messages reach the last byte"),
@@ -144,7 +149,6 @@ def entries_at(root: Path, places: Iterable[int]) -> list[IndexEntry]:
 
 
 # Those before the first entry and behind the last offset are a start's to enter.
-@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("places", "reaches", "missing"),
     [
@@ -166,3 +170,15 @@ def test_a_key_is_missing_where_the_index_has_earlier_ones_and_reaches_it(
         ("missing-message-entry", offset, topic, f"{count} of the record at log offset {offset}")
         for offset, topic, count in missing
     ]
+
+
+@pytest.mark.parametrize(("horizon", "offsets"), [(0, []), (1, [166]), (None, [166])])
+def test_records_from_a_writers_place_on_are_not_looked_for(
+    horizon: int | None, offsets: list[int], tmp_path: Path
+) -> None:
+    root = copy_store(fivefive("index") / "store", tmp_path / "store")
+    change_database(root, {INDEX: dict.fromkeys(one.encode()[0] for one in entries_at(root, {166}))})
+    store = SimpleNamespace(
+        layout=make_layout(root, {}), fs=Filesystem(), files=StoreReader(str(root)), horizon=horizon
+    )
+    assert [one.offset for one in messagedb_check.check(cast(Any, store))] == offsets

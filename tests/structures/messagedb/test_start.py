@@ -5,10 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from store import simulate
+from store.structures.messagedb import start
 from tests.support.five_stores import five, fivefive, lose_database
 from tests.support.golden import copy_store
 
@@ -62,7 +65,6 @@ def crashed_at(log_offset: int) -> Damage:
 
 # Where 5.5.0 began, and what its database lacked then or had too much: damaged.jsonl of each store. Of index-killed-wal
 # it entered 10,232 of 12,000 keys that were missing.
-@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "settings", "damage", "outcome"),
     [
@@ -209,3 +211,32 @@ def test_a_wheel_does_not_fire_what_it_has_passed(
     found = {trap.code: trap.detail for trap in simulate(root, settings={"timerRocksDBEnable": False}).traps}
     told = f"timerRocksDBEnable=false: the wheel does not fire {count} timer{'s' * (count > 1)} of rocksdbstore"
     assert found.get("timers-asleep") == (told if count else None)
+
+
+# The last half message that the database knows, the place from which a start enters records, and how many it forgets.
+@pytest.mark.parametrize(
+    ("end", "entered_from", "count"),
+    [
+        (0, 0, None), (0, 1, 1), (0, 10, 1), (0, 11, 2), (0, 99, 4),
+        (9, 10, 0), (9, 11, 1), (10, 11, 0), (10, 20, 0), (10, 21, 1), (10, 99, 2), (10, 10, None), (30, 20, None),
+    ],
+)  # fmt: skip
+def test_half_messages_between_the_databases_end_and_a_starts_place_are_forgotten(
+    end: int, entered_from: int, count: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None: the log is not read."""
+    read: list[int] = []
+
+    def runs_of_log(opened: object, log_end: int) -> list[str]:
+        read.append(log_end)
+        return ["run"]
+
+    opened_halves = SimpleNamespace(halves={0: "a", 10: "b", 20: "c", 30: "d"}, take=lambda record: None)
+    monkeypatch.setattr(start, "runs_of_log", runs_of_log)
+    monkeypatch.setattr(start, "of_transactions", lambda run: ["record"])
+    monkeypatch.setattr(start, "OpenHalves", lambda: opened_halves)
+    found = [(one.code, one.detail) for one in start._forgotten_halves(cast(Any, None), end, 99, entered_from)]
+    state = f"knows none past {end}" if end else "has no entries"
+    number = f"{count} open half message{'s' * (count != 1)}"
+    told = f"rocksdbstore {state}: a start forgets {number}, and checks none of them with its producer"
+    assert (found, read) == ([("half-messages-forgotten", told)] if count else [], [] if count is None else [99])
