@@ -84,12 +84,15 @@ def test_messages_that_were_deleted_before_a_group_consumed_them_are_a_loss(copy
 
 
 @pytest.mark.parametrize(("offset", "found"), [(100, []), (101, ["G is at 101 of T/0, whose maximum is 100"])])
+@pytest.mark.parametrize("lost_units", [20, 10, 1])
 def test_offsets_are_compared_with_the_queues_that_a_start_completes(
-    tmp_path: Path, offset: int, found: list[str]
+    tmp_path: Path, lost_units: int, offset: int, found: list[str]
 ) -> None:
     root = make_store(tmp_path / "store", 300)
     (root / "abort").touch()
-    (root / "consumequeue/T/0" / f"{1600:020}").write_bytes(bytes(400))
+    with (root / "consumequeue/T/0" / f"{1600:020}").open("r+b") as file:
+        file.seek(400 - 20 * lost_units)
+        file.write(bytes(20 * lost_units))
     (root / "config").mkdir()
     (root / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": {"T@G": {"0": offset}}}))
     rows = [row["detail"] for row in doctor(root)["diagnoses"] if row["what"] == "offset outside of its queue"]
