@@ -49,11 +49,11 @@ TASKS: dict[str, Task] = {
         of_old_segments,
         [
             (
-                "clean-expired --reserved-hours 48 --force --dry-run",
+                "clean-expired --free 100K --dry-run",
                 0,
                 f"would change the store in 17 steps (remove 17 files, 133.9 KiB){EXPIRED}",
             ),
-            ("clean-expired --reserved-hours 48 --force --yes", 0, f"changed the store in 17 steps{EXPIRED}"),
+            ("clean-expired --free 100K --yes", 0, f"changed the store in 17 steps{EXPIRED}"),
             ("quarantine purge --yes", 0, "17 files of 1 change, 133.9 KiB deleted"),
         ],
     ),
