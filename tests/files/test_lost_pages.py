@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 
@@ -224,9 +226,11 @@ A, B = (1, 1), (1, 2)
 
 
 @pytest.fixture
-def handler(monkeypatch: pytest.MonkeyPatch) -> Handler:
+def handler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Handler]:
     """Two maps side by side: of file a at 1000 to 2000, of file b at 2000 to 3000."""
     found = Handler()
+    # A map of an earlier test that is collected now would end the watch of one of these.
+    gc.disable()
     for name, value in {
         "_handler": found, "_maps": {}, "_free_numbers": [], "_most_numbers": 0, "_lost": [], "_settled": 0,
         "_looked_at": 0,
@@ -234,7 +238,8 @@ def handler(monkeypatch: pytest.MonkeyPatch) -> Handler:
         monkeypatch.setattr(lost_pages, name, value)
     assert lost_pages.watch(1000, 1000, Path("a"), A, writable=False) == 0
     assert lost_pages.watch(2000, 1000, Path("b"), B, writable=True) == 1
-    return found
+    yield found
+    gc.enable()
 
 
 def losses() -> list[tuple[str, int, int, bool]]:
