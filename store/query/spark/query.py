@@ -103,9 +103,8 @@ def write_export(
         writer = frame.write.format(_SPARK_FORMAT[export.kind])
         writer = writer.options(**_CSV) if export.kind == "csv" else writer
         (writer.partitionBy(*export.partition_by) if export.partition_by else writer).save(str(folder.absolute()))
-        if export.kind == "jsonl":
-            for path in folder.rglob("*.txt"):
-                path.rename(path.with_suffix(".jsonl"))
+        for path in folder.rglob("part-*.txt"):
+            path.rename(path.with_suffix(".jsonl"))
 
 
 def export_lines(spark: SparkSession, stores: Sequence[str], export: Export, *, outer: bool = False) -> Iterator[str]:

@@ -12,14 +12,16 @@ from typing import Any, cast
 import pytest
 
 from store.errors import BadRequest, DamagedFile, NotAStore, StoreError, StoreIOError
+from store.query.tables.export import Export
 from store.query.tables.row_filter import Condition
+from store.query.tables.schema import MESSAGES, RECORD
 
 pytest.importorskip("pyspark")
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import datasource as ds
 
-from store.query.spark import damage, job
+from store.query.spark import damage, job, query
 from store.query.spark.data_source import RocketMQDataSource
 from store.query.spark.filters import understand
 
@@ -181,3 +183,76 @@ def test_filters_are_taken_for_messages_alone(tmp_path: Path) -> None:
 def test_a_partition_that_was_not_planned_has_no_rows(tmp_path: Path) -> None:
     reader = RocketMQDataSource({"path": str(tmp_path)}).reader(cast(Any, None))
     assert list(reader.read(ds.InputPartition(None))) == []
+
+
+class Frame:
+    """Notes what is asked of a frame and its writer, and writes a file by the form's name."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+        self.suffix = ""
+
+    @property
+    def write(self) -> Frame:
+        return self
+
+    def format(self, name: str) -> Frame:
+        self.suffix = "txt" if name == "text" else name
+        self.told.append(name)
+        return self
+
+    def options(self, **options: str) -> Frame:
+        self.told.append(options)
+        return self
+
+    def partitionBy(self, *names: str) -> Frame:
+        self.told.append(names)
+        return self
+
+    def save(self, folder: str) -> None:
+        assert Path(folder).is_absolute()
+        (Path(folder) / "tags=a.txt").mkdir(parents=True)
+        (Path(folder) / f"tags=a.txt/part-0.{self.suffix}").touch()
+
+
+RFC_4180 = {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+
+
+@pytest.mark.parametrize("partition_by", [(), ("topic",), ("topic", "day")])
+@pytest.mark.parametrize(
+    ("kind", "with_record", "steps", "written"),
+    [
+        ("parquet", False, ["parquet"], "tags=a.txt/part-0.parquet"),
+        ("jsonl", True, ["lines", "text"], "tags=a.txt/part-0.jsonl"),
+        ("csv", False, ["flat", "csv", RFC_4180], "tags=a.txt/part-0.csv"),
+    ],
+)
+def test_an_export_is_written_in_its_form_and_folders(
+    kind: str,
+    with_record: bool,
+    steps: list[Any],
+    written: str,
+    partition_by: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frame, export = Frame(), Export(kind, partition_by=partition_by)
+    asked: list[Any] = []
+
+    def fleet_frame(spark: Any, stores: Any, table: str, columns: dict[str, str], *, outer: bool) -> Frame:
+        asked.append((stores, table, columns, outer))
+        return frame
+
+    def step(name: str) -> Callable[..., Frame]:
+        return lambda given, *export: frame.told.append(name) or given  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(query, "fleet_frame", fleet_frame)
+    monkeypatch.setattr(query, "_chosen", lambda given, chosen: given)
+    monkeypatch.setattr(query, "_lines", step("lines"))
+    monkeypatch.setattr(query, "_flat", step("flat"))
+    monkeypatch.chdir(tmp_path)
+    query.write_export(cast(Any, None), ["s"], Path("out"), export, outer=True)
+    assert asked == [(["s"], "messages", {**MESSAGES, **({RECORD: "binary"} if with_record else {})}, True)]
+    assert frame.told == [*steps, *([partition_by] if partition_by else [])]
+    found = [str(path.relative_to("out")) for path in Path("out").rglob("*") if path.is_file()]
+    assert (found, list(tmp_path.iterdir())) == ([written], [tmp_path / "out"])
