@@ -18,7 +18,7 @@ from store.opened.detect import infer_config, make_layout
 from store.query.spark import pieces, rebuild, writers
 from store.query.spark.pieces import Gatherer
 from store.query.spark.rebuild_plan import plan_shares, plan_tasks
-from store.structures.commitlog.slices import split_into
+from store.structures.commitlog.slices import split, split_into
 from store.verbs.rebuild.scope import RebuildScope
 from tests.support.golden import copy_store, golden
 from tests.support.quickly import one_of
@@ -175,6 +175,27 @@ def test_a_staging_folder_that_a_task_does_not_see_is_named(tmp_path: Path) -> N
     gather = Gatherer(str(store), tmp_path / "nowhere", RebuildScope(), ())
     with pytest.raises(StoreIOError, match="nowhere"):
         gather(split_into(StoreReader(str(store)).segments(), 1)[0])
+
+
+def test_a_part_says_where_its_records_begin_and_end_and_one_without_a_record_that_it_has_none(tmp_path: Path) -> None:
+    """Two messages, which begin in the first two parts."""
+    root = tmp_path / "store"
+    with open_store(root, settings=SMALL, read_only=False) as store:
+        for number in range(2):
+            assert store.put(text_message(number, body_size=1500)).is_ok
+    first, second = record_positions(root)
+    end = second + (second - first)
+    gather = Gatherer(str(root), tmp_path, RebuildScope(), ())
+    parts = split(StoreReader(str(root)).segments(), 1000)
+    assert [
+        (one.first, one.end, one.outcome is not None, one.record_count, one.is_true_to_place, one.ends_with_keys,
+         len(one.queues), len(one.keys))
+        for one in map(gather, parts)
+    ] == [
+        (0, second, False, 1, True, True, 1, 1),
+        (second, end, False, 1, True, True, 1, 1),
+        *[(None, 0, False, 0, True, False, 0, 0)] * (len(parts) - 2),
+    ]  # fmt: skip
 
 
 def test_index_files_come_first_and_small_files_share_a_task(tmp_path: Path) -> None:

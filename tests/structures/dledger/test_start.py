@@ -17,7 +17,7 @@ from store.opened.opened_store import OpenedStore
 from store.opened.staged import staged_store
 from store.structures.commitlog.end import END_OF_LOG
 from store.structures.dledger.files import HEADER_SIZE, INDEX_FILE_SIZE
-from store.structures.dledger.start import _accepted_end, _cut_queues, _entry_size, blockers, foretell
+from store.structures.dledger.start import _accepted_end, _cut_queues, _entry_size, blockers, foretell, is_log
 from store.structures.trap import Trap
 from store.verbs.recover.outcome import FileOutcome, SimulatedStart
 from tests.structures.dledger.small_member import DATA, ENTRY, INDEX, NO, SIZE, Changes, Member, unit
@@ -72,6 +72,16 @@ def test_entries_go_on_past_a_damaged_record(log_end: int, end: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("log_end", "end"), [(START + 400, START + 500), (START + 500, START + 600), (START + 600, START + 600)]
+)
+def test_entries_are_looked_for_in_the_file_that_holds_the_end(log_end: int, end: int) -> None:
+    files = [segment(entry(START)), segment(entry(START + 500))]
+    files[0].buffer = bytes(400) + entry(START + 400)
+    files[1].file_start = START + 500
+    assert _accepted_end(files, log_end) == end
+
+
+@pytest.mark.parametrize(
     ("index", "data", "foreign", "traps"),
     [
         ([], [(0, 100), (100, 100)], [], []),
@@ -104,7 +114,9 @@ def test_files_that_end_the_process_are_those_of_the_index_and_of_the_folders_th
     log = SimpleNamespace(segments=SimpleNamespace(files=segments))
     found = blockers(cast(Any, SimpleNamespace(layout=layout, log=log, fs=Filesystem())))
     assert [(one.code, one.detail.rpartition(": ")[2]) for one in found] == traps
+    assert is_log(cast(Any, SimpleNamespace(layout=layout)))
     layout.dledger = None
+    assert not is_log(cast(Any, SimpleNamespace(layout=layout)))
     assert list(blockers(cast(Any, SimpleNamespace(layout=layout, log=log, fs=Filesystem())))) == []
 
 
