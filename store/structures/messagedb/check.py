@@ -131,7 +131,7 @@ class _Check:
                 if missing := expected - found if record.log_offset in indexed else set():
                     detail = f"{len(missing)} of the record at log offset {record.log_offset}"
                     yield Finding(MISSING_ENTRY, self.place, record.log_offset, record.topic, detail=detail)
-                yield from (self._nowhere(one) for one in sorted(found - expected))
+                yield from (self._nowhere(one) for one in found - expected)
                 timers = self.timers.pop(record.log_offset, [])
                 yield from (self._nowhere(one) for one in timers if one != record.timer())
         for entry in self._left(opened):
@@ -146,7 +146,7 @@ class _Check:
     def _left(self, opened: OpenHalves) -> Iterator[IndexEntry | TimerEntry | HalfEntry]:
         """Yield the entries without a matching record."""
         for keys in self.index.values():
-            yield from sorted(keys)
+            yield from keys
         for timers in self.timers.values():
             yield from timers
         ends = [end for family in (INDEX, TRANS) if (end := self.database.long(family, LAST_OFFSET))]

@@ -20,7 +20,7 @@ from store.files.stored_segment import StoredSegment
 from store.formats.run import Int64Array, Run
 from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC
 from store.formats.wording import amount
-from store.structures.commitlog.scan import ScanRules, scan_segment
+from store.structures.commitlog.scan import scan_segment
 from store.structures.findings import Finding
 from store.structures.timer.expect import UnitFields, compare, confirmed
 from store.structures.timer.files import BLANK_SIZE, NO_POSITION, UNIT_SIZE, TimerFiles
@@ -132,7 +132,7 @@ class TimerLogCheck:
         """Yield findings for units without a record, or with other values than their record."""
         start = self.segments[0].number if self.segments else 0
         offsets, fields, order = self.timer.units["log_offset"].astype(np.int64), *self._fields_by_offset()
-        wrong = offsets >= (self.segments[-1].number + self.segments[-1].size if self.segments else 0)
+        wrong = offsets >= (self.segments[-1].number + self.segments[-1].size if self.segments else start)
         for segment in self.segments:
             rows = fields.between(segment.number, segment.number + segment.size)
             doubtful = np.sort(order[rows][~self._confirmed(segment, fields.part(rows))])
@@ -159,7 +159,7 @@ class TimerLogCheck:
         """Mark the units that match the records of a segment."""
         found = np.zeros(len(fields.log_offset), np.bool_)
         if len(found):
-            for step in scan_segment(StoredSegment(self.files, segment), rules=ScanRules(accept_v2=True)):
+            for step in scan_segment(StoredSegment(self.files, segment)):
                 if isinstance(step, Run):
                     rows = fields.between(step.start, step.end)
                     found[rows] = confirmed(step, fields.part(rows))

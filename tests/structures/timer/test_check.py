@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from store.files.store_reader import StoredFile
 from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC, TIMER_CHECK
+from store.structures.timer.check_log import _capacity
 from store.structures.timer.files import WHEEL_SIZE
 from tests.structures.timer.small_timer import (
     CHECK,
@@ -21,6 +23,7 @@ from tests.structures.timer.small_timer import (
     SIZE,
     WRITTEN_S,
     found,
+    record,
 )
 
 BLANK = TIMER_BLANK.pack(16, 0, TIMER_BLANK_MAGIC)
@@ -288,6 +291,26 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"units": [(2, "log_offset", 2 * SIZE + 1)]},
         ["timer-stale timerlog 104 1 no record of 150 bytes is at log offset 301"],
     ),
+    "an entry before a lost commit log": (
+        {"files": {SEGMENT: None}, "units": [(0, "log_offset", -1)]},
+        ["timer-stale timerlog 52 2 no record of 150 bytes is at log offset 150"],
+    ),
+    "a topic of another record in a later segment": (
+        {
+            "files": {SEGMENT: None, f"commitlog/{SIZE:020d}": b"".join(record(row, row * SIZE) for row in (1, 2))},
+            "units": [(2, "topic_hash", 5)],
+        },
+        ["timer-log timerlog 104 1 its topic hash is not that of T"],
+    ),
+    "three faults of an entry": (
+        {"units": [(2, "delay_ms", 5001), (2, "previous", 52)]},
+        [
+            "timer-wheel timerwheel 0 1 its last entry, at 104, is not of this slot",
+            "timer-log timerlog 104 1 write time and delay are the time of no slot",
+            "timer-log timerlog 104 1 points to the entry at 52 as the previous one, which is at -1",
+            "timer-log timerlog 104 1 the slot of 1700697600001 does not lead to it: its message is never delivered",
+        ],
+    ),
     "no commit log": (
         {"files": {SEGMENT: None}},
         ["timer-stale timerlog 0 3 no record of 150 bytes is at log offset 0"],
@@ -309,6 +332,10 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
             "timer-log timerlog 156 1 no entry, and room for 1 unit up to the file's end: a start ends here",
             "timer-state config/timercheck 0 1 flushed up to 156, the log ends at 224",
         ],
+    ),
+    "a log that begins behind 0 beside two segments": (
+        {**LATER, "files": {f"commitlog/{3 * SIZE + 100:020d}": bytes(100)}},
+        ["timer-log timerlog 0 1 it begins at 224, and the commit log has lost nothing"],
     ),
     "a log that begins behind 0": (
         LATER,
@@ -360,6 +387,11 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["timer-files timerwheel 0 1 38707199 bytes instead of 38707200: no broker starts with it"],
     ),
 }
+
+
+@pytest.mark.parametrize(("size", "units"), [(0, 0), (15, 0), (16, 0), (67, 0), (68, 1), (119, 1), (120, 2)])
+def test_a_file_has_room_for_units_before_its_blank(size: int, units: int) -> None:
+    assert _capacity(StoredFile("timerlog/0", 0, size, 0)) == units
 
 
 def test_a_sound_timer_has_no_findings(tmp_path: Path) -> None:

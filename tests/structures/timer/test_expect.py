@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
+import numpy as np
 import pytest
 
 from store import Message
 from store.formats.java import string_hash
 from store.formats.message import encode_record
-from store.structures.timer.expect import compare
+from store.formats.run import Run
+from store.structures.commitlog.scan import scan_segment
+from store.structures.timer.expect import UnitFields, compare, confirmed
 from store.structures.timer.files import DELETE, ROLL
+from tests.support.small_log import SmallSegment
 
 DUE = 1_700_000_000_000
 LATE = "it is in the slot of {} ms, its message is due at {} ms"
@@ -49,3 +55,50 @@ def test_a_delete_says_so_in_both_and_the_topic_is_that_of_the_message() -> None
     assert compare(delete, DUE, 0, string_hash("T"), 1) == NO_DELETE
     assert compare(record(TIMER_OUT_MS=str(DUE)), DUE, 0, 5, 1) == "its topic hash is not that of T"
     assert compare(record(), 0, 0, string_hash("T"), 1) == compare(b"no record", 0, 0, 5, 1) == ""
+
+
+def placed(data: bytes, log_offset: int) -> bytes:
+    """The record with this log offset in its field."""
+    return data[:28] + log_offset.to_bytes(8, "big") + data[36:]
+
+
+def run_of(log: bytes) -> Run:
+    (run,) = (step for step in scan_segment(cast(Any, SmallSegment(memoryview(log)))) if isinstance(step, Run))
+    return run
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_confirmed"),
+    [
+        ({}, True),
+        ({"log_offset": 1}, False),
+        ({"record_size": 1}, False),
+        ({"slot_ms": DUE - 1}, False),
+        ({"slot_ms": DUE + 1}, True),
+        ({"slot_ms": DUE + 1, "magic": ROLL}, False),
+        ({"slot_ms": DUE - 1, "magic": ROLL}, True),
+        ({"magic": ROLL}, True),
+        ({"magic": DELETE}, False),
+        ({"magic": 1}, True),
+        ({"topic_hash": 1}, False),
+    ],
+)
+def test_a_unit_is_confirmed_by_a_record_of_its_place_size_time_and_topic(
+    changed: dict[str, int], is_confirmed: bool
+) -> None:
+    log = record(TIMER_OUT_MS=str(DUE))
+    size = len(log)
+    run = run_of(log + placed(log, size))
+    usual = {"log_offset": size, "record_size": size, "slot_ms": DUE, "magic": 0, "topic_hash": string_hash("T")}
+    values = {**usual, **changed}
+    units = UnitFields(*(np.array([values[name]], np.int64) for name in UnitFields._fields))
+    assert confirmed(run, units).tolist() == [is_confirmed]
+
+
+def test_a_unit_of_a_copied_record_or_of_one_without_a_time_is_not_confirmed() -> None:
+    """The log offset in the first record is that of its place before it was copied."""
+    copied, untimed = placed(record(TIMER_OUT_MS=str(DUE)), 7), record()
+    log = copied + placed(untimed, len(copied))
+    columns = [0, len(copied)], [len(copied), len(untimed)], [DUE] * 2, [0] * 2, [string_hash("T")] * 2
+    units = UnitFields(*(np.array(column, np.int64) for column in columns))
+    assert confirmed(run_of(log), units).tolist() == [False, False]
