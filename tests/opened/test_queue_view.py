@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -289,6 +290,23 @@ def test_all_queues_are_looked_for_once_and_an_open_one_stays_open(
         assert first is queues.find("T", 1) is not None
         monkeypatch.setattr(QueueView, "_keys_on_disk", None)
         assert (len(queues), len(queues.of_topic("T"))) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        (len, 3),
+        (lambda queues: [queue.queue_id for queue in queues], [0, 1, 2]),
+        (lambda queues: [state.queue_id for state in queues.states()], [0, 1, 2]),
+        (lambda queues: sorted(queue.queue_id for queue in queues.of_topic("T")), [0, 1, 2]),
+        (lambda queues: queues.newest_unit() is not None, True),
+    ],
+)
+def test_each_question_about_all_queues_looks_for_them_first(
+    ask: Callable[[QueueView], object], answer: object, tmp_path: Path
+) -> None:
+    with open_store(make_store(tmp_path / "store", 30)) as store:
+        assert ask(cast(QueueView, store.opened.queues)) == answer
 
 
 def test_an_unknown_queue_is_looked_for_in_the_log_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
