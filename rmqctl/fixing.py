@@ -45,9 +45,9 @@ def run_fixes(session: Session, plan: Callable[[], list[Step]], *, may_ask: bool
 
 
 def _next(session: Session, plan: list[Step], done: set[str], *, may_ask: bool) -> Step | None:
-    """Return the plan's first mending command; None, with a message, if it has run in vain.
+    """Return the plan's first mending command, or the salvage if the user is to run that first.
 
-    It is the salvage, with a message, if the user is to run that first.
+    None, with a message, for a command that has run and is still needed.
     """
     for step in plan:
         if step.command == SALVAGE and SALVAGE not in done:

@@ -38,7 +38,7 @@ def run(
     passes: Annotated[int, typer.Option(min=1, metavar="N", help="Rounds of at most ten files each.")] = 1,
     free: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Delete oldest segments of SIZE together, such as 20G, at any age and hour."),
+        typer.Option(metavar="SIZE", help="Free SIZE, such as 20G: delete the oldest segments, at any age and hour."),
     ] = None,
 ) -> Result:
     """Delete expired files by the broker's rules.
