@@ -379,10 +379,10 @@ def is_of_a_database(path: str) -> bool:
     return is_rocksdb_file(path.rpartition("/")[2])
 
 
-def is_known(name: str, line: str) -> bool:
-    """Return whether brokers of a line have the structure with a trace of this path."""
-    found = structure_of(name)
-    return found is not None and line in found.lines
+def is_of_others(path: str, line: str) -> bool:
+    """Return whether a path is that of a structure, and no broker of the line has it."""
+    found = structure_of(path)
+    return found is not None and line not in found.lines
 
 
 def structure_of(name: str) -> Structure | None:

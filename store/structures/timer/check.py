@@ -25,7 +25,7 @@ from store.formats.topics import TIMER_TOPIC
 from store.formats.wording import amount, amount_is
 from store.structures.checked import CheckedStore
 from store.structures.findings import TIMER_STATE, Finding, group_findings
-from store.structures.registry import is_known
+from store.structures.registry import is_of_others
 from store.structures.timer.check_log import TimerLogCheck
 from store.structures.timer.files import (
     CHECK_SIZE,
@@ -54,7 +54,8 @@ def check(store: CheckedStore) -> Iterator[Finding]:
     files = store.files
     timer = read_timer_files(store.layout, store.fs, store.config)
     # A store for 4.9 may hold what a timer has left.
-    if timer.is_used or (is_known(WHEEL, store.line.name) and files.exists(f"consumequeue/{TIMER_TOPIC}")):
+    has_timer = not is_of_others(WHEEL, store.line.name)
+    if timer.is_used or (has_timer and files.exists(f"consumequeue/{TIMER_TOPIC}")):
         found = _Check(files, timer)
         yield from group_findings(found.run())
         # Beside a running writer, timercheck lags behind the timer.

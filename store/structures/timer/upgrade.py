@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from store.formats.wording import amount, amount_is
-from store.structures.registry import is_known
+from store.structures.registry import is_of_others
 from store.structures.timer.files import WHEEL, read_timer_files
 from store.structures.timer.message import TimerMessage, TimerState
 from store.structures.timer.review import review_timers
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def notes(own: OpenedStore, other: OpenedStore) -> Iterator[Trap]:
     """Yield notes on messages that only the other version delivers, or delivers again."""
-    if not is_known(WHEEL, other.line.name):
+    if is_of_others(WHEEL, other.line.name):
         waiting = [one for one in _messages(own) if one.state in (TimerState.PENDING, TimerState.ROLLED)]
         if waiting:
             detail = f"{amount(len(waiting), 'timer message')} never delivered: a {other.line} broker has no timer"

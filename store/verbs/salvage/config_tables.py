@@ -32,7 +32,7 @@ from store.formats.wording import amount
 from store.layout import JSON_FILES, OTHER_QUEUES, OWN_FOLDER, StoreLayout
 from store.opened.detect import has_database
 from store.structures.delayoffsets.files import FILE_NAME as DELAY_OFFSETS
-from store.structures.registry import STRUCTURES, names_of, rooms_with, structure_of
+from store.structures.registry import STRUCTURES, is_of_others, names_of, rooms_with, structure_of
 from store.structures.tables.config_file import read_config_file, write_config_file
 from store.structures.tables.consumer_offsets import OFFSET_FILES, OFFSET_TABLES
 from store.structures.tables.database import RDB, TABLES, database_folders
@@ -144,21 +144,20 @@ class ConfigTables:
         known = structure_of(name)
         if known is None or known.newer:
             return "its contents are unknown; it may hold log offsets of the old log"
-        room, is_of_others = known.furniture("leave"), self._is_of_others(name)
-        remark: str = room.describe_left(source, self._fs) if room is not None else "" if not is_of_others else name
-        return f"a {self.line} broker does not read it" if remark and is_of_others else remark
+        room, is_left = known.furniture("leave"), self._is_of_others(name)
+        remark: str = "" if room is None else room.describe_left(source, self._fs)
+        return f"a {self.line} broker does not read it" if is_left and (remark or room is None) else remark
 
     def _is_of_others(self, path: str) -> bool:
         """Return whether only other versions of the broker have a file or folder."""
-        known = structure_of(path) if self._only_known else None
-        return known is not None and self.line.name not in known.lines
+        return self._only_known and is_of_others(path, self.line.name)
 
     def _leaves(self, path: str) -> bool:
         """Note a file or folder of other versions, and return whether it is one."""
-        is_of_others = self._is_of_others(path)
-        if is_of_others:
+        is_left = self._is_of_others(path)
+        if is_left:
             self._note(path, "", f"a {self.line} broker does not read it")
-        return is_of_others
+        return is_left
 
     def _open_halves(self, names_new_offsets: bool) -> None:
         """Build the database of open half messages; a broker that starts without it forgets them.
