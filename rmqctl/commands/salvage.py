@@ -204,6 +204,8 @@ def _warn(session: Session, report: SalvageReport) -> None:
         else:
             session.warn(f"{end.topic}/{end.queue_id}: the offset of its next message is unknown: {end.fault}")
     made = report.new_store
+    if made is not None and made.compacted:
+        session.warn(f"the log is compacted, and records have other log offsets: {made.compacted}")
     if made is not None and (lost := made.moved.lost_half_count):
         session.warn(
             f"{count(lost, 'committed message')} of half messages that were not saved: the log offset of the half "

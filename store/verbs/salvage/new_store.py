@@ -55,7 +55,11 @@ IN_FILES = MappingProxyType({"storeType": "default", "indexFileWriteEnable": Tru
 
 @dataclass(slots=True)
 class NewStore:
-    """The numbers of records written; `remarks` are sentences for people."""
+    """The numbers of records written.
+
+    compacted  why log offsets were not kept as requested; empty if they were, or were not to be
+    remarks    sentences for people
+    """
 
     record_count: int = 0
     placeholder_count: int = 0
@@ -65,6 +69,7 @@ class NewStore:
     has_v2: bool = False
     brought: list[BroughtFile] = field(default_factory=list)
     moved: Moves = field(default_factory=Moves)
+    compacted: str = ""
     remarks: list[str] = field(default_factory=list)
 
     def moves(self) -> Iterator[tuple[int, int]]:
@@ -104,7 +109,7 @@ def write_new_store(
 
     source  the store whose tables are copied; None if the records are from loose files
     line    the broker version that starts on it; None for that of the source
-    If a gap can't be bridged with `keep_offsets`, the log is compacted, with a remark.
+    If a gap can't be bridged with `keep_offsets`, the log is compacted, and the report says why.
     BadRequest if `root` is not empty, or if a broker of the given line does not read a record's version.
     """
     fs.require_target(root)
@@ -129,7 +134,7 @@ def write_new_store(
         except NoRoom as error:
             fs.remove_tree(staged.root)
             report = write(False)
-            report.remarks.append(f"the log is compacted, and records have other log offsets: {error}")
+            report.compacted = str(error)
         if report.has_v2 and line is not None and not line.accepts_v2:
             raise BadRequest(f"the log has records of version 2, and a {line} broker reads version 1 alone")
         publish_store(staged, root, fs)
