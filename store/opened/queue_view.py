@@ -100,14 +100,14 @@ class QueueView(ConsumeQueueStore):
         """Return the topics with a folder, and those of other queues that have records (_meet)."""
         names = [entry.path.name for entry in self._fs.list_folder(self._layout.consumequeue) if entry.is_folder]
         self._meet(is_known=bool(names))
-        return sorted({*names, *self._others.topics, *self._builder.met, *(topic for topic, _ in self._queues)})
+        return sorted({*names, *self._others.topics, *self._builder.met})
 
     def queue_ids(self, topic: str) -> list[int]:
         """Return the ids of a topic's queues that have a folder, and of others that have records (_meet)."""
         names = [entry.path.name for entry in self._fs.list_folder(self.queue_folder(topic, 0).parent)]
         found = {queue_id for name in names if (queue_id := parse_queue_id(name)) is not None}
         self._meet(is_known=bool(found))
-        found |= {key[1] for key in self._queues if key[0] == topic} | self._builder.met.get(topic, set())
+        found |= self._builder.met.get(topic, set())
         if self._builder.met_from > self._log.start:
             self._note_missing(topic, found)
         return sorted(found)
@@ -188,10 +188,9 @@ class QueueView(ConsumeQueueStore):
         for key in keys:
             folder = self.queue_folder(*key)
             resting = self._read_resting(str(folder)) if self._may_rest(folder.parent) else None
-            # The file after a full one may be lost.
-            is_full = resting is not None and resting.unit_count * UNIT_SIZE == file_size
-            # A queue that reaches the log's end is truncated there, even if it loses nothing: see _has_cut.
-            if resting and not is_full and resting.end < self._log.stop:
+            # The file after a full one may be lost. A queue that reaches the log's end is truncated there, even if it
+            # loses nothing: see _has_cut.
+            if resting and resting.unit_count * UNIT_SIZE < file_size and resting.end < self._log.stop:
                 found[key] = resting
         if self._trusted >= self._log.stop:
             return found

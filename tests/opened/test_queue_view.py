@@ -6,11 +6,13 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from store import open_store, staged_store
+from store.formats.run import Stretch
 from store.opened import queue_view
 from store.opened.missing import QueueBuilder, Repair
 from store.opened.queue_view import QueueView
@@ -286,6 +288,7 @@ def test_all_queues_are_looked_for_once_and_an_open_one_stays_open(
     with open_store(make_store(tmp_path / "store", 30)) as store:
         queues = store.opened.queues
         first = queues.find("T", 1)
+        assert first is queues.find("T", 1)
         assert [queue.queue_id for queue in queues] == [0, 1, 2]
         assert first is queues.find("T", 1) is not None
         monkeypatch.setattr(QueueView, "_keys_on_disk", None)
@@ -314,4 +317,96 @@ def test_an_unknown_queue_is_looked_for_in_the_log_once(tmp_path: Path, monkeypa
     with open_store(root) as store:
         assert store.queue_ids("T") == [0, 1, 2]
         monkeypatch.setattr(QueueBuilder, "repair", None)
+        monkeypatch.setattr(QueueBuilder, "newest_records", None)
+        assert (store.queue_ids("T"), store.max_offset("T", 3)) == ([0, 1, 2], 0)
+        monkeypatch.setattr(QueueView, "_has_files", None)
         assert store.max_offset("T", 3) == 0
+    with open_store(root) as store:
+        monkeypatch.undo()
+        assert (store.max_offset("T", 3), store.queue_ids("T")) == (0, [0, 1, 2])
+        monkeypatch.setattr(QueueView, "_open", None)
+        assert store.max_offset("T", 3) == 0
+
+
+MIB_256 = 256 << 20
+
+
+@pytest.mark.parametrize(
+    ("size", "fetches", "is_known", "start"),
+    [
+        (MIB_256, False, True, 1000),
+        (MIB_256 + 1, False, True, 5000),
+        (MIB_256, True, True, 5000),
+        (MIB_256, True, False, 1000),
+        (MIB_256 + 1, False, False, 1000),
+    ],
+)
+def test_a_log_of_256_mib_is_read_whole_for_queues_without_files(
+    size: int, fetches: bool, is_known: bool, start: int
+) -> None:
+    read: list[int] = []
+    view: Any = SimpleNamespace(
+        _log=Stretch(1000, 1000 + size), _trusted=5000, _fs=SimpleNamespace(fetches=fetches), _meet_from=read.append
+    )
+    QueueView._meet(view, is_known=is_known)
+    assert read == [start]
+
+
+# The queue at the log's end has one record more than its file has room for, and the other as many as there is room.
+def test_the_file_after_a_full_one_is_built_from_the_log(tmp_path: Path) -> None:
+    root = many_queues(tmp_path / "store", 2, 42, segment_size=1 << 20, queue_file_size=FILE_SIZE)
+    (root / "consumequeue" / "T0" / "0" / f"{FILE_SIZE:020d}").unlink()
+    assert [one.max_offset for one in states(root)] == [21, 21]
+
+
+def test_once_a_queue_is_cut_at_the_log_s_end_an_empty_one_reaches_it(tmp_path: Path) -> None:
+    root = make_queues(tmp_path)
+    _add_empty_queue(root)
+    with open_store(root) as store:
+        found, end = store.queues(), store.max_log_offset
+    assert found[-2:] == [QueueState("T0", 29, 0, 3, end), QueueState("T0", 99, 0, 0, end)]
+
+
+def test_a_file_of_another_size_is_left_out_and_its_units_are_built(tmp_path: Path) -> None:
+    root = make_queues(tmp_path)
+    file = root / "consumequeue" / "T0" / "3" / ("0" * 20)
+    file.write_bytes(bytes(FILE_SIZE - 1))
+    with open_store(root) as store:
+        assert store.get("T0", 3, 0).max_offset == 3
+        told = f"left out: {file}: the file has 399 bytes instead of 400; move it away or give the right file size"
+        assert store.notes == [told, "T0, queue 3: 3 entries are missing, and built from the log"]
+
+
+def test_one_queue_is_opened_alone_where_dispatch_is_behind(tmp_path: Path) -> None:
+    root = make_queues(tmp_path)
+    _cut_last_units(root)
+    with open_store(root) as store:
+        view = cast(QueueView, store.opened.queues)
+        assert (view.find("T0", 28) is not None, view.awake()) == (True, [view.find("T0", 28)])
+        assert store.notes[1:] == ["T0, queue 28: 2 entries are missing, and built from the log"]
+
+
+@pytest.mark.parametrize("lost", ["", "consumequeue"])
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_queues_begin_at_their_first_message_that_the_log_still_has(lost: str, is_whole: bool, tmp_path: Path) -> None:
+    root = many_queues(tmp_path / "store", 2, 60, segment_size=4096, queue_file_size=2 * FILE_SIZE)
+    first, second, *_ = sorted((root / "commitlog").iterdir())
+    lose(root, lost)
+    first.unlink()
+    with open_store(root) as store:
+        if is_whole:
+            store.queues()
+        queues = [store.opened.queues.find("T0", number) for number in range(2)]
+        found = [(queue.min_offset, queue.max_offset) for queue in queues if queue]
+        log_offsets = [store.get("T0", number, found[number][0]).messages[0].log_offset for number in range(2)]
+    assert (found, min(log_offsets)) == ([(22, 30), (21, 30)], int(second.name))
+
+
+@pytest.mark.parametrize("count", [8, 9])
+def test_up_to_eight_built_queues_have_a_note_each(count: int, tmp_path: Path) -> None:
+    root = many_queues(tmp_path / "store", count, 2 * count, segment_size=1 << 20, queue_file_size=FILE_SIZE)
+    lose(root, "consumequeue")
+    with open_store(root) as store:
+        store.queues()
+        each = [f"T0, queue {number}: 2 entries are missing, and built from the log" for number in range(count)]
+        assert store.notes == (each if count <= 8 else ["18 entries are missing of 9 queues, and built from the log"])

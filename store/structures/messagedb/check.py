@@ -150,10 +150,11 @@ class _Check:
         for timers in self.timers.values():
             yield from timers
         ends = [end for family in (INDEX, TRANS) if (end := self.database.long(family, LAST_OFFSET))]
+        # The next start removes half messages whose op record is past the least of these.
+        least = min(ends, default=END_OF_LOG)
+        removed = {half for half, ended in opened.ended_at.items() if ended > least}
         for half in self.halves.values():
-            # The next start removes half messages whose op record is past the least of these.
-            is_to_go = opened.ended_at.get(half.log_offset, -1) > min(ends, default=END_OF_LOG)
-            if opened.halves.get(half.log_offset) != half._replace(checks=0) and not is_to_go:
+            if opened.halves.get(half.log_offset) != half._replace(checks=0) and half.log_offset not in removed:
                 yield half
 
     def _of_longs(self, end: int, next_timer: int) -> Iterator[Finding]:

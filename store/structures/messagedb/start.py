@@ -82,7 +82,7 @@ def _ends(opened: OpenedStore, longs: Longs) -> dict[str, int]:
 
 def _missing_keys(opened: OpenedStore, end: int, entered_from: int) -> Iterator[Trap]:
     """Yield a trap with the number of keys that a start never enters."""
-    runs = opened.runs(max(end, opened.log.min_offset, 0), entered_from)
+    runs = opened.runs(max(end, opened.log.min_offset), entered_from)
     missing = (one for run in runs for one in records_of(run) if not end or one.log_offset > end)
     count = sum(len(record.index_entries()) for record in missing)
     if count:

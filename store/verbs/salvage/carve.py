@@ -22,7 +22,14 @@ from pathlib import Path
 from store.errors import BadRequest
 from store.files.filesystem import Descriptor, Filesystem
 from store.files.store_reader import StoreReader
-from store.formats.message import BLANK_MAGIC, BLANK_SIZE, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
+from store.formats.message import (
+    BLANK_MAGIC,
+    BLANK_SIZE,
+    LOG_OFFSET_AT,
+    MESSAGE_MAGIC_V1,
+    MESSAGE_MAGIC_V2,
+    RECORD_MIN_SIZE,
+)
 from store.layout import segment_name
 
 BLOCK_SIZE = 4096
@@ -66,7 +73,7 @@ def place_blocks(image: Path, fs: Filesystem) -> dict[int, int]:
 def infer_segment_size(image: Path, placed: dict[int, int], fs: Filesystem) -> int:
     """Infer the segments' size from the blanks in placed blocks (step 4); without any, the default."""
     log_offsets = {block: log_offset for log_offset, block in placed.items()}
-    ends = [_first_start(image, placed, fs)]
+    ends = _first_start(image, placed, fs)
     for position, head in _heads(StoreReader(str(image.parent), fs), image.name, _BLANK_MAGIC, BLANK_SIZE):
         log_offset = log_offsets.get(position - position % BLOCK_SIZE)
         if log_offset is not None:
@@ -76,11 +83,13 @@ def infer_segment_size(image: Path, placed: dict[int, int], fs: Filesystem) -> i
     return size if size % DEFAULT_SEGMENT_SIZE else DEFAULT_SEGMENT_SIZE
 
 
-def _first_start(image: Path, placed: dict[int, int], fs: Filesystem) -> int:
-    """Find the log offset of the first placed block, 0 unless a record begins with the block."""
-    first = min(placed, default=0)
-    head = fs.read(fs.open_read(image), placed[first], 36) if placed else b""
-    return first if int.from_bytes(head[28:36], "big") == first else 0
+def _first_start(image: Path, placed: dict[int, int], fs: Filesystem) -> list[int]:
+    """Return the log offset of the first placed block if a record begins with the block."""
+    first = min(placed, default=None)
+    if first is None:
+        return []
+    stored = fs.read(fs.open_read(image), placed[first] + LOG_OFFSET_AT, 8)
+    return [first] if int.from_bytes(stored, "big") == first else []
 
 
 def write_segments(

@@ -211,9 +211,10 @@ def _move(block: bytearray, starts: Int64Array, position: int, moves: Moves) -> 
     """Move records to the log offsets from `position` on."""
     content = np.frombuffer(block, np.uint8)
     at = (starts + LOG_OFFSET_AT)[:, None] + np.arange(8)
-    moves.runs.append((content[at].copy().view(">i8").reshape(-1).astype(np.int64), starts + position))
+    old = content[at].copy().view(">i8").reshape(-1).astype(np.int64)
+    moves.runs.append((old, starts + position))
     bounds, view = [*starts.tolist(), len(block)], memoryview(block)
-    if moves.runs[-1][0][0] == 0:
+    if old[0] == 0:
         moves.begins_with_half = decode_record(view[bounds[0] : bounds[1]]).topic in (HALF_TOPIC, OPEN_IN_DATABASE)
     checked: list[memoryview] = []
     if PROPERTIES_CRC.encode() in block:

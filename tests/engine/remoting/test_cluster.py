@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from store.engine.remoting import cluster as live
 from store.engine.remoting import settling
 from store.engine.remoting.cluster import CLOCKS_MS, Cluster
 from store.errors import BadRequest, LinkLost, StoreError
@@ -264,3 +265,13 @@ def test_the_first_address_that_answers_is_taken() -> None:
 def test_a_wrong_address_is_an_error(address: str, error: type[StoreError], text: str) -> None:
     with pytest.raises(error, match=text):
         Cluster(address.replace("PORT", f"127.0.0.1:{free_port()}"), lambda: int(time.time() * 1000))
+
+
+def test_doubts_are_looked_for_in_their_queues_in_order_and_where_delayed_messages_wait() -> None:
+    def doubt(topic: str, queue_id: int) -> Any:
+        return SimpleNamespace(topic=topic, queue_id=queue_id)
+
+    waiting = [*(("SCHEDULE_TOPIC_XXXX", number) for number in range(18)), ("rmq_sys_wheel_timer", 0)]
+    doubts = [doubt("U", 0), doubt("T", 2), doubt("T", 1), doubt("T", 2)]
+    assert live._queues_of(doubts) == [("T", 1), ("T", 2), ("U", 0), *waiting]
+    assert live._queues_of([]) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from store.files.store_reader import StoreReader
 from store.opened.detect import make_layout
 from store.structures.messagedb import check as messagedb_check
 from store.structures.messagedb.database import open_database
+from store.structures.messagedb.expect import OpenHalves
 from store.structures.messagedb.keys import (
     HOUR_MS,
     INDEX,
@@ -182,3 +184,42 @@ def test_records_from_a_writers_place_on_are_not_looked_for(
         layout=make_layout(root, {}), fs=Filesystem(), files=StoreReader(str(root)), horizon=horizon
     )
     assert [one.offset for one in messagedb_check.check(cast(Any, store))] == offsets
+
+
+# The last log offset of the index and of half messages, that of the op record of the half message at 10, and whether
+# the entry at 10 is left.
+@pytest.mark.parametrize(
+    ("index", "trans", "ended", "is_left"),
+    [
+        (0, 0, 50, True),
+        (0, 0, None, True),
+        (40, 0, 50, False),
+        (0, 40, 50, False),
+        (50, 0, 50, True),
+        (49, 60, 50, False),
+        (60, 49, 50, False),
+        (51, 60, 50, True),
+        (40, 40, None, True),
+    ],
+)
+def test_the_entry_of_an_ended_half_message_is_left_up_to_the_least_offset(
+    index: int, trans: int, ended: int | None, is_left: bool
+) -> None:
+    longs = {INDEX: index, TRANS: trans}
+    database = SimpleNamespace(long=lambda family, name: longs[family])
+    looked = messagedb_check._Check("db", cast(Any, database), halves={10: half(10)})
+    opened = OpenHalves({}, {} if ended is None else {10: ended})
+    assert list(looked._left(opened)) == ([half(10)] if is_left else [])
+
+
+def test_an_open_half_message_is_not_left_unless_its_entry_is_another() -> None:
+    looked = messagedb_check._Check("db", cast(Any, SimpleNamespace(long=lambda family, name: 0)))
+    looked.halves = {10: half(10, checks=3), 20: half(20)}
+    assert list(looked._left(OpenHalves({10: half(10), 20: half(20, size=1)}))) == [half(20)]
+
+
+def test_a_database_that_cannot_be_read_is_one_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = copy_store(fivefive("index") / "store", tmp_path / "store")
+    monkeypatch.setitem(sys.modules, "rocksdict", None)
+    reason = "the index, timers and half messages are in a RocksDB, and the package rocksdict is not installed"
+    assert found(root) == [state(0, f"{reason}; install it: pip install 'rmqctl[rocksdb]'")]

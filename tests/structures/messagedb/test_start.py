@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -16,10 +17,19 @@ from tests.support.five_stores import five, fivefive, lose_database
 from tests.support.golden import copy_store
 
 pytest.importorskip("rocksdict")
+HALVES = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
 Damage = Callable[[Path], None]
-INDEX_ON, TIMER_ON = {"indexRocksDBEnable": True}, {"timerRocksDBEnable": True}
+INDEX_ON, TIMER_ON, TRANS_ON = ({f"{one}RocksDBEnable": True} for one in ("index", "timer", "trans"))
 ACCELERATED = {"enableAcceleratedRecovery": True}
 AHEAD = "of rocksdbstore reach {}, the log ends at {}: entries of cut records stay"
+FORGOTTEN = (
+    "rocksdbstore has no entries: a start forgets 6 open half messages, and checks none of them with its producer"
+)
+LOST_QUEUE = {
+    "record-at-queue-end": "the record at log offset 5020 gets no entry",
+    "lost-queue": f"{HALVES}, queue 0 lacks 11 entries and stays without: consumers do not see these messages, and "
+    "their queue offsets are given a second time where they are the last",
+}
 LEFT_OUT = ", and messages that are put before there get none"
 
 
@@ -47,6 +57,11 @@ def lost_and_cut_at(log_offset: int) -> Damage:
         lose_database(root)
 
     return damage
+
+
+def lost_with_the_queue_of_half_messages(root: Path) -> None:
+    lose_database(root)
+    shutil.rmtree(root / "consumequeue" / HALVES)
 
 
 def lost_in_a_crash(root: Path) -> None:
@@ -124,6 +139,15 @@ def crashed_at(log_offset: int) -> Damage:
             (0, 5021, 4722, {"message-database-ahead": f"the half messages {AHEAD.format(5020, 4722)}{LEFT_OUT}"}
              | index_ahead(4722, 5020)),
             id="half messages ahead",
+        ),
+        pytest.param("trans", TRANS_ON, lose_database, (0, 5326, 5325, {"half-messages-forgotten": FORGOTTEN}),
+                     id="half messages lost"),
+        pytest.param(
+            "trans",
+            TRANS_ON,
+            lost_with_the_queue_of_half_messages,
+            (0, 5021, 5325, LOST_QUEUE | {"half-messages-forgotten": FORGOTTEN}),
+            id="half messages lost, and their queue",
         ),
         pytest.param(
             "timer",

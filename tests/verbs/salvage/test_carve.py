@@ -9,7 +9,7 @@ import pytest
 
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
-from store.formats.message import BLANK_SIZE, MESSAGE_MAGIC_V1, RECORD_MIN_SIZE
+from store.formats.message import BLANK_MAGIC, BLANK_SIZE, MESSAGE_MAGIC_V1, RECORD_MIN_SIZE
 from store.verbs.salvage.carve import BLOCK_SIZE, DEFAULT_SEGMENT_SIZE, infer_segment_size, place_blocks, write_segments
 from tests.cli.running import rmqctl
 from tests.support.golden import golden
@@ -134,3 +134,29 @@ def test_segments_are_of_whole_blocks(size: int, is_whole: bool, tmp_path: Path)
     else:
         with pytest.raises(BadRequest, match=f"segments of {size} bytes are not whole blocks of 4096"):
             write_segments(tmp_path / "image", {4096: 0}, tmp_path / "made", Filesystem(), size)
+
+
+def blank(size: int) -> bytes:
+    return size.to_bytes(4, "big") + BLANK_MAGIC.to_bytes(4, "big", signed=BLANK_MAGIC < 0)
+
+
+# The log offset of the first block, what the image has at its first record's log offset, and where a blank ends.
+@pytest.mark.parametrize(
+    ("first", "stored", "blank_end", "size"),
+    [
+        (49152, 49152, 65536, 16384),
+        (49152, 49153, 65536, 65536),
+        (0, 0, 65536, 65536),
+        (49152, 49152, 65537, 49152),
+        (0, 1, 0, DEFAULT_SEGMENT_SIZE),
+    ],
+)
+def test_the_first_block_begins_a_segment_if_a_record_begins_it(
+    first: int, stored: int, blank_end: int, size: int, tmp_path: Path
+) -> None:
+    image = b"\xff" * 28 + stored.to_bytes(8, "big") + b"\xff" * (BLOCK_SIZE - 36)
+    at = BLOCK_SIZE + 100
+    image += b"\xff" * 100 + blank(blank_end - first - at if blank_end else BLOCK_SIZE)
+    (tmp_path / "image").write_bytes(image.ljust(2 * BLOCK_SIZE, b"\xff"))
+    placed = {first: 0, first + BLOCK_SIZE: BLOCK_SIZE}
+    assert infer_segment_size(tmp_path / "image", placed, Filesystem()) == size

@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
+from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
+from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
+from store.layout import StoreLayout
 from store.structures.tables.fastjson import parse_fastjson
 from store.verbs.queue_ends import queue_ends
+from store.verbs.salvage.config_tables import ConfigTables
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.engine.services.stores import show, unpack
@@ -148,3 +152,47 @@ def test_tables_of_a_database_become_json_files_and_no_stale_database_stays_besi
         names = {one.name for one in (root / "config").iterdir()}
         assert names == {"topics.json", "subscriptionGroup.json", "consumerOffset.json"}
         assert table(root, "consumerOffset.json")["offsetTable"] == {"Orders@billing": {"0": 0, "1": 0}}
+
+
+ATTRIBUTES = {"queue.type": "BatchCQ", "cleanup.policy": "COMPACTION"}
+
+
+@pytest.mark.parametrize(
+    ("line", "only_known", "are_queues_simple", "left"),
+    [
+        (LINE_5_3, False, False, []),
+        (LINE_5_3, True, False, []),
+        (LINE_5_3, False, True, ["queue.type"]),
+        (LINE_4_9, False, False, []),
+        (LINE_4_9, True, False, ["queue.type", "cleanup.policy"]),
+    ],
+)
+def test_attributes_that_the_new_store_has_no_files_for_are_left_out(
+    line: BrokerLine, only_known: bool, are_queues_simple: bool, left: list[str], tmp_path: Path
+) -> None:
+    topics = {"topicConfigTable": {"T": {"topicName": "T", "attributes": ATTRIBUTES}, "U": {"topicName": "U"}}}
+    write_tables(tmp_path, topics_json=topics)
+    tables = ConfigTables(None, StoreLayout(tmp_path), line, Filesystem(), only_known=only_known)
+    tables.are_queues_simple = are_queues_simple
+    tables._leave_attributes()
+    kept = table(tmp_path, "topics.json")["topicConfigTable"]["T"]["attributes"]
+    assert kept == {name: value for name, value in ATTRIBUTES.items() if name not in left}
+    remark = "; ".join(f"{name} is left out of T" for name in left)
+    assert [(one.file, one.remark) for one in tables.rows] == ([("config/topics.json", remark)] if left else [])
+
+
+ENDS, JUMPS = {("T", 0): (10, 20)}, {("T", 0): (15, 18)}
+
+
+@pytest.mark.parametrize(
+    ("offset", "fitted"),
+    [(-1, -1), (0, 10), (9, 10), (10, 10), (14, 14), (15, 18), (16, 18), (20, 18), (21, 18), ("7", "7")],
+)
+def test_an_offset_is_moved_into_its_queue_and_over_the_jump(offset: Any, fitted: Any, tmp_path: Path) -> None:
+    write_tables(tmp_path, consumerOffset_json={"offsetTable": {"T@g": {"0": offset}, "U@g": {"0": 0}}})
+    tables = ConfigTables(None, StoreLayout(tmp_path), LINE_4_9, Filesystem())
+    tables._move_offsets("consumerOffset.json", ENDS, JUMPS)
+    assert table(tmp_path, "consumerOffset.json") == {"offsetTable": {"T@g": {"0": fitted}, "U@g": {"0": 0}}}
+    moved = f"1 offset moved into the queues: g from {offset} to {fitted} of T/0"
+    rows = [("config/consumerOffset.json", moved)] if fitted != offset else []
+    assert [(one.file, one.remark) for one in tables.rows] == rows

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,8 +15,10 @@ import pytest
 from store import Message, open_store
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
+from store.formats.queue_unit import MAX_EXT_ADDRESS
+from store.structures.consumequeue.expect import Units
 from store.verbs.salvage import derived_files, new_store
-from store.verbs.salvage.derived_files import NOTHING, DerivedFiles, Stretch
+from store.verbs.salvage.derived_files import NOTHING, DerivedFiles, NamedUnits, Stretch
 from store.verbs.salvage.evidence import Evidence
 from store.verbs.salvage.salvage import SalvageReport, salvage_runs
 from tests.conftest import CopyOf
@@ -192,3 +194,28 @@ def test_records_are_joined_without_what_is_between_them(positions: list[int], s
     columns = SimpleNamespace(position=np.array(positions), size=np.array(sizes))
     run: Any = SimpleNamespace(columns=columns, buffer=memoryview(b"abcdefghij"))
     assert bytes(new_store._records_of(run)) == joined
+
+
+# A unit of queue, queue offset, size and tags code; the record's is (0, 5, 100, 7).
+@pytest.mark.parametrize(
+    ("unit", "has_tags", "differs"),
+    [
+        ((0, 5, 100, 7), True, False),
+        ((1, 5, 100, 7), True, True),
+        ((0, 4, 100, 7), True, True),
+        ((0, 5, 99, 7), True, True),
+        ((0, 5, 100, 8), True, True),
+        ((0, 5, 100, 8), False, False),
+        ((0, 5, 100, MAX_EXT_ADDRESS + 1), True, True),
+        ((0, 5, 100, MAX_EXT_ADDRESS), True, False),
+    ],
+)
+def test_a_unit_differs_in_any_field_but_an_extension_address(
+    unit: tuple[int, int, int, int], has_tags: bool, differs: bool
+) -> None:
+    evidence = Evidence(cast(Any, SimpleNamespace(queues={})), ())
+    evidence._numbers, evidence._has_tags = np.array([0]), np.array([has_tags])
+    queue, queue_offset, size, tags_code = (np.array([one]) for one in unit)
+    units = NamedUnits(np.array([0]), queue_offset, tags_code, queue, size)
+    expected = Units([("T", 0)], *(np.array([one]) for one in (0, 5, 0, 100, 7)))
+    assert evidence._differ(units, expected).tolist() == [differs]

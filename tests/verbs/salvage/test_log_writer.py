@@ -14,6 +14,7 @@ from store import Message
 from store.errors import BadRequest
 from store.files.filesystem import Descriptor, Filesystem
 from store.formats.message import BLANK_MAGIC, BLANK_SIZE, decode_record, encode_record
+from store.verbs.salvage import log_writer
 from store.verbs.salvage.log_writer import SMALLEST_FILLER, LogWriter, Moves, NoRoom
 from tests.verbs.salvage.records import LENGTH, record
 
@@ -192,3 +193,37 @@ def test_records_that_name_others_are_parts_of_their_own(
     moves.rooms = [cast("ModuleType", Renaming)]
     found = moves.rewritten(memoryview(b"".join(records)), np.array([len(one) for one in records]))
     assert [(bytes(data), sizes.tolist()) for data, sizes in found] == parts
+
+
+HALF, OPEN = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
+
+
+# Blocks of records: the old log offset and the topic of each.
+@pytest.mark.parametrize(
+    ("blocks", "begins_with_half"),
+    [
+        ([[(0, HALF)]], True),
+        ([[(0, OPEN)]], True),
+        ([[(0, "T"), (200, HALF)]], False),
+        ([[(1, HALF)]], False),
+        ([[(0, HALF)], [(200, "T")]], True),
+        ([[(0, "T")], [(200, HALF)]], False),
+        ([[(0, HALF), (200, "T")]], True),
+    ],
+)
+def test_a_log_begins_with_a_half_if_its_record_at_0_is_one(
+    blocks: list[list[tuple[int, str]]], begins_with_half: bool
+) -> None:
+    moves = Moves()
+    for block in blocks:
+        records = [
+            encode_record(
+                Message(topic, b"x"), topic=topic.encode(), sys_flag=0, queue_offset=0, log_offset=old,
+                store_timestamp_ms=1,
+            )
+            for old, topic in block
+        ]  # fmt: skip
+        starts = np.cumsum([0, *(len(one) for one in records[:-1])])
+        log_writer._move(bytearray(b"".join(records)), starts, 4096, moves)
+    assert moves.begins_with_half == begins_with_half
+    assert [run[0].tolist() for run in moves.runs] == [[old for old, _ in block] for block in blocks]

@@ -7,7 +7,10 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from store import Message, open_store
@@ -27,6 +30,7 @@ from store.formats.message import (
 from store.formats.property_crc import has_own_crc, stored_crc
 from store.formats.topics import HALF_TOPIC
 from store.verbs.check.check import check_files
+from store.verbs.salvage import new_store
 from store.verbs.salvage.grade import Grade, SalvagedRun
 from store.verbs.salvage.new_store import NewStore, Salvaged, write_new_store
 from store.verbs.salvage.salvage import SalvageReport, next_offsets_of, salvage, salvage_runs
@@ -297,3 +301,18 @@ def test_a_log_that_begins_later_keeps_its_first_segment(tmp_path: Path) -> None
     last = max(records_of(root))
     assert (made.filler_count, made.placeholder_count) == (0, 0)
     assert made.log_end == last + len(records_of(root)[last][1])
+
+
+@pytest.mark.parametrize(
+    ("first", "starts"), [(0, 0), (SEGMENT, SEGMENT), (SEGMENT + 500, SEGMENT), (3 * SEGMENT - 1, 2 * SEGMENT)]
+)
+def test_a_log_whose_offsets_are_kept_begins_with_the_segment_of_its_first_record(
+    first: int, starts: int, tmp_path: Path
+) -> None:
+    skipped: list[int] = []
+    log = SimpleNamespace(segment_size=SEGMENT, position=0, skip_to=lambda at, time_ms: skipped.append(at))
+    writer = new_store._StoreWriter(cast(Any, log), {}, False, b"")
+    columns = SimpleNamespace(store_timestamp_ms=np.array([5]))
+    part = SimpleNamespace(log_offsets=np.array([first]), run=SimpleNamespace(columns=columns))
+    writer._bridge(cast(Any, part), {}, NewStore())
+    assert (log.position, skipped, writer._end) == (starts, [first], starts)

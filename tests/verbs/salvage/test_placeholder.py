@@ -15,7 +15,7 @@ import pytest
 
 from store.formats.message import decode_record
 from store.setting_values import MAX_LONG
-from store.verbs.salvage.placeholder import Placeholder, encode_placeholder
+from store.verbs.salvage.placeholder import LIGHT_TOPIC, Placeholder, encode_placeholder, light_topic
 
 NOW_MS = 1_700_000_000_123
 SHAPES = {
@@ -69,6 +69,11 @@ def test_it_takes_light_queues_where_a_broker_dispatches_to_them(topic: str, nam
     record = decode_record(encode_placeholder(placeholder, 0, NOW_MS))
     assert placeholder.takes_light == takes
     assert record.properties.get("INNER_MULTI_DISPATCH", "").split(",")[:names] == [one.decode() for one, _ in light]
+
+
+def test_placeholders_of_each_salvage_have_a_topic_of_their_own() -> None:
+    topics = LIGHT_TOPIC, light_topic(0), light_topic(1), light_topic(12)
+    assert topics == tuple(b"%%LMQ%%RMQCTL_LOST%03d" % number for number in (0, 0, 1, 12))
 
 
 def test_padding_is_of_zeros_in_the_body() -> None:

@@ -113,3 +113,32 @@ def test_a_record_that_is_not_certain_leaves_its_place_to_the_gap_around_it(tmp_
     assert plan_placeholders([runs[0], between, runs[1]], SIZE, in_batches=False) == {
         BEHIND_TWO: [Placeholder(b"T", 0, 2), Placeholder(b"T", 0, 3)]
     }
+
+
+def test_pieces_of_a_run_are_in_order_with_what_is_missing_before_the_next(tmp_path: Path) -> None:
+    data = b"".join(record(LENGTH * number, offset) for number, offset in enumerate([0, 2, 3, 5, 7]))
+    source = open_source(write(tmp_path / f"{0:020d}", data), Filesystem())
+    [run] = (piece for piece in walk_file(source, 0) if isinstance(piece, SalvagedRun))
+    pieces = [
+        (piece.log_offsets.tolist(), [(one.first, one.stop) for one in missing])
+        for piece, missing in QueueGaps().split(run)
+    ]
+    # LENGTH has room for one record of the smallest size.
+    assert pieces == [
+        ([0], [(1, 2)]),
+        ([LENGTH, LENGTH * 2], [(4, 5)]),
+        ([LENGTH * 3], [(6, 7)]),
+        ([LENGTH * 4], []),
+    ]
+
+
+# A gap before the first run is of expired records.
+@pytest.mark.parametrize(
+    ("starts", "lost_bytes"),
+    [([0], 0), ([1000], 0), ([0, 300], 300 - LENGTH), ([0, LENGTH], 0), ([0, 900, 100], 900 - LENGTH)],
+)
+def test_bytes_between_runs_are_lost(starts: list[int], lost_bytes: int, tmp_path: Path) -> None:
+    gaps = QueueGaps()
+    for run in runs_of(tmp_path, *((start, [number]) for number, start in enumerate(starts))):
+        gaps.meet(run)
+    assert gaps._lost_bytes == lost_bytes
