@@ -195,7 +195,7 @@ class QueueView(ConsumeQueueStore):
         if self._trusted >= self._log.stop:
             return found
         newest = self._builder.newest_records(self._trusted) if len(found) >= WORTH_A_WALK else None
-        return {key: one for key, one in found.items() if newest is not None and newest.get(key, -1) < one.end}
+        return {key: one for key, one in found.items() if newest is not None and newest.get(key, 0) < one.end}
 
     def _wake(self, key: QueueKey) -> ConsumeQueue | None:
         with self._view_lock:

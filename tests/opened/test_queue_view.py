@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from store import open_store, staged_store
+from store.formats.queue_unit import QueueUnit
 from store.formats.run import Stretch
 from store.opened import queue_view
 from store.opened.missing import QueueBuilder, Repair
@@ -19,6 +20,7 @@ from store.opened.queue_view import QueueView
 from store.structures.consumequeue.queue_set import QueueKey, QueueState
 from store.verbs.recover import review_checkpoint
 from tests.cli.running import rmqctl
+from tests.support import many_queues as many
 from tests.support.many_queues import many_queues
 from tests.support.stores import make_store
 
@@ -167,6 +169,30 @@ def test_the_states_of_a_closed_store_open_the_queue_at_the_end_of_the_log_alone
     found = states(make_queues(tmp_path))
     assert [(one.queue_id, one.min_offset, one.max_offset) for one in found] == [(at, 0, 3) for at in range(30)]
     assert opened == [("T0", 29)]
+
+
+def test_queues_that_dispatch_has_filled_to_the_end_rest_without_a_walk(
+    tmp_path: Path, opened: list[QueueKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(QueueBuilder, "newest_records", None)
+    with open_store(make_queues(tmp_path)) as store:
+        view = cast(QueueView, store.opened.queues)
+        view._trusted = view._log.stop
+        assert [one.max_offset for one in store.queues()] == [3] * 30
+    assert opened == [("T0", 29)]
+
+
+def test_a_queue_that_lacks_the_record_after_its_last_is_opened(tmp_path: Path, opened: list[QueueKey]) -> None:
+    root = many_queues(tmp_path / "store", 1, 3, segment_size=1 << 20, queue_file_size=FILE_SIZE)
+    ends = [one.log_offset + one.size for one in open_store(root).messages("T0", 0)]
+    clear_units(root, 0, 1)
+    opened.clear()
+    with open_store(root) as store:
+        view = cast(QueueView, store.opened.queues)
+        view._log = view._builder._log = view._log._replace(stop=ends[1])
+        view._trusted = ends[0]
+        assert [one.max_offset for one in store.queues()] == [2]
+    assert opened == [("T0", 0)]
 
 
 def test_queues_that_lack_records_behind_the_trusted_place_alone_are_opened(
@@ -323,7 +349,7 @@ def test_an_unknown_queue_is_looked_for_in_the_log_once(tmp_path: Path, monkeypa
         assert store.max_offset("T", 3) == 0
     with open_store(root) as store:
         monkeypatch.undo()
-        assert (store.max_offset("T", 3), store.queue_ids("T")) == (0, [0, 1, 2])
+        assert store.max_offset("T", 3) == 0
         monkeypatch.setattr(QueueView, "_open", None)
         assert store.max_offset("T", 3) == 0
 
@@ -356,7 +382,10 @@ def test_a_log_of_256_mib_is_read_whole_for_queues_without_files(
 def test_the_file_after_a_full_one_is_built_from_the_log(tmp_path: Path) -> None:
     root = many_queues(tmp_path / "store", 2, 42, segment_size=1 << 20, queue_file_size=FILE_SIZE)
     (root / "consumequeue" / "T0" / "0" / f"{FILE_SIZE:020d}").unlink()
-    assert [one.max_offset for one in states(root)] == [21, 21]
+    with open_store(root) as store:
+        view = cast(QueueView, store.opened.queues)
+        view._trusted = store.max_log_offset
+        assert [one.max_offset for one in store.queues()] == [21, 21]
 
 
 def test_once_a_queue_is_cut_at_the_log_s_end_an_empty_one_reaches_it(tmp_path: Path) -> None:
@@ -410,3 +439,26 @@ def test_up_to_eight_built_queues_have_a_note_each(count: int, tmp_path: Path) -
         store.queues()
         each = [f"T0, queue {number}: 2 entries are missing, and built from the log" for number in range(count)]
         assert store.notes == (each if count <= 8 else ["18 entries are missing of 9 queues, and built from the log"])
+
+
+def test_topics_are_in_order_of_their_names(tmp_path: Path) -> None:
+    root = make_queues(tmp_path)
+    for name in ("Z", "A"):
+        (root / "consumequeue" / name).mkdir()
+    with open_store(root) as store:
+        assert store.opened.queues.topics() == ["A", "T0", "Z"]
+
+
+def test_a_built_first_file_begins_at_its_first_message_in_a_log_from_0_too(tmp_path: Path) -> None:
+    """The queue's file 0 had the messages 5 to 19."""
+    data, units = b"", b""
+    for number in range(5, 26):
+        record = many._record(number, 0, number, len(data))
+        units += QueueUnit(len(data), len(record), 0).encode() if number >= 20 else b""
+        data += record
+    many._write_files(tmp_path / "commitlog", [data], 1 << 20)
+    many._write_files(tmp_path / "consumequeue/T0/0", [units], FILE_SIZE)
+    file = tmp_path / "consumequeue/T0/0" / ("0" * 20)
+    file.rename(file.with_name(f"{FILE_SIZE:020d}"))
+    with open_store(tmp_path, settings={"mappedFileSizeConsumeQueue": FILE_SIZE}) as store:
+        assert [(one.min_offset, one.max_offset) for one in store.queues()] == [(5, 26)]

@@ -202,8 +202,7 @@ class LogWriter:
         if self._file is None:
             start = self.position - self.position % self._size
             path, fs = self._folder / segment_name(start), self._fs
-            is_there = start < self.position and fs.exists(path)
-            self._file = fs.open_write(path) if is_there else fs.create_file(path, self._size, reserved=0)
+            self._file = fs.open_write(path) if fs.exists(path) else fs.create_file(path, self._size, reserved=0)
         return self._file
 
 
@@ -222,6 +221,6 @@ def _move(block: bytearray, starts: Int64Array, position: int, moves: Moves) -> 
     content[at] = (starts + position).astype(">i8").view(np.uint8).reshape(-1, 8)
     is_commit = content[starts + SYS_FLAG_AT + 3] & TRANSACTION_MASK == TRANSACTION_COMMIT
     for row in np.flatnonzero(is_commit).tolist():
-        moves.correct(view[bounds[row] : bounds[row + 1]])
+        moves.correct(view[bounds[row] :])
     for record in checked:
         record[:] = with_crc(bytes(record))

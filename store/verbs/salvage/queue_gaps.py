@@ -109,9 +109,9 @@ class QueueGaps:
         while first < run.count:
             stop = kernels.first_queue_gap(run.array, slots, first, run.count, self._next)
             # The last of equal numbers is kept. Records without a queue have number -1, so they write the last item.
-            newest = np.full(len(self.table) + 1, -1)
+            newest = np.zeros(len(self.table) + 1, np.int64)
             newest[slots[first:stop]] = log_offsets[first:stop]
-            met = np.flatnonzero(newest[:-1] >= 0)
+            met = np.flatnonzero(newest[:-1])
             self._ends.update(zip(met.tolist(), newest[met].tolist(), strict=True))
             missing = self._missing(salvaged, stop, int(slots[stop])) if stop < run.count else None
             if missing is not None:

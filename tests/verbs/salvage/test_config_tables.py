@@ -189,10 +189,10 @@ ENDS, JUMPS = {("T", 0): (10, 20)}, {("T", 0): (15, 18)}
     [(-1, -1), (0, 10), (9, 10), (10, 10), (14, 14), (15, 18), (16, 18), (20, 18), (21, 18), ("7", "7")],
 )
 def test_an_offset_is_moved_into_its_queue_and_over_the_jump(offset: Any, fitted: Any, tmp_path: Path) -> None:
-    write_tables(tmp_path, consumerOffset_json={"offsetTable": {"T@g": {"0": offset}, "U@g": {"0": 0}}})
+    write_tables(tmp_path, consumerOffset_json={"offsetTable": {"T@g": {"0": offset}, "U@g": {"0": -1}}})
     tables = ConfigTables(None, StoreLayout(tmp_path), LINE_4_9, Filesystem())
     tables._move_offsets("consumerOffset.json", ENDS, JUMPS)
-    assert table(tmp_path, "consumerOffset.json") == {"offsetTable": {"T@g": {"0": fitted}, "U@g": {"0": 0}}}
+    assert table(tmp_path, "consumerOffset.json") == {"offsetTable": {"T@g": {"0": fitted}, "U@g": {"0": -1}}}
     moved = f"1 offset moved into the queues: g from {offset} to {fitted} of T/0"
     rows = [("config/consumerOffset.json", moved)] if fitted != offset else []
     assert [(one.file, one.remark) for one in tables.rows] == rows

@@ -32,7 +32,9 @@ from store.formats.topics import HALF_TOPIC
 from store.verbs.check.check import check_files
 from store.verbs.salvage import new_store
 from store.verbs.salvage.grade import Grade, SalvagedRun
+from store.verbs.salvage.log_writer import SMALLEST_FILLER
 from store.verbs.salvage.new_store import NewStore, Salvaged, write_new_store
+from store.verbs.salvage.placeholder import Placeholder, encode_placeholder
 from store.verbs.salvage.salvage import SalvageReport, next_offsets_of, salvage, salvage_runs
 from store.verbs.salvage.sources import config_of
 from tests.cli.running import rmqctl
@@ -303,16 +305,46 @@ def test_a_log_that_begins_later_keeps_its_first_segment(tmp_path: Path) -> None
     assert made.log_end == last + len(records_of(root)[last][1])
 
 
+class NotedLog:
+    """A log that notes what is appended and skipped."""
+
+    segment_size, position = SEGMENT, 0
+
+    def __init__(self) -> None:
+        self.noted: list[tuple[object, ...]] = []
+
+    def append(self, data: memoryview, sizes: Any, *, moves: object) -> None:
+        one = decode_record(bytes(data))
+        self.noted.append((one.log_offset, one.queue_offset, len(one.body) - 1, one.store_timestamp_ms))
+        self.position += len(data)
+
+    def skip_to(self, log_offset: int, time_ms: int) -> None:
+        self.noted.append((log_offset, time_ms))
+
+
+def bridged(first: int, planned: list[Placeholder]) -> tuple[int, list[tuple[object, ...]]]:
+    """Where a log begins, and what is written to it before its first record."""
+    log = NotedLog()
+    start = first - first % SEGMENT
+    writer = new_store._StoreWriter(cast(Any, log), {start: planned}, False, b"")
+    columns = SimpleNamespace(store_timestamp_ms=np.array([5, 6]))
+    part = SimpleNamespace(log_offsets=np.array([first, first + 100]), run=SimpleNamespace(columns=columns))
+    writer._bridge(cast(Any, part), {start: planned}, NewStore())
+    return writer._end, log.noted
+
+
 @pytest.mark.parametrize(
     ("first", "starts"), [(0, 0), (SEGMENT, SEGMENT), (SEGMENT + 500, SEGMENT), (3 * SEGMENT - 1, 2 * SEGMENT)]
 )
-def test_a_log_whose_offsets_are_kept_begins_with_the_segment_of_its_first_record(
-    first: int, starts: int, tmp_path: Path
-) -> None:
-    skipped: list[int] = []
-    log = SimpleNamespace(segment_size=SEGMENT, position=0, skip_to=lambda at, time_ms: skipped.append(at))
-    writer = new_store._StoreWriter(cast(Any, log), {}, False, b"")
-    columns = SimpleNamespace(store_timestamp_ms=np.array([5]))
-    part = SimpleNamespace(log_offsets=np.array([first]), run=SimpleNamespace(columns=columns))
-    writer._bridge(cast(Any, part), {}, NewStore())
-    assert (log.position, skipped, writer._end) == (starts, [first], starts)
+def test_a_log_whose_offsets_are_kept_begins_with_the_segment_of_its_first_record(first: int, starts: int) -> None:
+    assert bridged(first, []) == (starts, [(first, 5)])
+
+
+@pytest.mark.parametrize(
+    ("left", "padding"), [(0, 0), (1, 1), (SMALLEST_FILLER - 1, SMALLEST_FILLER - 1), (SMALLEST_FILLER, 0)]
+)
+def test_the_last_placeholder_takes_a_rest_that_is_too_small_for_a_filler(left: int, padding: int) -> None:
+    first, last = (Placeholder(b"T", 0, number) for number in (7, 8))
+    size = len(encode_placeholder(first, 0, 0))
+    end = 2 * size + left
+    assert bridged(end, [first, last]) == (0, [(0, 7, 0, 5), (size, 8, padding, 5), (end, 5)])

@@ -132,13 +132,20 @@ def test_pieces_of_a_run_are_in_order_with_what_is_missing_before_the_next(tmp_p
     ]
 
 
-# A gap before the first run is of expired records.
+# A gap before the first run is of expired records, unless the log begins at 0.
 @pytest.mark.parametrize(
-    ("starts", "lost_bytes"),
-    [([0], 0), ([1000], 0), ([0, 300], 300 - LENGTH), ([0, LENGTH], 0), ([0, 900, 100], 900 - LENGTH)],
+    ("from_zero", "starts", "lost_bytes"),
+    [
+        (False, [0], 0),
+        (False, [1000], 0),
+        (True, [1000], 1000),
+        (False, [0, 300], 300 - LENGTH),
+        (False, [0, LENGTH], 0),
+        (False, [0, 900, 100], 900 - LENGTH),
+    ],
 )
-def test_bytes_between_runs_are_lost(starts: list[int], lost_bytes: int, tmp_path: Path) -> None:
-    gaps = QueueGaps()
+def test_bytes_between_runs_are_lost(from_zero: bool, starts: list[int], lost_bytes: int, tmp_path: Path) -> None:
+    gaps = QueueGaps(from_zero=from_zero)
     for run in runs_of(tmp_path, *((start, [number]) for number, start in enumerate(starts))):
         gaps.meet(run)
     assert gaps._lost_bytes == lost_bytes
