@@ -15,11 +15,12 @@ def test_every_process_of_a_run_without_words_leaves_out_the_slow_tests(pytestco
 @pytest.mark.parametrize(
     ("given", "chosen"),
     [
-        ("", "not slow and not other_turn"),
-        ("not spark", "(not spark) and not slow and not other_turn"),
-        ("spark or not spark", "(spark or not spark) and not slow and not other_turn"),
+        ("", "not slow and not other_turn and not long"),
+        ("not spark", "(not spark) and not slow and not other_turn and not long"),
+        ("spark or not spark", "(spark or not spark) and not slow and not other_turn and not long"),
         ("slow", "slow"),
         ("slow or other_turn", "slow or other_turn"),
+        ("long", "long"),
     ],
 )
 def test_a_run_of_all_files_leaves_out_what_its_words_say_nothing_of(given: str, chosen: str) -> None:

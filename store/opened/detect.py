@@ -204,11 +204,11 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
     for name in unknown_names(names, databases=True):
         yield layout.root / name, UNKNOWN_DATABASE
     found = fs.look_at(layout.checkpoint)
-    # In a 4.9 store the rest of the checkpoint is damage, which no broker reads.
-    if found is not None and not found.is_folder and next(traces_of_5(layout, fs), None) is not None:
-        page = decode_checkpoint(read_checkpoint_file(layout.checkpoint, fs)[:CHECKPOINT_SIZE])
-        # After fields that no broker writes, the rest is damage as well.
-        if page.rest and page.is_possible:
+    if found is not None and not found.is_folder:
+        page = _checkpoint(layout, fs)
+        # In a 4.9 store the rest of the checkpoint is damage, which no broker reads, as it is after fields that no
+        # broker writes.
+        if page.rest and page.is_possible and next(traces_of_5(layout, fs), None) is not None:
             yield layout.checkpoint, "fields in the checkpoint that 5.5 does not know"
     for room in rooms_with(names, "newer", "newer"):
         yield from room.newer(layout, fs)
@@ -231,7 +231,7 @@ def traces_of_5_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
             found = [trace for trace in one.traces if names.has(trace) and not (trace.of_topic and is_of_older)]
             yield from (f"{trace.path} is there" for trace in found if not trace.holds)
             yield from (f"{trace.path} has {trace.holds.decode()}*" for trace in found if trace.holds)
-    if next(traces_of_5(layout, fs), None) and page.logics_log_offset and page.is_possible and not page.rest:
+    if page.logics_log_offset and page.is_possible and not page.rest and next(traces_of_5(layout, fs), None):
         yield "the checkpoint has 5.5's offset"
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import product
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -14,7 +15,10 @@ import pytest
 TURN = int(os.environ.get("RMQCTL_TESTS_TURN", "0"))
 """Number of the share that is shown; .ci/run sets the count of commits."""
 LEFT_OUT = ("slow", "other_turn")
-"""The marks of tests that are not in the default run."""
+"""The marks of tests that a run by marks leaves out."""
+LONG = frozenset(Path(__file__).with_name("long.txt").read_text(encoding="utf-8").split())
+"""Functions that take more than half of a run's time together; `python -m tests.support.long RUN.xml` writes them."""
+LONG_TURNS = 3
 
 
 def one_of(step: int, *axes: Iterable[Any], turn: int = TURN) -> list[Any]:
@@ -33,25 +37,29 @@ def one_of(step: int, *axes: Iterable[Any], turn: int = TURN) -> list[Any]:
     ]
 
 
-def leave_to_other_turns(items: Iterable[pytest.Item], turn: int = TURN) -> None:
+def leave_to_other_turns(items: Iterable[pytest.Item], turn: int = TURN, long: Container[str] = LONG) -> None:
     """Mark the rows of functions with the mark `turns(N)` that are not of this turn: each row is in one of N turns.
 
     Rows are numbered in an order by chance, so that no value of one of several tables is left out of a turn for good,
-    from a number by chance, so that functions of one row have different turns.
+    from a number by chance, so that functions of one row have different turns. By the same numbers the rows of a `long`
+    function are marked long, as the default run shows one in LONG_TURNS; those of `one_of` have no two tables of turns.
     """
     functions = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("turns") is not None:
-            functions[item.nodeid.split("[")[0]].append(item)
+        functions[item.nodeid.split("[")[0]].append(item)
     for name, rows in functions.items():
-        turns = rows[0].get_closest_marker("turns")
-        assert turns is not None
+        turns, has_turns = (
+            rows[0].get_closest_marker("turns"),
+            any(row.get_closest_marker("other_turn") for row in rows),
+        )
+        # Of two tables of turns some rows would never be in the same.
+        assert turns is None or not has_turns, f"{name} is of one_of and has the mark turns"
         rows.sort(key=lambda row: crc32(row.nodeid.encode()))
         for number, row in enumerate(rows, start=crc32(name.encode())):
-            # Of two tables of turns some rows would never be in the same.
-            assert row.get_closest_marker("other_turn") is None, f"{row.nodeid} is of one_of and has the mark turns"
-            for mark in marks_of(number - turn, *turns.args):
-                row.add_marker(mark)
+            if turns is not None and (number - turn) % turns.args[0]:
+                row.add_marker(pytest.mark.other_turn)
+            if name in long and not has_turns and (number - turn) % LONG_TURNS:
+                row.add_marker(pytest.mark.long)
 
 
 def marks_of(number: int, step: int) -> Sequence[pytest.MarkDecorator]:
@@ -59,8 +67,14 @@ def marks_of(number: int, step: int) -> Sequence[pytest.MarkDecorator]:
     return [pytest.mark.other_turn] if number % step else []
 
 
+def is_drawn(nodeid: str, step: int, turn: int = TURN) -> bool:
+    """Return whether a test is one of those that this turn draws, one in `step`."""
+    return crc32(f"{turn} {nodeid}".encode()) % step == 0
+
+
 def chosen_marks(given: str) -> str:
     """Return the mark expression for a run of all tests: as given where that is about what is left out by default."""
-    if any(mark in given for mark in LEFT_OUT):
+    left_out = (*LEFT_OUT, "long")
+    if any(mark in given for mark in left_out):
         return given
-    return " and ".join([*([f"({given})"] if given else []), *(f"not {mark}" for mark in LEFT_OUT)])
+    return " and ".join([*([f"({given})"] if given else []), *(f"not {mark}" for mark in left_out)])

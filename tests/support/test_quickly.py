@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.quickly import leave_to_other_turns, one_of
+from tests.support.quickly import LONG, is_drawn, leave_to_other_turns, one_of
+
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def quick(parameters: list[Any]) -> list[tuple[Any, ...]]:
@@ -44,10 +48,11 @@ class Row:
         self._marks[mark.name] = mark.mark
 
 
-def shown_of(names: dict[str, int | None], turn: int) -> list[str]:
+def shown_of(names: dict[str, int | None], turn: int, *long: str) -> list[str]:
     rows: list[Any] = [Row(name, turns) for name, turns in names.items()]
-    leave_to_other_turns(rows, turn)
-    return [row.nodeid for row in rows if row.get_closest_marker("other_turn") is None]
+    leave_to_other_turns(rows, turn, long)
+    left_out = ("other_turn", "long")
+    return [row.nodeid for row in rows if not any(map(row.get_closest_marker, left_out))]
 
 
 def test_each_row_of_a_function_has_one_of_its_turns_and_no_turn_more_than_one_row_more_than_another() -> None:
@@ -64,8 +69,38 @@ def test_what_has_no_turns_is_in_each() -> None:
     assert [shown_of({"a.py::test_a": None}, turn) for turn in range(3)] == [["a.py::test_a"]] * 3
 
 
+@pytest.mark.parametrize("turns", [None, 2, 3, 4, 6, 9])
+def test_each_row_of_a_long_function_is_in_one_of_three_of_its_turns(turns: int | None) -> None:
+    names = {f"a.py::test_a[{number}]": turns for number in range(9)}
+    shown = [shown_of(names, turn, "a.py::test_a") for turn in range(36)]
+    assert {name: sum(name in one for one in shown) for name in names} == dict.fromkeys(
+        names, {None: 12, 2: 6, 3: 12, 4: 3, 6: 6, 9: 4}[turns]
+    )
+
+
 def test_rows_of_one_of_have_no_other_turns() -> None:
     row: Any = Row("a.py::test_a[0]", 3)
     row.add_marker(pytest.mark.other_turn)
-    with pytest.raises(AssertionError, match=r"a\.py::test_a\[0\] is of one_of"):
+    with pytest.raises(AssertionError, match=r"a\.py::test_a is of one_of"):
         leave_to_other_turns([row], 0)
+
+
+def test_a_long_row_of_one_of_is_in_each_turn_of_its_own() -> None:
+    rows: list[Any] = [Row(f"a.py::test_a[{number}]", None) for number in range(6)]
+    rows[0].add_marker(pytest.mark.other_turn)
+    leave_to_other_turns(rows, 0, ["a.py::test_a"])
+    assert not any(row.get_closest_marker("long") for row in rows)
+
+
+def test_every_test_is_drawn_in_a_third_of_the_turns_or_so() -> None:
+    drawn = [[name for name in "abcdefgh" if is_drawn(name, 3, turn)] for turn in range(300)]
+    counts = {name: sum(name in one for one in drawn) for name in "abcdefgh"}
+    assert {name: 80 <= count <= 120 for name, count in counts.items()} == dict.fromkeys("abcdefgh", True)
+
+
+def test_the_long_functions_exist() -> None:
+    words = {
+        path: re.findall(r"\w+", (CHECKOUT / path).read_text(encoding="utf-8"))
+        for path in {one.split("::")[0] for one in LONG}
+    }
+    assert [one for one in LONG if one.split("::")[1] not in words[one.split("::")[0]]] == []
