@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -292,3 +293,11 @@ def test_lost_pages_are_told_only_where_they_are_caught() -> None:
 
 def test_an_automatic_color_is_the_default() -> None:
     assert (session().options.color, session().options.format) == (Color.AUTO, Format.AUTO)
+
+
+def test_a_line_ends_the_opening() -> None:
+    one, ended = session(stderr=True), list[str]()
+    for say in (lambda: one.note("note: a"), lambda: one.ask("b?")):
+        cast(Any, one)._opening = SimpleNamespace(end=lambda: ended.append(said(one)))
+        say()
+    assert ended == ["", "note: a\n"]

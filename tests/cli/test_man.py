@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from rmqctl import manpages
 from rmqctl.app import app
 from rmqctl.commands import COMMANDS
 from rmqctl.glossary import terms_in
@@ -87,3 +88,9 @@ def _command(path: str) -> Any:
     for word in path.split():
         found = found.commands[word]
     return found
+
+
+def test_pages_are_written_below_their_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manpages, "pages", lambda folder: {"man1/a.1": "A\n", "b.md": "é"})
+    assert manpages.write_pages(tmp_path / "man") == [tmp_path / "man/man1/a.1", tmp_path / "man/b.md"]
+    assert [(tmp_path / "man" / name).read_bytes() for name in ("man1/a.1", "b.md")] == [b"A\n", "é".encode()]

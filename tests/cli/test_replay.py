@@ -6,10 +6,12 @@ import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from rmqctl.commands import replay as replay_command
 from rmqctl.exit_codes import FINDINGS, INTERRUPTED, NOT_READABLE, OK, USAGE
 from store import Message, open_store
 from store.engine.remoting import Cluster
@@ -18,6 +20,7 @@ from tests.support.fake_broker import Behaviour, FakeBroker, Taken
 from tests.support.golden import golden
 from tests.support.processes import command_line, running
 from tests.support.refstore import free_port
+from tests.support.sessions import said, session
 from tests.support.stores import SMALL
 
 TOPICS = {"TopicA": 4, "TopicB": 4, "topic_C-3": 4}
@@ -229,3 +232,11 @@ def test_a_plan_is_shown_by_topic(store: Path, broker: FakeBroker) -> None:
     run = rmqctl("replay", store, "--to", broker.address, "--dry-run")
     assert run.out.splitlines()[0] == "would send 40 messages; 0 would be refused"
     assert json.loads(rmqctl("-f", "jsonl", "replay", store, "--to", broker.address, "--dry-run").out.splitlines()[0])
+
+
+def test_kinds_that_are_left_out_are_counted_in_order() -> None:
+    one = session()
+    for left_out in ({"unreadable": 1, "damaged": 2}, {}):
+        replay_command._say_left_out(one, cast(Any, SimpleNamespace(left_out=left_out)))
+    damaged, unreadable = (replay_command.LEFT_OUT[kind] for kind in ("damaged", "unreadable"))
+    assert said(one) == f"warning: left out: 2 {damaged}, 1 {unreadable}\n"

@@ -9,10 +9,14 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from rmqctl.commands import report
 from store import Message, open_store
+from store.broker_line import LINE_4_9
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.support.golden import golden
@@ -240,3 +244,26 @@ def test_what_a_terminal_or_a_browser_obeys_is_escaped_wherever_a_name_stands(tm
     text = write_report(root, tmp_path / "report.html", 1)
     assert re.findall("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|<b>", text) == []
     assert text.count(r"T\x07\x1b[2J\x9b\u202e&lt;b&gt;&amp;") >= 3
+
+
+@pytest.mark.parametrize(
+    ("first_ms", "last_ms", "abort_ms", "shown"),
+    [
+        (-1, -1, -1, (None, None, True)),
+        (0, 0, -1, (0, 0, True)),
+        (5, 6, 0, (5, 6, False)),
+        (5, 6, 7, (5, 6, False)),
+    ],
+)
+def test_a_moment_of_0_is_one_and_a_marker_tells_of_a_crash(
+    first_ms: int, last_ms: int, abort_ms: int, shown: tuple[int | None, int | None, bool]
+) -> None:
+    log = SimpleNamespace(segment_count=1, size_bytes=2, end=3, first_ms=first_ms, last_ms=last_ms)
+    info = SimpleNamespace(
+        log=log, line=LINE_4_9, abort_ms=abort_ms, holder=None, queues=[1], index=SimpleNamespace(file_count=4),
+        free_bytes=5,
+    )  # fmt: skip
+    facts = report._facts(cast(Any, SimpleNamespace(info=info)), 9)
+    assert (facts["first_message_ms"], facts["last_message_ms"], facts["shut down"]) == shown
+    assert [facts[name] for name in ("written_ms", "segments", "log_bytes", "log end", "queues", "index files",
+                                     "free_bytes", "lock held by")] == [9, 1, 2, 3, 1, 4, 5, "no process"]  # fmt: skip

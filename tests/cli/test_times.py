@@ -16,6 +16,7 @@ NOW_MS = 1_800_000_000_000
     [
         ("1795230554582", 1795230554582),
         ("0", 0),
+        ("253402300799999", 253402300799999),
         ("now", NOW_MS),
         ("-15m", NOW_MS - 15 * 60_000),
         ("-2h", NOW_MS - 2 * 3_600_000),
@@ -31,7 +32,13 @@ def test_a_time_is_epoch_milliseconds_iso_or_relative(text: str, expected: int) 
     assert parse_time(text, NOW_MS) == expected
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "-15", "15m", "-1y", "99999999999999999999", "2026-13-01", "１２"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "yesterday", "-15", "15m", "-1y", "2026-13-01", "１２", "1969-12-31T23:59:59Z", "253402300800000",
+        "99999999999999999999", "9" * 10_000, f"-{'9' * 10_000}d",
+    ],
+)  # fmt: skip
 def test_anything_else_is_refused_with_what_is_accepted(text: str) -> None:
     with pytest.raises(ValueError, match=r"ISO 8601"):
         parse_time(text, NOW_MS)
@@ -44,5 +51,5 @@ def test_a_shown_time_can_be_given_back(time_ms: int) -> None:
 
 
 def test_times_that_are_no_dates_are_still_shown() -> None:
-    assert show_time(0) == "-"
+    assert [show_time(one) for one in (-1, 0, 1)] == ["1969-12-31T23:59:59.999Z", "-", "1970-01-01T00:00:00.001Z"]
     assert show_time((1 << 63) - 1) == str((1 << 63) - 1)
