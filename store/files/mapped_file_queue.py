@@ -106,12 +106,15 @@ class MappedFileQueue:
             file.set_positions(self.file_size)
 
     def _without_empty_last(self, entries: list[Entry]) -> list[Entry]:
-        if not entries or entries[-1].size or not entries[-1].is_file:
+        if not entries:
             return entries
-        self.empty_last = entries[-1].path
+        *before, last = entries
+        if last.size or not last.is_file:
+            return entries
+        self.empty_last = last.path
         if self._writable:
-            self._fs.unlink(self.empty_last)
-        return entries[:-1]
+            self._fs.unlink(last.path)
+        return before
 
     def _accepted(self, entry: Entry, refuse: Callable[[StoreError], None] | None) -> MappedFile | None:
         try:

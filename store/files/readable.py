@@ -159,7 +159,7 @@ class Stretch:
     def behind_unreadable(self, start: int, stop: int) -> int:
         """Return the start of the first readable page after the unreadable one at `start`, or `stop`."""
         size = len(self.buffer)
-        if self.fs is None or self.path is None or self.whole is None or start >= size:
+        if self.fs is None or self.path is None or self.whole is None:
             return stop
         end = behind_unreadable(self.fs, self.path, self.whole, self.start + start, self.start + min(stop, size))
         return end - self.start if end - self.start < size else stop

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from store.errors import NotAStore, StoreError
-from store.files.bundle_files import Archive
+from store.errors import NotAStore, StoreError, StoreIOError
+from store.files.bundle_files import Archive, UnpackedFiles
 
 
 def test_a_bundle_is_a_file(tmp_path: Path) -> None:
@@ -20,3 +20,33 @@ def test_a_bundle_is_a_file(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as damaged:
         Archive(str(tmp_path / "file"))
     assert "there is no such file" not in str(damaged.value)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "is_readable"),
+    [(0, 10, True), (0, 11, False), (10, 11, False), (19, 20, False), (20, 30, True), (12, 15, False), (5, 40, False)],
+)
+def test_bytes_beside_those_that_the_source_lacked_are_read(
+    start: int, stop: int, is_readable: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(50)))
+    fs = UnpackedFiles({path: [(10, 20)]}, holds_log_alone=False)
+    if is_readable:
+        assert fs.read(fs.open_read(path), start, stop - start) == bytes(range(start, stop))
+        assert fs.read(fs.open_read(tmp_path / "file"), 20, 5) == bytes(range(20, 25))
+    else:
+        with pytest.raises(StoreIOError, match="read the file"):
+            fs.read(fs.open_read(path), start, stop - start)
+
+
+@pytest.mark.parametrize(("size", "is_readable"), [(10, True), (11, False)])
+def test_the_start_of_a_file_is_read_up_to_what_the_source_lacked(size: int, is_readable: bool, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(50)))
+    fs = UnpackedFiles({path: [(10, 20)]}, holds_log_alone=False)
+    if is_readable:
+        assert fs.read_start(str(path), size) == bytes(range(size))
+    else:
+        with pytest.raises(StoreIOError):
+            fs.read_start(str(path), size)

@@ -188,3 +188,12 @@ def test_all_below_a_folder_is_listed_by_path_and_a_folder_has_neither_size_nor_
         ("root/x/y", False, 4, 5),
     ]
     assert Filesystem().list_below(str(tmp_path), "none") == []
+
+
+def test_the_time_of_a_link_is_set_and_not_that_of_its_target(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.touch()
+    link.symlink_to(target)
+    before = target.stat().st_mtime_ns
+    Filesystem().utime(link, 5_000_000_000)
+    assert (link.lstat().st_mtime_ns, target.stat().st_mtime_ns) == (5_000_000_000, before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 from collections.abc import Callable
@@ -243,6 +244,7 @@ def test_mapped_files_keep_no_descriptor(tmp_path: Path) -> None:
     for file in files:
         file.append(b"x")
         file.flush(0)
+        assert file.steady_descriptor is None
     assert open_descriptors(tmp_path) == before
     assert all(bytes(file.read(0, 1) or b"") == b"x" for file in files)
 
@@ -252,8 +254,9 @@ def test_a_file_that_is_flushed_all_the_time_keeps_its_descriptor_until_it_is_fu
     file = MappedFile.create(tmp_path / "log", 0, SIZE, fs, keeps_descriptor=True)
     for data in (b"x", b"x", bytes(SIZE - 2)):
         file.append(data)
+        assert file.steady_descriptor is (None if file.flushed == 0 else file._descriptor)
         file.flush(0)
-    assert fs.count("open_write") == 0
+    assert (fs.count("open_write"), file.steady_descriptor) == (0, None)
     fs.operations.clear()
     assert open_descriptors(tmp_path) == before
 
@@ -364,17 +367,18 @@ def test_warming_writes_the_zeros_out_and_is_only_for_new_files(tmp_path: Path) 
 def test_memory_that_can_not_be_locked_is_a_note_and_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     from store.files import transient_pool
 
+    tries: list[int] = []
+
     class Refusing:
         @staticmethod
-        def mlock(_address: object, _size: object) -> int:
-            import ctypes
-            import errno
-
+        def mlock(_address: object, size: ctypes.c_size_t) -> int:
+            tries.append(size.value)
             ctypes.set_errno(errno.ENOMEM)
             return -1
 
     monkeypatch.setattr(transient_pool, "_libc", Refusing)
     pool = TransientStorePool(2, SIZE)
+    assert tries == [SIZE]
     assert pool.note == "write buffers are not locked in memory: cannot allocate memory"
     assert pool.available_count == 2
 
@@ -442,3 +446,13 @@ def test_bytes_are_due_by_pages_or_at_the_end_of_the_file(
 ) -> None:
     file = MappedFile(tmp_path / "f", 0, 3 * PAGE + 5, Filesystem(), writable=True)
     assert file._has_pages(least_pages, done, end) is has_pages
+
+
+@pytest.mark.parametrize("end", [MappedFile.close, MappedFile.destroy])
+def test_the_end_of_a_file_gives_its_lent_buffer_back(end: Callable[[MappedFile], None], tmp_path: Path) -> None:
+    pool = TransientStorePool(1, SIZE)
+    file = new_file(tmp_path, pool=pool)
+    file.append(b"hello")
+    assert (pool.available_count, file.steady_descriptor) == (0, None)
+    end(file)
+    assert (pool.available_count, file.is_closed) == (1, True)

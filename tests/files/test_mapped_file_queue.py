@@ -87,6 +87,10 @@ def test_an_empty_last_file_is_deleted_by_the_5_3_rule_only_when_writing_is_allo
     assert empty.exists()
     assert starts(loaded(tmp_path, "5.3")) == [0]
     assert not empty.exists()
+    os.mkfifo(empty)
+    with pytest.raises(StoreError):
+        loaded(tmp_path, "5.3")
+    assert empty.exists()
 
 
 def test_an_empty_file_in_the_middle_stops_the_load_by_both_rules(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -181,3 +182,17 @@ def test_a_pattern_is_found_wherever_a_search_begins_anew(step: int, monkeypatch
         found = Stretch(memoryview(bytes(place) + b"abcd" + bytes(36 - place)))
         for start, stop, places in [(0, 40, [place]), (place, place + 1, [place]), (place + 1, 40, []), (0, place, [])]:
             assert list(found.find(re.compile(b"abcd"), start, stop)) == places, (place, start, stop)
+
+
+@pytest.mark.parametrize(
+    ("pages", "ranges"),
+    [(set(), []), ({0}, [(0, 1)]), ({3, 4, 6}, [(3, 5), (6, 7)]), ({63}, [(63, 64)]), (set(range(64)), [(0, 64)])],
+)
+def test_unreadable_ranges_are_those_of_bad_pages(
+    pages: set[int], ranges: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    fs = BadSectors({f"{0:020d}": pages})
+    file = written(tmp_path, fs)
+    view = file._map()
+    found = islice(readable.unreadable_ranges(fs, file.path, view, 0, SIZE), 9)
+    assert [(start // PAGE_SIZE, stop // PAGE_SIZE) for start, stop in found] == ranges

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from store.files.filesystem import Filesystem
+from store.files.rocksdb_copy import remove_own_files
 from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, is_rocksdb_file, queue_database
 from store.layout import StoreLayout
 
@@ -55,3 +56,10 @@ def test_the_separate_folder_counts_where_it_is_the_only_one_or_has_a_database(
             place.write_bytes(b"x" * 20)
     assert queue_database(layout, FS) == names[folder]
     assert (has_queue_database(layout, FS), has_rocksdb_queues(layout, FS)) == (has, is_read)
+
+
+def test_the_settings_of_rocksdict_and_text_logs_are_removed(tmp_path: Path) -> None:
+    for name in ("CURRENT", "LOG", "LOG.old.1", "LOG2", "000001.log", "rocksdict-config.json"):
+        (tmp_path / name).touch()
+    remove_own_files(tmp_path, FS)
+    assert FS.list_names(tmp_path) == ["000001.log", "CURRENT", "LOG2"]
