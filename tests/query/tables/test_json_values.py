@@ -46,3 +46,12 @@ def test_a_time_that_no_calendar_has_is_told_as_its_number() -> None:
 
 def test_columns_of_one_name_are_told_apart() -> None:
     assert unique_names(["a", "b", "a", "a"]) == ["a", "b", "a (2)", "a (3)"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "count"),
+    [("s", 1_795_230_541), ("ms", 1_795_230_541_006), ("us", 1_795_230_541_006_000), ("ns", 1_795_230_541_006_000_000)],
+)
+def test_a_time_is_counted_in_its_unit(unit: str, count: int) -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array([count], pa.int64()).cast(pa.timestamp(unit))], names=["a"])
+    assert list(rows_of(batch)) == [{"a": f"2026-11-21T03:09:01.{'000' if unit == 's' else '006'}"}]

@@ -130,3 +130,11 @@ def test_a_batch_has_no_more_rows_and_bytes_than_allowed(
     sizes: list[int], most_rows: int, most_bytes: int, cuts: list[int]
 ) -> None:
     assert list(row_limits(np.array(sizes, np.int64), most_rows, most_bytes)) == cuts
+
+
+@pytest.mark.parametrize("step", [-1, 0, 1])
+def test_a_time_is_compared_in_microseconds(step: int, rows: MessageRows) -> None:
+    times = rows.columns.store_timestamp_ms.tolist()
+    limit = sorted(times)[len(times) // 2] * 1000 + step
+    found = Conditions([C("store_timestamp", "<", limit)]).select_messages(rows)
+    assert found.columns.store_timestamp_ms.tolist() == [one for one in times if one * 1000 < limit]
