@@ -152,7 +152,7 @@ class TimerLogCheck:
         """Return the units' fields sorted by log offset, and each unit's row in the timer log."""
         units, times = self.timer.units, self.timer.slot_times_ms
         columns = units["log_offset"], units["record_size"], times, units["magic"], units["topic_hash"]
-        order = np.argsort(columns[0].astype(np.int64), kind="stable")
+        order = np.argsort(units["log_offset"].astype(np.int64), kind="stable")
         return UnitFields(*(column.astype(np.int64)[order] for column in columns)), order
 
     def _confirmed(self, segment: StoredFile, fields: UnitFields) -> Wrong:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from store.errors import DamagedFile
@@ -74,3 +75,32 @@ def test_consumers_say_the_ends_that_a_lost_database_had(
         "1 queue of topics.json may have been one, and begin at 0: V/2"
     )
     assert finished(monkeypatch, 500, None, log_start, is_lost=True) == (500, kept, [told] if kept else [])
+
+
+@pytest.mark.parametrize(
+    ("horizon", "put", "end"),
+    [
+        (None, [("T", [0, 100, 200])], 300),
+        (300, [("T", [0, 100, 200])], 300),
+        (200, [("T", [0, 100])], 300),
+        (101, [("T", [0, 100])], 300),
+        (100, [("T", [0])], 300),
+    ],
+)
+def test_queues_in_scope_get_the_units_before_the_place_that_dispatch_had_reached(
+    horizon: int | None, put: list[Any], end: int
+) -> None:
+    units = np.array([(0,), (100,), (200,)], [("log_offset", np.int64)])
+    made = SimpleNamespace(end=end, light=SimpleNamespace(faults=[7]), parts=[(("T", 0), units), (("U", 0), units)])
+    found: list[Any] = []
+    queues = object.__new__(RocksdbQueues)
+    for name, value in {
+        "_maker": SimpleNamespace(units_of=lambda run: made), "_end": -1, "_horizon": horizon, "light_faults": [1],
+        "_scope": SimpleNamespace(wants=lambda queue: queue[0] == "T"),
+        "_writer": SimpleNamespace(
+            put_units=lambda queue, units: found.append((queue[0], units["log_offset"].tolist()))
+        ),
+    }.items():  # fmt: skip
+        setattr(queues, name, value)
+    queues.dispatch(cast(Any, None))
+    assert (found, queues._end, queues.light_faults) == (put, end, [1, 7])

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from store import check, open_store, simulate
 from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
+from store.structures.messagedb.keys import SCAN_OFFSET, TIMELINE, TIMER, TimerEntry
 from store.structures.timer import review
+from store.structures.timer import timeline as room
 from store.structures.timer.files import WHEEL_SIZE, read_timer_files
 from store.structures.timer.show import describe
 from store.structures.timer.timeline import Timeline, read_timeline
@@ -187,3 +190,35 @@ def test_a_wheel_without_a_log_is_unused_or_has_lost_it(
     data = b"" if numbers is None else b"".join(number.to_bytes(8, "big") for number in (*numbers, 0, 0, 0))
     (root / "config/timercheck").write_bytes(data)
     assert [one.detail for one in describe(StoreLayout(root), Filesystem())] == [detail]
+
+
+ENTRY = TimerEntry(FIRED_MS, "K", 100, 5)
+
+
+# Whether the setting is on, the entries of the database (None without one), its offsets, and the timeline.
+@pytest.mark.parametrize(
+    ("is_on", "entries", "longs", "timeline"),
+    [
+        (False, [ENTRY], {SCAN_OFFSET: 3}, None),
+        (None, None, {}, None),
+        (True, None, {}, Timeline({}, 7, None)),
+        (None, [], {}, None),
+        (True, [], {}, Timeline({}, 7, None)),
+        (None, [b"torn"], {}, None),
+        (None, [], {SCAN_OFFSET: 3}, Timeline({}, 3, None)),
+        (None, [ENTRY], {}, Timeline({(FIRED_MS, "K"): ENTRY}, 0, None)),
+        (True, [ENTRY], {SCAN_OFFSET: 3, TIMELINE: 9}, Timeline({(FIRED_MS, "K"): ENTRY}, 3, 9)),
+    ],
+)
+def test_the_database_fires_timers_where_it_is_on_or_had_some(
+    is_on: bool | None, entries: list[Any] | None, longs: dict[bytes, int], timeline: Timeline | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    database = SimpleNamespace(longs={TIMER: longs}, timers=lambda: entries)
+    opened: Any = SimpleNamespace(
+        config=SimpleNamespace(timer_rocks_db_enable=is_on), layout=SimpleNamespace(root=Path("s")), fs=None
+    )
+    monkeypatch.setattr(room, "may_hold_entries", lambda layout, fs: entries is not None)
+    monkeypatch.setattr(room, "open_database", lambda folder, scratch, fs: database)
+    monkeypatch.setattr(room, "_scanned_by_wheel", lambda opened: 7)
+    assert read_timeline(opened) == timeline
