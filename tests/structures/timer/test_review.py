@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +14,10 @@ from store import Message, open_store
 from store.formats.message import encode_record
 from store.formats.queue_unit import UNIT
 from store.formats.topics import TIMER_TOPIC
+from store.structures.timer import review
 from store.structures.timer.files import DELETE, NO_FILES, ROLL, SLOT_DTYPE, UNIT_DTYPE, TimerCheckpoint
 from store.structures.timer.review import TimerReview, _Review, review_timers
+from store.structures.timer.timeline import Timeline
 
 READ_S = 1_700_000_000
 """The read time of the service; other times count seconds from it."""
@@ -183,3 +186,26 @@ def test_a_store_without_timers_has_none_and_no_progress(tmp_path: Path) -> None
         pass
     with open_store(tmp_path / "s") as store:
         assert review_timers(store.opened, 1) == TimerReview([], 0, 0, 0, 1000)
+
+
+@pytest.mark.parametrize(
+    ("timeline", "checkpoint", "progress"),
+    [
+        (Timeline({}, 3, None), None, (0, 3, 9, 1000)),
+        (Timeline({}, 3, 55), SimpleNamespace(queue_offset=4), (55, 3, 9, 1000)),
+        (None, SimpleNamespace(queue_offset=4), (77, 4, 9, 500)),
+        (None, None, (77, 0, 9, 500)),
+    ],
+)
+def test_the_progress_is_the_timeline_s_or_the_wheel_s(
+    timeline: Timeline | None, checkpoint: Any, progress: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = SimpleNamespace(checkpoint=checkpoint, read_time_ms=77, precision_ms=500)
+    monkeypatch.setattr(review, "read_timer_files", lambda *arguments: files)
+    monkeypatch.setattr(review, "read_timeline", lambda opened: timeline)
+    monkeypatch.setattr(review, "_Review", lambda opened, files: None)
+    opened: Any = SimpleNamespace(
+        layout=None, fs=None, config=None, next_offset=None, queues=SimpleNamespace(find=lambda topic, queue_id: None),
+        max_offset=lambda topic, queue_id: 9,
+    )  # fmt: skip
+    assert review.review_timers(opened, 5) == review.TimerReview([], *progress)
