@@ -10,6 +10,7 @@ import pytest
 
 from rmqctl import bench
 from rmqctl.bench import GEOMETRY, SETTINGS, Limits, Measured, histogram, measure_limits, measure_mode
+from tests.cli.running import rmqctl
 from tests.support.stores import SMALL
 
 LIMITS = Limits(fdatasync_per_s=100.0, write_bytes_per_s=5e6, copy_bytes_per_s=8000.0)
@@ -86,3 +87,30 @@ def test_limits_are_measured_in_a_file_that_goes(tmp_path: Path, monkeypatch: py
     found = measure_limits(tmp_path, 200)
     assert min(found.fdatasync_per_s, found.write_bytes_per_s, found.copy_bytes_per_s) > 0
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "modes"),
+    [((), ["async", "sync", "transient"]), (("--mode", "sync"), ["sync"]), (("--mode", "all"), None)],
+)
+def test_every_mode_is_measured_or_the_one_that_is_asked_for(
+    words: tuple[str, ...], modes: list[str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    def measure(scratch: Path, name: str, messages: int, body_size: int, threads: int, *rest: object) -> Measured:
+        scratch.mkdir()
+        asked.append((name, messages, body_size, threads))
+        return measured(name, seconds={"async": 2.0, "sync": 4.0, "transient": 1.0}[name])
+
+    monkeypatch.setattr(bench, "measure_limits", lambda scratch, size: LIMITS)
+    monkeypatch.setattr(bench, "measure_mode", measure)
+    line = ("flush-bench", "--messages", "7", "--body-size", "9", "--threads", "3", *words)
+    run = rmqctl("--format", "json", *line, store=tmp_path / "store")
+    names = modes or list(SETTINGS)
+    assert (run.code, asked) == (0, [(name, 7, 9, 3) for name in names])
+    assert [row["mode"] for row in run.json["modes"]] == names
+    assert [run.json[name] for name in ("message_count", "body_size_bytes", "thread_count")] == [7, 9, 3]
+    assert list(tmp_path.iterdir()) == []
+    fastest = "4 messages/s at most (transient)" if len(names) > 1 else "1 messages/s at most (sync)"
+    assert rmqctl(*line, store=tmp_path / "store").out.startswith(f"{fastest}, on this device, now\n")

@@ -314,3 +314,10 @@ def test_the_shell_completes_tables_columns_and_words() -> None:
     assert completions("STORE_T") == ["store_timestamp"]
     assert completions(".s") == [".schema"]
     assert "select" in completions("se")
+
+
+def test_one_segment_is_not_read_on_spark(normal: Path) -> None:
+    segment = min((normal / "commitlog").iterdir())
+    run = rmqctl("sql", "select 1 from messages", "--engine", "spark", store=segment)
+    told = "one segment file is not read on Spark; give --engine local"
+    assert (run.code, run.err) == (USAGE, f"rmqctl: {segment}: {told}\n")

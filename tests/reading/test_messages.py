@@ -64,6 +64,24 @@ def test_a_question_about_a_queue_names_its_topic(name: str, topic: object, stor
         getattr(store, name)(topic, *CALLS[name][1:])
 
 
+@pytest.mark.parametrize(("before", "calls"), [(0, 1), (1, 3)])
+def test_an_offset_below_the_first_call_ends_it_and_later_messages_have_expired_meanwhile(
+    before: int, calls: int
+) -> None:
+    answers = [GetResult(GetStatus.OFFSET_FOUND_NULL, 3, 0, 9)] * before
+    answers += [GetResult(GetStatus.OFFSET_TOO_SMALL, 5, 5, 9), GetResult(GetStatus.OFFSET_OVERFLOW_ONE, 9, 5, 9)]
+    asked: list[int] = []
+
+    def call(offset: int, count: int) -> GetResult:
+        asked.append(offset)
+        return answers[len(asked) - 1]
+
+    messages = MessageIterator(call, 0)
+    assert list(messages) == []
+    assert asked == [0, 3, 5][:calls]
+    assert messages.status is GetStatus.OFFSET_TOO_SMALL
+
+
 @pytest.mark.parametrize(("limit", "asked"), [(None, [32, 32, 32, 32, 32]), (33, [33, 13]), (20, [20])])
 def test_a_call_asks_for_32_messages_without_a_limit(limit: int | None, asked: list[int], store: MessageStore) -> None:
     calls = list[int]()
