@@ -17,7 +17,6 @@ from store.config import StoreConfig
 from store.errors import StoreError, StoreIOError
 from store.files.filesystem import Filesystem
 from store.files.overlay import Overlay
-from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Stretch
 from store.formats.topics import shares_records
 from store.formats.wording import amount, amount_is
@@ -184,13 +183,13 @@ class QueueView(ConsumeQueueStore):
 
     def _find_resting(self, keys: Sequence[QueueKey]) -> dict[QueueKey, RestingQueue]:
         """Return the idle queues among `keys`: they lack no unit, and have none past the log's end."""
-        file_size, found = self._config.mapped_file_size_consume_queue, {}
+        found = {}
         for key in keys:
             folder = self.queue_folder(*key)
             resting = self._read_resting(str(folder)) if self._may_rest(folder.parent) else None
-            # The file after a full one may be lost. A queue that reaches the log's end is truncated there, even if it
-            # loses nothing: see _has_cut.
-            if resting and resting.unit_count * UNIT_SIZE < file_size and resting.end < self._log.stop:
+            # A full one does not rest, as the file after it may be lost. One that reaches the log's end is truncated
+            # there, even if it loses nothing: see _has_cut.
+            if resting and resting.end < self._log.stop:
                 found[key] = resting
         if self._trusted >= self._log.stop:
             return found
