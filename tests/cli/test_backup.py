@@ -230,3 +230,9 @@ def test_backups_in_an_object_store_are_made_listed_pruned_and_restored(tmp_path
             NOT_READABLE,
             True,
         ), run.err
+
+
+@pytest.mark.parametrize("word", ["list", "verify"])
+def test_a_folder_of_backups_that_is_missing_is_named(word: str, tmp_path: Path) -> None:
+    run = rmqctl("backup", word, tmp_path / "none")
+    assert (run.code, run.err.splitlines()[0]) == (NOT_READABLE, f"rmqctl: {tmp_path / 'none'}: no such folder")

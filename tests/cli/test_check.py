@@ -109,3 +109,10 @@ def test_a_check_beside_a_writer_says_so(tmp_path: Path) -> None:
         run = rmqctl("check", store=root)
     assert run.code == 0
     assert "holds the store: checked up to log offset" in run.err
+
+
+def test_one_store_is_checked_alike_before_and_after_the_command(damaged: Path) -> None:
+    before = rmqctl("--format", "json", "check", store=damaged)
+    after = rmqctl("--format", "json", "check", "--store", damaged, store=damaged.parent)
+    assert (after.code, after.json) == (1, before.json)
+    assert before.json.keys() >= {"checked_bytes", "stopped_at"}

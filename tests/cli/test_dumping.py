@@ -7,11 +7,14 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import typer
 
+from rmqctl.commands import dump as dump_command
 from rmqctl.commands.dump import Kind, _Dump
 from rmqctl.dumping import EntryFilter, EntryRows, NewEntries, split_target
 from store.errors import NotAStore
 from store.structures.entry import Entry, EntryBlock
+from tests.support.sessions import session
 
 MESSAGE = SimpleNamespace(topic="T", queue_id=3, uniq_key="U", keys=["a", "b"], store_timestamp_ms=100)
 MESSAGES_OF_3 = {"topic": "T", "queue_id": 3}
@@ -218,3 +221,34 @@ def test_what_follows_begins_at_its_entry_itself(
     dump = _Dump(cast(Any, None), Kind.COMMITLOG, EntryFilter(wanted), None, with_fields=True)
     asked = dump.asked(after)
     assert (asked.first, asked.is_exact) == (first, is_exact)
+
+
+class Ended(Exception):
+    """The pause between two looks, which ends a test."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "paths", "refused"),
+    [
+        (Kind.CONSUMEQUEUE, ["T/0/a", "T/0/b"], None),
+        (Kind.CONSUMEQUEUE, [], None),
+        (Kind.CONSUMEQUEUE, ["T/0/a", "T/1/a"], "--follow follows one queue: name it TOPIC/QUEUE"),
+        (Kind.COMMITLOG, ["a/1", "b/2"], None),
+    ],
+)
+def test_one_queue_is_followed_and_a_log_in_several_folders(
+    kind: Kind, paths: list[str], refused: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(seconds: float) -> None:
+        raise Ended
+
+    monkeypatch.setattr(dump_command, "folder_of", lambda *given: None)
+    monkeypatch.setattr(dump_command, "time", SimpleNamespace(sleep=end))
+    files = [SimpleNamespace(file=SimpleNamespace(path=path)) for path in paths]
+    dump: Any = SimpleNamespace(
+        kind=kind, files=lambda asked: files, asked=lambda: None, entries=lambda after: iter(())
+    )
+    rows: Any = SimpleNamespace(chosen=lambda entries: iter(()))
+    messages: Any = SimpleNamespace(warn_of_undecoded=lambda: None)
+    with pytest.raises(typer.BadParameter if refused else Ended, match=refused):
+        dump_command._follow(session(), dump, rows, messages)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -679,6 +679,17 @@ def test_so_many_slaves_have_the_log_up_to_an_offset(next_offset: int, count: in
     assert ended[1:] == ["the master stops"]
 
 
+def test_a_slave_is_told_of_and_listed_before_it_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[object] = []
+    served: Any = SimpleNamespace(address="h:1", acknowledged=-1, run=lambda: noted.append(one.connection_count))
+    log: Any = SimpleNamespace(max_offset=10, segment_size=SEGMENT)
+    one = HAMaster(log, Address("127.0.0.1", 0), MasterOptions(on_slave=noted.append))
+    one._connections = Slaves()  # type: ignore[assignment]
+    monkeypatch.setattr(master, "_Connection", lambda ha, peer: served)
+    one._serve(cast(Any, None))
+    assert noted == ["h:1 connected", 1]
+
+
 def test_a_stop_waits_for_each_connection_no_longer_than_its_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     now = [100.0]
@@ -701,7 +712,7 @@ def test_a_stop_waits_for_each_connection_no_longer_than_its_grace(monkeypatch: 
 class Slaves(list[Any]):
     """Connections that stand for a set of them."""
 
-    discard = list.remove
+    add, discard = list.append, list.remove
 
 
 class Ended:
