@@ -231,14 +231,15 @@ def handler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Handler]:
     found = Handler()
     # A map of an earlier test that is collected now would end the watch of one of these.
     gc.disable()
-    for name, value in {
-        "_handler": found, "_maps": {}, "_free_numbers": [], "_most_numbers": 0, "_lost": [], "_settled": 0,
-        "_looked_at": 0,
-    }.items():  # fmt: skip
-        monkeypatch.setattr(lost_pages, name, value)
-    assert lost_pages.watch(1000, 1000, Path("a"), A, writable=False) == 0
-    assert lost_pages.watch(2000, 1000, Path("b"), B, writable=True) == 1
-    yield found
+    with monkeypatch.context() as patched:
+        for name, value in {
+            "_handler": found, "_maps": {}, "_free_numbers": [], "_most_numbers": 0, "_lost": [], "_settled": 0,
+            "_looked_at": 0,
+        }.items():  # fmt: skip
+            patched.setattr(lost_pages, name, value)
+        assert lost_pages.watch(1000, 1000, Path("a"), A, writable=False) == 0
+        assert lost_pages.watch(2000, 1000, Path("b"), B, writable=True) == 1
+        yield found
     gc.enable()
 
 

@@ -168,6 +168,8 @@ def test_the_page_names_what_failed_and_what_was_ended(tmp_path: Path) -> None:
     ):
         store.listeners.append(server.listener)
         server.listener.ended["idle"] += 2
+        # A round that succeeds forgets the trouble.
+        store.transactions.stop()
         store.transactions.failure = StoreIOError("the disk is gone")
         store.transactions.trouble = StoreIOError("the disk is full")
         samples = read_samples(server.address)

@@ -24,6 +24,7 @@ from store.formats.zstd_frames import FRAME_BYTES
 from tests.support.bad_sectors import BadSectors
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.stores import PATIENT, SMALL, Clock, make_store, text_message
+from tests.support.threads import eventually
 from tests.verbs.backup.backups import back_up, faults_in, fingerprint, messages_of, put_more, restore, stored
 
 
@@ -233,16 +234,16 @@ def test_each_acknowledged_message_is_in_a_backup_that_began_later(tmp_path: Pat
     writer = threading.Thread(target=put)
     writer.start()
     try:
-        backups = []
+        backups: list[tuple[Manifest, int, int]] = []
         for _ in range(6):
-            time.sleep(0.1)
+            # The next backup is of another log.
+            assert eventually(lambda: len(acknowledged) > (backups[-1][2] + 1 if backups else 0))
             before = len(acknowledged)
             made = back_up(root, folder)
             backups.append((made, before, len(acknowledged)))
     finally:
         stop.set()
         writer.join()
-    assert backups[0][1] > 0
     assert len({made.log_end for made, *_ in backups}) == len(backups)
     for number, (made, before, after) in enumerate(backups):
         restore(folder, tmp_path / f"new{number}", made.id)

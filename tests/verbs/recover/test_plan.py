@@ -210,8 +210,10 @@ def test_progress_is_told_of_each_run_up_to_the_last_byte_of_the_log(tmp_path: P
         total = sum(file.size for file in opened.log.segments.files)
     ends = [done for done, _ in told]
     assert len(ends) > 1
-    assert (ends, {whole for _, whole in told}) == (sorted(ends), {total})
-    assert ends[-1] == change.report.log_end
+    (whole,) = {whole for _, whole in told}
+    assert ends == sorted(ends)
+    # A segment that was not made ahead has holes, which nobody walks.
+    assert ends[-1] == change.report.log_end <= whole <= total
 
 
 def test_a_report_without_a_walk_names_no_place() -> None:
