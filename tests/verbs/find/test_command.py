@@ -285,3 +285,11 @@ def test_a_pattern_is_held_against_each_body_alone(pattern: str, found: int, tmp
             store.put(Message.of("T", body))
     run = rmqctl("--format", "json", "find", "--body", pattern, store=root)
     assert (run.json["message_count"], run.code) == (found, 0 if found else 1)
+
+
+def test_the_lives_of_the_first_five_messages_are_searched(tmp_path: Path) -> None:
+    with open_store(tmp_path, settings=SMALL, read_only=False) as store:
+        for number in range(12):
+            assert store.put(Message.of("T", properties={"KEYS": "K", "UNIQ_KEY": f"U{number % 6}"})).is_ok
+    life = find("K", store=tmp_path)["life"]
+    assert [row["uniq_key"] for row in life] == [f"U{number}" for number in range(5) for _ in range(2)]
