@@ -204,7 +204,8 @@ class Stretch:
             if end < position:
                 ranges.append((self.start + end, self.start + position))
         for start, stop in ranges:
-            first, behind = start // item_size * item_size, min(-(-stop // item_size) * item_size, self.start + size)
+            first = max(start // item_size * item_size, self.start)
+            behind = min(-(-stop // item_size) * item_size, self.start + size)
             copy[first - self.start : behind - self.start] = bytes(behind - first)
         return Salvaged(memoryview(copy).toreadonly(), tuple(ranges))
 

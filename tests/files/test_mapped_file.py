@@ -112,6 +112,14 @@ def test_the_first_flush_makes_the_name_durable_and_later_ones_need_not(tmp_path
     assert fs.count("fsync_folder") == 1
 
 
+def test_a_new_file_is_made_durable_once(tmp_path: Path) -> None:
+    fs = FaultyFilesystem()
+    file = new_file(tmp_path, fs)
+    for _ in range(2):
+        file.sync_new()
+        assert (fs.count("fdatasync"), fs.count("fsync_folder")) == (1, 1)
+
+
 def test_a_flush_that_fails_anywhere_does_not_move_the_flushed_position(tmp_path: Path) -> None:
     files: list[MappedFile] = []
 

@@ -196,3 +196,39 @@ def test_unreadable_ranges_are_those_of_bad_pages(
     view = file._map()
     found = islice(readable.unreadable_ranges(fs, file.path, view, 0, SIZE), 9)
     assert [(start // PAGE_SIZE, stop // PAGE_SIZE) for start, stop in found] == ranges
+
+
+@pytest.mark.parametrize(
+    ("position", "found"),
+    [(0, 0), (PAGE_SIZE, PAGE_SIZE), (2 * PAGE_SIZE, 4 * PAGE_SIZE), (5 * PAGE_SIZE, 6 * PAGE_SIZE)],
+)
+@pytest.mark.parametrize("start", [0, PAGE_SIZE])
+def test_what_is_written_next_is_at_most_the_end_of_the_stretch(
+    start: int, position: int, found: int, tmp_path: Path
+) -> None:
+    """Pages 0, 1, 4 and 9 are written; the stretch has pages 0 to 5."""
+    path = tmp_path / "file"
+    with path.open("wb") as file:
+        for page in (0, 1, 4, 9):
+            file.seek(page * PAGE_SIZE)
+            file.write(b"x" * PAGE_SIZE)
+    whole = Filesystem().map(Filesystem().open_read(path), 10 * PAGE_SIZE, writable=False)
+    part = Stretch(whole[start : 6 * PAGE_SIZE], Filesystem(), path, whole, start)
+    assert part.next_written(max(position - start, 0)) == max(found - start, 0)
+
+
+@pytest.mark.parametrize(
+    ("start", "size", "lost"),
+    [(0, 1, (3, 4)), (1, 1, (3, 4)), (0, 2, (2, 4)), (2, 2, (2, 4)), (0, 3, (3, 6)), (2, 8, (2, 8))],
+)
+def test_items_around_an_unreadable_page_are_zeros(
+    start: int, size: int, lost: tuple[int, int], tmp_path: Path
+) -> None:
+    """Page 3 of eight is bad; `start`, `size` of an item and `lost` count pages."""
+    path, fs = tmp_path / "file", BadSectors({"file": {3}})
+    path.write_bytes(b"x" * 8 * PAGE_SIZE)
+    whole = fs.map(fs.open_read(path), 8 * PAGE_SIZE, writable=False)
+    found = Stretch(whole[start * PAGE_SIZE :], fs, path, whole, start * PAGE_SIZE).salvage(size * PAGE_SIZE)
+    left = (b"\0" if lost[0] <= page < lost[1] else b"x" for page in range(start, 8))
+    assert bytes(found.buffer) == b"".join(one * PAGE_SIZE for one in left)
+    assert (found.unreadable, found.mapped) == (((3 * PAGE_SIZE, 4 * PAGE_SIZE),), None)
