@@ -1,4 +1,4 @@
-"""The parts of replication by themselves: frames of a scripted master, proved bytes, and the logs they end up in."""
+"""The parts of replication by themselves: frames of a scripted master, and the logs they end up in."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ from store.errors import (
     UnsupportedFormat,
 )
 from store.files.filesystem import Filesystem
-from store.formats.message import encode_blank
 from store.structures.commitlog.put_result import PutStatus
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.logs import record
@@ -323,89 +322,6 @@ def test_a_link_is_tried_again_after_its_pause(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(LinkLost):
         Receiver(Address("h", 1), copy, options).run()
     assert (paused, len(lost)) == ([7, 7, 7], 3)
-
-
-def proved(verifier: LogVerifier, data: bytes, piece: int) -> list[tuple[int, bytes]]:
-    found = []
-    for at in range(0, len(data), piece):
-        part = data[at : at + piece]
-        verifier.room(len(part))[:] = part
-        verifier.took(len(part))
-        found += [(log_offset, bytes(view)) for log_offset, view in verifier.verified()]
-    return found
-
-
-@pytest.mark.parametrize("piece", [1, 7, 99, 100, 101, 250, 9999])
-@pytest.mark.parametrize("start", [0, 3 * SEGMENT])
-def test_proved_pieces_are_whole_records_and_what_fills_a_segment(piece: int, start: int) -> None:
-    count = (SEGMENT - 8) // SIZE
-    left = SEGMENT - count * SIZE
-    data = b"".join(record(position=start + at) for at in range(0, count * SIZE, SIZE))
-    data += encode_blank(left) + b"?" * (left - 8)
-    data += record(position=start + SEGMENT) + record(position=start + SEGMENT + SIZE)[:50]
-    verifier = LogVerifier(start, SEGMENT)
-    found = proved(verifier, data, piece)
-    at = start
-    for log_offset, view in found:
-        assert (log_offset, view) == (at, data[at - start : at - start + len(view)])
-        at += len(view)
-    assert at == start + SEGMENT + SIZE
-    assert (verifier.pending_bytes, verifier.record_count) == (50, count + 1)
-    assert (verifier.next_offset, verifier.segment_size, verifier.is_assumed) == (start + len(data), SEGMENT, False)
-
-
-def test_room_grows_and_keeps_what_came() -> None:
-    verifier = LogVerifier(0, 64 << 20)
-    size = len(verifier.room(1)[:0]) + len(verifier._buffer)
-    body = record(body=bytes(size))
-    found = proved(verifier, body + log_bytes(0, 0), size - 5)
-    assert (found, verifier.record_count) == ([(0, body)], 1)
-    assert len(LogVerifier(0, SEGMENT).room(size + 1)) == size + 1
-    grown = LogVerifier(0, SEGMENT)
-    grown.room(size + 1)
-    assert len(grown._buffer) == 2 * size
-
-
-@pytest.mark.parametrize(
-    ("is_assumed", "start", "declared", "size"),
-    [
-        (True, 0, 300, 400), (False, 0, 300, None), (True, 0, SEGMENT - 100, SEGMENT), (True, 2 * SEGMENT, 300, None),
-        (True, 2 * SEGMENT, SEGMENT // 2 - 100, SEGMENT // 2),
-    ],
-)  # fmt: skip
-def test_the_first_blank_corrects_an_assumed_size(
-    is_assumed: bool, start: int, declared: int, size: int | None
-) -> None:
-    verifier = LogVerifier(start, SEGMENT, is_assumed=is_assumed)
-    data = record(position=start) + encode_blank(declared)
-    if size is None:
-        with pytest.raises(ReplicationError, match=f"a segment ends at {start + 100 + declared}"):
-            proved(verifier, data, 999)
-    else:
-        assert [at for at, _ in proved(verifier, data, 999)] == [start]
-        assert (verifier.segment_size, verifier.is_assumed) == (size, False)
-
-
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (record(position=5), "says that its log offset is 5"), (bytes(8), "nothing was written here"), (bytes(7), None),
-        ((SEGMENT - 100).to_bytes(4, "big") + record()[4:20], None),
-        ((SEGMENT - 99).to_bytes(4, "big") + record()[4:20], rf"{SEGMENT - 99} bytes, {SEGMENT - 100} are left"),
-        (b"\0\0\0\x5a" + record()[4:], "no record"),
-        (b"\x01" * 20, "no record"), (b"\x01" * 7, None),
-    ],
-)  # fmt: skip
-def test_bytes_that_become_no_record_are_refused(data: bytes, words: str | None) -> None:
-    verifier = LogVerifier(0, SEGMENT)
-    proved(verifier, record(), 999)
-    if words is None:
-        assert proved(verifier, data, 999) == []
-        assert verifier.pending_bytes == len(data)
-    else:
-        with pytest.raises(ReplicationError, match=words) as error:
-            proved(verifier, data, 999)
-        assert error.value.offset == 100
 
 
 # The copy of a log.

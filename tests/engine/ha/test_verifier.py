@@ -70,6 +70,8 @@ GIB, MANY = 1 << 30, LARGEST_RECORD_BYTES
         (LENGTH + BLANK_SIZE, bytes(BLANK_SIZE - 1), None),
         (LENGTH + BLANK_SIZE - 1, bytes(BLANK_SIZE - 1), "nothing was written here"),
         (GIB, b"\0\0\1\0none" + bytes(100), "magic"),
+        (GIB, b"\0\0\0\x5a" + record(LENGTH)[4:], "size"),
+        (GIB, b"\1" * 7, None),
     ],
 )
 def test_bytes_that_no_more_can_make_a_record_are_refused(segment_size: int, data: bytes, reason: str | None) -> None:
@@ -124,3 +126,4 @@ def test_there_is_room_for_any_piece(size: int) -> None:
     verifier.room(5)[:] = b"first"
     verifier.took(5)
     assert (len(verifier.room(size)), bytes(verifier._buffer[:5])) == (size, b"first")
+    assert len(verifier._buffer) == (8 << 20 if size + 5 <= 8 << 20 else max(16 << 20, size + 5))
