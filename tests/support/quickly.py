@@ -17,8 +17,8 @@ TURN = int(os.environ.get("RMQCTL_TESTS_TURN", "0"))
 LEFT_OUT = ("slow", "other_turn")
 """The marks of tests that a run by marks leaves out."""
 LONG = frozenset(Path(__file__).with_name("long.txt").read_text(encoding="utf-8").split())
-"""Functions that take more than half of a run's time together; `python -m tests.support.long RUN.xml` writes them."""
-LONG_TURNS = 3
+"""Functions that take most of a run's time together; `python -m tests.support.long RUN.xml` writes them."""
+LONG_TURNS = 5
 
 
 def one_of(step: int, *axes: Iterable[Any], turn: int = TURN) -> list[Any]:
