@@ -120,7 +120,7 @@ def _name_of(key: bytes) -> bytes | None:
     if key[4:5] != _MARK:
         return None
     size = _INT.unpack(key[:4])[0]
-    return key[5 : 5 + size] if 0 <= size <= len(key) - 5 else None
+    return key[5 : 5 + size] if size >= 0 else None
 
 
 def _decode(name: bytes) -> str | None:

@@ -58,6 +58,12 @@ def test_a_key_of_another_length_or_with_another_mark_is_malformed(key: bytes) -
     assert [decode(one) for one in wrong] == [None] * len(wrong)
 
 
+def test_a_name_of_a_negative_size_is_malformed() -> None:
+    for decode, key in ((decode_unit_key, unit_key("", 7, 5)), (decode_offset_key, offset_key("", 7, "max"))):
+        assert decode(key) is not None
+        assert [decode(size + key[4:]) for size in (b"\xff" * 4, b"\x80\0\0\0")] == [None, None]
+
+
 @pytest.mark.parametrize("size", [0, 7, 8, 9, 15, 16, 17])
 def test_values_have_eight_or_sixteen_bytes(size: int) -> None:
     data = bytes(range(1, size + 1))
