@@ -71,3 +71,21 @@ def test_an_index_in_a_database_is_asked_through_its_room() -> None:
     room = SimpleNamespace(query=query)
     asked = _index_in_database(opened(room), by_tags=True)("T", "k", 5, 1, 2)
     assert cast(Any, asked)[1:] == ("fs", "T", "k", 5, (1, 2), True)
+
+
+@pytest.mark.leaves_damage
+def test_a_query_tells_of_the_hits_that_are_no_records(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 300)
+
+    def answer(key: str) -> tuple[list[int], list[tuple[str | None, int]]]:
+        with open_store(root) as store:
+            found = store.query("T", key)
+        return [one.log_offset for one in found.messages], [(one.code, one.record_count) for one in found.damaged]
+
+    [at], none = answer("k5")
+    assert none == []
+    with min((root / "commitlog").iterdir()).open("r+b") as file:
+        file.seek(at + 4)
+        file.write(b"none")
+    assert answer("k5") == ([], [("entry-outside", 1)])
+    assert answer("k4")[1] == answer("k6")[1] == []

@@ -77,6 +77,7 @@ def test_an_offset_below_the_first_call_ends_it_and_later_messages_have_expired_
         return answers[len(asked) - 1]
 
     messages = MessageIterator(call, 0)
+    assert (messages.min_offset, messages.max_offset) == (0, 0)
     assert list(messages) == []
     assert asked == [0, 3, 5][:calls]
     assert messages.status is GetStatus.OFFSET_TOO_SMALL
