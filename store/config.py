@@ -77,6 +77,7 @@ class StoreConfig:
     mapper_file_size_batch_consume_queue: int = _setting(
         300_000 * BATCH_QUEUE_UNIT_SIZE, "bytes of a file of a batch queue (5.x)", least=BATCH_QUEUE_UNIT_SIZE
     )
+    mapped_file_size_timer_log: int = _setting(104_857_600, "5.x: bytes of a file in timerlog/", least=1)
     enable_consume_queue_ext: bool = _setting(False, "queue entries keep tags and times in consumequeue_ext/")
     enable_calc_filter_bit_map: bool = _setting(
         False, "entries in consumequeue_ext/ get a bit map of the groups whose SQL filter matches"

@@ -68,7 +68,6 @@ NOT_ZERO = {
         store.verbs.recover.rules.RecoveryRules.only_confirmed
         store.verbs.recover.rules.RecoveryRules.every_unit
         store.verbs.salvage.config_tables.ConfigTables.fit.names_new_offsets
-        store.verbs.salvage.queue_gaps.QueueGaps.in_batches
         rmqctl.app.Application.main.standalone_mode
         rmqctl.changing.ChangeOptions.keep
         rmqctl.key_query.KeyQuery.verify
@@ -130,6 +129,7 @@ NOT_ZERO = {
         store.verbs.clean.plan.plan_cleaning.passes
         store.verbs.clean.rules.judge_segments.passes
         store.verbs.doctor.Diagnosis.count
+        store.verbs.salvage.placeholder.Placeholder.offset_count
         rmqctl.progress.Progress.advance.amount
     """,
     "2": """

@@ -20,7 +20,7 @@ from store.formats.properties import INNER_BASE, INNER_NUM
 
 _HEADER = struct.Struct(">iiiii")
 _PROPERTIES_SIZE = struct.Struct(">h")
-_MIN_SIZE = _HEADER.size + _PROPERTIES_SIZE.size
+INNER_MIN_SIZE = _HEADER.size + _PROPERTIES_SIZE.size
 NEED_UNWRAP = 0x40
 MAX_MESSAGE_COUNT = (1 << 15) - 1
 
@@ -67,10 +67,10 @@ def inner_parts(body: bytes) -> Iterator[tuple[int, int, int, int]]:
     In a damaged encoding, all bytes after the faulty fields count as a body.
     """
     at = 0
-    while len(body) - at >= _MIN_SIZE:
+    while len(body) - at >= INNER_MIN_SIZE:
         size, _, _, _, body_size = _HEADER.unpack_from(body, at)
         start = at + _HEADER.size
-        if not 0 <= body_size <= size - _MIN_SIZE or at + size > len(body):
+        if not 0 <= body_size <= size - INNER_MIN_SIZE or at + size > len(body):
             yield start, len(body), 0, 0
             return
         stop = start + body_size
@@ -88,11 +88,11 @@ def _parts(record: StoredMessage) -> Iterator[tuple[int, bytes, bytes]]:
     """Yield flag, body and property string of each message."""
     body, at = record.body, 0
     while at < len(body):
-        if len(body) - at < _MIN_SIZE:
-            raise _damaged(record, at, f"{len(body) - at} bytes are left, a message takes {_MIN_SIZE} at least")
+        if len(body) - at < INNER_MIN_SIZE:
+            raise _damaged(record, at, f"{len(body) - at} bytes are left, a message takes {INNER_MIN_SIZE} at least")
         size, _, _, flag, body_size = _HEADER.unpack_from(body, at)
         start = at + _HEADER.size
-        if not 0 <= body_size <= size - _MIN_SIZE or at + size > len(body):
+        if not 0 <= body_size <= size - INNER_MIN_SIZE or at + size > len(body):
             raise _damaged(record, at, f"a message claims {size} bytes with a body of {body_size}")
         stop = start + body_size
         (properties_size,) = _PROPERTIES_SIZE.unpack_from(body, stop)

@@ -268,8 +268,8 @@ class _Examiner:
             yield Diagnosis(Rank.LOSS, "lag", "deleted unconsumed", detail, count, code="deleted-unconsumed")
 
     def _lost(self) -> Iterator[Diagnosis]:
-        for (topic, queue_id, is_skipped), offsets in sorted(find_placeholders(self.reader).items()):
+        for (topic, queue_id, is_skipped), (first, count) in sorted(find_placeholders(self.reader).items()):
             what = "skipped queue offsets" if is_skipped else "lost messages"
-            detail = f"placeholders in {topic}/{queue_id}, the first at queue offset {min(offsets)}"
-            subject, count = (topic, queue_id, min(offsets)), len(offsets)
+            detail = f"placeholders in {topic}/{queue_id}, the first at queue offset {first}"
+            subject = topic, queue_id, first
             yield Diagnosis(Rank.NOTE, "lost", what, detail, count, code="placeholder", subject=subject)

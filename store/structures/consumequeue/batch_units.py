@@ -69,14 +69,14 @@ def units_of_records(run: Run, rows: Int64Array, codes: Int64Array) -> BatchUnit
     units["queue_offset"] = columns.queue_offset[rows]
     units["message_count"] = 1
     units["compacted_offset"] = NO_COMPACTED_OFFSET
-    for row, base, count in _inner_batches(run):
+    for row, base, count in inner_batches(run):
         places = np.flatnonzero(rows == row)
         units["queue_offset"][places] = base
         units["message_count"][places] = count
     return units
 
 
-def _inner_batches(run: Run) -> Iterator[tuple[int, int, int]]:
+def inner_batches(run: Run) -> Iterator[tuple[int, int, int]]:
     """Yield row, first queue offset and message count of each record that holds several messages."""
     rows = np.empty(run.count, np.int64)
     count = kernels.rows_with_property(run.buffer, run.array, run.count, INNER_NUM.encode(), rows)

@@ -17,17 +17,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from store.change.actions import Publish, Remove
 from store.change.change import AnyChange, Change, PlanReport
+from store.errors import StoreIOError
 from store.formats.java import string_hash
 from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC, TIMER_CHECK
 from store.formats.topics import TIMER_TOPIC
-from store.layout import segment_name
+from store.layout import StoreLayout, segment_name
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.timer.files import (
     BLANK_SIZE,
@@ -50,9 +52,9 @@ from store.structures.timer.message import TimerMessage, TimerState
 from store.structures.timer.review import messages_by_log
 
 if TYPE_CHECKING:
+    from store.config import StoreConfig
     from store.opened.opened_store import OpenedStore
 
-LOG_FILE_SIZE = 104_857_600
 ROLL_WINDOW_SLOTS = 172_800
 _CHECK_SIZE = 4096
 PLAIN = 1
@@ -78,10 +80,24 @@ class TimerPlan(PlanReport):
     read_time_ms: int
 
 
-def plan_timer_rebuild(opened: OpenedStore, *, roll_window_slots: int = ROLL_WINDOW_SLOTS) -> Change[TimerPlan]:
-    """Return the Change that replaces wheel, log and timercheck by new ones, built from the commit log."""
+def plan_timer_rebuild(
+    opened: OpenedStore,
+    *,
+    roll_window_slots: int = ROLL_WINDOW_SLOTS,
+    like: StoreLayout | None = None,
+    config: StoreConfig | None = None,
+) -> Change[TimerPlan]:
+    """Return the Change that replaces wheel, log and timercheck by new ones, built from the commit log.
+
+    like    a store whose wheel shows the milliseconds per slot; None for this one
+    config  has the size of log files; None for that of the store
+    """
     opened.queues.recover()
     files = read_timer_files(opened.layout, opened.fs, opened.config)
+    if like is not None:
+        with suppress(StoreIOError):
+            precision_ms = read_timer_files(like, opened.fs, opened.config).precision_ms
+            files = replace(files, given_precision_ms=precision_ms)
     assert opened.overlay is not None
     queue = opened.queues.find(TIMER_TOPIC, 0)
     units = _Plan(opened, files, roll_window_slots).units(queue) if queue is not None else []
@@ -91,7 +107,9 @@ def plan_timer_rebuild(opened: OpenedStore, *, roll_window_slots: int = ROLL_WIN
     if queue is None and not files.is_used:
         change.remarks.append("the store has no timers: nothing is built, as the files would make it one of 5.x")
         return change
-    _Writer(opened, files, change).write(units, read_ms, queue.max_offset if queue is not None else 0)
+    _Writer(opened, config or opened.config, files, change).write(
+        units, read_ms, queue.max_offset if queue is not None else 0
+    )
     if _lacks_metrics(opened):
         data = _metrics_of(units, read_ms)
         change.publish_bytes(opened.layout.root / METRICS, data, "counted from the timer queue")
@@ -174,9 +192,9 @@ def _identity(message: TimerMessage) -> Identity:
 class _Writer:
     """Stages a wheel, log files and timercheck with these units."""
 
-    def __init__(self, opened: OpenedStore, files: TimerFiles, change: AnyChange) -> None:
+    def __init__(self, opened: OpenedStore, config: StoreConfig, files: TimerFiles, change: AnyChange) -> None:
         self._opened, self._files, self._change = opened, files, change
-        self._file_size = max(files.log_files.values(), default=LOG_FILE_SIZE)
+        self._file_size = config.mapped_file_size_timer_log
         self._per_file = max(1, (self._file_size - BLANK_SIZE) // UNIT_SIZE)
 
     def write(self, units: list[_Unit], read_ms: int, queue_end: int) -> None:

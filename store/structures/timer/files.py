@@ -95,6 +95,7 @@ class TimerFiles:
     wheel_size: int = 0
     wheel_name: str = WHEEL
     """Name of the wheel's file: the wheel itself or a snapshot."""
+    given_precision_ms: int | None = None
 
     @property
     def is_used(self) -> bool:
@@ -113,7 +114,9 @@ class TimerFiles:
 
     @cached_property
     def precision_ms(self) -> int:
-        """Milliseconds per slot, derived from the size of the times in the wheel."""
+        """Milliseconds per slot: as given, or derived from the size of the times in the wheel."""
+        if self.given_precision_ms is not None:
+            return self.given_precision_ms
         if self.wheel is None or not len(self.used_slots):
             return _PRECISIONS_MS[0]
         newest = int(self.wheel["time"][self.used_slots].max())

@@ -166,7 +166,7 @@ class _Restore:
         StoreCheckpoint(staged.checkpoint, fs, rebuilt.checkpoint(line, end.last_ms), None).flush()
         for room in rooms_with(names_of(staged, fs), "cut", "end_at"):
             room.end_at(staged.root, end.log_offset, fs)
-        tables = ConfigTables(None, staged, line, fs)
+        tables = ConfigTables(None, staged, line, config, fs)
         tables.fit(clock(), selected.jumps, names_new_offsets=not selection.topics)
         counts = len(expired), tables.rows, findings, len(selected.jumps)
         restored = rebuilt.record_count - selected.placeholder_count

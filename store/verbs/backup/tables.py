@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from store.broker_line import BrokerLine
+from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.backup_manifest import QUEUE_ENDS, BackedFile
@@ -32,7 +33,7 @@ _AS_THEY_ARE = tuple(name for one in STRUCTURES for name in one.backed_up)
 
 
 def gather_tables(
-    layout: StoreLayout, line: BrokerLine, folder: Path, fs: Filesystem
+    layout: StoreLayout, line: BrokerLine, config: StoreConfig, folder: Path, fs: Filesystem
 ) -> tuple[Iterator[tuple[str, Path]], list[str]]:
     """Copy the tables into an empty folder.
 
@@ -42,7 +43,7 @@ def gather_tables(
     for _ in range(TRIES):
         fs.remove_tree(folder)
         fs.make_folder(folder)
-        tables = ConfigTables(layout, StoreLayout(folder), line, fs)
+        tables = ConfigTables(layout, StoreLayout(folder), line, config, fs)
         tables.copy()
         rows = [one for one in tables.rows if one.remark]
         if not any(one.file.startswith("config/") for one in rows):
@@ -72,7 +73,7 @@ def back_up_tables(
     found: FoundStore, reader: StoreReader, target: BackupTarget, scratch: Path, fs: Filesystem
 ) -> BackedTables:
     """Add the tables, and then the ends of queues, so that no consumer is ahead of its queue."""
-    copies, notes = gather_tables(found.layout, found.line, scratch / "tables", fs)
+    copies, notes = gather_tables(found.layout, found.line, found.config, scratch / "tables", fs)
     files = [target.add(path, partial(_read, copy, fs)) for path, copy in copies]
     ends, needed, log_start = list[BackedEnd](), 0, min((one.number for one in reader.segments()), default=0)
     for end in queue_ends(reader, log_start, found.line):

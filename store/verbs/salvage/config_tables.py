@@ -22,11 +22,17 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from store.broker_line import BrokerLine
+from store.config import StoreConfig
 from store.errors import BadRequest, StoreError
 from store.files.filesystem import Filesystem
+from store.files.numbered import some_queue_files
 from store.files.store_reader import StoreReader
 from store.formats.java import parse_long
+from store.formats.message import INNER_BATCH
+from store.formats.properties import INNER_BASE
 from store.formats.topics import OPEN_IN_DATABASE, SCHEDULE_TOPIC, TIMER_TOPIC
 from store.formats.wording import amount
 from store.layout import JSON_FILES, OTHER_QUEUES, OWN_FOLDER, StoreLayout
@@ -40,6 +46,9 @@ from store.structures.tables.fastjson import Json, write_fastjson
 from store.structures.tables.topics import rebuild_topics, without_attribute
 from store.verbs.queue_ends import queue_ends
 from store.verbs.rebuild.delay_offsets import plan_delay_offsets
+from store.verbs.salvage.grade import SalvagedRun
+from store.verbs.salvage.sources import find_sources
+from store.verbs.salvage.walk import walk_file
 
 TOPICS = "topics.json"
 _MADE_ANEW = tuple(name for one in STRUCTURES for name in one.made_anew)
@@ -64,6 +73,7 @@ class BroughtFile:
 class ConfigTables:
     """Bring the files of `source` to `target`; without a source only topics.json is made.
 
+    config      of the broker that wrote the old store
     only_known  leave the files that no broker of the line has. The detected line may be too old.
     """
 
@@ -72,14 +82,20 @@ class ConfigTables:
         source: StoreLayout | None,
         target: StoreLayout,
         line: BrokerLine,
+        config: StoreConfig,
         fs: Filesystem,
         *,
         only_known: bool = False,
     ) -> None:
         self._source, self._target, self.line, self._fs, self._only_known = source, target, line, fs, only_known
+        self._config = config
         self._rows: dict[str, BroughtFile] = {}
         self._left: list[str] = []
-        self.are_queues_simple = source is not None and (has_database(source, fs) or self._is_of_others(OTHER_QUEUES))
+        self.was_database = source is not None and (
+            has_database(source, fs) or config.queues_in_database or _lacks_bases(source, fs)
+        )
+        """Whether the old queues were in a database alone."""
+        self.are_queues_simple = self.was_database or (source is not None and self._is_of_others(OTHER_QUEUES))
         """In a database, records of several messages have no INNER_BASE: in files their queues must be simple ones."""
 
     @property
@@ -127,7 +143,8 @@ class ConfigTables:
         if any(topic == TIMER_TOPIC for topic, _ in ends) and not self._is_of_others(f"consumequeue/{TIMER_TOPIC}"):
             from store.verbs.rebuild.timer import plan_timer_rebuild
 
-            with plan_timer_rebuild(self._target.root) as change:
+            # A broker does not start on log files of another size.
+            with plan_timer_rebuild(self._target.root, like=self._source, config=self._config) as change:
                 change.apply(keep=False)
         if any(topic == SCHEDULE_TOPIC for topic, _ in ends):
             with plan_delay_offsets(self._target.root, now_ms) as change:
@@ -273,6 +290,19 @@ class ConfigTables:
             self._note(
                 f"config/{name}", "", f"{amount(len(moved), 'offset')} moved into the queues: {', '.join(moved)}"
             )
+
+
+def _lacks_bases(source: StoreLayout, fs: Filesystem) -> bool:
+    """Return whether all queue files are lost, and a record of several messages has no INNER_BASE."""
+    if any(any(some_queue_files(folder, fs)) for folder in source.queue_parents):
+        return False
+    for file, start in find_sources(source.root, fs, source.commitlogs_elsewhere):
+        for piece in walk_file(file, start):
+            if isinstance(piece, SalvagedRun):
+                rows = np.flatnonzero(piece.run.columns.sys_flag & INNER_BATCH).tolist()
+                if any(INNER_BASE not in piece.run.properties(row) for row in rows):
+                    return True
+    return False
 
 
 def _fitted(table: dict[str, Json] | dict[int, Json], fit: Callable[[str, str, int, Json], Json]) -> Json:

@@ -126,7 +126,7 @@ def write_new_store(
         staged = StoreLayout(staging_folder(root, "salvage"))
 
         def write(keep_offsets: bool) -> NewStore:
-            tables = ConfigTables(source, staged, line or found, fs, only_known=line is not None)
+            tables = ConfigTables(source, staged, line or found, config, fs, only_known=line is not None)
             return _write(salvaged, staged, config, fs, keep_offsets, clock, tables)
 
         try:
@@ -156,11 +156,11 @@ def _write(
     report, root = NewStore(), layout.root
     report.moved.rooms += tables.rooms_with("moved", "moved_end")
     segment_size = config.mapped_file_size_commit_log
-    simple = tables.are_queues_simple
-    planned = plan_placeholders(salvaged.walk(), segment_size, in_batches=simple) if keep_offsets else None
+    kinds = {"simple": tables.are_queues_simple, "holes": tables.was_database}
+    planned = plan_placeholders(salvaged.walk(), segment_size, **kinds) if keep_offsets else None
     start = 0 if keep_offsets else moved_start(segment_size)
     light = light_topic(len({topic for topic, _ in salvaged.next_offsets if topic.startswith(LIGHT_PLACEHOLDERS)}))
-    writer = _StoreWriter(LogWriter(layout.commitlog, segment_size, fs, start), planned, simple, light)
+    writer = _StoreWriter(LogWriter(layout.commitlog, segment_size, fs, start), planned, QueueGaps(**kinds), light)
     for run in salvaged.walk():
         if run.grade is Grade.CERTAIN:
             writer.add(run, report)
@@ -222,13 +222,13 @@ class _StoreWriter:
     """
 
     def __init__(
-        self, log: LogWriter, planned: dict[int, list[Placeholder]] | None, in_batches: bool, light: bytes
+        self, log: LogWriter, planned: dict[int, list[Placeholder]] | None, gaps: QueueGaps, light: bytes
     ) -> None:
         self.log = log
         self.last_ms = 0
         self.has_v2 = False
         self._planned = planned
-        self._gaps = QueueGaps(in_batches=in_batches)
+        self._gaps = gaps
         self._end = -1
         self._light, self._light_counts = light, Counter[int]()
 

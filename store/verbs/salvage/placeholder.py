@@ -13,11 +13,14 @@ throws, and drops every message that came with it. A broker's own services skip 
 In a light message queue an entry points to a record of another topic. So a placeholder lists light queues as a
 message does. It is the one of the record's own queue, or one of LIGHT_TOPIC, which no consumer and no service reads.
 
+In a batch queue one placeholder takes all offsets of a gap by INNER_BASE and INNER_NUM. Without the flags of an inner
+batch a client takes it as one message.
+
 No service reads %DLQ%GROUP, TRANS_CHECK_MAX_TIME_TOPIC and OFFSET_MOVED_EVENT. Consumer offsets are in no topic.
 
 Source: ProcessQueue.putMessage, ScheduleMessageService.executeOnTimeup, TransactionalMessageServiceImpl.check and
 fillOpRemoveMap, ExpressionForRetryMessageFilter (4.9.8, 5.5.0); TimerMessageStore.enqueue,
-PopReviveService.consumeReviveMessage (5.5.0).
+PopReviveService.consumeReviveMessage (5.5.0); CommitLog.setBatchSizeIfNeeded, PullAPIWrapper.processPullResult (5.3.3).
 """
 
 from __future__ import annotations
@@ -26,11 +29,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from store.files.store_reader import StoreReader
+from store.formats.inner_batch import inner_batch_of
 from store.formats.message import Message, encode_record
 from store.formats.properties import (
     DELAY,
+    INNER_BASE,
     INNER_MULTI_DISPATCH,
     INNER_MULTI_QUEUE_OFFSET,
+    INNER_NUM,
     NAME_VALUE_SEPARATOR,
     PLACEHOLDER,
     REAL_QUEUE_ID,
@@ -74,31 +80,37 @@ LIGHT_TOPIC = light_topic(0)
 
 
 class Placeholder(NamedTuple):
-    """The lost record of a queue; `light` has the names and queue offsets of its light queues."""
+    """The lost record of a queue; `light` has the names and queue offsets of its light queues.
+
+    offset_count  the queue offsets that it takes; more than 1 only in a batch queue
+    """
 
     topic: bytes
     queue_id: int
     queue_offset: int
     light: tuple[tuple[bytes, int], ...] = ()
+    offset_count: int = 1
 
     @property
     def takes_light(self) -> bool:
         """Whether a broker dispatches the record to one more light queue, and copies it nowhere."""
         topic = self.topic.decode("utf-8", "surrogateescape")
         is_refused = topic in BROKERS_OWN or topic.startswith((RETRY_PREFIX, SYSTEM_PREFIX))
-        return not is_refused and len(self.light) < MOST_LIGHT
+        return not is_refused and len(self.light) < MOST_LIGHT and self.offset_count == 1
 
 
 def encode_placeholder(
     placeholder: Placeholder, log_offset: int, time_ms: int, padding: int = 0, kind: str = "true"
 ) -> bytes:
     """Encode the record of a placeholder. `padding` is added to its body; `kind` is the property's value."""
-    name, queue_id, queue_offset, light = placeholder
+    name, queue_id, queue_offset, light, count = placeholder
     topic = name.decode("utf-8", "surrogateescape")
     values = {PLACEHOLDER: kind, **_shape(topic, queue_id, time_ms)}
     if light:
         values[INNER_MULTI_DISPATCH] = ",".join(one.decode("utf-8", "surrogateescape") for one, _ in light)
         values[INNER_MULTI_QUEUE_OFFSET] = ",".join(str(offset) for _, offset in light)
+    if count > 1:
+        values |= {INNER_BASE: str(queue_offset), INNER_NUM: str(count)}
     properties = encode_properties(values, "surrogateescape")
     return encode_record(
         Message(topic, BODY + bytes(padding), queue_id, properties, born_timestamp_ms=0),
@@ -122,12 +134,18 @@ def _shape(topic: str, queue_id: int, time_ms: int) -> Mapping[str, str]:
     return {_RETRY_TOPIC: topic} if topic.startswith(RETRY_PREFIX) else {}
 
 
-def find_placeholders(reader: StoreReader) -> dict[tuple[str, int, bool], list[int]]:
-    """Find the queue offsets of placeholders, also past damage; those of skipped offsets apart."""
-    found: dict[tuple[str, int, bool], list[int]] = {}
+def find_placeholders(reader: StoreReader) -> dict[tuple[str, int, bool], tuple[int, int]]:
+    """Find the least queue offset of each queue's placeholders, and how many they take, also past damage.
+
+    Those of skipped offsets are apart.
+    """
+    found: dict[tuple[str, int, bool], tuple[int, int]] = {}
     choose = with_any_of([(PLACEHOLDER + NAME_VALUE_SEPARATOR).encode()])
     for message in scan_log(reader, [Stretch(0, MAX_LONG)], choose):
         if PLACEHOLDER in message.properties and message.topic != DISCARD_TOPIC:
             is_skipped = message.properties[PLACEHOLDER] == SKIPPED
-            found.setdefault((message.topic, message.queue_id, is_skipped), []).append(message.queue_offset)
+            key = message.topic, message.queue_id, is_skipped
+            first, count = inner_batch_of(message.properties) or (message.queue_offset, 1)
+            least, total = found.get(key, (first, 0))
+            found[key] = min(least, first), total + max(count, 1)
     return found

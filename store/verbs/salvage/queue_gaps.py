@@ -8,7 +8,11 @@ The record of a missing queue offset was in one of the gaps between those two re
 of these gaps with enough room.
 
 A light message queue misses an offset only if the log lacks bytes for its record between the two: a broker leaves
-an offset out for a message that it does not dispatch. One placeholder takes an offset in several queues.
+an offset out for a message that it does not dispatch, and its files have the next message there. In a database the
+offset stays empty, so it is missing in files. One placeholder takes an offset in several queues.
+
+A record of a batch queue takes an offset for each of its messages. In a gap there, a broker answers with the message
+before it. A consumer that asks for fewer messages than the next record has never gets past the gap.
 
 A log that begins at 0 has no expired messages. So its queues begin at 0 too, as far as the gaps have room. Without
 placeholders a queue would begin with pre-blank units of log offset 0, and a broker would serve them (see
@@ -25,10 +29,13 @@ from typing import NamedTuple
 import numpy as np
 
 from store import kernels
+from store.formats.inner_batch import INNER_MIN_SIZE, MAX_MESSAGE_COUNT
 from store.formats.java import decode_utf8
-from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE
+from store.formats.message import RECORD_MIN_SIZE
 from store.formats.run import Int64Array
+from store.formats.sets import is_in
 from store.formats.topics import shares_records
+from store.structures.consumequeue.batch_units import inner_batches
 from store.structures.consumequeue.multi_dispatch import QueueKey, find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
 from store.verbs.salvage.grade import Grade, SalvagedRun
@@ -49,6 +56,7 @@ class Missing:
     after: int
     before: int
     is_light: bool = False
+    is_batched: bool = False
 
 
 class _LightEnd(NamedTuple):
@@ -62,12 +70,13 @@ class _LightEnd(NamedTuple):
 class QueueGaps:
     """A finder of missing queue offsets; it gets the runs in log order.
 
-    in_batches  False leaves out queues whose records hold several messages (5.x), each with an offset of its own
-    from_zero   whether queue offsets before a queue's first record are missing too
+    simple     whether a record of several messages (5.x) takes one queue offset, and not one for each
+    holes      whether the old light queues had a hole for each message that was not dispatched
+    from_zero  whether queue offsets before a queue's first record are missing too
     """
 
-    def __init__(self, *, in_batches: bool = True, from_zero: bool = False) -> None:
-        self._in_batches = in_batches
+    def __init__(self, *, simple: bool = False, holes: bool = False, from_zero: bool = False) -> None:
+        self._simple, self._holes = simple, holes
         self._first = 0 if from_zero else NO_QUEUE_OFFSET
         self.table = QueueTable()
         self._next: Int64Array = np.empty(0, np.int64)
@@ -104,8 +113,9 @@ class QueueGaps:
         new = np.full(len(self.table) - len(self._next), self._first, np.int64)
         self._next = np.concatenate([self._next, new])
         log_offsets = salvaged.log_offsets
-        if not self._in_batches:
-            self._batched.update(slots[run.columns.sys_flag & INNER_BATCH != 0].tolist())
+        if not self._simple:
+            yield from self._batch_gaps(salvaged, slots)
+            slots = np.where(is_in(slots, sorted(self._batched)), -1, slots)
         while first < run.count:
             stop = kernels.first_queue_gap(run.array, slots, first, run.count, self._next)
             # The last of equal numbers is kept. Records without a queue have number -1, so they write the last item.
@@ -118,6 +128,17 @@ class QueueGaps:
                 yield stop, missing
             first = stop
 
+    def _batch_gaps(self, salvaged: SalvagedRun, slots: Int64Array) -> Iterator[tuple[int, Missing]]:
+        """Yield the missing offsets of batch queues, and the row of the next record."""
+        counts = {row: count for row, _, count in inner_batches(salvaged.run) if slots[row] >= 0}
+        self._batched.update(int(slots[row]) for row in counts)
+        for row in np.flatnonzero(is_in(slots, sorted(self._batched))).tolist():
+            slot = int(slots[row])
+            if self._next[slot] >= 0 and (missing := self._missing(salvaged, row, slot)) is not None:
+                yield row, missing
+            self._next[slot] = int(salvaged.run.columns.queue_offset[row]) + counts.get(row, 1)
+            self._ends[slot] = int(salvaged.log_offsets[row])
+
     def _light_gaps(self, salvaged: SalvagedRun, slots: Int64Array) -> Iterator[tuple[int, Missing]]:
         """Yield the missing offsets of light queues, and the row of the next record."""
         run = salvaged.run
@@ -129,8 +150,9 @@ class QueueGaps:
             # A record that lists a light queue twice gets one unit in it.
             once = np.diff(rows, prepend=-1) > 0
             for row, offset in zip(rows[once].tolist(), part.columns.queue_offset[once].tolist(), strict=True):
-                room = (self._lost_bytes - end.lost_bytes) // RECORD_MIN_SIZE
                 before = int(log_offsets[row])
+                lost_bytes = before - end.after if self._holes else self._lost_bytes - end.lost_bytes
+                room = lost_bytes // RECORD_MIN_SIZE
                 is_light = shares_records(key[0]) or key not in self.table.names
                 if 0 <= end.next < offset <= end.next + room and is_light:
                     yield row, Missing(topic, key[1], end.next, offset, end.after, before, is_light=True)
@@ -140,13 +162,11 @@ class QueueGaps:
     def _missing(self, salvaged: SalvagedRun, row: int, slot: int) -> Missing | None:
         wanted, offset = int(self._next[slot]), int(salvaged.run.columns.queue_offset[row])
         self._next[slot] = offset
-        if slot in self._batched:
-            return None
-        after, before = self._ends.get(slot, 0), int(salvaged.log_offsets[row])
-        if offset - wanted > (before - after) // RECORD_MIN_SIZE:
+        after, before, is_batched = self._ends.get(slot, 0), int(salvaged.log_offsets[row]), slot in self._batched
+        if offset - wanted > (before - after) // (INNER_MIN_SIZE if is_batched else RECORD_MIN_SIZE):
             # More records than the log between the two can have held: the queue offset is damaged.
             return None
-        return Missing(*self.table.queues[slot], wanted, max(wanted, offset), after, before)
+        return Missing(*self.table.queues[slot], wanted, max(wanted, offset), after, before, is_batched=is_batched)
 
 
 @dataclass(slots=True)
@@ -201,14 +221,17 @@ def placeholders_before(missing: Sequence[Missing]) -> list[Placeholder]:
 def assign_placeholders(missing: Missing, gaps: Sequence[GapPlan]) -> None:
     """Assign placeholders to the first of these gaps with room, in their order. NoRoom without any."""
     number, first = 0, 0
-    size = _size(Placeholder(missing.topic, missing.queue_id, missing.first))
-    for queue_offset in range(missing.first, missing.stop):
+    step = MAX_MESSAGE_COUNT if missing.is_batched else 1
+    own = Placeholder(missing.topic, missing.queue_id, missing.first)
+    size = 0 if missing.is_batched else _size(own)
+    for queue_offset in range(missing.first, missing.stop, step):
         while number < len(gaps):
             if missing.is_light:
                 first = gaps[number].add_light(missing, queue_offset, first) + 1
                 is_added = first > 0
             else:
-                is_added = gaps[number].add(Placeholder(missing.topic, missing.queue_id, queue_offset), size)
+                count = min(step, missing.stop - queue_offset)
+                is_added = gaps[number].add(own._replace(queue_offset=queue_offset, offset_count=count), size)
             if is_added:
                 break
             number += 1
@@ -218,7 +241,7 @@ def assign_placeholders(missing: Missing, gaps: Sequence[GapPlan]) -> None:
 
 
 def plan_placeholders(
-    runs: Iterable[SalvagedRun], segment_size: int, *, in_batches: bool
+    runs: Iterable[SalvagedRun], segment_size: int, *, simple: bool = False, holes: bool = False
 ) -> dict[int, list[Placeholder]]:
     """Assign placeholders to gaps, keyed by the log offset of each gap.
 
@@ -226,13 +249,13 @@ def plan_placeholders(
     """
     gaps: list[GapPlan] = []
     missing: list[Missing] = []
-    finder, end = QueueGaps(in_batches=in_batches), -1
+    finder, end = QueueGaps(simple=simple, holes=holes), -1
     for run in runs:
         if run.grade is not Grade.CERTAIN:
             continue
         start = int(run.log_offsets[0])
         if end < 0 and start < segment_size:
-            finder, end = QueueGaps(in_batches=in_batches, from_zero=True), 0
+            finder, end = QueueGaps(simple=simple, holes=holes, from_zero=True), 0
         if 0 <= end < start:
             gaps.append(GapPlan(end, start, room=start - end))
         end = run.run.end

@@ -10,11 +10,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.formats.java import string_hash
 from store.layout import StoreLayout
 from store.structures.timer import build
-from store.structures.timer.build import LOG_FILE_SIZE, PLAIN, _lacks_metrics, _metrics_of, _Plan, _Unit, _Writer
+from store.structures.timer.build import PLAIN, _lacks_metrics, _metrics_of, _Plan, _Unit, _Writer
 from store.structures.timer.files import (
     BLANK_SIZE,
     DELETE,
@@ -126,27 +127,26 @@ def test_a_message_that_was_delivered_deleted_or_rolled_fires_no_more(
     assert {one.write_ms for one in units} <= {READ_MS - 10}
 
 
-def writer(*sizes: int) -> _Writer:
-    files = replace(NO_FILES, log_files={Path(str(size)): size for size in sizes})
-    return _Writer(cast(Any, None), files, cast(Any, None))
+def writer(file_size: int | None = None) -> _Writer:
+    config = StoreConfig().with_settings({"mappedFileSizeTimerLog": file_size} if file_size else {})
+    return _Writer(cast(Any, None), config, NO_FILES, cast(Any, None))
 
 
 @pytest.mark.parametrize(
-    ("sizes", "row", "position"),
+    ("file_size", "row", "position"),
     [
-        ((), 1, UNIT_SIZE),
-        ((), (LOG_FILE_SIZE - BLANK_SIZE) // UNIT_SIZE, LOG_FILE_SIZE),
-        ((200,), 2, 2 * UNIT_SIZE),
-        ((200,), 3, 200),
-        ((200,), 7, 400 + UNIT_SIZE),
-        ((2 * UNIT_SIZE + BLANK_SIZE,), 1, UNIT_SIZE),
-        ((2 * UNIT_SIZE + BLANK_SIZE - 1,), 1, 2 * UNIT_SIZE + BLANK_SIZE - 1),
-        ((1,), 1, 1),
-        ((100, 200), 1, UNIT_SIZE),
+        (None, 1, UNIT_SIZE),
+        (None, (104_857_600 - BLANK_SIZE) // UNIT_SIZE, 104_857_600),
+        (200, 2, 2 * UNIT_SIZE),
+        (200, 3, 200),
+        (200, 7, 400 + UNIT_SIZE),
+        (2 * UNIT_SIZE + BLANK_SIZE, 1, UNIT_SIZE),
+        (2 * UNIT_SIZE + BLANK_SIZE - 1, 1, 2 * UNIT_SIZE + BLANK_SIZE - 1),
+        (1, 1, 1),
     ],
 )
-def test_units_fill_files_that_have_room_for_a_blank_behind(sizes: tuple[int, ...], row: int, position: int) -> None:
-    assert writer(*sizes)._position(row) == position
+def test_units_fill_files_that_have_room_for_a_blank_behind(file_size: int | None, row: int, position: int) -> None:
+    assert writer(file_size)._position(row) == position
 
 
 def test_a_slot_counts_its_units_and_names_the_first_and_the_newest() -> None:

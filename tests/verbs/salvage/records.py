@@ -10,9 +10,9 @@ from store.formats.message import encode_record
 SIZE = 16384
 
 
-def record(log_offset: int, queue_offset: int = 0, body: bytes = b"body" * 10) -> bytes:
+def record(log_offset: int, queue_offset: int = 0, body: bytes = b"body" * 10, properties: bytes = b"") -> bytes:
     return encode_record(
-        Message("T", body), topic=b"T", sys_flag=0, queue_offset=queue_offset, log_offset=log_offset,
+        Message("T", body, 0, properties), topic=b"T", sys_flag=0, queue_offset=queue_offset, log_offset=log_offset,
         store_timestamp_ms=1_700_000_000_000,
     )  # fmt: skip
 

@@ -7,13 +7,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
+from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.layout import StoreLayout
 from store.structures.tables.fastjson import parse_fastjson
+from store.structures.timer.files import SLOT_DTYPE, read_timer_files
 from store.verbs.queue_ends import queue_ends
 from store.verbs.salvage.config_tables import ConfigTables
 from tests.cli.running import rmqctl
@@ -133,6 +136,34 @@ def test_a_store_of_5_3_stays_one(tmp_path: Path) -> None:
     assert rmqctl("check", store=tmp_path / "new").code == 0
 
 
+def timer_of(root: Path) -> tuple[set[int], int]:
+    """The sizes of the timer's log files, and its milliseconds per slot."""
+    files = read_timer_files(StoreLayout(root), Filesystem(), StoreConfig())
+    return set(files.log_files.values()), files.precision_ms
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "size"),
+    [("timer", (), 1100), ("timer-roll", (), 600), ("timer-aborted", ("--set", "mappedFileSizeTimerLog=2080"), 2080)],
+)
+def test_the_timers_files_are_for_the_settings_of_the_old_store(
+    name: str, words: tuple[str, ...], size: int, tmp_path: Path
+) -> None:
+    source = copy_of_five(name, tmp_path)
+    if words:
+        shutil.rmtree(source / "timerlog")
+    with (source / "timerwheel").open("r+b") as file:
+        wheel = np.frombuffer(file.read(), SLOT_DTYPE).copy()
+        wheel["time"] *= 10
+        file.seek(0)
+        file.write(wheel.tobytes())
+    salvaged(source, tmp_path / "new", *words)
+    assert timer_of(tmp_path / "new") == ({size}, 100)
+    assert rmqctl("backup", "create", tmp_path / "backups", *words, store=source).code in (0, 1)
+    assert rmqctl("backup", "restore", tmp_path / "backups", "--to", tmp_path / "restored").code in (0, 1)
+    assert timer_of(tmp_path / "restored") == ({size}, 1000)
+
+
 @pytest.mark.parametrize("make", ["single", "separate", "second_generation"])
 def test_tables_of_a_database_become_json_files_and_no_stale_database_stays_beside_them(
     make: str, source: Path, tmp_path: Path
@@ -172,7 +203,7 @@ def test_attributes_that_the_new_store_has_no_files_for_are_left_out(
 ) -> None:
     topics = {"topicConfigTable": {"T": {"topicName": "T", "attributes": ATTRIBUTES}, "U": {"topicName": "U"}}}
     write_tables(tmp_path, topics_json=topics)
-    tables = ConfigTables(None, StoreLayout(tmp_path), line, Filesystem(), only_known=only_known)
+    tables = ConfigTables(None, StoreLayout(tmp_path), line, StoreConfig(), Filesystem(), only_known=only_known)
     tables.are_queues_simple = are_queues_simple
     tables._leave_attributes()
     kept = table(tmp_path, "topics.json")["topicConfigTable"]["T"]["attributes"]
@@ -190,7 +221,7 @@ ENDS, JUMPS = {("T", 0): (10, 20)}, {("T", 0): (15, 18)}
 )
 def test_an_offset_is_moved_into_its_queue_and_over_the_jump(offset: Any, fitted: Any, tmp_path: Path) -> None:
     write_tables(tmp_path, consumerOffset_json={"offsetTable": {"T@g": {"0": offset}, "U@g": {"0": -1}}})
-    tables = ConfigTables(None, StoreLayout(tmp_path), LINE_4_9, Filesystem())
+    tables = ConfigTables(None, StoreLayout(tmp_path), LINE_4_9, StoreConfig(), Filesystem())
     tables._move_offsets("consumerOffset.json", ENDS, JUMPS)
     assert table(tmp_path, "consumerOffset.json") == {"offsetTable": {"T@g": {"0": fitted}, "U@g": {"0": -1}}}
     moved = f"1 offset moved into the queues: g from {offset} to {fitted} of T/0"

@@ -11,11 +11,21 @@ CHECKPOINT_TOPIC is no topic, but a key in the RocksDB of queues (RocksDBConsume
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from store.files.store_reader import StoreReader
+from store.formats.inner_batch import inner_batch_of
 from store.formats.message import decode_record
 from store.setting_values import MAX_LONG
-from store.verbs.salvage.placeholder import LIGHT_TOPIC, Placeholder, encode_placeholder, light_topic
+from store.verbs.salvage.placeholder import (
+    LIGHT_TOPIC,
+    Placeholder,
+    encode_placeholder,
+    find_placeholders,
+    light_topic,
+)
 
 NOW_MS = 1_700_000_000_123
 SHAPES = {
@@ -40,6 +50,20 @@ def test_a_placeholder_has_a_body_and_what_the_reader_of_its_topic_wants(topic: 
     assert (record.topic, record.queue_id, record.queue_offset, record.log_offset) == (topic, 2, 7, 4096)
     assert (record.body, record.born_timestamp_ms, record.store_timestamp_ms) == (b"\0", 0, NOW_MS)
     assert record.properties == {"RMQCTL_LOST": "true", **SHAPES[topic]}
+
+
+def test_a_placeholder_of_a_batch_queue_takes_all_offsets_of_its_gap_and_is_no_inner_batch_for_a_client(
+    tmp_path: Path,
+) -> None:
+    data = encode_placeholder(Placeholder(b"Batched", 0, 7, offset_count=5), 0, NOW_MS)
+    record = decode_record(data)
+    assert (record.sys_flag, record.body) == (0, b"\0")
+    assert record.properties == {"RMQCTL_LOST": "true", "INNER_BASE": "7", "INNER_NUM": "5"}
+    assert inner_batch_of(record.properties) == (7, 5)
+    (tmp_path / "commitlog").mkdir()
+    data += encode_placeholder(Placeholder(b"Batched", 0, 3), len(data), NOW_MS)
+    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(data.ljust(4096, b"\0"))
+    assert find_placeholders(StoreReader(str(tmp_path))) == {("Batched", 0, False): (3, 6)}
 
 
 @pytest.mark.parametrize("topic", ["Orders", "rmq_sys_wheel_timer", "T" * 127, "T" * 128])

@@ -9,6 +9,7 @@ import pytest
 
 from store.files.filesystem import Filesystem
 from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE
+from store.formats.properties import INNER_BASE, INNER_NUM, encode_properties
 from store.verbs.salvage.grade import Grade, SalvagedRun
 from store.verbs.salvage.log_writer import NoRoom
 from store.verbs.salvage.placeholder import Placeholder, encode_placeholder
@@ -63,24 +64,44 @@ def test_each_missing_queue_offset_gets_a_gap_with_room_or_all_is_refused(
     runs = runs_of(tmp_path, (0, [0, 1]), (BEHIND_TWO + room, [2 + missing]))
     if planned is None:
         with pytest.raises(NoRoom, match=f"no room in the log for a placeholder of queue offset {1 + missing}"):
-            plan_placeholders(runs, SIZE, in_batches=False)
+            plan_placeholders(runs, SIZE)
     else:
-        found = plan_placeholders(runs, SIZE, in_batches=False)
+        found = plan_placeholders(runs, SIZE)
         assert found == ({BEHIND_TWO: [Placeholder(b"T", 0, one) for one in planned]} if planned else {})
 
 
-@pytest.mark.parametrize(("in_batches", "planned"), [(True, {BEHIND_TWO: [Placeholder(b"T", 0, 2)]}), (False, {})])
-def test_queue_offsets_of_records_of_several_messages_are_missing_where_that_is_asked(
-    in_batches: bool, planned: dict[int, list[Placeholder]], tmp_path: Path
+def batch(log_offset: int, first: int, count: int) -> bytes:
+    """A record of several messages."""
+    properties = encode_properties({INNER_BASE: str(first), INNER_NUM: str(count)}) if count else b""
+    made = record(log_offset, first, properties=properties)
+    return made[:39] + bytes([INNER_BATCH]) + made[40:]
+
+
+@pytest.mark.parametrize(
+    ("simple", "count", "end", "planned"),
+    [
+        (False, 3, 3, []),
+        (False, 3, 4, [Placeholder(b"T", 0, 3)]),
+        (False, 3, 40, [Placeholder(b"T", 0, 3, offset_count=37)]),
+        (False, 3, 2, []),
+        (True, 3, 3, [Placeholder(b"T", 0, 1), Placeholder(b"T", 0, 2)]),
+        # In a database, which gave it no INNER_BASE.
+        (False, 0, 3, [Placeholder(b"T", 0, 1), Placeholder(b"T", 0, 2)]),
+    ],
+)
+def test_a_record_of_several_messages_takes_an_offset_for_each_and_one_placeholder_takes_those_of_a_gap(
+    simple: bool, count: int, end: int, planned: list[Placeholder], tmp_path: Path
 ) -> None:
-    first = bytearray(record(0) + record(LENGTH, 1))
-    first[39::LENGTH] = bytes([INNER_BATCH]) * 2
-    parts = ((0, bytes(first)), (BEHIND_TWO + ROOM, record(BEHIND_TWO + ROOM, 3)))
+    first = batch(0, 0, count)
+    start = len(first) + ROOM * 8
     runs = []
-    for start, data in parts:
-        source = open_source(write(tmp_path / f"{start:020d}", data), Filesystem())
-        runs += [piece for piece in walk_file(source, start) if isinstance(piece, SalvagedRun)]
-    assert plan_placeholders(runs, SIZE, in_batches=in_batches) == planned
+    for at, data in (
+        (0, first),
+        (start, batch(start, end, count) + batch(start + len(first), end + (count or 1), count)),
+    ):
+        source = open_source(write(tmp_path / f"{at:020d}", data), Filesystem())
+        runs += [piece for piece in walk_file(source, at) if isinstance(piece, SalvagedRun)]
+    assert plan_placeholders(runs, SIZE, simple=simple) == ({len(first): planned} if planned else {})
 
 
 @pytest.mark.parametrize(
@@ -100,9 +121,9 @@ def test_first_queue_offsets_are_missing_in_a_log_that_begins_at_0_as_far_as_its
     runs = runs_of(tmp_path, (begins + first, [missing, missing + 1]))
     if planned is None:
         with pytest.raises(NoRoom, match="no room in the log for a placeholder of queue offset 0"):
-            plan_placeholders(runs, SIZE, in_batches=False)
+            plan_placeholders(runs, SIZE)
     else:
-        assert plan_placeholders(runs, SIZE, in_batches=False) == planned
+        assert plan_placeholders(runs, SIZE) == planned
 
 
 def test_a_record_that_is_not_certain_leaves_its_place_to_the_gap_around_it(tmp_path: Path) -> None:
@@ -110,7 +131,7 @@ def test_a_record_that_is_not_certain_leaves_its_place_to_the_gap_around_it(tmp_
     other = second + LENGTH
     between = replace(runs_of(tmp_path, (second, [9]))[0], grade=Grade.PARTIAL)
     runs = runs_of(tmp_path, (0, [0, 1]), (other + ROOM, [4, 5]))
-    assert plan_placeholders([runs[0], between, runs[1]], SIZE, in_batches=False) == {
+    assert plan_placeholders([runs[0], between, runs[1]], SIZE) == {
         BEHIND_TWO: [Placeholder(b"T", 0, 2), Placeholder(b"T", 0, 3)]
     }
 

@@ -1,0 +1,13 @@
+"""The setting for the size of timerlog files, from the files."""
+
+from __future__ import annotations
+
+from store.files.filesystem import Filesystem
+from store.files.numbered import numbered_files, usual_size
+from store.layout import StoreLayout
+
+
+def infer_settings(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
+    """Return the size setting that matches most files."""
+    size = usual_size(numbered_files(layout.root / "timerlog", fs))
+    return {"mappedFileSizeTimerLog": size} if size else {}
