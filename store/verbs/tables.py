@@ -28,7 +28,7 @@ from store.structures.consumequeue.queue_set import QueueState
 from store.structures.tables.config_file import ConfigFile, read_config_file, read_config_files, require_in_file
 from store.structures.tables.fastjson import Json, members
 from store.structures.tables.review import ConfigFinding, review_config
-from store.structures.tables.topics import Queue, TopicEntry, rebuild_topics
+from store.structures.tables.topics import Queue, TopicEntry, file_attributes, rebuild_topics
 from store.verbs.queue_ends import QueueEnd, queue_ends
 
 TOPICS_FILE = "topics.json"
@@ -133,7 +133,7 @@ def plan_topics(
     queues = set(reader.queues()) | queues_of_log(reader, on_progress)
     file = read_config_file(layout.config, TOPICS_FILE, fs)
     require_in_file(file)
-    table = rebuild_topics(queues, file.best(line), line, now_ms)
+    table = rebuild_topics(queues, file.best(line), line, now_ms, file_attributes(layout, fs))
     added = [entry for entry in table.entries if entry.origin != "kept"]
     report = TopicsPlan(len(table.entries), len(added), table.entries)
     change = Change("config rebuild-topics", layout.root, fs, report=report, staging=staging)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from store.broker_line import BrokerLine
 from store.files.filesystem import Filesystem
@@ -23,7 +24,8 @@ from store.formats.topics import (
     TIMER_TOPIC,
     shares_records,
 )
-from store.structures.registry import STRUCTURES
+from store.layout import StoreLayout
+from store.structures.registry import STRUCTURES, names_of, rooms_with
 from store.structures.tables.config_file import ConfigCopy, read_config_file
 from store.structures.tables.fastjson import Json, member, members, write_fastjson
 
@@ -125,8 +127,27 @@ class TopicsTable:
     text: str
 
 
-def rebuild_topics(queues: Iterable[Queue], copy: ConfigCopy | None, line: BrokerLine, now_ms: int) -> TopicsTable:
-    """Return the table for these queues; `copy` is the newest readable topics.json, None without one."""
+def file_attributes(layout: StoreLayout, fs: Filesystem) -> dict[str, dict[str, str]]:
+    """Return the attributes of topics that the files of the store's structures require (5.x)."""
+    found: dict[str, dict[str, str]] = {}
+    for room in rooms_with(names_of(layout, fs), "infer", "infer_attributes"):
+        for topic, attributes in room.infer_attributes(layout, fs).items():
+            found.setdefault(topic, {}).update(attributes)
+    return found
+
+
+def rebuild_topics(
+    queues: Iterable[Queue],
+    copy: ConfigCopy | None,
+    line: BrokerLine,
+    now_ms: int,
+    attributes: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> TopicsTable:
+    """Return the table for these queues.
+
+    copy        the newest readable topics.json, None without one
+    attributes  those that a topic must have
+    """
     document = copy.document if copy is not None else {}
     table = members(document.get("topicConfigTable"))
     entries = [TopicEntry(name, _queue_count(entry), "kept") for name, entry in table.items()]
@@ -134,12 +155,18 @@ def rebuild_topics(queues: Iterable[Queue], copy: ConfigCopy | None, line: Broke
         known = table.get(topic)
         if known is None and needs_no_entry(topic):
             continue
-        if known is not None and _queue_count(known) >= count:
+        wanted = {**members(member(known, "attributes")), **attributes.get(topic, {})}
+        is_wider = _queue_count(known) < count
+        if known is not None and not is_wider and wanted == members(member(known, "attributes")):
             continue
-        counts: dict[str, Json] = {"readQueueNums": count, "writeQueueNums": count}
-        table[topic] = {**members(known), **counts} if known is not None else _new_entry(topic, count, line)
+        entry = members(known) if known is not None else _new_entry(topic, line)
+        if is_wider:
+            entry |= {"readQueueNums": count, "writeQueueNums": count}
+        table[topic] = entry | ({"attributes": wanted} if topic in attributes else {})
         entries = [one for one in entries if one.topic != topic]
-        entries.append(TopicEntry(topic, count, "more queues exist" if known is not None else "found in the store"))
+        origin = "more queues exist" if is_wider else "its files need an attribute"
+        count = _queue_count(table[topic])
+        entries.append(TopicEntry(topic, count, origin if known is not None else "found in the store"))
     version = _version(document.get("dataVersion"), line, now_ms)
     text = write_fastjson({"dataVersion": version, "topicConfigTable": table})
     return TopicsTable(sorted(entries, key=lambda one: one.topic), text)
@@ -159,17 +186,17 @@ def _queue_count(entry: Json) -> int:
     return count if isinstance(count, int) else 0
 
 
-def _new_entry(topic: str, count: int, line: BrokerLine) -> Json:
+def _new_entry(topic: str, line: BrokerLine) -> dict[str, Json]:
     fields: dict[str, Json] = {} if line.renames_config else {"attributes": {}}
     return {
         **fields,
         "order": False,
         "perm": PERM_READ_WRITE,
-        "readQueueNums": count,
+        "readQueueNums": 0,
         "topicFilterType": "SINGLE_TAG",
         "topicName": topic,
         "topicSysFlag": 0,
-        "writeQueueNums": count,
+        "writeQueueNums": 0,
     }
 
 

@@ -16,7 +16,7 @@ Source: ConfigManager.load, ScheduleMessageService.correctDelayOffset (4.9.8, 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -43,7 +43,7 @@ from store.structures.tables.config_file import read_config_file, write_config_f
 from store.structures.tables.consumer_offsets import OFFSET_FILES, OFFSET_TABLES
 from store.structures.tables.database import RDB, TABLES, database_folders
 from store.structures.tables.fastjson import Json, write_fastjson
-from store.structures.tables.topics import rebuild_topics, without_attribute
+from store.structures.tables.topics import Queue, file_attributes, rebuild_topics, without_attribute
 from store.verbs.queue_ends import queue_ends
 from store.verbs.rebuild.delay_offsets import plan_delay_offsets
 from store.verbs.salvage.grade import SalvagedRun
@@ -123,6 +123,13 @@ class ConfigTables:
                 self._note(name, "", remark)
                 structure = structure_of(name)
                 self._left += [name] if structure is not None and structure.has_furniture("leave") else []
+
+    def keep_attributes(self, now_ms: int) -> None:
+        """Give topics the attributes that the old store's files need, before the queues are built."""
+        if self._source is None or self.are_queues_simple:
+            return
+        attributes = file_attributes(self._source, self._fs)
+        self._add_topics(((topic, 0) for topic in attributes), now_ms, attributes)
 
     def rooms_with(self, kind: str, function: str) -> Iterator[ModuleType]:
         """Return the modules of this name, with this function, in the rooms of the old store's structures."""
@@ -258,9 +265,11 @@ class ConfigTables:
             if folder.name == RDB:
                 self._note(f"config/{RDB}", RDB, "its tables are JSON files now: start with configManagerVersion=v1")
 
-    def _add_topics(self, ends: Ends, now_ms: int) -> None:
+    def _add_topics(
+        self, queues: Iterable[Queue], now_ms: int, attributes: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    ) -> None:
         copy = read_config_file(self._target.config, TOPICS, self._fs).best(self.line)
-        table = rebuild_topics(ends, copy, self.line, now_ms)
+        table = rebuild_topics(queues, copy, self.line, now_ms, attributes)
         added = [one for one in table.entries if one.origin != "kept"]
         if added:
             self._write(TOPICS, table.text)

@@ -173,6 +173,7 @@ def _write(
         # A 5.x broker leaves this file at every start; without a trace of 5.x the store would be read as one of 4.9.
         fs.create_file(root / "abort.bak", 0)
     tables.copy()
+    tables.keep_attributes(clock())
     report.remarks += describe_queue_files(config)
     config = config.with_settings(IN_FILES)
     scope = RebuildScope(index=config.writes_index_files, with_tags=tables.line.indexes_tags)

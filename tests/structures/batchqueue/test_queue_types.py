@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from store import check
 from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
@@ -17,6 +19,8 @@ from store.structures.batchqueue.queue_types import (
     other_queues,
     topics_with_files,
 )
+from tests.cli.running import rmqctl
+from tests.support.five_stores import copy_of_five
 
 TYPES = {"A": "BatchCQ", "B": "BatchCQ", "C": "SimpleCQ", "D": None, "E": "BatchCQ"}
 ENTRIES = {
@@ -55,3 +59,12 @@ def test_each_folder_of_another_type_is_named_in_order(layout: StoreLayout) -> N
         "B: its folder holds queues of type SimpleCQ, topics.json says BatchCQ",
         "C: its folder holds queues of type BatchCQ, topics.json says SimpleCQ",
     ]
+
+
+def test_topics_that_are_rebuilt_have_the_type_of_their_folders(tmp_path: Path) -> None:
+    root = copy_of_five("bcq", tmp_path)
+    shutil.rmtree(root / "config")
+    assert [one.kind for one in check(root)] == ["queue-type", "queue-type"]
+    assert rmqctl("rebuild", "topics", "--yes", store=root).code == 0
+    assert list(check(root)) == []
+    assert set(configured_types(StoreLayout(root), FS)) == {"BatchA", "BatchB"}

@@ -133,6 +133,28 @@ def test_unknown_topics_get_the_fields_of_their_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "count", "origin"),
+    [
+        ({}, 1, "kept"),
+        ({"queue.type": "SimpleCQ"}, 2, "kept"),
+        ({"queue.type": "BatchCQ"}, 1, "its files need an attribute"),
+        ({"queue.type": "BatchCQ"}, 3, "more queues exist"),
+    ],
+)
+def test_an_attribute_that_files_need_is_set_beside_the_others(
+    told: dict[str, str], count: int, origin: str, tmp_path: Path
+) -> None:
+    before = {"cleanup.policy": "DELETE", "queue.type": "SimpleCQ"}
+    known = {"topicName": "T", "readQueueNums": 4, "writeQueueNums": 2, "attributes": before}
+    (tmp_path / "topics.json").write_text(json.dumps({"topicConfigTable": {"T": known}}))
+    copy = read_config_file(tmp_path, "topics.json", Filesystem()).best(LINE_5_3)
+    table = rebuild_topics([("T", count - 1)], copy, LINE_5_3, 5, {"T": told})
+    counts = {"readQueueNums": 3, "writeQueueNums": 3} if count == 3 else {}
+    assert [(one.queue_count, one.origin) for one in table.entries] == [(max(2, count), origin)]
+    assert json.loads(table.text)["topicConfigTable"] == {"T": {**known, **counts, "attributes": {**before, **told}}}
+
+
+@pytest.mark.parametrize(
     ("queues", "entries"),
     [
         ([], [("T", 2, "kept")]),

@@ -34,14 +34,15 @@ def messages_of(root: Path) -> Iterator[tuple[Place, int, StoredMessage]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "lose_queues", "keep_offsets"),
+    ("name", "lose", "keep_offsets"),
     [
-        *one_of(4, ["bcq", "bcq-aborted", "lmq", "rocksdb", "rocksdb-aborted"], [False], [False, True]),
-        *one_of(2, ["rocksdb", "rocksdb-aborted"], [True], [False, True]),
+        *one_of(4, ["bcq", "bcq-aborted", "lmq", "rocksdb", "rocksdb-aborted"], [""], [False, True]),
+        *one_of(2, ["rocksdb", "rocksdb-aborted"], ["consumequeue"], [False, True]),
+        *one_of(2, ["bcq", "bcq-aborted"], ["config"], [False, True]),
     ],
 )
 def test_sound_messages_stay_at_their_queue_offsets_past_lost_ones(
-    name: str, lose_queues: bool, keep_offsets: bool, tmp_path: Path
+    name: str, lose: str, keep_offsets: bool, tmp_path: Path
 ) -> None:
     root, new = copy_of_five(name, tmp_path), tmp_path / "new"
     before = list(messages_of(root))
@@ -52,9 +53,11 @@ def test_sound_messages_stay_at_their_queue_offsets_past_lost_ones(
         with path.open("r+b") as file:
             file.seek(at)
             file.write(bytes(size))
-    if lose_queues:
-        shutil.rmtree(root / "consumequeue")
-    assert salvage(root, new, settings=NAMED_QUEUES if lose_queues else {}, keep_offsets=keep_offsets).new_store
+    if lose:
+        shutil.rmtree(root / lose)
+    assert salvage(
+        root, new, settings=NAMED_QUEUES if lose == "consumequeue" else {}, keep_offsets=keep_offsets
+    ).new_store
     assert list(check(new)) == []
     found = list(messages_of(new))
     assert {place[2] - number for place, number, _ in found if place[0].startswith(LMQ_PREFIX)} <= {0}
