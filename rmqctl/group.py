@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 GLOBAL_PREFIX = "global_"
 GLOBALS_NOTE = "Global options (rmqctl --help) may stand here as well."
 CONTEXT_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+LARGEST = (1 << 63) - 1
 _NOT_REPEATED = {"version", "install_completion", "show_completion"}
 
 
@@ -63,6 +64,7 @@ class _TakesGlobals(_HasHelp):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _refuse_second_store(self, ctx, args)
         rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        _refuse_large_numbers(self, ctx)
         return rest
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -91,6 +93,15 @@ def _refuse_second_store(command: Any, ctx: Any, words: list[str]) -> None:
     if sum("--store" in parameter.opts and not parameter.multiple for parameter in order) > 1:
         takers = "sql, usage, export and check take several, after the command's name"
         raise typer.BadParameter(f"given twice, and one store is taken here; {takers}", param_hint="--store")
+
+
+def _refuse_large_numbers(command: Any, ctx: Any) -> None:
+    """Raise a usage error for a number that no offset, time or count can be."""
+    for parameter in command.get_params(ctx):
+        value = ctx.params.get(parameter.name)
+        for one in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(one, int) and not -LARGEST <= one <= LARGEST:
+                raise typer.BadParameter(f"{one} does not fit in 64 bits", ctx=ctx, param=parameter)
 
 
 def _copied(option: Any) -> Any:

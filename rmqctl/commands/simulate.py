@@ -149,9 +149,9 @@ def _as_json(one: SimulatedStart) -> dict[str, Any]:
         "starts": one.starts,
         "reason": _reason(one),
         "mode": one.mode,
-        "start_segment": one.start_segment,
+        "start_segment": one.start_segment if one.start_segment >= 0 else None,
         "start_reason": one.start_reason,
-        "log_end": one.log_end,
+        "log_end": one.log_end if one.log_end >= 0 else None,
         "cut_reason": one.cut_reason,
         "files": [asdict(file) for file in one.files],
         "lost": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -10,7 +11,9 @@ import pytest
 from typer.core import TyperCommand
 
 from rmqctl import group
-from rmqctl.group import Command
+from rmqctl.group import LARGEST, Command
+from tests.cli.running import rmqctl
+from tests.support.stores import make_store
 
 AFTERWARDS = ["start_log", "take_pace", "take_scratch", "catch_lost_pages", "check_settings"]
 
@@ -35,3 +38,22 @@ def test_notes_are_held_before_a_command_that_ends_and_a_long_one_shows_its_open
     monkeypatch.setattr(TyperCommand, "invoke", lambda command, ctx: "done")
     assert Command(None, callback=None).invoke(ctx) == "done"
     assert [one[0] for one in ctx.obj.method_calls] == [*first, *AFTERWARDS]
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("get", "T", "--from"), "'--from' / '--offset'"),
+        (("get", "T", "--limit"), "'--limit' / '--max'"),
+        (("find", "x", "--max"), "'--limit' / '--max'"),
+        (("truncate-dirty", "--offset"), "'--offset'"),
+    ],
+)
+@pytest.mark.parametrize(("number", "is_refused"), [(LARGEST, False), (LARGEST + 1, True)])
+def test_a_number_beyond_64_bits_is_refused_by_the_name_of_its_option(
+    words: tuple[str, ...], option: str, number: int, is_refused: bool, tmp_path: Path
+) -> None:
+    make_store(tmp_path / "store")
+    run = rmqctl(*words, str(number), store=tmp_path / "store")
+    said = f"Invalid value for {option}: {number} does not fit in 64 bits"
+    assert (said in run.err) is is_refused, run.err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqctl.commands.simulate import verdict_of
+from rmqctl.commands.simulate import _as_json, verdict_of
 from store import SimulatedStart
 from store.structures.trap import Trap
 from store.verbs.recover.lost import LossReport, LostQueue
@@ -57,3 +57,9 @@ LOST = LostQueue("T", 0, message_count=3, intact_count=2)
 )
 def test_a_verdict_names_each_outcome_once(outcomes: list[SimulatedStart], verdict: str) -> None:
     assert verdict_of(*outcomes) == verdict
+
+
+@pytest.mark.parametrize(("number", "shown"), [(-1, None), (0, 0), (65536, 65536)])
+def test_a_start_that_never_gets_to_its_log_has_no_offsets(number: int, shown: int | None) -> None:
+    found = _as_json(SimulatedStart("5.5", starts=False, start_segment=number, log_end=number))
+    assert (found["start_segment"], found["log_end"]) == (shown, shown)
