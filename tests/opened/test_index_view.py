@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Callable
 from itertools import chain, combinations
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -346,3 +348,33 @@ def test_keys_of_the_log_are_selected_newest_first_by_whole_seconds_since_the_fi
     found = list(held)
     keys.select("k", most, *times, found)
     assert found == expected
+
+
+# A stretch of log, how many keys of its first record are known, and its parts: `db` in the database, which has the keys
+# of log offsets 10 to 20.
+@pytest.mark.parametrize(
+    ("start", "stop", "known", "parts"),
+    [
+        (0, 30, 0, [(0, 10, 0), ("db", 10, 20), (20, 30, index_view._ALL)]),
+        (10, 20, 0, [("db", 10, 19)]),
+        (10, 21, 0, [("db", 10, 20)]),
+        (10, 22, 0, [("db", 10, 20), (20, 22, index_view._ALL)]),
+        (10, 30, 1, [(10, 11, 1), ("db", 11, 20), (20, 30, index_view._ALL)]),
+        (9, 21, 1, [(9, 10, 1), ("db", 10, 20)]),
+        (20, 30, 0, [("db", 20, 20), (20, 30, index_view._ALL)]),
+        (20, 30, 2, [(20, 30, 2)]),
+        (21, 30, 0, [(21, 30, 0)]),
+        (0, 10, 0, [(0, 10, 0)]),
+        (0, 11, 0, [(0, 10, 0), ("db", 10, 10)]),
+    ],
+)
+def test_a_stretch_without_a_file_is_divided_at_the_ends_of_the_database(
+    start: int, stop: int, known: int, parts: list[tuple[Any, ...]]
+) -> None:
+    view, notes = object.__new__(IndexView), list[str]()
+    indexed = SimpleNamespace(first=10, last=20, path=Path("s/db"), within=lambda first, last: ("db", first, last))
+    view.__dict__.update(_indexed_log=indexed, _note=notes.append)
+    found: list[Any] = list(view._divided(index_view._Uncovered(Stretch(start, stop), known)))
+    assert [one if isinstance(one, tuple) else (*one.stretch, one.known) for one in found] == parts
+    within = [f"keys of log offsets {one[1]} to {one[2]} are looked up in db" for one in parts if one[0] == "db"]
+    assert notes == within
