@@ -1,6 +1,6 @@
 """The real RocketMQ store behind a command line, where the environment names one: RMQCTL_REFSTORE=/path/to/refstore.
 
-Its tests are skipped where it is not there; nothing else needs it.
+RMQCTL_REFSTORE55 names the one of 5.5. Tests are skipped where theirs is not there; nothing else needs it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,10 @@ SETTINGS = {
     "maxHashSlotNum": 500,
     "maxIndexNum": 1000,
 }
+COMMAND_55 = os.environ.get("RMQCTL_REFSTORE55", "")
+"""Its command line is another."""
 needs_refstore = pytest.mark.skipif(not COMMAND, reason="RMQCTL_REFSTORE names no refstore")
+needs_refstore55 = pytest.mark.skipif(not COMMAND_55, reason="RMQCTL_REFSTORE55 names no refstore55")
 
 
 # Below 32768, where Linux begins to give out ports by itself: nobody else's connection takes one meanwhile.
@@ -74,6 +78,21 @@ def segments(store: Path) -> dict[str, bytes]:
     """Return the bytes of the log's segments that are not empty, by name."""
     files = {path.name: path.read_bytes() for path in (store / "commitlog").iterdir()}
     return {name: data for name, data in files.items() if data.strip(b"\0")}
+
+
+def ask(line: str, root: Path, *lines: dict[str, Any]) -> list[dict[str, Any]]:
+    """Start the real store, ask it, and stop it: its answers, after its state."""
+    words = ["ops", "--store", root, *SIZES, "--show-load", "--all-queues", "--raw", "--then-close", "normal"]
+    done = subprocess.run(
+        [COMMAND, *map(str, words)],
+        env={**os.environ, "REFSTORE_V": line},
+        input="".join(json.dumps(one) + "\n" for one in ({"op": "catchup"}, *lines)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return [json.loads(one) for one in done.stdout.splitlines() if one.startswith("{")]
 
 
 def write_input(path: Path, count: int) -> Path:
