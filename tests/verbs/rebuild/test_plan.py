@@ -156,7 +156,10 @@ def test_progress_is_in_bytes_from_the_logs_start(start: int, tmp_path: Path) ->
     )  # fmt: skip
     files = (root / "commitlog").iterdir()
     in_all = sum(file.stat().st_size for file in files)
-    assert (told == sorted(told), told[-1]) == (True, (report.log_end - start * SIZE, in_all))
+    done, whole = told[-1]
+    assert (told == sorted(told), done) == (True, report.log_end - start * SIZE)
+    # A segment that was not made ahead has holes, which nobody walks.
+    assert done <= whole <= in_all
     assert staged_files(tmp_path / "new", Filesystem()) == sorted(staged_files(tmp_path / "new", Filesystem()))
 
 
