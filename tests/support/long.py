@@ -1,6 +1,6 @@
 """Write long.txt: the functions that take most of the time of a run of all tests.
 
-    pytest --junitxml RUN.xml
+    pytest -m 'not slow and not other_turn' --junitxml RUN.xml
     python -m tests.support.long RUN.xml
 
 The default run shows one in LONG_TURNS of their rows. Golden bytes and the rules of the house are in every run.
