@@ -25,7 +25,7 @@ from store.query.embedded.engine import Engine, open_engine
 from store.query.tables.schema import TABLES
 from store.structures.commitlog import message_batch
 from store.verbs.check.check import check_files
-from tests.support.golden import golden
+from tests.support.golden import copy_store, golden
 from tests.support.processes import environment, running
 from tests.support.spark_stores import records_of
 
@@ -33,8 +33,12 @@ STORES = ("normal", "normal5", "ipv6", "batch", "many")
 
 
 @pytest.fixture(scope="module")
-def normal() -> Iterator[Engine]:
-    with open_engine([str(golden("normal").store)]) as engine:
+def normal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    root = copy_store(golden("normal").store, tmp_path_factory.mktemp("normal") / "store")
+    for segment in (root / "commitlog").iterdir():
+        # Progress leaves out the hole at the log's end, which a tmpfs fills where a map is read.
+        segment.write_bytes(segment.read_bytes())
+    with open_engine([str(root)]) as engine:
         yield engine
 
 

@@ -212,7 +212,7 @@ def test_progress_is_told_of_each_run_up_to_the_last_byte_of_the_log(tmp_path: P
     assert len(ends) > 1
     (whole,) = {whole for _, whole in told}
     assert ends == sorted(ends)
-    # A segment that was not made ahead has holes, which nobody walks.
+    # The whole leaves out the hole at the log's end, which a tmpfs fills where a map is read.
     assert ends[-1] == change.report.log_end <= whole <= total
 
 
