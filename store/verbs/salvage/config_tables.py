@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -91,12 +92,19 @@ class ConfigTables:
         self._config = config
         self._rows: dict[str, BroughtFile] = {}
         self._left: list[str] = []
-        self.was_database = source is not None and (
-            has_database(source, fs) or config.queues_in_database or _lacks_bases(source, fs)
-        )
+
+    @cached_property
+    def was_database(self) -> bool:
         """Whether the old queues were in a database alone."""
-        self.are_queues_simple = self.was_database or (source is not None and self._is_of_others(OTHER_QUEUES))
-        """In a database, records of several messages have no INNER_BASE: in files their queues must be simple ones."""
+        if self._source is None:
+            return False
+        is_told = self._config.queues_in_database or has_database(self._source, self._fs)
+        return is_told or _lacks_bases(self._source, self._fs)
+
+    @cached_property
+    def are_queues_simple(self) -> bool:
+        """Whether topics lose their queue type: a database's records of several messages have no INNER_BASE."""
+        return self.was_database or (self._source is not None and self._is_of_others(OTHER_QUEUES))
 
     @property
     def rows(self) -> list[BroughtFile]:
@@ -235,10 +243,10 @@ class ConfigTables:
         """Remove attributes of topics that the broker does not know, and queue types if all are simple."""
         for one in STRUCTURES:
             is_unknown = self._only_known and self.line.name not in one.lines
-            if one.attribute is not None and (is_unknown or (one.groups_messages and self.are_queues_simple)):
+            if one.attribute is not None and (is_unknown or one.groups_messages):
                 document = read_config_file(self._target.config, TOPICS, self._fs).main.document
                 simple, topics = without_attribute(document, one.attribute[0])
-                if topics:
+                if topics and (is_unknown or self.are_queues_simple):
                     self._write(TOPICS, write_fastjson(simple))
                     self._note(f"config/{TOPICS}", "", f"{one.attribute[0]} is left out of {', '.join(topics)}")
 
