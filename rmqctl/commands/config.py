@@ -186,6 +186,7 @@ def run_rebuild_topics(
         ):
             now_ms = session.environment.clock_ms()
             change = plan_topics(layout, reader, line, fs, staging=folder, now_ms=now_ms, on_progress=bar.update)
+            session.store.warn_of_damage([reader])
             return run_change(session, "rebuild topics", change, consent)
 
 

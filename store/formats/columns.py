@@ -60,6 +60,7 @@ class DamageReason(IntEnum):
     UNREADABLE = 13
     TORN_PROPERTIES = 14
     V2_RECORD = 15
+    ZEROS = 16
 
     def describe(self) -> str:
         """Return the reason as a clause for people."""
@@ -83,5 +84,6 @@ _DESCRIPTIONS = {
     DamageReason.UNREADABLE: "pages that can't be read (a bad sector, or the file was shortened)",
     DamageReason.TORN_PROPERTIES: "properties end in zeros, and no record follows: a power cut kept a part of it",
     DamageReason.V2_RECORD: "a record of 5.x (V2 magic), which a 4.x broker cannot read",
+    DamageReason.ZEROS: "zeros in place of a record",
 }
 assert set(_DESCRIPTIONS) == set(DamageReason)

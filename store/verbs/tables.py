@@ -17,13 +17,12 @@ from store.change.change import Change, PlanReport
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
-from store.formats.run import Run
 from store.formats.topics import shares_records
 from store.formats.wording import amount
 from store.layout import StoreLayout
 from store.structures.commitlog.message_batch import MessageRows
 from store.structures.commitlog.scan import ScanRules
-from store.structures.commitlog.slices import walk_slice, whole_segment
+from store.structures.commitlog.slices import readable_runs, whole_segment
 from store.structures.consumequeue.queue_set import QueueState
 from store.structures.tables.config_file import ConfigFile, read_config_file, read_config_files, require_in_file
 from store.structures.tables.fastjson import Json, members
@@ -105,16 +104,15 @@ def table_entries(files: list[ConfigFile]) -> Iterator[TableEntry]:
 
 
 def queues_of_log(reader: StoreReader, on_progress: OnProgress = lambda done: None) -> set[Queue]:
-    """Return topic and queue id of every record of the log, also after damage."""
+    """Return topic and queue id of every record of the log, also after damage; `reader` records it."""
     found: set[Queue] = set()
     done = 0
     for segment in reader.segments():
-        for step in walk_slice(reader, whole_segment(segment), ScanRules()):
-            if isinstance(step, Run):
-                batch = MessageRows(step.buffer, step.file_start, step.columns).batch(_QUEUE_COLUMNS)
-                pairs = pa.table(batch).group_by(_QUEUE_COLUMNS.names).aggregate([])
-                found.update(zip(*(pairs.column(name).to_pylist() for name in _QUEUE_COLUMNS.names), strict=True))
-                on_progress(done + step.end - segment.number)
+        for run in readable_runs(reader, whole_segment(segment), ScanRules()):
+            batch = MessageRows(run.buffer, run.file_start, run.columns).batch(_QUEUE_COLUMNS)
+            pairs = pa.table(batch).group_by(_QUEUE_COLUMNS.names).aggregate([])
+            found.update(zip(*(pairs.column(name).to_pylist() for name in _QUEUE_COLUMNS.names), strict=True))
+            on_progress(done + run.end - segment.number)
         done += segment.size
     return found
 

@@ -10,7 +10,8 @@ at or past its end, and the next part searches for that record. Each part finds 
 
 A part is read through a window on its file. For a local file, the window is its whole rest, mapped. For a remote file
 it has WINDOW_BYTES; the next window begins at the first record that did not fit.
-After damage the scan resumes by the rule of store.structures.commitlog.resync.
+After damage the scan resumes by the rule of store.structures.commitlog.resync. Readers of messages resume after zeros
+too, if other bytes follow: a lost page or a zeroed head leaves such a place, and the file's unused rest does not.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 from store.files.readable import Stretch, shortened
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.columns import DamageReason
+from store.formats.message import BLANK_SIZE
 from store.formats.run import Run
 from store.structures.commitlog.resync import LARGEST_RECORD_BYTES, find_record, read_on
 from store.structures.commitlog.scan import Blank, Damage, End, ScanRules, Step, scan_segment
@@ -108,11 +110,18 @@ def split_into(segments: Sequence[StoredFile], count: int) -> list[LogSlice]:
 
 
 def walk_slice(
-    files: StoreReader, part: LogSlice, rules: ScanRules, *, go_on: bool = True, with_bad_bodies: bool = False
+    files: StoreReader,
+    part: LogSlice,
+    rules: ScanRules,
+    *,
+    go_on: bool = True,
+    with_bad_bodies: bool = False,
+    past_zeros: bool = False,
 ) -> Iterator[Step]:
     """Scan a part: its runs and their end; with `go_on` also the readable rest after every damage.
 
     with_bad_bodies  yield a record with a damaged body as a Run after its Damage
+    past_zeros       yield an End before other bytes as a Damage
 
     Positions in a step are relative to its file_start, the window's start. Their sum is the log offset.
     """
@@ -120,7 +129,8 @@ def walk_slice(
     def scan(log_offset: int) -> Iterator[Step]:
         if log_offset >= part.log_stop:
             return iter(())
-        return _walk_windows(files, part, log_offset - part.file_start, rules)
+        steps = _walk_windows(files, part, log_offset - part.file_start, rules)
+        return _with_zeros_as_damage(files, part, steps) if past_zeros else steps
 
     def scan_bad_body(log_offset: int) -> Iterator[Step]:
         start = log_offset - part.file_start
@@ -137,13 +147,27 @@ def walk_slice(
 
 
 def readable_runs(files: StoreReader, part: LogSlice, rules: ScanRules) -> Iterator[Run]:
-    """Read the runs of a part, also after damage, and record each damage in `files`."""
-    for step in walk_slice(files, part, rules):
+    """Read the runs of a part, also after damage and zeros; record the skipped bytes in `files`."""
+    skipped: tuple[str, int] | None = None
+    for step in walk_slice(files, part, rules, past_zeros=True):
         if isinstance(step, Run):
+            if skipped is not None:
+                files.damage[skipped] += f" (up to offset {step.start - part.file_start})"
+                skipped = None
             yield step
         elif isinstance(step, Damage):
+            skipped = files.name_of(part.path), step.file_start + step.position - part.file_start
+            files.damage[skipped] = step.describe_reason()
+
+
+def _with_zeros_as_damage(files: StoreReader, part: LogSlice, steps: Iterator[Step]) -> Iterator[Step]:
+    for step in steps:
+        if isinstance(step, End):
             position = step.file_start + step.position - part.file_start
-            files.damage[files.name_of(part.path), position] = step.describe_reason()
+            has_head = position + BLANK_SIZE <= part.file_size
+            if has_head and _behind_zeros(files, part, position) < part.stop:
+                step = Damage(step.file_start, step.path, step.position, DamageReason.ZEROS, -1)
+        yield step
 
 
 def _walk_windows(files: StoreReader, part: LogSlice, position: int, rules: ScanRules) -> Iterator[Step]:

@@ -114,7 +114,9 @@ def test_after_a_bad_body_a_part_goes_on(with_bad_bodies: bool, log: SmallLog, s
     assert [step.file_start + step.position for step in steps if isinstance(step, Damage)] == [bad]
     assert starts_of(walk_slice(reader, part, VERIFYING, go_on=False)) == starts[:5]
     assert starts_of(readable_runs(reader, part, VERIFYING)) == [at for at in starts if at != bad]
-    assert list(reader.damage.items()) == [((str(segment), bad), "bad body CRC")]
+    assert list(reader.damage.items()) == [
+        ((str(segment), bad), f"bad body CRC (up to offset {starts[6 - (not with_bad_bodies)]})")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -186,6 +188,51 @@ def test_a_record_behind_a_hole_of_many_windows_is_found(
     monkeypatch.setattr(slices, "LARGEST_RECORD_BYTES", SIZE)
     reader = one_segment(tmp_path, (b"\1" * hole + record(position=hole)).ljust(SEGMENT, b"\1"))
     assert starts_of(readable_runs(reader, split(reader.segments(), SEGMENT)[0], DEFAULT_RULES)) == [hole]
+
+
+ZEROS = "zeros in place of a record"
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+@pytest.mark.parametrize("file_start", [0, SEGMENT])
+@pytest.mark.parametrize(
+    ("rest", "found", "damage"),
+    [
+        # A hole, what follows it, the records found after the first one, and the note on the first hole.
+        ((0, []), [], None),
+        ((SIZE, []), [], None),
+        ((SIZE, [b"\1" * 9]), [], ZEROS),
+        ((7, [b"\1" * 9]), [], "unknown magic"),
+        ((8, [b"\1" * 9]), [], ZEROS),
+        ((8, [b"\1" * (SIZE - 8), SIZE]), [2 * SIZE], f"{ZEROS} (up to offset {2 * SIZE})"),
+        ((SIZE, [SIZE]), [2 * SIZE], f"{ZEROS} (up to offset {2 * SIZE})"),
+        ((SIZE, [SIZE, SIZE]), [2 * SIZE, 3 * SIZE], f"{ZEROS} (up to offset {2 * SIZE})"),
+        ((9 * SIZE + 5, [SIZE]), [10 * SIZE + 5], f"{ZEROS} (up to offset {10 * SIZE + 5})"),
+        ((0, [encode_blank(8), bytes(8), SIZE]), [], None),
+    ],
+)  # fmt: skip
+def test_records_after_zeros_are_read_and_the_zeros_named(
+    is_remote: bool,
+    file_start: int,
+    rest: tuple[int, list[bytes | int]],
+    found: list[int],
+    damage: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if is_remote:
+        monkeypatch.setattr(StoreReader, "is_local", False)
+        monkeypatch.setattr(slices, "WINDOW_BYTES", 3 * SIZE)
+        monkeypatch.setattr(slices, "LARGEST_RECORD_BYTES", SIZE)
+    hole, following = rest
+    data = record(position=file_start) + bytes(hole)
+    for piece in following:
+        data += piece if isinstance(piece, bytes) else record(position=file_start + len(data))
+    reader = one_segment(tmp_path, data.ljust(SEGMENT, b"\0"), file_start)
+    (part,) = split(reader.segments(), SEGMENT)
+    assert starts_of(readable_runs(reader, part, DEFAULT_RULES)) == [file_start + at for at in (0, *found)]
+    path = str(tmp_path / part.path)
+    assert reader.damage == ({(path, SIZE): damage} if damage else {})
 
 
 def one_segment(root: Path, data: bytes, file_start: int = 0) -> StoreReader:

@@ -66,6 +66,17 @@ def test_a_placeholder_of_a_batch_queue_takes_all_offsets_of_its_gap_and_is_no_i
     assert find_placeholders(StoreReader(str(tmp_path))) == {("Batched", 0, False): (3, 6)}
 
 
+def test_placeholders_after_a_zeroed_record_head_are_counted(tmp_path: Path) -> None:
+    data = b""
+    for queue_offset in (3, 4, 5):
+        data += encode_placeholder(Placeholder(b"T", 0, queue_offset), len(data), NOW_MS)
+    size = len(data) // 3
+    (tmp_path / "commitlog").mkdir()
+    data = data[:size] + bytes(8) + data[size + 8 :]
+    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(data.ljust(4096, b"\0"))
+    assert find_placeholders(StoreReader(str(tmp_path))) == {("T", 0, False): (3, 2)}
+
+
 @pytest.mark.parametrize("topic", ["Orders", "rmq_sys_wheel_timer", "T" * 127, "T" * 128])
 def test_its_size_does_not_depend_on_place_and_time(topic: str) -> None:
     sizes = {
