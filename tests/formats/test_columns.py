@@ -19,7 +19,7 @@ def test_columns_outcomes_and_reasons_are_numbered_from_0_in_their_order() -> No
         for number, name in enumerate((
             "NONE", "BAD_MAGIC", "BAD_SIZE", "SIZE_BEYOND_SEGMENT", "BODY_BEYOND", "NEGATIVE_TOPIC", "TOPIC_BEYOND",
             "PROPERTIES_BEYOND", "LENGTH_MISMATCH", "BAD_DELAY_LEVEL", "BAD_CRC", "BAD_SELF_OFFSET",
-            "BAD_PROPERTIES_CRC", "UNREADABLE", "TORN_PROPERTIES", "V2_RECORD",
+            "BAD_PROPERTIES_CRC", "UNREADABLE", "TORN_PROPERTIES", "V2_RECORD", "ZEROS",
         ))
     ]  # fmt: skip
 
