@@ -148,10 +148,13 @@ def is_absent_or_empty(layout: StoreLayout, fs: Filesystem) -> bool:
     return found is None or (found.is_folder and not fs.list_folder(layout.root))
 
 
-def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, verb: str) -> None:
+def refuse_unchangeable(
+    layout: StoreLayout, fs: Filesystem, verb: str, settings: Mapping[str, object] | None = None
+) -> None:
     """Raise UnsupportedFormat if the store has a structure that the verb would leave inconsistent.
 
-    verb  its word in store.structures.registry
+    verb      its word in store.structures.registry
+    settings  the given settings; with them the store must have no structure of an unknown use
     """
     for file, found in newer_structures(layout, fs):
         raise UnsupportedFormat(
@@ -163,6 +166,9 @@ def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, verb: str) -> None:
         guard = one.furniture("guard")
         if guard is not None:
             guard.refuse(layout, fs)
+    if settings is not None:
+        for room in rooms_with(names_of(layout, fs), "guard", "require_known"):
+            room.require_known(layout, fs, settings)
 
 
 def refuse_links(layout: StoreLayout, fs: Filesystem) -> None:
@@ -307,7 +313,7 @@ def has_database(layout: StoreLayout, fs: Filesystem) -> bool:
 
 def infer_settings(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> dict[str, object]:
     """Infer the settings that are not given: sizes from the files, delays from delayed messages."""
-    found = infer_sizes(layout, settings, fs) | settings_told(layout, fs)
+    found = infer_sizes(layout, settings, fs) | settings_told(layout, fs, settings)
     if DELAY_LEVELS not in settings and (levels := infer_delay_levels(layout, fs)) is not None:
         found[DELAY_LEVELS] = levels
     return {name: value for name, value in found.items() if name not in settings}

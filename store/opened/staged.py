@@ -112,7 +112,7 @@ def locked_store(
     layout = make_layout(root, settings or {}, fs)
     require_store(layout, fs)
     if verb is not None:
-        refuse_unchangeable(layout, fs, verb)
+        refuse_unchangeable(layout, fs, verb, settings or {})
     if take:
         refuse_links(layout, fs)
     with StoreLock(layout.lock, fs) if take else contextlib.nullcontext():

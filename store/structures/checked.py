@@ -25,7 +25,6 @@ class CheckedStore:
     line             the broker version that wrote it, by its traces
     config           the given settings over a broker's defaults
     view             opens the store for reading, for facts that only its log holds
-    has_queue_files  whether consume queues have files
     horizon          the log offset at which the check ends, as a writer has the store open; None without a writer
     confirmed        the confirm offset of a broker in controller mode: records after it may have no units
     """
@@ -36,7 +35,6 @@ class CheckedStore:
     line: BrokerLine
     settings: Mapping[str, Any]
     view: Callable[[], AbstractContextManager[OpenedStore]]
-    has_queue_files: bool
     horizon: int | None = None
     confirmed: int | None = None
 

@@ -8,7 +8,7 @@ Source: DefaultMessageStore.load, RocksDBMessageStore, CompactionStore, TimerMes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -359,11 +359,11 @@ def rooms_with(names: Names, kind: str, function: str, *, in_database: bool = Fa
     return (room for room in found if room is not None and hasattr(room, function))
 
 
-def settings_told(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
-    """Return the settings that follow from the files of the store's structures."""
+def settings_told(layout: StoreLayout, fs: Filesystem, given: Collection[str] = ()) -> dict[str, object]:
+    """Return the settings that follow from the structures' files, and from the names of `given` ones."""
     told: dict[str, object] = {}
     for room in rooms_with(names_of(layout, fs), "infer", "infer_settings"):
-        told |= room.infer_settings(layout, fs)
+        told |= room.infer_settings(layout, fs, given)
     return told
 
 

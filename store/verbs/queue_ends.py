@@ -55,8 +55,8 @@ def queue_ends(reader: StoreReader, min_log_offset: int = 0, line: BrokerLine = 
     yield from elsewhere
     known = {(one.topic, one.queue_id) for one in elsewhere}
     for topic, queue_id in reader.queues():
-        if (topic, queue_id) in known and not reader.queue_files(topic, queue_id):
-            # A rebuild into a database leaves the folders of queue files.
+        if (topic, queue_id) in known:
+            # Queue files of an earlier time, or only their folders.
             continue
         page = reader.resting_page(topic, queue_id)
         resting = ends_of_page(page) if page is not None else None

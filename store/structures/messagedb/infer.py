@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
@@ -10,7 +12,7 @@ from store.structures.messagedb.database import FOLDER, may_hold_entries, open_d
 from store.structures.messagedb.keys import INDEX, LAST_OFFSET
 
 
-def infer_settings(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
+def infer_settings(layout: StoreLayout, fs: Filesystem, given: Collection[str] = ()) -> dict[str, object]:
     """Return indexFileWriteEnable=False if there are no index files and the database has an index."""
     has_files = fs.is_folder(layout.index) and bool(fs.list_names(layout.index))
     if has_files or not may_hold_entries(layout, fs):

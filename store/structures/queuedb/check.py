@@ -5,7 +5,8 @@
     log → units          every record before the checkpoint has its unit, with the same fields
     units → log          every unit points to the start of a record of its queue
 
-With storeType=defaultRocksDB a broker reads no queue files, so those of an earlier time are not checked.
+With storeType=defaultRocksDB a broker reads no queue files, so those of an earlier time are not checked. A RocksDB that
+a broker does not write any more may end before the log.
 Units after the newest one, and units of expired records, are harmless: a broker skips them.
 If a broker writes queue files too, the database begins with the first message that was written twice.
 Imported only if a store has such queues.
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from store.config import StoreConfig
 from store.errors import BadRequest, DamagedFile
 from store.files.rocksdb_files import has_queue_database, is_rocksdb_file, queue_database
 from store.files.scratch import Scratch
@@ -45,6 +47,7 @@ from store.structures.findings import (
     kind,
 )
 from store.structures.queuedb.database import QueueDatabase, open_database
+from store.structures.queuedb.infer import infer_settings
 from store.structures.queuedb.keys import CHECKPOINT_TOPIC, Place
 from store.structures.queuedb.runs import MalformedEntry
 from store.structures.queuedb.units import UnitMaker
@@ -84,8 +87,13 @@ def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
 
 
 def _is_alone(store: CheckedStore) -> bool:
-    """Return whether a broker reads no queue files: there are none, or storeType is given so."""
-    return store.config.queues_in_database or not store.has_queue_files
+    """Return whether a broker reads no queue files: there are none, or those of an earlier time."""
+    return _config(store).queues_in_database
+
+
+def _config(store: CheckedStore) -> StoreConfig:
+    """Return the given settings, completed from the store's queues."""
+    return StoreConfig().with_settings({**infer_settings(store.layout, store.fs, store.settings), **store.settings})
 
 
 def _is_there(store: CheckedStore) -> bool:
@@ -99,14 +107,16 @@ def check(store: CheckedStore) -> Iterator[Finding]:
     """
     if not _is_there(store):
         return
-    files, horizon, beside_files = store.files, store.horizon, not _is_alone(store)
+    files, horizon, config = store.files, store.horizon, _config(store)
+    beside_files = not config.queues_in_database
     folder = queue_database(store.layout, store.fs)
     with Scratch() as scratch:
         try:
             database = open_database(folder, scratch.folder, store.fs)
             log = _read_log(files, store.delay_levels_ms, horizon, is_alone=not beside_files)
-            is_closed = horizon is None and not files.exists("abort")
-            yield from _Check(files.name_of(folder.name), database, log, beside_files, is_closed).run()
+            is_left = config.rocksdb_cq_double_write_enable is False and beside_files
+            is_whole = horizon is None and not files.exists("abort") and not is_left
+            yield from _Check(files.name_of(folder.name), database, log, beside_files, is_whole).run()
         except (BadRequest, DamagedFile) as error:
             advice = f"; {error.hint}" if isinstance(error, BadRequest) else ""
             yield Finding(ROCKSDB_STATE, files.name_of(folder.name), 0, detail=f"{error.reason}{advice}")
@@ -159,13 +169,13 @@ def _read_log(files: StoreReader, delay_levels_ms: Sequence[int], horizon: int |
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """One database against its log. is_closed: a broker closed it, and was not killed or is not running."""
+    """One database against its log. is_whole: a broker that writes it closed it, and does not run."""
 
     place: str
     database: QueueDatabase
     log: _Log
     beside_files: bool
-    is_closed: bool
+    is_whole: bool
 
     def run(self) -> Iterator[Finding]:
         malformed = len(self.database.malformed)
@@ -183,7 +193,7 @@ class _Check:
         found, log = self.database.checkpoint, self.log
         if found > log.end:
             yield self._state(found, f"{CHECKPOINT_TOPIC} says {found}, the log ends at {log.end}")
-        elif self.is_closed and found < log.queued_end:
+        elif self.is_whole and found < log.queued_end:
             yield self._state(found, f"{CHECKPOINT_TOPIC} says {found}, the newest message ends at {log.queued_end}")
 
     def _queue(self, queue: Queue) -> Iterator[Finding]:

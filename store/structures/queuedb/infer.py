@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from store.config import NAMED_QUEUES, ROCKSDB_STORE
 from store.files.filesystem import Filesystem
 from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
 from store.layout import StoreLayout
 
+STORE_TYPE, DOUBLE_WRITE = "storeType", "rocksdbCQDoubleWriteEnable"
+"""The settings that tell which queues are the broker's."""
 
-def infer_settings(layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
-    """Return the settings of a broker whose queues are only in a RocksDB.
 
-    They include light queues, which have no folders there.
+def infer_settings(layout: StoreLayout, fs: Filesystem, given: Collection[str] = ()) -> dict[str, object]:
+    """Return the settings that tell whether the queues are in a RocksDB, if they are not written twice.
+
+    A RocksDB includes light queues, which have no folders there. A given setting decides before the ends of both kinds.
     """
-    if not has_rocksdb_queues(layout, fs):
+    if not has_queue_database(layout, fs):
         return {}
-    return {"storeType": ROCKSDB_STORE, **NAMED_QUEUES}
+    if not has_rocksdb_queues(layout, fs):
+        if DOUBLE_WRITE in given:
+            return {}
+        # Most stores have one kind of queues alone, and need no RocksDB opened for that.
+        from store.structures.queuedb.owner import Owner, find_owner
+
+        owner = find_owner(layout, fs).owner
+        if owner is not Owner.DATABASE or STORE_TYPE in given:
+            return {DOUBLE_WRITE: False} if owner is Owner.FILES else {}
+    return {STORE_TYPE: ROCKSDB_STORE, **NAMED_QUEUES}
 
 
 def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from store.broker_line import BrokerLine
-from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
+from store.files.rocksdb_files import has_queue_database, queue_database
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.layout import StoreLayout
 from store.structures.queuedb.database import open_database
+from store.structures.queuedb.owner import is_databases
 from store.structures.queuedb.view import queues_alone
 
 
 def extents(
     reader: StoreReader, min_log_offset: int, line: BrokerLine
 ) -> Iterator[tuple[str, int, int, int, int, int]]:
-    """Yield every queue of the database with its extent, if no queue has files.
+    """Yield every queue of the database with its extent, if a broker reads it.
 
     Beside queue files, yield only light queues without files (5.5).
     StoreError for an unreadable database.
@@ -25,7 +26,7 @@ def extents(
     layout = StoreLayout(root)
     if not has_queue_database(layout, fs):
         return
-    is_alone = has_rocksdb_queues(layout, fs)
+    is_alone = is_databases(layout, fs)
     if not is_alone and not line.matches_first_record:
         return
     with Scratch() as scratch:

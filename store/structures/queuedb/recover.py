@@ -49,15 +49,19 @@ def can_build(opened: OpenedStore) -> bool:
 def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> list[Action]:
     """Rebuild the RocksDB if it may differ from the recovered log; return the actions.
 
-    No actions if recovery has already recovered the database instead of queue files. DamagedFile for a log with damage
-    before its end. BadRequest without the package rocksdict.
+    No actions if recovery has already recovered the database instead of queue files. A RocksDB that a broker does not
+    write any more is rebuilt only if it reaches past a truncated log. DamagedFile for a log with damage before its end.
+    BadRequest without the package rocksdict.
     """
     is_cut = found.mode == "truncate"
     is_recovered = opened.config.queues_in_database and not is_cut
     if is_recovered or not has_queue_database(opened.layout, opened.fs):
         return []
-    if found.mode != "abnormal" and _reaches(opened, found.log_end if is_cut else max(opened.queues.built_to, 0)):
-        return []
+    is_left = opened.config.rocksdb_cq_double_write_enable is False
+    if found.mode != "abnormal" or is_left:
+        queue_end = found.log_end if is_cut else max(opened.queues.built_to, 0)
+        if _reaches(opened, queue_end, is_left=is_left):
+            return []
     assert opened.overlay is not None
     staging = StoreLayout(opened.overlay.folder)
     queues = RocksdbQueues(opened.layout, staging, opened.config, scope, opened.fs)
@@ -84,12 +88,15 @@ def damage_in_front(layout: StoreLayout, stopped_by: str, at: int, log_end: int)
     )
 
 
-def _reaches(opened: OpenedStore, queue_end: int) -> bool:
-    """Return whether the RocksDB is readable, and its checkpoint is the end of the file queues."""
+def _reaches(opened: OpenedStore, queue_end: int, *, is_left: bool) -> bool:
+    """Return whether the RocksDB is readable, and its checkpoint is the end of the file queues.
+
+    is_left  the checkpoint may be lower
+    """
     with Scratch() as scratch:
         try:
             database = open_database(queue_database(opened.layout, opened.fs), scratch.folder, opened.fs)
         except DamagedFile:
             return False
         newest = max((place.log_offset for place in database.newest.values()), default=-1)
-        return newest < database.checkpoint == queue_end
+        return newest < database.checkpoint <= queue_end and (is_left or database.checkpoint == queue_end)

@@ -10,19 +10,20 @@ from pathlib import Path
 
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_files import has_rocksdb, has_rocksdb_queues, queue_database
+from store.files.rocksdb_files import has_rocksdb, queue_database
 from store.files.scratch import Scratch
 from store.formats.fields import fields_of
 from store.layout import StoreLayout
 from store.structures.entry import Asked, Entry, EntryBlock
 from store.structures.queuedb.database import QueueDatabase, open_database
 from store.structures.queuedb.keys import VALUE, VALUE_NAMES, last_key, unit_key
+from store.structures.queuedb.owner import is_databases
 from store.structures.queuedb.runs import MalformedEntry, UnitRun
 
 
 def folder_in(layout: StoreLayout, fs: Filesystem) -> Path | None:
     """Return the database's folder; None if the queues are not in a database."""
-    return queue_database(layout, fs) if has_rocksdb_queues(layout, fs) else None
+    return queue_database(layout, fs) if is_databases(layout, fs) else None
 
 
 def is_folder(folder: Path, fs: Filesystem) -> bool:

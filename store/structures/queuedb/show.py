@@ -8,7 +8,15 @@ from store.files.filesystem import Filesystem
 from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
 from store.formats.wording import amount
 from store.layout import StoreLayout
+from store.structures.queuedb.owner import Owner, find_owner
 from store.structures.registry import Present
+
+_BESIDE_FILES = {
+    Owner.DATABASE: "storeType=defaultRocksDB, and queue files of an earlier time: {ends}",
+    Owner.BOTH: "double write: file queues of {topics} beside it",
+    Owner.FILES: "of an earlier time: {ends}; set rocksdbCQDoubleWriteEnable=true if the broker writes both",
+    Owner.UNKNOWN: "unknown whether a broker reads it, as the queue files lack entries: {ends}; set storeType",
+}
 
 
 def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
@@ -16,8 +24,9 @@ def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
     if not has_queue_database(layout, fs):
         return
     folder = queue_database(layout, fs).name
-    is_alone, detail = has_rocksdb_queues(layout, fs), "storeType=defaultRocksDB"
-    if not is_alone:
+    found, detail = find_owner(layout, fs), "storeType=defaultRocksDB"
+    if not has_rocksdb_queues(layout, fs):
         topics = [entry for entry in fs.list_folder(layout.consumequeue) if entry.is_folder]
-        detail = f"double write: file queues of {amount(len(topics), 'topic')} beside it"
-    yield Present("RocksDB with the consume queues", folder, detail, holds_queues=is_alone)
+        ends = f"it ends at {found.database}, file queues of {amount(len(topics), 'topic')} beside it at {found.files}"
+        detail = _BESIDE_FILES[found.owner].format(topics=amount(len(topics), "topic"), ends=ends)
+    yield Present("RocksDB with the consume queues", folder, detail, holds_queues=found.owner is Owner.DATABASE)

@@ -177,7 +177,6 @@ class _Check:
             detect_line(layout, fs),
             options.settings,
             partial(open_as_it_is, layout, options.settings, fs=fs),
-            has_queue_files=any(queue.files for queue in self.listing.queues),
             horizon=progress.horizon,
             confirmed=confirmed_offset(files),
         )

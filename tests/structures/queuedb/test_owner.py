@@ -1,0 +1,192 @@
+"""The broker's queues in stores of real brokers with both queue files and a RocksDB.
+
+store            both are written
+late-database    files, then both
+files-behind     both, then the RocksDB alone
+database-behind  both, then the files alone
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from store import CheckOptions, check, open_store
+from store.errors import UnsupportedFormat
+from store.files.filesystem import Filesystem
+from store.formats.checkpoint_page import decode_checkpoint
+from store.layout import StoreLayout
+from store.opened.detect import infer_settings
+from store.structures.queuedb.guard import refuse, require_known
+from store.structures.queuedb.owner import Owner, find_owner
+from tests.cli.running import rmqctl
+from tests.support.five_stores import five, fivefive
+from tests.support.golden import copy_store
+from tests.support.snapshots import contents
+
+pytest.importorskip("rocksdict")
+FS = Filesystem()
+ENDS, LATER = 916_768, 1_834_272
+"""The log offsets at which the first and the last of two brokers with different queues stopped."""
+
+
+def state(name: str) -> Path:
+    return fivefive("both-kinds") / name
+
+
+@pytest.mark.parametrize(
+    ("root", "found"),
+    [
+        pytest.param(state("store"), (Owner.BOTH, ENDS, ENDS), id="both"),
+        pytest.param(state("late-database"), (Owner.BOTH, 918_554, 918_554), id="both later"),
+        pytest.param(state("files-behind"), (Owner.DATABASE, ENDS, LATER), id="files of an earlier time"),
+        pytest.param(state("database-behind"), (Owner.FILES, LATER, ENDS), id="a database of an earlier time"),
+        pytest.param(five("rocksdb-double") / "store", (Owner.BOTH, 21_579, 21_579), id="both in 5.3"),
+        pytest.param(five("rocksdb") / "store", (Owner.DATABASE, -1, -1), id="a database alone"),
+        pytest.param(fivefive("combine-separate") / "store", (Owner.BOTH, 6571, 6571), id="LMQ in the database alone"),
+    ],
+)
+def test_the_ends_of_both_kinds_tell_which_is_the_brokers(root: Path, found: tuple[Owner, int, int]) -> None:
+    assert find_owner(StoreLayout(root), FS) == found
+    assert list(check(root)) == []
+
+
+def lose_a_queue(root: Path) -> None:
+    shutil.rmtree(root / "consumequeue/TopicA/0")
+
+
+def lose_a_file(root: Path) -> None:
+    max((root / "consumequeue/TopicA/0").iterdir()).unlink()
+
+
+def note_queue_time(root: Path) -> None:
+    """Give the checkpoint file the newest message's time, as queue files of it have it written."""
+    data = (root / "checkpoint").read_bytes()
+    page = decode_checkpoint(data)
+    (root / "checkpoint").write_bytes(page._replace(logics_ms=page.physic_ms).encode().ljust(len(data), b"\0"))
+
+
+def lose_log(root: Path) -> None:
+    """Cut the log at the files' end, as a crash of the disk does."""
+    for segment in (root / "commitlog").iterdir():
+        if (start := int(segment.name)) < ENDS:
+            data = segment.read_bytes()
+            segment.write_bytes(data[: ENDS - start].ljust(len(data), b"\0"))
+        else:
+            segment.unlink()
+
+
+def crash(root: Path) -> None:
+    (root / "abort").touch()
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "owner"),
+    [
+        ("files-behind", crash, Owner.DATABASE),
+        ("files-behind", lose_log, Owner.BOTH),
+        ("files-behind", lose_a_queue, Owner.UNKNOWN),
+        ("files-behind", lose_a_file, Owner.UNKNOWN),
+        ("files-behind", note_queue_time, Owner.BOTH),
+        ("database-behind", crash, Owner.BOTH),
+        ("database-behind", lose_a_queue, Owner.FILES),
+        ("store", crash, Owner.BOTH),
+    ],
+)
+def test_damage_and_crashes(name: str, change: Callable[[Path], None], owner: Owner, tmp_path: Path) -> None:
+    root = copy_store(state(name), tmp_path / "store")
+    change(root)
+    assert find_owner(StoreLayout(root), FS).owner is owner
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "told"),
+    [
+        ("files-behind", {}, {"storeType": "defaultRocksDB", "enableMultiDispatch": True, "enableLmq": True}),
+        ("files-behind", {"storeType": "default"}, {}),
+        ("files-behind", {"rocksdbCQDoubleWriteEnable": "true"}, {}),
+        ("database-behind", {}, {"rocksdbCQDoubleWriteEnable": False}),
+        ("database-behind", {"storeType": "default"}, {"rocksdbCQDoubleWriteEnable": False}),
+        ("database-behind", {"rocksdbCQDoubleWriteEnable": "true"}, {}),
+        ("store", {}, {}),
+    ],
+)
+def test_a_given_setting_decides_first(name: str, given: dict[str, object], told: dict[str, object]) -> None:
+    found = infer_settings(StoreLayout(state(name)), given, FS)
+    names = ("storeType", "rocksdbCQDoubleWriteEnable", "enableMultiDispatch", "enableLmq")
+    assert {setting: found[setting] for setting in names if setting in found} == told
+
+
+def test_a_given_double_write_has_the_missing_entries_found() -> None:
+    given = CheckOptions(settings={"rocksdbCQDoubleWriteEnable": "true"})
+    assert {one.kind for one in check(state("files-behind"), given)} == {"missing-unit"}
+    assert {one.kind for one in check(state("database-behind"), given)} == {"rocksdb-state"}
+
+
+def test_queues_of_the_database_are_read_beside_files_of_an_earlier_time() -> None:
+    with open_store(state("files-behind")) as store:
+        assert sum(one.max_offset for one in store.queues()) == 840
+    run = rmqctl("--format", "json", "info", store=state("files-behind"))
+    assert (run.json["message_count"], run.json["problems"]) == (840, [])
+
+
+@pytest.mark.parametrize("name", ["files-behind", "database-behind"])
+def test_a_recovery_leaves_the_other_kind_as_it_is(name: str, tmp_path: Path) -> None:
+    root = copy_store(state(name), tmp_path / "store")
+    before = contents(root / "consumequeue")
+    run = rmqctl("recover", "--yes", store=root)
+    assert run.code == 0, run.err
+    assert contents(root / "consumequeue") == before
+
+
+@pytest.mark.parametrize(("offset", "owner"), [(1_000_312, Owner.FILES), (501_952, Owner.BOTH)])
+def test_a_database_of_an_earlier_time_is_rebuilt_if_the_log_ends_before_it(
+    offset: int, owner: Owner, tmp_path: Path
+) -> None:
+    root = copy_store(state("database-behind"), tmp_path / "store")
+    run = rmqctl("truncate-dirty", "--offset", offset, "--yes", store=root)
+    assert run.code == 0, run.err
+    assert find_owner(StoreLayout(root), FS).owner is owner
+    assert list(check(root)) == []
+
+
+def test_no_verb_changes_a_store_whose_queues_are_unknown(tmp_path: Path) -> None:
+    root = copy_store(state("files-behind"), tmp_path / "store")
+    lose_a_queue(root)
+    before = contents(root)
+    for words in (("recover",), ("rebuild", "--queues"), ("truncate-dirty", "--offset", 501_952), ("clean-expired",)):
+        run = rmqctl(*words, "--yes", store=root)
+        assert run.code != 0
+        assert "unknown which of them a broker reads" in run.err
+        assert "storeType" in run.err
+    assert contents(root) == before
+    assert "unknown whether a broker reads it" in rmqctl("info", store=root).out
+    run = rmqctl("--set", "storeType=defaultRocksDB", "recover", "--yes", store=root)
+    assert run.code == 0, run.err
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "reason"),
+    [
+        ("files-behind", None, "the consume queues are a RocksDB"),
+        ("store", None, "are written twice"),
+        ("database-behind", None, "of an earlier time is beside the queue files"),
+        ("files-behind", lose_a_queue, "it is unknown which of them a broker reads"),
+    ],
+)
+def test_a_put_is_refused_with_the_use_of_the_database(
+    name: str, change: Callable[[Path], None] | None, reason: str, tmp_path: Path
+) -> None:
+    layout = StoreLayout(copy_store(state(name), tmp_path / "store"))
+    if change is not None:
+        change(layout.root)
+    with pytest.raises(UnsupportedFormat, match=reason):
+        refuse(layout, FS)
+
+
+def test_a_setting_tells_the_queues() -> None:
+    for given in ({"storeType": "default"}, {"rocksdbCQDoubleWriteEnable": "true"}, {}):
+        require_known(StoreLayout(state("store")), FS, given)
