@@ -27,7 +27,14 @@ from store.structures.consumequeue.queue_set import QueueState
 from store.structures.tables.config_file import ConfigFile, read_config_file, read_config_files, require_in_file
 from store.structures.tables.fastjson import Json, members
 from store.structures.tables.review import ConfigFinding, review_config
-from store.structures.tables.topics import Queue, TopicEntry, file_attributes, rebuild_topics
+from store.structures.tables.topics import (
+    Attributes,
+    Queue,
+    TopicEntry,
+    file_attributes,
+    rebuild_topics,
+    record_attributes,
+)
 from store.verbs.queue_ends import QueueEnd, queue_ends
 
 TOPICS_FILE = "topics.json"
@@ -103,18 +110,23 @@ def table_entries(files: list[ConfigFile]) -> Iterator[TableEntry]:
                 yield TableEntry(file.name, copy.path.name if copy is not None else "", section, name, value)
 
 
-def queues_of_log(reader: StoreReader, on_progress: OnProgress = lambda done: None) -> set[Queue]:
-    """Return topic and queue id of every record of the log, also after damage; `reader` records it."""
+def topics_of_log(reader: StoreReader, on_progress: OnProgress = lambda done: None) -> tuple[set[Queue], Attributes]:
+    """Return the queues of the log's records, also after damage, and attributes that records require.
+
+    `reader` records the damage.
+    """
     found: set[Queue] = set()
+    attributes: Attributes = {}
     done = 0
     for segment in reader.segments():
         for run in readable_runs(reader, whole_segment(segment), ScanRules()):
             batch = MessageRows(run.buffer, run.file_start, run.columns).batch(_QUEUE_COLUMNS)
             pairs = pa.table(batch).group_by(_QUEUE_COLUMNS.names).aggregate([])
             found.update(zip(*(pairs.column(name).to_pylist() for name in _QUEUE_COLUMNS.names), strict=True))
+            attributes |= record_attributes(run)
             on_progress(done + run.end - segment.number)
         done += segment.size
-    return found
+    return found, attributes
 
 
 def plan_topics(
@@ -128,10 +140,14 @@ def plan_topics(
     on_progress: OnProgress = lambda done: None,
 ) -> Change[TopicsPlan]:
     """Plan a new topics.json. The change is empty if no entry would change."""
-    queues = set(reader.queues()) | queues_of_log(reader, on_progress)
+    folders = set(reader.queues())
+    with_folder = {topic for topic, _ in folders}
+    queues, attributes = topics_of_log(reader, on_progress)
+    # A topic's folder decides before its records: a broker does not start on a folder of another type.
+    of_records = {topic: one for topic, one in attributes.items() if topic not in with_folder}
     file = read_config_file(layout.config, TOPICS_FILE, fs)
     require_in_file(file)
-    table = rebuild_topics(queues, file.best(line), line, now_ms, file_attributes(layout, fs))
+    table = rebuild_topics(queues | folders, file.best(line), line, now_ms, of_records | file_attributes(layout, fs))
     added = [entry for entry in table.entries if entry.origin != "kept"]
     report = TopicsPlan(len(table.entries), len(added), table.entries)
     change = Change("config rebuild-topics", layout.root, fs, report=report, staging=staging)

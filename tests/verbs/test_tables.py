@@ -8,7 +8,7 @@ import pytest
 
 from store.files.store_reader import StoreReader
 from store.layout import segment_name
-from store.verbs.tables import queues_of_log
+from store.verbs.tables import topics_of_log
 from tests.support.logs import record
 
 SEGMENT_BYTES = 1000
@@ -30,7 +30,7 @@ def test_a_walk_names_each_queue_of_a_record_behind_damage_too_and_the_bytes_tha
         path.write_bytes(data.ljust(SEGMENT_BYTES, b"\0"))
     done: list[int] = []
     reader = StoreReader(str(tmp_path))
-    found = queues_of_log(reader, done.append)
+    found, _ = topics_of_log(reader, done.append)
     assert found == {("T", 1), ("U", 1), ("T", 2), ("V", 3)}
     assert done == [2 * size, SEGMENT_BYTES + size, third_at + size]
     (position,) = [position for _, position in reader.damage]

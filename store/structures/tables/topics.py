@@ -15,6 +15,8 @@ from types import MappingProxyType
 
 from store.broker_line import BrokerLine
 from store.files.filesystem import Filesystem
+from store.formats.message import INNER_BATCH
+from store.formats.run import Run
 from store.formats.topics import (
     BROKERS_OWN,
     HALF_TOPICS,
@@ -30,6 +32,8 @@ from store.structures.tables.config_file import ConfigCopy, read_config_file
 from store.structures.tables.fastjson import Json, member, members, write_fastjson
 
 Queue = tuple[str, int]
+Attributes = dict[str, dict[str, str]]
+"""Attributes by topic."""
 
 PERM_READ_WRITE = 6
 DEFAULT_QUEUE_COUNT = 1
@@ -127,13 +131,21 @@ class TopicsTable:
     text: str
 
 
-def file_attributes(layout: StoreLayout, fs: Filesystem) -> dict[str, dict[str, str]]:
+def file_attributes(layout: StoreLayout, fs: Filesystem) -> Attributes:
     """Return the attributes of topics that the files of the store's structures require (5.x)."""
-    found: dict[str, dict[str, str]] = {}
+    found: Attributes = {}
     for room in rooms_with(names_of(layout, fs), "infer", "infer_attributes"):
         for topic, attributes in room.infer_attributes(layout, fs).items():
             found.setdefault(topic, {}).update(attributes)
     return found
+
+
+def record_attributes(run: Run) -> Attributes:
+    """Return the attributes of topics that a run's records of several messages require (5.x)."""
+    if not (run.columns.sys_flag & INNER_BATCH).any():
+        return {}
+    rooms = (one.furniture("infer") for one in STRUCTURES if one.groups_messages)
+    return {key: value for room in rooms if room is not None for key, value in room.attributes_of_records(run).items()}
 
 
 def rebuild_topics(

@@ -44,7 +44,7 @@ from store.structures.tables.config_file import read_config_file, write_config_f
 from store.structures.tables.consumer_offsets import OFFSET_FILES, OFFSET_TABLES
 from store.structures.tables.database import RDB, TABLES, database_folders
 from store.structures.tables.fastjson import Json, write_fastjson
-from store.structures.tables.topics import Queue, file_attributes, rebuild_topics, without_attribute
+from store.structures.tables.topics import Attributes, Queue, file_attributes, rebuild_topics, without_attribute
 from store.verbs.queue_ends import queue_ends
 from store.verbs.rebuild.delay_offsets import plan_delay_offsets
 from store.verbs.salvage.grade import SalvagedRun
@@ -104,7 +104,7 @@ class ConfigTables:
     @cached_property
     def are_queues_simple(self) -> bool:
         """Whether topics lose their queue type: a database's records of several messages have no INNER_BASE."""
-        return self.was_database or (self._source is not None and self._is_of_others(OTHER_QUEUES))
+        return self.was_database or self._is_of_others(OTHER_QUEUES)
 
     @property
     def rows(self) -> list[BroughtFile]:
@@ -132,11 +132,11 @@ class ConfigTables:
                 structure = structure_of(name)
                 self._left += [name] if structure is not None and structure.has_furniture("leave") else []
 
-    def keep_attributes(self, now_ms: int) -> None:
-        """Give topics the attributes that the old store's files need, before the queues are built."""
-        if self._source is None or self.are_queues_simple:
+    def keep_attributes(self, now_ms: int, of_records: Attributes) -> None:
+        """Give topics the attributes that records and the old files need, before the queues are built."""
+        if self.are_queues_simple:
             return
-        attributes = file_attributes(self._source, self._fs)
+        attributes = of_records | (file_attributes(self._source, self._fs) if self._source is not None else {})
         self._add_topics(((topic, 0) for topic in attributes), now_ms, attributes)
 
     def rooms_with(self, kind: str, function: str) -> Iterator[ModuleType]:

@@ -40,6 +40,7 @@ from store.formats.topics import LIGHT_PLACEHOLDERS, shares_records
 from store.layout import OWN_FOLDER, StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.detect import detect_line
+from store.structures.tables.topics import Attributes, record_attributes
 from store.verbs.rebuild.local import rebuild_locally, sync_rebuilt
 from store.verbs.rebuild.scope import RebuildScope
 from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
@@ -161,9 +162,11 @@ def _write(
     start = 0 if keep_offsets else moved_start(segment_size)
     light = light_topic(len({topic for topic, _ in salvaged.next_offsets if topic.startswith(LIGHT_PLACEHOLDERS)}))
     writer = _StoreWriter(LogWriter(layout.commitlog, segment_size, fs, start), planned, QueueGaps(**kinds), light)
+    attributes: Attributes = {}
     for run in salvaged.walk():
         if run.grade is Grade.CERTAIN:
             writer.add(run, report)
+            attributes |= record_attributes(run.run)
         else:
             report.left_out_count += run.count
     writer.end_queues(salvaged.next_offsets, report)
@@ -173,7 +176,7 @@ def _write(
         # A 5.x broker leaves this file at every start; without a trace of 5.x the store would be read as one of 4.9.
         fs.create_file(root / "abort.bak", 0)
     tables.copy()
-    tables.keep_attributes(clock())
+    tables.keep_attributes(clock(), attributes)
     report.remarks += describe_queue_files(config)
     config = config.with_settings(IN_FILES)
     scope = RebuildScope(index=config.writes_index_files, with_tags=tables.line.indexes_tags)

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from store import check
+from store import check, open_store
 from store.config import StoreConfig
 from store.files.filesystem import Filesystem
+from store.formats.message import INNER_BATCH
+from store.formats.properties import encode_properties
+from store.formats.run import Run
 from store.layout import StoreLayout
 from store.structures.batchqueue.queue_types import (
     batch_topics,
@@ -19,8 +22,12 @@ from store.structures.batchqueue.queue_types import (
     other_queues,
     topics_with_files,
 )
+from store.structures.commitlog.scan import scan_log
+from store.structures.tables.topics import record_attributes
 from tests.cli.running import rmqctl
 from tests.support.five_stores import copy_of_five
+from tests.support.logs import record
+from tests.support.small_log import SmallSegment
 
 TYPES = {"A": "BatchCQ", "B": "BatchCQ", "C": "SimpleCQ", "D": None, "E": "BatchCQ"}
 ENTRIES = {
@@ -68,3 +75,60 @@ def test_topics_that_are_rebuilt_have_the_type_of_their_folders(tmp_path: Path) 
     assert rmqctl("rebuild", "topics", "--yes", store=root).code == 0
     assert list(check(root)) == []
     assert set(configured_types(StoreLayout(root), FS)) == {"BatchA", "BatchB"}
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"), [("bcq", ["batchconsumequeue"]), ("bcq-aborted", ["batchconsumequeue", "consumequeue"])]
+)
+def test_topics_whose_folders_are_lost_have_the_type_of_their_records(
+    name: str, lost: list[str], tmp_path: Path
+) -> None:
+    root = copy_of_five(name, tmp_path)
+    with open_store(root) as store:
+        before = {(one.topic, one.queue_id): (one.min_offset, one.max_offset) for one in store.queues()}
+    types = configured_types(StoreLayout(root), FS)
+    for folder in ("config", *lost):
+        shutil.rmtree(root / folder)
+    assert rmqctl("rebuild", "topics", "--yes", store=root).code == 0
+    assert configured_types(StoreLayout(root), FS) == {name: kind for name, kind in types.items() if kind == "BatchCQ"}
+    assert rmqctl("rebuild", "--yes", store=root).code == 0
+    assert list(check(root)) == []
+    with open_store(root) as store:
+        assert {(one.topic, one.queue_id): (one.min_offset, one.max_offset) for one in store.queues()} == before
+
+
+def test_a_plain_folder_decides_before_the_records_and_the_records_before_the_entry(tmp_path: Path) -> None:
+    root = copy_of_five("bcq", tmp_path)
+    document = json.loads((root / "config/topics.json").read_bytes())
+    for entry in document["topicConfigTable"].values():
+        entry["attributes"] = {}
+    (root / "config/topics.json").write_text(json.dumps(document))
+    shutil.rmtree(root / "batchconsumequeue")
+    (root / "consumequeue/BatchB/0").mkdir(parents=True)
+    assert rmqctl("rebuild", "topics", "--yes", store=root).code == 0
+    assert configured_types(StoreLayout(root), FS) == {"BatchA": "BatchCQ"}
+
+
+BATCH = {"T": {"queue.type": "BatchCQ"}}
+
+
+@pytest.mark.parametrize(
+    ("sys_flag", "properties", "found"),
+    [
+        (INNER_BATCH, {"INNER_BASE": "4", "INNER_NUM": "2"}, BATCH),
+        (INNER_BATCH | 1, {"INNER_BASE": "4", "INNER_NUM": "2", "KEYS": "a"}, BATCH),
+        # In a RocksDB a broker adds no INNER_BASE.
+        (INNER_BATCH, {"INNER_NUM": "2"}, {}),
+        (INNER_BATCH, {"INNER_BASE": "4"}, {}),
+        (0, {"INNER_BASE": "4", "INNER_NUM": "2"}, {}),
+    ],
+)
+def test_a_record_of_several_messages_with_its_queue_offsets_needs_a_batch_queue(
+    sys_flag: int, properties: dict[str, str], found: dict[str, dict[str, str]]
+) -> None:
+    data = record(b"Plain") + record(
+        b"T", position=len(record(b"Plain")), sys_flag=sys_flag, properties=encode_properties(properties)
+    )
+    (run, _) = scan_log([SmallSegment(memoryview(data))])
+    assert isinstance(run, Run)
+    assert (run.count, record_attributes(run)) == (2, found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,8 @@ def messages_of(root: Path) -> Iterator[tuple[Place, int, StoredMessage]]:
         *one_of(4, ["bcq", "bcq-aborted", "lmq", "rocksdb", "rocksdb-aborted"], [""], [False, True]),
         *one_of(2, ["rocksdb", "rocksdb-aborted"], ["consumequeue"], [False, True]),
         *one_of(2, ["bcq", "bcq-aborted"], ["config"], [False, True]),
+        *one_of(2, ["bcq", "bcq-aborted"], ["config batchconsumequeue"], [False, True]),
+        *one_of(2, ["bcq", "bcq-aborted"], ["config batchconsumequeue consumequeue index checkpoint"], [False, True]),
     ],
 )
 def test_sound_messages_stay_at_their_queue_offsets_past_lost_ones(
@@ -53,8 +56,8 @@ def test_sound_messages_stay_at_their_queue_offsets_past_lost_ones(
         with path.open("r+b") as file:
             file.seek(at)
             file.write(bytes(size))
-    if lose:
-        shutil.rmtree(root / lose)
+    for part in lose.split():
+        (shutil.rmtree if (root / part).is_dir() else os.unlink)(root / part)
     assert salvage(
         root, new, settings=NAMED_QUEUES if lose == "consumequeue" else {}, keep_offsets=keep_offsets
     ).new_store
@@ -63,3 +66,12 @@ def test_sound_messages_stay_at_their_queue_offsets_past_lost_ones(
     assert {place[2] - number for place, number, _ in found if place[0].startswith(LMQ_PREFIX)} <= {0}
     sound = {place: one.body for place, _, one in before if one.log_offset not in lost}
     assert sound.items() <= {place: one.body for place, _, one in found}.items()
+
+
+def test_segments_alone_give_batch_queues_again(tmp_path: Path) -> None:
+    root, loose, new = copy_of_five("bcq", tmp_path), tmp_path / "loose", tmp_path / "new"
+    before = {place: one.body for place, _, one in messages_of(root)}
+    (root / "commitlog").rename(loose)
+    salvage(loose, new, settings={"mappedFileSizeCommitLog": 65536})
+    assert list(check(new)) == []
+    assert {place: one.body for place, _, one in messages_of(new)} == before
