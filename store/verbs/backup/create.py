@@ -24,6 +24,7 @@ from store.opened.detect import FoundStore, find_store, make_layout, require_sto
 from store.opened.sizes import known_sizes
 from store.structures.registry import BACK_UP, names_of, refusing
 from store.verbs.backup.log import FoundEnd, find_log_end, segment_bytes
+from store.verbs.backup.side_by_side import SideBySide
 from store.verbs.backup.tables import back_up_tables
 from store.verbs.backup.target import BackupTarget
 
@@ -81,7 +82,6 @@ class _Creation:
         self._reader = StoreReader(str(found.layout.root), fs, found.layout.commitlogs_elsewhere)
         self._name = options.name or str(found.layout.root)
         self._notes: list[str] = []
-        self._done = self._in_all = 0
 
     def run(self, clock: Callable[[], int]) -> Manifest:
         before = self._target.newest()
@@ -131,48 +131,73 @@ class _Creation:
         """Run step 3. Segments that a broker deletes meanwhile are left out, with all earlier ones."""
         segments = [one for one in self._reader.segments() if one.number < end.log_end]
         in_all, added = sum(min(one.size, end.log_end - one.number) for one in segments), list[BackedFile]()
-        self._in_all = in_all * self._target.reads
-        for segment in segments:
-            try:
-                added.append(self._add_segment(segment, end.log_end, known))
-            except StoreError:
-                if self._reader.exists(segment.path):
-                    raise
+        work = SideBySide(in_all * self._target.reads, self._options.progress)
+        add = _Adding(self._reader, self._target, work, end.log_end, known)
+        for one in work.map(add, segments, max((one.size for one in segments), default=0)):
+            if one.file is None:
                 added = []
-        for one, following in pairwise(added):
-            gap = one.file_start + one.size, following.file_start
+                continue
+            added.append(one.file)
+            self._notes += one.notes
+            if one.is_new and one.file.is_sealed:
+                self._target.note(one.file)
+        for former, following in pairwise(added):
+            gap = former.file_start + former.size, following.file_start
             if gap[0] != gap[1]:
                 self._notes.append(f"no segment holds the log from {gap[0]} to {gap[1]}")
         return added
 
-    def _add_segment(
-        self, segment: StoredFile, log_end: int, known: Mapping[tuple[str, int, int], BackedFile]
-    ) -> BackedFile:
-        size = min(segment.size, log_end - segment.number)
-        kept = known.get((segment.path, segment.mtime_ms, size)) if size == segment.size else None
-        unreadable, done = list[str](), self._done + size * self._target.reads
-        if kept is None:
-            file = self._target.add(
-                segment.path,
-                lambda: segment_bytes(
-                    self._reader, segment, range(size), unreadable, lambda count: self._tell(count, done)
-                ),
-                segment.mtime_ms,
-            )
-            if file.size < size:
-                raise StoreIOError(f"another process has shortened the file to {file.size} bytes", file=segment.path)
-        self._tell(done - self._done, done)
-        if kept is not None:
-            return kept
-        self._notes += dict.fromkeys(unreadable)
-        if log_end > segment.number + segment.size and not unreadable:
-            file = replace(file, is_sealed=True)
-            self._target.note(file)
-        return file
 
-    def _tell(self, count: int, most: int) -> None:
-        """Count bytes that were read, up to `most`."""
-        done = min(self._done + count, most)
-        if done > self._done:
-            self._done = done
-            self._options.progress(done, self._in_all)
+@dataclass(slots=True)
+class _Added:
+    """A segment in the backup; no file if the broker has deleted it."""
+
+    file: BackedFile | None
+    notes: list[str] = field(default_factory=list)
+    is_new: bool = True
+
+
+@dataclass(slots=True)
+class _Adding:
+    """The copy of one segment, in any thread.
+
+    known  files that need not be read again
+    """
+
+    reader: StoreReader
+    target: BackupTarget
+    work: SideBySide
+    log_end: int
+    known: Mapping[tuple[str, int, int], BackedFile]
+
+    def __call__(self, segment: StoredFile) -> _Added:
+        try:
+            return self._add(segment)
+        except StoreError:
+            if self.reader.exists(segment.path):
+                raise
+            return _Added(None)
+
+    def _add(self, segment: StoredFile) -> _Added:
+        size = min(segment.size, self.log_end - segment.number)
+        left, notes = size * self.target.reads, list[str]()
+
+        def tell(count: int) -> None:
+            nonlocal left
+            count = min(count, left)
+            left -= count
+            if count:
+                self.work.tell(count)
+
+        kept = self.known.get((segment.path, segment.mtime_ms, size)) if size == segment.size else None
+        if kept is not None:
+            tell(left)
+            return _Added(kept, is_new=False)
+        file = self.target.add(
+            segment.path, lambda: segment_bytes(self.reader, segment, range(size), notes, tell), segment.mtime_ms
+        )
+        if file.size < size:
+            raise StoreIOError(f"another process has shortened the file to {file.size} bytes", file=segment.path)
+        tell(left)
+        is_sealed = self.log_end > segment.number + segment.size and not notes
+        return _Added(replace(file, is_sealed=is_sealed), list(dict.fromkeys(notes)))

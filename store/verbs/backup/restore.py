@@ -37,6 +37,7 @@ from store.verbs.backup.moment import Moment, MomentEnd, damaged_log, end_at, ru
 from store.verbs.backup.queue_ends import BackedEnd, decode_ends, settings_of, write_expired
 from store.verbs.backup.segments import SegmentWriter, digested, segments_until
 from store.verbs.backup.selection import EVERYTHING, SelectedLog, Selection, write_selected
+from store.verbs.backup.side_by_side import SideBySide
 from store.verbs.backup.tables import CHECKPOINT
 from store.verbs.rebuild.local import rebuild_locally, sync_rebuilt
 from store.verbs.rebuild.scope import RebuildReport, RebuildScope
@@ -131,8 +132,9 @@ class _Restore:
         options: RestoreOptions,
     ) -> None:
         self._files, self._manifest, self._staged = files, manifest, staged
-        self._fs, self._selection, self._on_progress = fs, selection, options.on_progress
-        self._done, self._cluster, self._settings = 0, options.cluster, {**manifest.settings, **options.settings}
+        self._fs, self._selection = fs, selection
+        self._work = SideBySide(manifest.size, options.on_progress)
+        self._cluster, self._settings = options.cluster, {**manifest.settings, **options.settings}
         self._segment_size = StoreConfig().with_settings(self._settings).mapped_file_size_commit_log
 
     def run(self, end: MomentEnd, clock: Callable[[], int]) -> RestoreReport:
@@ -225,12 +227,8 @@ class _Restore:
         if self._cluster is not None:
             self._cluster.write(writer, segments)
             return
-        for pieces in segments:
-            writer.write(self._files, self._fs, pieces, self._tell)
+        copies = self._work.map(lambda one: writer.write(self._files, self._fs, one, self._work.tell), segments, size)
+        deque(copies, maxlen=0)
 
     def _chunks(self, file: BackedFile) -> Iterator[memoryview]:
-        return digested(self._files, file, self._tell)
-
-    def _tell(self, count: int) -> None:
-        self._done += count
-        self._on_progress(self._done, self._manifest.size)
+        return digested(self._files, file, self._work.tell)

@@ -5,6 +5,7 @@ Files that backups share are read once.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,8 @@ from store.files.store_reader import StoreReader
 from store.formats.backup_manifest import BackedFile, Manifest
 from store.layout import BACKUP
 from store.structures.findings import Finding
-from store.verbs.backup.segments import digested
+from store.verbs.backup.segments import OnBytes, digested
+from store.verbs.backup.side_by_side import SideBySide
 from store.verbs.check.check import check_files
 
 
@@ -31,14 +33,13 @@ def verify_files(
     files: BackupFiles, manifests: Sequence[Manifest], on_progress: Callable[[int], None] = lambda done_bytes: None
 ) -> Iterator[BackupFault]:
     """Yield each file that is missing, or has other bytes than when it was written."""
-    faults: dict[str, str] = {}
-    done = 0
+    once = {file.stored: file for manifest in manifests for file in manifest.files}
+    work = SideBySide(bytes_to_verify(manifests), lambda done, in_all: on_progress(done))
+    largest = max((one.size for one in once.values()), default=0)
+    found = work.map(lambda file: _fault_of(files, file, work.tell), list(once.values()), largest)
+    faults = dict(zip(once, found, strict=True))
     for manifest in manifests:
         for file in manifest.files:
-            if file.stored not in faults:
-                faults[file.stored] = _fault_of(files, file)
-                done += file.size
-                on_progress(done)
             if fault := faults[file.stored]:
                 yield BackupFault(manifest.id, file.stored, fault)
 
@@ -53,12 +54,11 @@ def check_backup(files: BackupFiles, manifest: Manifest) -> list[Finding]:
     return list(check_files(StoreReader(f"{BACKUP}{files.address}@{manifest.id}")))
 
 
-def _fault_of(files: BackupFiles, file: BackedFile) -> str:
+def _fault_of(files: BackupFiles, file: BackedFile, on_bytes: OnBytes) -> str:
     if files.stored_size(file.stored) < 0:
         return "it is missing"
     try:
-        for _ in digested(files, file, lambda count: None):
-            pass
+        deque(digested(files, file, on_bytes), maxlen=0)
     except StoreError as error:
         return error.reason
     return ""
