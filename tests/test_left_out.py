@@ -51,7 +51,6 @@ NOT_ZERO = {
         store.structures.commitlog.slices.walk_slice.go_on
         store.structures.consumequeue.numbering.QueueTable.assign.queued_only
         store.structures.consumequeue.out_of_order.OutOfOrder.has_unit
-        store.structures.queuedb.units.UnitMaker.names_queues
         store.structures.registry.Names.of_files.reads
         store.verbs.backup.bucket.BackupBucket.writing.takes
         store.verbs.backup.folder.BackupFolder.writing.takes

@@ -32,6 +32,7 @@ from store.kernels.index import MAX_KEYS_OF_RECORD
 from store.layout import is_topic_folder_name
 from store.structures.commitlog.scan import VERIFYING, Outcome, ScanRules
 from store.structures.commitlog.slices import LogSlice, walk_slice
+from store.structures.consumequeue.multi_dispatch import refuse_light_parts
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.index.keys import KeyHasher, Keys
 from store.verbs.rebuild.scope import Queue, RebuildScope
@@ -208,6 +209,7 @@ class _Units:
         self._open_bytes = 0
 
     def add(self, run: Run, codes: Int64Array) -> None:
+        refuse_light_parts(run)
         array = run.array
         numbers = self._table.assign(run.buffer, array, run.count)
         self._queues += [(decode_utf8(topic), queue_id) for topic, queue_id in self._table.queues[len(self._queues) :]]

@@ -77,6 +77,8 @@ class ConsumeQueueStore(QueueSet):
         self.rewrites_torn_units = False
         """Whether `dispatch` rewrites units that contradict their records; a broker keeps such units."""
         self.rewritten_units = 0
+        self.finds_light = False
+        """Whether records decide on light queues, whatever enableMultiDispatch is: no file tells their broker's."""
         self._table = QueueTable()
         self._numbered: list[QueueKey | None] = []
         self._met: set[QueueKey] = set()
@@ -257,8 +259,10 @@ class ConsumeQueueStore(QueueSet):
     def light_parts(self, run: Run, rows: Int64Array, *, always: bool = False) -> list[LightPart]:
         """Return the parts of these records in light queues; an empty list if enableMultiDispatch is off.
 
-        always  ignores the settings: the record's properties list the light queues that its broker wrote to
+        always  ignores the settings, as `finds_light` does: the record's properties list the light queues that its
+                broker wrote to
         """
+        always = always or self.finds_light
         if not self._config.enable_multi_dispatch and not always:
             return []
         parts, faults, _ = find_light_parts(run, rows, None if always else self._config)

@@ -16,6 +16,7 @@ import numpy as np
 
 from store import kernels
 from store.config import StoreConfig
+from store.errors import UnsupportedFormat
 from store.formats.columns import Column
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from store.formats.run import Int64Array, Run
@@ -28,6 +29,7 @@ QueueKey = tuple[str, int]
 _RETRY_TOPIC_PREFIX = RETRY_PREFIX.encode()
 _NAMES = INNER_MULTI_DISPATCH.encode()
 _LAST_OFFSET = (1 << 63) - 1
+NOT_ON_SPARK = f"light queues ({INNER_MULTI_DISPATCH}) are not built on Spark"
 
 
 class LightPart(NamedTuple):
@@ -76,6 +78,14 @@ def find_light_parts(run: Run, rows: Int64Array, config: StoreConfig | None = No
             queue_id = 0 if enable_lmq and name.startswith(LMQ_PREFIX) else int(columns.queue_id[row])
             found.setdefault((name, queue_id), []).append((row, queue_offset))
     return LightParts([_part(run, key, units) for key, units in found.items()], faults, unmatched)
+
+
+def refuse_light_parts(run: Run) -> None:
+    """Raise UnsupportedFormat if a record has queue offsets in light queues."""
+    rows = np.empty(run.count, np.int64)
+    if kernels.rows_with_property(run.buffer, run.array, run.count, INNER_MULTI_QUEUE_OFFSET.encode(), rows):
+        at = int(run.columns.log_offset[rows[0]])
+        raise UnsupportedFormat(NOT_ON_SPARK, file=run.path, offset=at, code="not-on-spark")
 
 
 def _part(run: Run, key: QueueKey, units: list[tuple[int, int]]) -> LightPart:

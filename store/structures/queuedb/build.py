@@ -61,7 +61,7 @@ class RocksdbQueues:
         self, source: StoreLayout, staging: StoreLayout, config: StoreConfig, scope: RebuildScope, fs: Filesystem
     ) -> None:
         self._old, self._config_folder, self._scope, self._fs = queue_database(source, fs), source.config, scope, fs
-        self._maker = UnitMaker(config.delay_levels_ms, names_queues=config.has_named_queues)
+        self._maker = UnitMaker(config.delay_levels_ms)
         # An error must show the store's folder, not the staging folder.
         require_binding(self._old)
         self._writer = DatabaseWriter(staging.root / self._old.name, fs)

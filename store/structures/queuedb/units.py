@@ -41,8 +41,8 @@ class DispatchedUnits(NamedTuple):
 class UnitMaker:
     """Makes the units of runs of one log."""
 
-    def __init__(self, delay_levels_ms: Sequence[int], *, names_queues: bool = True) -> None:
-        self._delays, self._names_queues = np.array(delay_levels_ms, np.int64), names_queues
+    def __init__(self, delay_levels_ms: Sequence[int]) -> None:
+        self._delays = np.array(delay_levels_ms, np.int64)
         self._table = QueueTable()
 
     def units_of(self, run: Run) -> DispatchedUnits:
@@ -57,7 +57,7 @@ class UnitMaker:
         for number in distinct(numbers[queued]).tolist():
             units = units_of_records(run, np.flatnonzero(numbers == number), codes)
             parts.append((self._table.names[number], units))
-        light = find_light_parts(run, queued) if self._names_queues else NO_LIGHT_PARTS
+        light = find_light_parts(run, queued)
         for key, part, rows in light.parts:
             units = units_of_records(part, np.arange(part.count), np.ascontiguousarray(codes[rows]))
             parts.append((key, units))

@@ -57,7 +57,7 @@ def rebuild_locally(
     layout, source = StoreLayout(staging), StoreLayout(Path(files.address))
     others = find_other_queues(source, config, fs) if files.is_local else NO_OTHERS
     queues = ConsumeQueueStore(layout, config, fs, writable=True, others=others)
-    queues.wants = scope.wants
+    queues.wants, queues.finds_light = scope.wants, True
     queues.bit_maps = make_bit_maps(source, config, fs, clock()) if files.is_local else None
     index = IndexService(layout, config, fs, writable=True, clock=clock, with_tags=scope.with_tags)
     handlers: list[Handler] = [queues] if scope.queues and not config.queues_in_database else []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from store import Message, check, open_store
+from store import Message, check, open_store, salvage, simulate
 from store.formats.message import StoredMessage
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, encode_java_map
 from store.structures.commitlog.bulk import MessageColumns
@@ -195,3 +196,51 @@ def test_poison_is_named_by_check_with_its_remedy(name: str, starts: bool) -> No
     doctor = rmqctl("--format", "json", "doctor", store=root).json
     assert doctor["worst_rank"] == (2 if starts else 1)
     assert "light-queue-unmatched" in {one["what"] for one in doctor["diagnoses"]}
+
+
+def lose_queues(root: Path) -> None:
+    """Remove every file that tells of light queues, but for the log."""
+    shutil.rmtree(root / "consumequeue")
+    (root / "config/lmqConsumerOffset.json").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("words", [("recover",), ("rebuild",), ("rebuild", "--queues")], ids=" ".join)
+@pytest.mark.parametrize("crashed", [False, True])
+def test_lost_light_queues_are_built_as_the_records_list_them(
+    words: tuple[str, ...], crashed: bool, tmp_path: Path
+) -> None:
+    root = copy_of_five("lmq", tmp_path)
+    lose_queues(root)
+    if crashed:
+        (root / "abort").touch()
+    run = rmqctl("--set", "mappedFileSizeConsumeQueue=400", *words, "--yes", store=root)
+    assert run.code == 0, run.err
+    assert contents(root / "consumequeue") == contents(five("lmq") / "store/consumequeue")
+    assert list(check(root)) == []
+
+
+def test_a_salvage_builds_lost_light_queues(tmp_path: Path) -> None:
+    root = copy_of_five("lmq", tmp_path)
+    lose_queues(root)
+    salvage(root, tmp_path / "new")
+    with open_store(tmp_path / "new") as store:
+        assert mismatches(store, asked("lmq", "minmax")) == []
+
+
+def test_lost_light_queues_stop_a_rebuild_on_spark(tmp_path: Path) -> None:
+    root = copy_of_five("lmq", tmp_path)
+    lose_queues(root)
+    run = rmqctl("rebuild", "--queues", "--engine", "spark", "--yes", store=root)
+    assert run.code == 4
+    assert "light queues (INNER_MULTI_DISPATCH) are not built on Spark" in run.err
+    assert not (root / "consumequeue").exists()
+
+
+def test_a_simulated_broker_builds_light_queues_by_its_setting_alone(tmp_path: Path) -> None:
+    root = copy_of_five("lmq", tmp_path)
+    lose_queues(root)
+    found = simulate(root, compat="5.3")
+    assert {topic for topic, _ in found.unseen} == set()
+    run = rmqctl("recover", "--as-broker", "--yes", store=root)
+    assert run.code == 0, run.err
+    assert {path.name for path in (root / "consumequeue").iterdir()} <= {"LmqT", "LmqU"}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
-
 from store.formats.run import Run
 from store.structures.queuedb.units import NO_LIGHT_PARTS, UnitMaker
 from tests.support.small_log import SmallLog
@@ -19,8 +17,7 @@ def run_of(log: SmallLog) -> Run:
     return run
 
 
-@pytest.mark.parametrize("names_queues", [True, False])
-def test_each_queue_has_its_units_in_log_order_and_light_queues_theirs(names_queues: bool) -> None:
+def test_each_queue_has_its_units_in_log_order_and_light_queues_theirs() -> None:
     log = SmallLog()
     places = [
         log.put("T"),
@@ -29,16 +26,15 @@ def test_each_queue_has_its_units_in_log_order_and_light_queues_theirs(names_que
         log.put("T"),
     ]
     last = log.put("H", sys_flag=4)
-    found = UnitMaker((), names_queues=names_queues).units_of(run_of(log))
+    found = UnitMaker(()).units_of(run_of(log))
     rows = [(key, units["queue_offset"].tolist(), units["log_offset"].tolist()) for key, units in found.parts]
-    light = [(("%LMQ%a", 0), [7], [places[2]])] if names_queues else []
     assert rows == [
         (("T", 0), [0, 1], [places[0], places[3]]),
         (("U", 2), [0], [places[1]]),
         (("P", 0), [0], [places[2]]),
-        *light,
+        (("%LMQ%a", 0), [7], [places[2]]),
     ]
-    assert (found.end, len(found.light.parts)) == (last, len(light))
+    assert (found.end, len(found.light.parts)) == (last, 1)
 
 
 def test_records_that_no_consumer_may_see_have_none() -> None:
