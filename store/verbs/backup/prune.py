@@ -45,8 +45,8 @@ def plan_prune(folder: BackupTarget, now_ms: int, *, keep_last: int | None, keep
     needed = {file.stored for one in kept for file in one.files}
     needed |= {file.stored for file in folder.noted()}
     files = {path: size for path, size in folder.stored_files().items() if path not in needed}
-    ids = {one.id for one in kept}
-    return PrunePlan(tuple(sorted(ids)), tuple(one.id for one in manifests if one.id not in ids), files)
+    ids = tuple(one.id for one in reversed(kept))
+    return PrunePlan(ids, tuple(one.id for one in manifests if one.id not in ids), files)
 
 
 def _keeps(manifest: Manifest, number: int, now_ms: int, keep_last: int | None, keep_days: float | None) -> bool:

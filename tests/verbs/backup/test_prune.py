@@ -10,11 +10,11 @@ import pytest
 from store.errors import DamagedFile
 from store.files.filesystem import Filesystem
 from store.verbs.backup.folder import BackupFolder
-from store.verbs.backup.prune import DAY_MS, FileDifference, PrunePlan, added_bytes, differences, plan_prune
+from store.verbs.backup.prune import FileDifference, PrunePlan, added_bytes, differences, plan_prune
 from tests.support.stores import Clock, make_store
 from tests.verbs.backup.backups import back_up, faults_in, put_more, restore, stored
 
-NOW_MS = 1_700_000_000_000
+NOW_MS, DAY_MS = 1_700_000_000_000, 86_400_000
 
 
 @pytest.fixture(scope="module")
