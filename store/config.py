@@ -78,6 +78,7 @@ class StoreConfig:
         300_000 * BATCH_QUEUE_UNIT_SIZE, "bytes of a file of a batch queue (5.x)", least=BATCH_QUEUE_UNIT_SIZE
     )
     mapped_file_size_timer_log: int = _setting(104_857_600, "5.x: bytes of a file in timerlog/", least=1)
+    timer_precision_ms: int = _setting(1000, "5.x: milliseconds of a slot of timerwheel", least=1)
     enable_consume_queue_ext: bool = _setting(False, "queue entries keep tags and times in consumequeue_ext/")
     enable_calc_filter_bit_map: bool = _setting(
         False, "entries in consumequeue_ext/ get a bit map of the groups whose SQL filter matches"
@@ -272,12 +273,8 @@ class StoreConfig:
 
     def changed_settings(self) -> dict[str, object]:
         """Return the settings that are not at their default, by RocketMQ name."""
-        fields = dataclasses.fields(self)
-        return {
-            _camel(field.name): getattr(self, field.name)
-            for field in fields
-            if getattr(self, field.name) != _DEFAULTS[field.name]
-        }
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {_camel(name): value for name, value in values.items() if value != _DEFAULTS[name]}
 
     def with_settings(self, settings: Mapping[str, object]) -> StoreConfig:
         """Return a copy with settings by RocketMQ name (`mappedFileSizeCommitLog`).

@@ -135,6 +135,7 @@ mappedFileSizeCommitLog 1073741824 1 int
 mappedFileSizeConsumeQueue 6000000 1 int
 mapperFileSizeBatchConsumeQueue 13800000 46 int
 mappedFileSizeTimerLog 104857600 1 int
+timerPrecisionMs 1000 1 int
 maxErrorRateOfBloomFilter 20 1 99
 expectConsumerNumUseFilter 32 1 int
 mappedFileSizeConsumeQueueExt 50331648 1 int

@@ -170,6 +170,9 @@ NOT_ZERO = {
         rmqctl.show.printable.limit
         rmqctl.show.show_value.limit
     """,
+    "1000": """
+        store.structures.timer.files.TimerFiles.known_precision_ms
+    """,
     "5000": """
         store.engine.live.hold.PullRequestHoldService.sweep_ms
     """,

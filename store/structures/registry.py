@@ -240,7 +240,7 @@ STRUCTURES = (
             Trace("config/timercheck"),
             Trace(f"consumequeue/{TIMER_TOPIC}"),
         ),
-        ("timerWheelEnable", "mappedFileSizeTimerLog"),
+        ("timerWheelEnable", "mappedFileSizeTimerLog", "timerPrecisionMs"),
         dumped_as="timer",
         made_anew=("timercheck", "timermetrics"),
     ),

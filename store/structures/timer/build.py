@@ -17,19 +17,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from store.change.actions import Publish, Remove
 from store.change.change import AnyChange, Change, PlanReport
-from store.errors import StoreIOError
+from store.config import StoreConfig
 from store.formats.java import string_hash
 from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC, TIMER_CHECK
 from store.formats.topics import TIMER_TOPIC
-from store.layout import StoreLayout, segment_name
+from store.layout import segment_name
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.timer.files import (
     BLANK_SIZE,
@@ -52,7 +51,6 @@ from store.structures.timer.message import TimerMessage, TimerState
 from store.structures.timer.review import messages_by_log
 
 if TYPE_CHECKING:
-    from store.config import StoreConfig
     from store.opened.opened_store import OpenedStore
 
 ROLL_WINDOW_SLOTS = 172_800
@@ -84,20 +82,15 @@ def plan_timer_rebuild(
     opened: OpenedStore,
     *,
     roll_window_slots: int = ROLL_WINDOW_SLOTS,
-    like: StoreLayout | None = None,
     config: StoreConfig | None = None,
 ) -> Change[TimerPlan]:
     """Return the Change that replaces wheel, log and timercheck by new ones, built from the commit log.
 
-    like    a store whose wheel shows the milliseconds per slot; None for this one
-    config  has the size of log files; None for that of the store
+    config  has the size of log files and the milliseconds per slot; None for that of the store
     """
     opened.queues.recover()
-    files = read_timer_files(opened.layout, opened.fs, opened.config)
-    if like is not None:
-        with suppress(StoreIOError):
-            precision_ms = read_timer_files(like, opened.fs, opened.config).precision_ms
-            files = replace(files, given_precision_ms=precision_ms)
+    config = config or opened.config
+    files = read_timer_files(opened.layout, opened.fs, config)
     assert opened.overlay is not None
     queue = opened.queues.find(TIMER_TOPIC, 0)
     units = _Plan(opened, files, roll_window_slots).units(queue) if queue is not None else []
@@ -107,12 +100,13 @@ def plan_timer_rebuild(
     if queue is None and not files.is_used:
         change.remarks.append("the store has no timers: nothing is built, as the files would make it one of 5.x")
         return change
-    _Writer(opened, config or opened.config, files, change).write(
-        units, read_ms, queue.max_offset if queue is not None else 0
-    )
+    _Writer(opened, config, files, change).write(units, read_ms, queue.max_offset if queue is not None else 0)
     if _lacks_metrics(opened):
         data = _metrics_of(units, read_ms)
         change.publish_bytes(opened.layout.root / METRICS, data, "counted from the timer queue")
+    if files.precision_ms != StoreConfig().timer_precision_ms:
+        value = files.precision_ms
+        change.remarks.append(f"a slot of timerwheel has {value} ms: a broker needs timerPrecisionMs={value}")
     if files.read_time_ms <= 0 and not opened.checkpoint.is_whole:
         change.remarks.append(NO_TIMES)
     return change

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from store.config import StoreConfig
 from store.files.filesystem import Filesystem
+from store.files.numbered import numbered_files
 from store.layout import StoreLayout, parse_segment_name
 
 SLOT_DTYPE = np.dtype([("time", ">i8"), ("first", ">i8"), ("last", ">i8"), ("num", ">i4"), ("magic", ">i4")])
@@ -60,6 +61,7 @@ _READ_AT_ONCE = 1 << 16
 # A slot's time field is milliseconds divided by the precision, so its size shows the precision.
 _PRECISIONS_MS = (1000, 100, 10, 1)
 _MOST_SECONDS = 10_000_000_000
+_SHOWN_BYTES = 1 << 16
 
 Slots = npt.NDArray[np.void]
 Units = npt.NDArray[np.void]
@@ -95,7 +97,8 @@ class TimerFiles:
     wheel_size: int = 0
     wheel_name: str = WHEEL
     """Name of the wheel's file: the wheel itself or a snapshot."""
-    given_precision_ms: int | None = None
+    known_precision_ms: int = 1000
+    """Milliseconds per slot by the settings."""
 
     @property
     def is_used(self) -> bool:
@@ -114,13 +117,9 @@ class TimerFiles:
 
     @cached_property
     def precision_ms(self) -> int:
-        """Milliseconds per slot: as given, or derived from the size of the times in the wheel."""
-        if self.given_precision_ms is not None:
-            return self.given_precision_ms
-        if self.wheel is None or not len(self.used_slots):
-            return _PRECISIONS_MS[0]
-        newest = int(self.wheel["time"][self.used_slots].max())
-        return next((one for one in _PRECISIONS_MS if newest < _MOST_SECONDS * 1000 // one), 1)
+        """Milliseconds per slot: as known, or derived from times in the wheel that are too large for that."""
+        newest = int(self.wheel["time"].max(initial=0)) if self.wheel is not None else 0
+        return _precision_of(newest, self.known_precision_ms)
 
     @cached_property
     def slot_times_ms(self) -> npt.NDArray[np.int64]:
@@ -237,7 +236,39 @@ def read_timer_files(layout: StoreLayout, fs: Filesystem, config: StoreConfig) -
         units = _units_of_file(fs, entry.path)
         pieces.append(units)
         places.append(start + np.arange(len(units), dtype=np.int64) * UNIT_SIZE)
-    return TimerFiles(wheel, checkpoint, np.concatenate(pieces), np.concatenate(places), sizes, wheel_size, wheel_name)
+    found = TimerFiles(wheel, checkpoint, np.concatenate(pieces), np.concatenate(places), sizes, wheel_size, wheel_name)
+    return replace(found, known_precision_ms=config.timer_precision_ms)
+
+
+def shown_precision_ms(layout: StoreLayout, fs: Filesystem) -> int | None:
+    """Return the milliseconds per slot that wheel or log shows by its first entries; None without any."""
+    for name in (WHEEL, *snapshots_of(layout, fs)):
+        times = _first_times(layout.root / name, fs)
+        if len(times):
+            return _precision_of(int(np.median(times)))
+    for path in numbered_files(layout.root / "timerlog", fs):
+        units = _units_in(fs.read(fs.open_read(path.path), 0, _SHOWN_BYTES))
+        times = units["write_time_ms"].astype(np.int64) + units["delay_ms"]
+        if len(times):
+            return next(one for one in _PRECISIONS_MS if not (times % one).any())
+    return None
+
+
+def _precision_of(time: int, *known_ms: int) -> int:
+    """Return the milliseconds per slot that make a slot's time one before the year 2287."""
+    return next((one for one in (*known_ms, *_PRECISIONS_MS) if time < _MOST_SECONDS * 1000 // one), 1)
+
+
+def _first_times(wheel: Path, fs: Filesystem) -> npt.NDArray[np.int64]:
+    """Return the times of the first used slots of a wheel, from one piece of its bytes."""
+    for start, stop in fs.written_ranges(wheel, 0) if fs.exists(wheel) else ():
+        for at in range(start - start % SLOT_SIZE, stop, _SHOWN_BYTES):
+            data = fs.read(fs.open_read(wheel), at, min(_SHOWN_BYTES, stop - at))
+            slots = np.frombuffer(data, SLOT_DTYPE, len(data) // SLOT_SIZE)
+            times = slots["time"][slots["time"] > 0]
+            if len(times):
+                return np.asarray(times, np.int64)
+    return np.empty(0, np.int64)
 
 
 def snapshots_of(layout: StoreLayout, fs: Filesystem) -> list[str]:
@@ -278,13 +309,18 @@ def _units_of_file(fs: Filesystem, path: Path) -> Units:
     position = 0
     while rest > 0:
         data = fs.read(descriptor, position, min(rest, _READ_AT_ONCE) * UNIT_SIZE)
-        units = np.frombuffer(data, UNIT_DTYPE, len(data) // UNIT_SIZE)
-        wrong = np.flatnonzero((units["size"] != UNIT_SIZE) | (units["magic"] < 0) | (units["magic"] > MAX_MAGIC))
-        found.append(units[: int(wrong[0])] if len(wrong) else units)
+        found.append(_units_in(data))
         if len(found[-1]) < min(rest, _READ_AT_ONCE):
             break
-        position, rest = position + len(data), rest - len(units)
+        position, rest = position + len(data), rest - len(found[-1])
     return np.concatenate(found)
+
+
+def _units_in(data: bytes | memoryview) -> Units:
+    """Return the units before the first invalid one."""
+    units = np.frombuffer(data, UNIT_DTYPE, len(data) // UNIT_SIZE)
+    wrong = np.flatnonzero((units["size"] != UNIT_SIZE) | (units["magic"] < 0) | (units["magic"] > MAX_MAGIC))
+    return units[: int(wrong[0])] if len(wrong) else units
 
 
 def metrics_fault(data: bytes) -> str:

@@ -172,7 +172,7 @@ class _Restore:
         tables.fit(clock(), selected.jumps, names_new_offsets=not selection.topics)
         counts = len(expired), tables.rows, findings, len(selected.jumps)
         restored = rebuilt.record_count - selected.placeholder_count
-        return RestoreReport(start, end.log_offset, restored, end.last_ms, *counts, remarks=remarks)
+        return RestoreReport(start, end.log_offset, restored, end.last_ms, *counts, remarks=[*remarks, *tables.remarks])
 
     def _select(self, log_end: int, ends: list[BackedEnd]) -> SelectedLog:
         size = self._segment_size

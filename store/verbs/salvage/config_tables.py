@@ -92,6 +92,8 @@ class ConfigTables:
         self._config = config
         self._rows: dict[str, BroughtFile] = {}
         self._left: list[str] = []
+        self.remarks: list[str] = []
+        """Sentences for people on the rebuilt files."""
 
     @cached_property
     def was_database(self) -> bool:
@@ -159,8 +161,9 @@ class ConfigTables:
             from store.verbs.rebuild.timer import plan_timer_rebuild
 
             # A broker does not start on log files of another size.
-            with plan_timer_rebuild(self._target.root, like=self._source, config=self._config) as change:
+            with plan_timer_rebuild(self._target.root, config=self._config) as change:
                 change.apply(keep=False)
+                self.remarks += change.remarks
         if any(topic == SCHEDULE_TOPIC for topic, _ in ends):
             with plan_delay_offsets(self._target.root, now_ms) as change:
                 change.apply(keep=False)

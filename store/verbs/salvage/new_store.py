@@ -186,6 +186,7 @@ def _write(
     StoreCheckpoint(layout.checkpoint, fs, rebuilt.checkpoint(tables.line, writer.last_ms), None).flush()
     tables.fit(clock())
     report.brought = tables.rows
+    report.remarks += tables.remarks
     return report
 
 

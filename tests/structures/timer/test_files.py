@@ -125,6 +125,9 @@ def test_a_chain_ends_at_another_slot_at_no_unit_and_where_it_would_turn(units: 
 )
 def test_the_precision_is_that_of_the_wheels_largest_time(time: int, precision_ms: int) -> None:
     assert files_of(slots_of((1, 0, 0, 1), (time, 0, 0, 1)), UNITS).precision_ms == precision_ms
+    known = replace(files_of(slots_of((time, 0, 0, 1)), UNITS), known_precision_ms=10)
+    assert known.precision_ms == min(precision_ms, 10)
+    assert replace(NO_FILES, known_precision_ms=10).precision_ms == 10
     assert NO_FILES.precision_ms == files_of(slots_of((0, 0, 0, 0)), UNITS).precision_ms == 1000
 
 

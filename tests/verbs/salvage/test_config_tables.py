@@ -157,11 +157,13 @@ def test_the_timers_files_are_for_the_settings_of_the_old_store(
         wheel["time"] *= 10
         file.seek(0)
         file.write(wheel.tobytes())
-    salvaged(source, tmp_path / "new", *words)
+    told = "a slot of timerwheel has 100 ms: a broker needs timerPrecisionMs=100"
+    assert told in rmqctl(*words, "salvage", "--to", tmp_path / "new", store=source).err
     assert timer_of(tmp_path / "new") == ({size}, 100)
     assert rmqctl("backup", "create", tmp_path / "backups", *words, store=source).code in (0, 1)
-    assert rmqctl("backup", "restore", tmp_path / "backups", "--to", tmp_path / "restored").code in (0, 1)
-    assert timer_of(tmp_path / "restored") == ({size}, 1000)
+    run = rmqctl("backup", "restore", tmp_path / "backups", "--to", tmp_path / "restored")
+    assert (run.code in (0, 1), told in run.err) == (True, True)
+    assert timer_of(tmp_path / "restored") == ({size}, 100)
 
 
 @pytest.mark.parametrize("make", ["single", "separate", "second_generation"])
