@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,7 +99,12 @@ def made(folder: Path, state: State, root: Path) -> Path:
 
 
 def _start(command: str, root: Path, answers: Path, state: State) -> dict[str, Any]:
-    said = _run(command, "open,cq", root, answers, "kill", [f"{name}={one}" for name, one in state.settings.items()])
+    return started(command, root, answers, [f"{name}={one}" for name, one in state.settings.items()])
+
+
+def started(command: str, root: Path, answers: Path, settings: Sequence[str]) -> dict[str, Any]:
+    """Return the end of the log and the messages that no queue shows, by queue, after a start with these settings."""
+    said = _run(command, "open,cq", root, answers, "kill", settings)
     load = next((one for one in said if "load" in one), {"load": False})
     if not load["load"] or not any(one.get("start") == "ok" for one in said):
         return {"starts": False}
@@ -112,9 +118,7 @@ def _start(command: str, root: Path, answers: Path, state: State) -> dict[str, A
     return {"starts": True, "log_end": load["maxPhy"], "unseen": by_name}
 
 
-def _run(
-    command: str, what: str, root: Path, answers: Path, end: str, settings: list[str] | tuple[str, ...]
-) -> list[dict[str, Any]]:
+def _run(command: str, what: str, root: Path, answers: Path, end: str, settings: Sequence[str]) -> list[dict[str, Any]]:
     answers.unlink(missing_ok=True)
     words = [command, what, str(root), str(answers), end, *settings]
     # Where its load fails, threads of it keep the process.

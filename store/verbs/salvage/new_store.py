@@ -196,7 +196,12 @@ def describe_queue_files(config: StoreConfig) -> list[str]:
         return []
     size = config.mapped_file_size_consume_queue
     settings = f"storeType=default and mappedFileSizeConsumeQueue={size}"
-    return [f"the new store has queue files of {size} bytes: start its broker with {settings}"]
+    rebuild = f"for storeType={config.store_type} rebuild its queues with this setting first"
+    reason = "a broker that creates the database itself may leave older messages without entries"
+    return [
+        f"the new store has queue files of {size} bytes: start its broker with {settings}",
+        f"{rebuild}: {reason}",
+    ]
 
 
 def publish_store(staged: StoreLayout, root: Path, fs: Filesystem) -> None:
