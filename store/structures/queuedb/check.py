@@ -71,12 +71,13 @@ def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
     if not _is_there(store):
         return lambda finding: False
     folder, inner = queue_database(store.layout, store.fs).name, configured_batch_topics(store.layout, store.fs)
+    is_alone = _is_alone(store)
 
     def owns(finding: Finding) -> bool:
         path = Path(finding.file)
         if path.parent.name == folder and is_rocksdb_file(path.name):
             return True
-        if not _is_alone(store):
+        if not is_alone:
             return False
         if not _IN_FILES.isdisjoint(path.parts[:-1]):
             return True

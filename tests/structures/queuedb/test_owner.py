@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,9 @@ from store.files.filesystem import Filesystem
 from store.formats.checkpoint_page import decode_checkpoint
 from store.layout import StoreLayout
 from store.opened.detect import infer_settings
+from store.structures.queuedb import owner
 from store.structures.queuedb.guard import refuse, require_known
-from store.structures.queuedb.owner import Owner, find_owner
+from store.structures.queuedb.owner import Ends, Owner, find_owner
 from tests.cli.running import rmqctl
 from tests.support.five_stores import five, fivefive
 from tests.support.golden import copy_store
@@ -84,7 +86,7 @@ def crash(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "owner"),
+    ("name", "change", "found"),
     [
         ("files-behind", crash, Owner.DATABASE),
         ("files-behind", lose_log, Owner.BOTH),
@@ -96,10 +98,10 @@ def crash(root: Path) -> None:
         ("store", crash, Owner.BOTH),
     ],
 )
-def test_damage_and_crashes(name: str, change: Callable[[Path], None], owner: Owner, tmp_path: Path) -> None:
+def test_damage_and_crashes(name: str, change: Callable[[Path], None], found: Owner, tmp_path: Path) -> None:
     root = copy_store(state(name), tmp_path / "store")
     change(root)
-    assert find_owner(StoreLayout(root), FS).owner is owner
+    assert find_owner(StoreLayout(root), FS).owner is found
 
 
 @pytest.mark.parametrize(
@@ -126,6 +128,22 @@ def test_a_given_double_write_has_the_missing_entries_found() -> None:
     assert {one.kind for one in check(state("database-behind"), given)} == {"rocksdb-state"}
 
 
+def test_a_check_compares_the_ends_as_often_with_many_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue files lack 420 entries, and each is a finding of another room first."""
+    compared: list[object] = []
+
+    def compare(database: object, *given: Any) -> Ends:
+        compared.append(database)
+        return real(database, *given)
+
+    real: Any = owner._compare
+    monkeypatch.setattr(owner, "_compare", compare)
+    for name in ("files-behind", "store"):
+        compared.clear()
+        assert list(check(state(name))) == []
+        assert len(compared) == 3
+
+
 def test_queues_of_the_database_are_read_beside_files_of_an_earlier_time() -> None:
     with open_store(state("files-behind")) as store:
         assert sum(one.max_offset for one in store.queues()) == 840
@@ -142,14 +160,14 @@ def test_a_recovery_leaves_the_other_kind_as_it_is(name: str, tmp_path: Path) ->
     assert contents(root / "consumequeue") == before
 
 
-@pytest.mark.parametrize(("offset", "owner"), [(1_000_312, Owner.FILES), (501_952, Owner.BOTH)])
+@pytest.mark.parametrize(("offset", "found"), [(1_000_312, Owner.FILES), (501_952, Owner.BOTH)])
 def test_a_database_of_an_earlier_time_is_rebuilt_if_the_log_ends_before_it(
-    offset: int, owner: Owner, tmp_path: Path
+    offset: int, found: Owner, tmp_path: Path
 ) -> None:
     root = copy_store(state("database-behind"), tmp_path / "store")
     run = rmqctl("truncate-dirty", "--offset", offset, "--yes", store=root)
     assert run.code == 0, run.err
-    assert find_owner(StoreLayout(root), FS).owner is owner
+    assert find_owner(StoreLayout(root), FS).owner is found
     assert list(check(root)) == []
 
 
