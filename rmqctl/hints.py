@@ -44,6 +44,8 @@ HINTS = {
     "no-tags-in-index": "`rmqctl get TOPIC --tags TAGS` selects by tags",
     "rocksdb-queues": "start the store's broker for this; `rmqctl salvage --to NEWSTORE` makes a store with "
     "queue files, `rmqctl rebuild` a new RocksDB",
+    "unknown-queues": "give the broker's storeType: `--set storeType=default` if it reads queue files, "
+    "`--set storeType=defaultRocksDB` if it reads the RocksDB",
     "message-database": "start the store's broker for this; `rmqctl salvage --to NEWSTORE` makes a store of its log",
     "damage-in-front-of-the-end": "run `rmqctl salvage --to NEWSTORE`; `rmqctl check` lists the damage",
     "not-on-spark": "give --engine local",

@@ -34,9 +34,8 @@ def require_known(layout: StoreLayout, fs: Filesystem, settings: Mapping[str, ob
         found = find_owner(layout, fs)
         if found.owner is Owner.UNKNOWN:
             reason = f"{_OF_OWNER[found.owner]}: the files lack entries, and end at {found.files}, the RocksDB at "
-            hint = "set the broker's storeType: default for queue files, defaultRocksDB for the RocksDB"
             file = queue_database(layout, fs)
-            raise UnsupportedFormat(f"{reason}{found.database}", file=file, hint=hint, code="unknown-queues")
+            raise UnsupportedFormat(f"{reason}{found.database}", file=file, code="unknown-queues")
 
 
 def refuse_settings(settings: Mapping[str, object]) -> None:
