@@ -161,10 +161,10 @@ def missing_keys(root: Path, first: int, stop: int) -> int:
 
 
 def start(
-    command: str, root: Path, answers: Path, settings: Sequence[str]
+    command: str, root: Path, answers: Path, settings: Sequence[str], steps: str = "open,allq"
 ) -> tuple[dict[str, Any] | None, dict[Queue, set[Place]]]:
     """What the real store says of its load, None where it does not start; and the places that each queue names."""
-    words = [command, "open,allq", str(root), str(answers), "normal" if settings else "kill", *settings]
+    words = [command, steps, str(root), str(answers), "normal" if settings else "kill", *settings]
     # Where its load fails, threads of it keep the process.
     with subprocess.Popen(
         words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True

@@ -19,12 +19,14 @@ from dataclasses import dataclass, field
 from store.errors import BadRequest, DamagedFile
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
+from store.formats.index_page import HEADER_SIZE, decode_header
 from store.formats.run import Run
 from store.formats.topics import TIMER_TOPIC
+from store.setting_values import MAX_LONG
 from store.structures.checked import CheckedStore
 from store.structures.commitlog.end import END_OF_LOG
 from store.structures.commitlog.resync import read_log
-from store.structures.findings import LOST_INDEX, TIMER_STATE, Finding, group_findings, kind
+from store.structures.findings import LOST_INDEX, MISSING_INDEX_ENTRY, TIMER_STATE, Finding, group_findings, kind
 from store.structures.messagedb.database import FOLDER, MessageDatabase, may_hold_entries, open_database
 from store.structures.messagedb.expect import OpenHalves, records_of
 from store.structures.messagedb.keys import (
@@ -54,12 +56,28 @@ _DELIVERED_MS = HOUR_MS // 2
 def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
     """Return a filter for findings on files that a broker does not use beside this database."""
     owned: set[str] = set()
+    alone_from = MAX_LONG
     with Scratch() as scratch, suppress(BadRequest, DamagedFile):
         if may_hold_entries(store.layout, store.fs):
             database = open_database(store.layout.root / FOLDER, scratch.folder, store.fs)
             owned |= {TIMER_STATE} if SCAN_OFFSET in database.longs[TIMER] else set()
             owned |= {LOST_INDEX} if LAST_OFFSET in database.longs[INDEX] else set()
-    return lambda finding: finding.kind in owned
+            alone_from = _indexed_alone_from(store, database)
+    return lambda finding: (
+        finding.kind in owned or (finding.kind == MISSING_INDEX_ENTRY and finding.offset >= alone_from)
+    )
+
+
+def _indexed_alone_from(store: CheckedStore, database: MessageDatabase) -> int:
+    """Return the log offset from which keys are in the database alone; MAX_LONG if files go on beside it.
+
+    A broker with indexFileWriteEnable=false leaves the files as they were, and its database begins past their end. If
+    the files lost entries that a broker with both wrote, the database begins before their end.
+    """
+    heads = (store.files.read(one.path, 0, HEADER_SIZE) for one in store.files.index_files() if one.size >= HEADER_SIZE)
+    end = max((decode_header(bytes(head)).end_log_offset for head in heads), default=MAX_LONG)
+    first = database.oldest_indexed() if end < database.long(INDEX, LAST_OFFSET) else MAX_LONG
+    return first if first > end else MAX_LONG
 
 
 def check(store: CheckedStore) -> Iterator[Finding]:

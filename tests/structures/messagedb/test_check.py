@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,6 +24,7 @@ from store.structures.messagedb.keys import (
     INDEX,
     LAST_OFFSET,
     SCAN_OFFSET,
+    TAGS,
     TIMELINE,
     TIMER,
     TRANS,
@@ -32,6 +34,7 @@ from store.structures.messagedb.keys import (
     TimerEntry,
     encode_long,
 )
+from tests.cli.running import rmqctl
 from tests.support.five_stores import change_database, fivefive
 from tests.support.golden import copy_store
 
@@ -223,3 +226,40 @@ def test_a_database_that_cannot_be_read_is_one_finding(tmp_path: Path, monkeypat
     monkeypatch.setitem(sys.modules, "rocksdict", None)
     reason = "the index, timers and half messages are in a RocksDB, and the package rocksdict is not installed"
     assert found(root) == [state(0, f"{reason}; install it: pip install 'rmqctl[rocksdb]'")]
+
+
+FIRST, BEFORE, AT, AFTER = 0, 2, 3, 4
+"""Numbers of records with a key: the index files end before AT."""
+
+
+@pytest.mark.parametrize(
+    ("first", "missing_at"),
+    [
+        pytest.param(AT, None, id="the database begins with the first key that the files lack"),
+        pytest.param(AFTER, AT, id="a key is in neither"),
+        pytest.param(BEFORE, AT, id="the files end in the middle of the database"),
+        pytest.param(FIRST, AT, id="the database has all keys"),
+        pytest.param(None, AT, id="the database is empty"),
+    ],
+)
+def test_keys_that_only_the_database_got_after_the_last_index_file_are_not_missing(
+    first: int | None, missing_at: int | None, tmp_path: Path
+) -> None:
+    root, cut = copy_store(fivefive("index") / "store", tmp_path / "store"), tmp_path / "cut"
+    with Scratch() as scratch:
+        entries = [*open_database(root / "rocksdbstore", scratch.folder, Filesystem()).index()]
+    assert all(isinstance(one, IndexEntry) for one in entries)
+    keyed = sorted({one.log_offset for one in cast(list[IndexEntry], entries) if one.kind != TAGS})
+    kept_from = keyed[first] if first is not None else sys.maxsize
+    gone = {one.encode()[0]: None for one in cast(list[IndexEntry], entries) if one.log_offset < kept_from}
+    change_database(root, {INDEX: {**gone, **({LAST_OFFSET: None} if first is None else {})}})
+    # The index of the log as it was when the broker got other settings.
+    shutil.copytree(root / "commitlog", cut / "commitlog")
+    segment = cut / "commitlog" / f"{0:020d}"
+    segment.write_bytes(segment.read_bytes()[: keyed[AT]].ljust(segment.stat().st_size, b"\0"))
+    assert rmqctl("rebuild", "--index", "--set", "maxIndexNum=1000", "--yes", store=cut).code == 0
+    shutil.rmtree(root / "index")
+    shutil.copytree(cut / "index", root / "index")
+    missing = [one.offset for one in check(root) if one.kind == "missing-index-entry"]
+    assert missing == ([] if missing_at is None else [keyed[missing_at]])
+    assert {one.kind for one in check(root)} <= {"missing-index-entry"}

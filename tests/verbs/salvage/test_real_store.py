@@ -89,3 +89,18 @@ def test_5_5_shows_all_messages_of_a_salvaged_store_and_leaves_a_sound_one(
     assert load["closed"]
     assert unseen_in_5_5(new, load["minPhy"], load["maxPhy"], shown) == {}
     assert list(check(new)) == []
+
+
+@needs_refstore55
+@pytest.mark.parametrize("keep_offsets", [False, True])
+def test_keys_that_5_5_puts_into_its_database_alone_are_not_missing_in_a_salvaged_store(
+    keep_offsets: bool, tmp_path: Path
+) -> None:
+    root, new = copy_store(fivefive("index-only") / "store", tmp_path / "store"), tmp_path / "new"
+    zero_some(root)
+    settings = {**SETTINGS, **dict(one.split("=") for one in INDEX)}
+    salvage(root, new, settings=settings, keep_offsets=keep_offsets)
+    load, _ = start(COMMAND_55, new, tmp_path / "answers", INDEX, "open,halves,allq")
+    assert load is not None
+    assert load["closed"]
+    assert list(check(new)) == []
