@@ -69,7 +69,7 @@ def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
 
 
 def _indexed_alone_from(store: CheckedStore, database: MessageDatabase) -> int:
-    """Return the log offset from which keys are in the database alone; MAX_LONG if files go on beside it.
+    """Return the log offset from which keys are in the database alone; MAX_LONG if files go on.
 
     A broker with indexFileWriteEnable=false leaves the files as they were, and its database begins past their end. If
     the files lost entries that a broker with both wrote, the database begins before their end.
