@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from store.errors import BadRequest, DamagedFile
+from store.errors import BadRequest, DamagedFile, StoreIOError
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.formats.index_page import HEADER_SIZE, decode_header
@@ -57,7 +57,7 @@ def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
     """Return a filter for findings on files that a broker does not use beside this database."""
     owned: set[str] = set()
     alone_from = MAX_LONG
-    with Scratch() as scratch, suppress(BadRequest, DamagedFile):
+    with Scratch() as scratch, suppress(BadRequest, DamagedFile, StoreIOError):
         if may_hold_entries(store.layout, store.fs):
             database = open_database(store.layout.root / FOLDER, scratch.folder, store.fs)
             owned |= {TIMER_STATE} if SCAN_OFFSET in database.longs[TIMER] else set()
@@ -69,7 +69,7 @@ def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
 
 
 def _indexed_alone_from(store: CheckedStore, database: MessageDatabase) -> int:
-    """Return the log offset from which keys are in the database alone; MAX_LONG if files go on.
+    """Return the first log offset with keys in the database alone; MAX_LONG if the files go on.
 
     A broker with indexFileWriteEnable=false leaves the files as they were, and its database begins past their end. If
     the files lost entries that a broker with both wrote, the database begins before their end.

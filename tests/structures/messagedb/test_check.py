@@ -12,10 +12,12 @@ from typing import Any, cast
 import pytest
 
 from store import check
+from store.errors import StoreIOError
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.opened.detect import make_layout
+from store.structures.findings import LOST_INDEX, MISSING_INDEX_ENTRY, Finding
 from store.structures.messagedb import check as messagedb_check
 from store.structures.messagedb.database import open_database
 from store.structures.messagedb.expect import OpenHalves
@@ -263,3 +265,16 @@ def test_keys_that_only_the_database_got_after_the_last_index_file_are_not_missi
     missing = [one.offset for one in check(root) if one.kind == "missing-index-entry"]
     assert missing == ([] if missing_at is None else [keyed[missing_at]])
     assert {one.kind for one in check(root)} <= {"missing-index-entry"}
+
+
+def test_an_unreadable_index_file_hides_no_missing_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(head: bytes) -> object:
+        raise StoreIOError("bad sector", file="index/1")
+
+    monkeypatch.setattr(messagedb_check, "decode_header", fail)
+    root = fivefive("index") / "store"
+    fs = Filesystem()
+    names = SimpleNamespace(files=StoreReader(str(root)), layout=make_layout(root, {}, fs), fs=fs)
+    owns = messagedb_check.owned_by(cast(Any, names))
+    assert not owns(Finding(MISSING_INDEX_ENTRY, "commitlog/0", sys.maxsize - 1))
+    assert owns(Finding(LOST_INDEX, "index", 0))
