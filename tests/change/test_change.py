@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from store.change.actions import Action, Patch, Publish, Remove
+from store.change.actions import Action, Patch, Publish, Remove, Workplace
 from store.change.change import Change
 from store.change.quarantine import UndoReport, list_quarantine, undo
 from store.errors import BadRequest, ForeignFile
@@ -98,3 +99,14 @@ def test_a_file_in_the_place_of_the_own_folder_is_named(root: Path) -> None:
     (root / ".rmqctl").write_text("x")
     with pytest.raises(ForeignFile, match="a file, where a folder is expected"):
         list_quarantine(root, fs=FS)
+
+
+@pytest.mark.parametrize(
+    ("size", "has_digest"), [(0, True), (1 << 20, True), (32 << 20, True), ((32 << 20) + 1, False), (64 << 20, False)]
+)
+def test_a_file_of_up_to_32_mib_has_a_digest_in_the_manifest(size: int, has_digest: bool, root: Path) -> None:
+    path = root / "config" / "removed"
+    os.truncate(path, size)
+    entry = Workplace(root, root / ".rmqctl", FS).describe(0, Remove(path, "test"))
+    assert entry["original"]["size"] == size
+    assert ("sha256" in entry["original"]) is has_digest

@@ -92,3 +92,10 @@ def test_each_screen_has_its_room() -> None:
 @pytest.mark.parametrize(("value", "text"), [(0, "0"), (1234.4, "1,234"), (1e6, "1,000,000")])
 def test_a_value_is_a_whole_number_with_commas(value: float, text: str) -> None:
     assert plain_number(value) == text
+
+
+def test_bars_are_as_long_as_their_values_and_leave_room_for_the_largest_number() -> None:
+    for svg, width in zip(drawings(bars([("least", 10.0), ("most", 1000.0)], "x")), (900, 360), strict=True):
+        most, least = (float(one) for one in re.findall(r'<rect x="[^>]* width="([\d.]+)"[^>]*class="rect', svg))
+        assert most == pytest.approx(100 * least)
+        assert width / 3 < most < width * 0.8

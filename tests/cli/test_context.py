@@ -12,7 +12,7 @@ import typer
 
 from rmqctl.options import Color, Format, TimeForm
 from rmqctl.result import Result, Table
-from store.errors import BadRequest
+from store.errors import BadRequest, StoreIOError
 from tests.support.sessions import Terminal, give, said, session
 
 
@@ -301,3 +301,11 @@ def test_a_line_ends_the_opening() -> None:
         cast(Any, one)._opening = SimpleNamespace(end=lambda: ended.append(said(one)))
         say()
     assert ended == ["", "note: a\n"]
+
+
+def test_each_lost_page_is_an_error_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("store.files.settle_lost_pages", lambda: [StoreIOError("a page is lost", file="x")])
+    one = session()
+    one._catches_lost_pages = True
+    assert one.report_lost_pages()
+    assert said(one) == "rmqctl: x: a page is lost\n"

@@ -45,6 +45,7 @@ def test_a_fix_without_a_step_says_that_it_changed_nothing(copy_of: CopyOf) -> N
         before = snapshot(root)
         run = rmqctl("doctor", "--fix", "--yes", store=root)
         assert run.err == "note: nothing was changed: no command of the plan changes the store\n"
+        assert run.code == rmqctl("doctor", store=root).code
         assert snapshot(root) == before
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -202,3 +203,18 @@ def test_the_work_on_one_segment_is_known_before_it_begins_and_reported_in_the_m
     assert {one for _, one in between} == {total}
     assert total is not None
     assert 0 < between[0][0] <= total <= segment.stat().st_size
+
+
+def test_the_line_is_cleared_once_the_opening_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmqctl.progress.APPEARS_AFTER_S", 0)
+
+    class Slow(Text):
+        def write(self, text: str) -> int:
+            time.sleep(0.05)
+            return super().write(text)
+
+    stream = Slow(True)
+    opening = Opening(stream)
+    assert eventually(lambda: stream.written)
+    opening.end()
+    assert stream.written.endswith(b"\r\x1b[K")

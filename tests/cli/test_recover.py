@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.backend import Engine
+from rmqctl.backend import Backend, Engine
 from rmqctl.commands import recover
 from store.query.spark import session
 from tests.cli.running import rmqctl
@@ -79,3 +79,15 @@ def test_what_contradicts_spark_is_a_wrong_use(crashed: Path, words: tuple[str, 
     assert done.code == 2
     assert reason in done.err
     assert snapshot(crashed, without=("lock",)) == before
+
+
+def test_the_size_above_which_spark_recovers_is_in_gib(crashed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def choose(opened: object, engine: object, master: object, remote: object, above: int, **others: object) -> Backend:
+        asked.append(above)
+        return Backend(False, "")
+
+    monkeypatch.setattr("rmqctl.commands.recover._choose", choose)
+    rmqctl("recover", "--dry-run", "--spark-above", "3", store=crashed)
+    assert asked == [3 * GIB]

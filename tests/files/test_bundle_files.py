@@ -40,11 +40,15 @@ def test_bytes_beside_those_that_the_source_lacked_are_read(
             fs.read(fs.open_read(path), start, stop - start)
 
 
-@pytest.mark.parametrize(("size", "is_readable"), [(10, True), (11, False)])
-def test_the_start_of_a_file_is_read_up_to_what_the_source_lacked(size: int, is_readable: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("lacked", "size", "is_readable"), [((10, 20), 10, True), ((10, 20), 11, False), ((0, 1), 1, False)]
+)
+def test_the_start_of_a_file_is_read_up_to_what_the_source_lacked(
+    lacked: tuple[int, int], size: int, is_readable: bool, tmp_path: Path
+) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(range(50)))
-    fs = UnpackedFiles({path: [(10, 20)]}, holds_log_alone=False)
+    fs = UnpackedFiles({path: [lacked]}, holds_log_alone=False)
     if is_readable:
         assert fs.read_start(str(path), size) == bytes(range(size))
     else:

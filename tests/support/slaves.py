@@ -34,7 +34,10 @@ class Slave:
         self.report(first)
 
     def report(self, log_offset: int) -> None:
-        self._socket.sendall(struct.pack(">q", log_offset))
+        self.send(struct.pack(">q", log_offset))
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
 
     def frame(self) -> tuple[int, bytes]:
         self._socket.settimeout(60)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from store.files.store_reader import StoreReader
 from store.layout import segment_name
-from store.verbs.diff import FirstDifference, Range, StoreDiff, diff_stores
+from store.verbs.diff import FirstDifference, Range, StoreDiff, _merged, diff_stores
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.support.logs import record
@@ -97,3 +97,8 @@ def test_ranges_of_adjacent_records_are_one_over_segments_too_and_the_rest_is_co
     assert diff(tmp_path / "a", tmp_path / "b") == StoreDiff(explained, 1, 2, only, [], [])
     reverse = FirstDifference(starts[4], "store_timestamp_ms", 1_700_000_000_001, 1_700_000_000_000)
     assert diff(tmp_path / "b", tmp_path / "a") == StoreDiff(reverse, 1, 2, [], only, [])
+
+
+def test_ranges_that_touch_are_merged_in_any_order() -> None:
+    ranges = [Range(12, 13), Range(4, 6), Range(0, 2), Range(8, 9), Range(2, 4), Range(9, 10), Range(13, 14)]
+    assert _merged(ranges) == [Range(0, 6), Range(8, 10), Range(12, 14)]

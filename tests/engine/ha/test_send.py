@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,3 +135,12 @@ def test_a_copy_keeps_the_masters_version(given: tuple[str, ...], kept: str, mas
         received = rmqctl("receive", str(master.address), "--to", tmp_path / "copy", *size, *words)
         assert received.code == 0, received.err
         assert rmqctl("info", "--format", "json", store=tmp_path / "copy").json["compat"] == kept
+
+
+def test_a_report_that_comes_in_parts_counts_once_it_is_whole(master: HAMaster) -> None:
+    slave, end = Slave(master, 10), master.log.max_offset
+    for part in (struct.pack(">q", 300) + struct.pack(">q", end)[:3], struct.pack(">q", end)[3:7]):
+        slave.send(part)
+        assert eventually(lambda: master.push_to_slave_max_offset == 300)
+    slave.send(struct.pack(">q", end)[7:])
+    assert eventually(lambda: master.push_to_slave_max_offset == end)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -411,3 +411,12 @@ def test_a_group_of_nobody_is_flushed(tmp_path: Path, fs: Filesystem) -> None:
     end = append(queue)
     assert GroupCommitService(queue, Checkpoint())._flush_group(end)
     assert queue.flushed_where == end
+
+
+def test_a_file_system_with_its_own_sync_flushes_no_group_by_itself(tmp_path: Path) -> None:
+    class Own(Filesystem):
+        def fdatasync(self, descriptor: Descriptor) -> None:
+            super().fdatasync(descriptor)
+
+    opened = Own().open_new(tmp_path / "file")
+    assert Own().sync_for_groups(opened, cast(Any, None), 4096, 7, 4096) == (0, 0, 7)

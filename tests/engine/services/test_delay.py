@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from store import open_store
 from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
+from store.structures.delayoffsets.review import review_delays
 from tests.cli.running import rmqctl
 from tests.engine.services.stores import NAMES, NOW_MS, Builder, build, show, unpack
 
@@ -214,3 +216,14 @@ def test_offsets_that_a_broker_would_not_load_are_said(tmp_path: Path) -> None:
     answer = rmqctl("delay", "show", store=closed)
     assert "delayOffset.json is damaged" in answer.err
     assert "a broker starts with an empty table" in answer.err
+
+
+def test_a_saved_offset_of_a_level_that_does_not_exist_has_no_delay(tmp_path: Path) -> None:
+    root = build(tmp_path / "store", lambda builder: builder.delay("A", level=1) and None)
+    (root / "config").mkdir()
+    (root / "config" / "delayOffset.json").write_text('{"offsetTable":{0:7,1:0,2:0,3:0}}')
+    with open_store(root, as_is=True, settings={"messageDelayLevel": "1s 5s"}) as store:
+        levels, _ = review_delays(store.opened, NOW_MS)
+    assert [(one.level, one.delay_ms, one.saved_offset) for one in levels] == [
+        (0, None, 7), (1, 1000, 0), (2, 5000, 0), (3, None, 0),
+    ]  # fmt: skip

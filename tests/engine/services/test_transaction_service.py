@@ -415,3 +415,10 @@ def test_topics_of_transactions_need_no_entry_in_topics_json(tmp_path: Path) -> 
     (tmp_path / "s/config").mkdir(exist_ok=True)
     (tmp_path / "s/config/topics.json").write_text('{"dataVersion":{},"topicConfigTable":{}}')
     assert rmqctl("config", "check", store=tmp_path / "s").code == 0
+
+
+def test_5_3_writes_no_counts_that_did_not_change(tmp_path: Path) -> None:
+    with transactions(tmp_path / "s", "5.3") as made:
+        assert made.service.metrics is not None
+        made.service.metrics.persist()
+    assert not (tmp_path / "s" / "config" / "transactionMetrics").exists()

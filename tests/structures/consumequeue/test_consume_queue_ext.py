@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from store.config import StoreConfig
@@ -19,7 +20,7 @@ from store.formats.queue_unit import (
     encode_ext_address,
     is_ext_address,
 )
-from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt, _is_ended
+from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt, _is_ended, lacks_extension
 from tests.support.small_log import START_MS, SmallLog, open_queues, reopened_queues, units_of
 
 FILE_SIZE = 100
@@ -153,3 +154,16 @@ def test_a_file_is_ended_by_its_mark_or_where_none_has_room(position: int, is_en
     data = bytearray(100)
     data[40:44] = EXT_END.pack(EXT_END_MARK)
     assert _is_ended(memoryview(data), position) is is_ended
+
+
+@pytest.mark.parametrize(
+    ("named", "is_lacking"),
+    [([], False), ([0, 28, 100], False), ([1, 28, 100], True), ([0, 28, 101], True), ([0, 200], True)],
+)
+def test_queues_lack_an_extension_whose_first_or_last_unit_is_gone(
+    named: list[int], is_lacking: bool, tmp_path: Path
+) -> None:
+    ext = ext_in(tmp_path)
+    put(ext, unit(1), unit(2), unit(3), unit(4))
+    assert lacks_extension(ext, [np.array(named, np.int64)]) is is_lacking
+    assert lacks_extension(None, [np.array(named, np.int64)]) is bool(named)

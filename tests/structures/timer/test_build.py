@@ -13,6 +13,7 @@ import pytest
 from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.formats.java import string_hash
+from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC
 from store.layout import StoreLayout
 from store.structures.timer import build
 from store.structures.timer.build import PLAIN, _lacks_metrics, _metrics_of, _Plan, _Unit, _Writer
@@ -25,6 +26,7 @@ from store.structures.timer.files import (
     ROLL,
     SLOT_COUNT,
     SLOT_DTYPE,
+    UNIT_DTYPE,
     UNIT_SIZE,
 )
 from store.structures.timer.message import TimerMessage, TimerState
@@ -175,3 +177,20 @@ def test_metrics_are_made_where_a_broker_would_have_none(data: bytes | None, lac
     if data is not None:
         (tmp_path / METRICS).write_bytes(data)
     assert _lacks_metrics(cast(Any, SimpleNamespace(layout=StoreLayout(tmp_path), fs=Filesystem()))) is lacks
+
+
+@pytest.mark.parametrize(
+    ("units", "number", "has_blank"),
+    [(2, 0, False), (3, 0, False), (4, 0, True), (4, 1, False), (6, 0, True), (6, 1, False), (7, 1, True)],
+)
+def test_a_full_file_before_the_last_unit_ends_in_a_blank(
+    units: int, number: int, has_blank: bool, tmp_path: Path
+) -> None:
+    change = SimpleNamespace(staging=tmp_path, actions=[])
+    opened = SimpleNamespace(fs=Filesystem(), layout=StoreLayout(tmp_path / "store"))
+    config = StoreConfig().with_settings({"mappedFileSizeTimerLog": 200})
+    one = _Writer(cast(Any, opened), config, NO_FILES, cast(Any, change))
+    name = one._write_file(np.zeros(units, UNIT_DTYPE), number)
+    blank = TIMER_BLANK.pack(200 - 3 * UNIT_SIZE, 0, TIMER_BLANK_MAGIC)
+    data = (tmp_path / "timerlog" / name).read_bytes()
+    assert data == bytes(3 * UNIT_SIZE) + (blank if has_blank else b"").ljust(200 - 3 * UNIT_SIZE, b"\0")

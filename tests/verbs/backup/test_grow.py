@@ -82,6 +82,7 @@ def test_each_growth_stores_the_new_bytes_alone_and_a_full_segment_as_one_file(
     end = put_more(growing.root, 300, 80)
     growing.grow()
     assert growing.pieces == [(0, SEGMENT, True), (SEGMENT, end, False)]
+    assert [one.path for one in growing.backup.manifest.files][:2] == [f"commitlog/{at:020d}" for at in (0, SEGMENT)]
     assert faults_in(growing.to) == []
     restore(growing.to, tmp_path / "new")
     assert messages_of(tmp_path / "new") == messages_of(growing.root)

@@ -175,24 +175,25 @@ def test_the_index_is_asked_for_what_it_covers_and_files_of_two_sizes_are_asked(
 
 
 @pytest.mark.parametrize(
-    ("stretches", "progress"),
+    ("stretches", "progress", "in_all"),
     [
-        ([(0, 2 * SIZE)], 28_265),
-        ([(SIZE - 1, SIZE + 1)], 188),
-        ([(0, 400), (SIZE, SIZE + 500), (2 * SIZE, 2 * SIZE)], 961),
-        ([(5 * SIZE, 6 * SIZE)], 0),
+        ([(0, 2 * SIZE)], 28_265, 2 * SIZE),
+        ([(SIZE - 1, SIZE + 1)], 188, 2),
+        ([(0, 400), (SIZE, SIZE + 500), (2 * SIZE, 2 * SIZE)], 961, 900),
+        ([(5 * SIZE, 6 * SIZE)], 0, 0),
     ],
 )
 def test_a_scan_reads_the_records_that_begin_in_its_stretches(
-    stretches: list[tuple[int, int]], progress: int, root: Path, stored: list[StoredMessage]
+    stretches: list[tuple[int, int]], progress: int, in_all: int, root: Path, stored: list[StoredMessage]
 ) -> None:
-    told = [(0, 0)]
+    told = [(0, in_all)]
     parts = [Stretch(*one) for one in stretches]
     found = scan_log(StoreReader(str(root)), parts, lambda run: range(run.count), lambda *both: told.append(both))
     expected = [one.log_offset for one in stored if any(part.start <= one.log_offset < part.stop for part in parts)]
     assert [one.log_offset for one in found] == expected
     assert told == sorted(told)
-    assert told[-1][0] == progress
+    assert told[-1] == (progress, in_all)
+    assert {one[1] for one in told} == {in_all}
 
 
 @pytest.mark.parametrize("pattern", ["message", "message 7", "message 77 ", "e", r"message \d+ ", "[m]essage 7"])
