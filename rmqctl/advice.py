@@ -133,6 +133,9 @@ MENDING = tuple(step.command for step in _STEPS if step.can_be_undone)
 WITHHELD = {"missing-segment": (QUEUES,), "newer": MENDING, "no-log": MENDING}
 """Commands that do harm beside a fault: a rebuild gives new queue offsets to the messages after a missing segment."""
 
+SHOWN_PAST_THE_END = {"stale-tail", "unit-nowhere"}
+"""Faults that together show a lost end of the log, not leftovers: queues point to what a truncation would remove."""
+
 CUT_WITH_THE_LOG = ("index-ahead",)
 """Faults of the index that recover mends: it builds the index to the end at which it truncates the log."""
 
@@ -180,6 +183,8 @@ def plan_of(faults: Iterable[Fault], withheld: Collection[str] = (), done: Colle
     wanted = dict.fromkeys(
         command.removesuffix(" --dry-run") for code, subject in faults for command in commands_for(code, subject)
     )
+    if {code for code, _ in faults} >= SHOWN_PAST_THE_END:
+        wanted[SALVAGE] = None
     if sum(command.startswith(f"{QUEUES} ") for command in wanted) > 1:
         wanted[QUEUES] = None
     if "not-shut-down" in dict(faults) and not wanted.keys().isdisjoint(MENDING):

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from rmqctl.advice import CUT, INDEX, QUEUES, SALVAGE, Fault, Step, command_for, fault_of, mended_by, plan_of
+from store import open_store
 from tests.cli.running import rmqctl
 from tests.support.five_stores import five, fivefive, names_of
 from tests.support.golden import ALL, copy_store, golden
 from tests.support.quickly import one_of
 from tests.support.random_damage import damage
+from tests.support.stores import overwrite
 
 STORES = {name: lambda name=name: golden(name).store for name in ALL}
 STORES |= {f"five/{name}": lambda name=name: five(name) / "store" for name in names_of("five")}
@@ -55,6 +57,15 @@ def test_every_command_gives_a_part_of_one_plan_for_a_damaged_store(seed: int, t
     assert_one_plan(root)
 
 
+def test_messages_behind_a_zeroed_head_are_kept_before_the_log_is_cut(tmp_path: Path) -> None:
+    root = copy_store(golden("normal").store, tmp_path / "store")
+    with open_store(root, as_is=True) as store:
+        at = store.get("TopicA", 0, 20).messages[0].log_offset
+    overwrite(root / "commitlog" / f"{65536:020d}", at - 65536, bytes(8))
+    assert_one_plan(root)
+    assert rmqctl("check", store=root).steps == ["stale", SALVAGE, CUT, QUEUES, INDEX]
+
+
 @pytest.mark.parametrize(
     ("codes", "ordered"),
     [
@@ -63,6 +74,8 @@ def test_every_command_gives_a_part_of_one_plan_for_a_damaged_store(seed: int, t
         (["not-shut-down"], ["simulate"]),
         (["not-shut-down", "bad-self-offset"], ["simulate", SALVAGE]),
         (["config-table", "lost-index", "loses-damaged", "stale-tail"], ["stale", "recover", INDEX, "config check"]),
+        (["stale-tail", "unit-nowhere"], ["stale", SALVAGE, CUT, QUEUES]),
+        (["stale-tail", "unit-differs"], ["stale", CUT, QUEUES]),
         (["index-ahead"], [INDEX]),
         (["index-ahead", "not-shut-down"], ["simulate", "recover"]),
         (["index-ahead", "lost-index", "not-shut-down"], ["simulate", "recover", INDEX]),
