@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +23,7 @@ from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.consumequeue.queue_set import NO_OTHERS
 from store.structures.index.index_service import IndexService
 from store.structures.registry import names_of, rooms_with
+from store.structures.tables.topics import Attributes, record_attributes
 from store.verbs.rebuild.expired import keep_expired_ends
 from store.verbs.rebuild.scope import RebuildReport, RebuildScope
 
@@ -66,11 +67,14 @@ def rebuild_locally(
     segments = [StoredSegment(files, file) for file in files.segments()]
     start = segments[0].file_start if segments else 0
     total = written_after(segments, start)
+    attributes: Attributes = {}
     with FanOut([*handlers, index] if scope.index else handlers) as builders:
 
         def on_run(run: Run) -> None:
             if (due := scope.due(run)).count:
                 builders.dispatch(due)
+                if not others.topics:
+                    attributes.update(record_attributes(due))
             on_progress(run.end - start, total)
 
         end = find_end(segments, start, replace(rules, by_place=True), on_run)
@@ -80,6 +84,8 @@ def rebuild_locally(
     if database is not None:
         database.finish(start)
         faults += database.findings
+    if scope.queues and not config.queues_in_database:
+        faults = [*_describe_lost(attributes), *faults]
     found = (*end.describe_unreadable(), *queues.describe_findings(), *faults)
     return RebuildReport(end.log_end, end.describe(), end.record_count, found, end.last_record)
 
@@ -88,6 +94,13 @@ def sync_rebuilt(layout: StoreLayout, fs: Filesystem) -> None:
     """Make rebuilt files durable without a Change; a Change syncs the files that it publishes."""
     for folder in (*layout.queue_parents, layout.index):
         sync_tree(folder, fs)
+
+
+def _describe_lost(attributes: Attributes) -> Iterator[str]:
+    """Describe the attributes that the records of topics need, in a store with no topic of such queues."""
+    for topic, needed in sorted(attributes.items()):
+        told = ", ".join(f"{name}={value}" for name, value in needed.items())
+        yield f"{topic}: its records need {told} in topics.json, or its queues are built as plain; rebuild topics first"
 
 
 def _database(

@@ -109,6 +109,25 @@ def test_a_plain_folder_decides_before_the_records_and_the_records_before_the_en
     assert configured_types(StoreLayout(root), FS) == {"BatchA": "BatchCQ"}
 
 
+def test_a_rebuild_without_the_types_names_the_topics_that_need_one(tmp_path: Path) -> None:
+    root = copy_of_five("bcq", tmp_path)
+    for name in ("config", "batchconsumequeue"):
+        shutil.rmtree(root / name)
+    needed = [
+        f"warning: {topic}: its records need queue.type=BatchCQ in topics.json, or its queues are built as plain; "
+        "rebuild topics first"
+        for topic in ("BatchA", "BatchB")
+    ]
+    for words, warned in (
+        (["rebuild", "--queues", "--dry-run"], needed),
+        (["rebuild", "--index", "--dry-run"], []),
+        (["rebuild", "topics", "--yes"], []),
+        (["rebuild", "--queues", "--dry-run"], []),
+    ):
+        run = rmqctl(*words, store=root)
+        assert [line for line in run.err.splitlines() if "its records need" in line] == warned, words
+
+
 BATCH = {"T": {"queue.type": "BatchCQ"}}
 
 
