@@ -58,7 +58,7 @@ READING = """
 0000000 config settings
 0000000 config show
 0000000 config check
-0000000 config rebuild-topics --dry-run
+1110000 config rebuild-topics --dry-run
 1111111 doctor
 1111111 report --html OUT.html
 0000000 stale

@@ -11,12 +11,18 @@ from typing import Any
 import pytest
 
 from store import Message, check, open_store, salvage, simulate
+from store.errors import UnsupportedFormat
 from store.formats.message import StoredMessage
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, encode_java_map
+from store.formats.run import Run
 from store.structures.commitlog.bulk import MessageColumns
+from store.structures.commitlog.scan import scan_log
+from store.structures.consumequeue.multi_dispatch import refuse_light_parts
 from tests.cli.running import rmqctl
 from tests.support.answers import mismatches
 from tests.support.five_stores import asked, copy_of_five, damage, five
+from tests.support.logs import record
+from tests.support.small_log import SmallSegment
 from tests.support.snapshots import contents
 from tests.support.stores import SMALL
 
@@ -227,6 +233,20 @@ def test_a_salvage_builds_lost_light_queues(tmp_path: Path) -> None:
         assert mismatches(store, asked("lmq", "minmax")) == []
 
 
+def test_a_record_in_light_queues_is_refused_by_its_log_offset_where_none_are_built() -> None:
+    plain = record(b"T")
+    properties = encode_java_map({INNER_MULTI_QUEUE_OFFSET: "3"})
+    light = record(b"T", position=len(plain), properties=properties)
+    sound, refused = (next(scan_log([SmallSegment(memoryview(data))])) for data in (plain, plain + light))
+    assert isinstance(sound, Run)
+    assert isinstance(refused, Run)
+    refuse_light_parts(sound)
+    with pytest.raises(UnsupportedFormat, match="not built on Spark") as raised:
+        refuse_light_parts(refused)
+    assert raised.value.offset == len(plain)
+
+
+@pytest.mark.spark
 def test_lost_light_queues_stop_a_rebuild_on_spark(tmp_path: Path) -> None:
     root = copy_of_five("lmq", tmp_path)
     lose_queues(root)
