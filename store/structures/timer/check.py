@@ -99,8 +99,6 @@ class _Check:
             place, count = places[code]
             self.has_lost_part = True
             yield Finding(TIMER_FILES, place, 0, count=count, detail=fault)
-        if timer.checkpoint is not None and timer.is_used and timer.read_time_ms <= 0 and not self._queue_end():
-            yield Finding(TIMER_STATE, self.check_name, 0, detail="no read time")
 
     def _slot_findings(self) -> Iterator[Finding]:
         wheel, used = self.timer.wheel, self.timer.used_slots

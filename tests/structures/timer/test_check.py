@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from store import check
 from store.files.store_reader import StoredFile
 from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC, TIMER_CHECK
 from store.structures.timer.check_log import _capacity
@@ -25,6 +26,7 @@ from tests.structures.timer.small_timer import (
     found,
     record,
 )
+from tests.support.stores import make_store
 
 BLANK = TIMER_BLANK.pack(16, 0, TIMER_BLANK_MAGIC)
 LATER_UNIT = 2, "previous", 224
@@ -203,7 +205,6 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
                 "timer-files config/timercheck 0 1 config/timercheck has no read time: what was due "
                 "in the last 7 days is delivered again"
             ),
-            "timer-state config/timercheck 0 1 no read time",
         ],
     ),
     "a read time of no slot": (
@@ -402,3 +403,13 @@ def test_a_sound_timer_has_no_findings(tmp_path: Path) -> None:
 def test_each_value_that_no_broker_writes_is_a_finding(name: str, tmp_path: Path) -> None:
     changed, rows = CASES[name]
     assert found(tmp_path, **changed) == rows
+
+
+@pytest.mark.parametrize("check_size", [0, 4096])
+def test_a_service_that_was_killed_before_its_first_slot_lacks_nothing(check_size: int, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 5)
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config/timercheck").write_bytes(bytes(check_size))
+    with (root / "timerwheel").open("wb") as wheel:
+        wheel.truncate(WHEEL_SIZE)
+    assert list(check(root)) == []
