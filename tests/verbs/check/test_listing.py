@@ -89,6 +89,14 @@ def listing_of(*names: tuple[str, int], settings: dict[str, object] | None = Non
     return Listing.of(files, settings or {})
 
 
+def test_queues_are_listed_by_topic_and_id() -> None:
+    names = [("Plain", 2), ("Batch", 10), ("Plain", 0), ("Batch", 9)]
+    listing = listing_of(*((f"consumequeue/{topic}/{number}", 0) for topic, number in names))
+    assert [(one.topic, one.queue_id) for one in listing.queues] == [
+        ("Batch", 9), ("Batch", 10), ("Plain", 0), ("Plain", 2),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(("queues", "shares"), [(1, 1), (15, 15), (16, 16), (31, 31), (32, 16), (33, 17), (9000, 18)])
 def test_queues_are_shared_among_sixteen_tasks_of_at_most_five_hundred(queues: int, shares: int) -> None:
     listing = listing_of(*((f"consumequeue/T/{number}", 0) for number in range(queues)))

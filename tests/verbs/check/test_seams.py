@@ -32,6 +32,10 @@ def seam(number: int, times: tuple[int, int] = (0, 0), count: int = 2, **fields:
     [
         ([seam(0, (5, 9)), seam(1, (9, 9))], []),
         ([seam(0, (5, 9)), seam(1, (7, 9))], [(TIME_BACKWARDS, 1, 110, 1, "0.002 s before the record in front of it")]),
+        (
+            [seam(0, (5, 5009)), seam(1, (2509, 6000))],
+            [(TIME_BACKWARDS, 1, 110, 1, "2.500 s before the record in front of it")],
+        ),
         ([seam(0, (5, 9)), seam(2, (8, 9))], []),
         ([seam(0, (5, 9), count=0), seam(1, (8, 9))], []),
         ([seam(0, (5, 9)), seam(1, (8, 9), count=0)], []),
