@@ -334,7 +334,7 @@ def test_an_op_record_that_the_store_refuses_is_told_and_its_half_stays_in_doubt
 
 def test_5_3_counts_open_halves_by_topic_and_goes_on_counting_when_it_is_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "s" / "config" / "transactionMetrics"
-    with transactions(tmp_path / "s", "5.3", transactionCheckMax=1) as made:
+    with transactions(tmp_path / "s", "5.3", transactionCheckMax=2) as made:
         first, second, _ = (made.prepare(key).log_offset for key in "ABC")
         made.service.commit(first, "PG")
         made.clock.now_ms += 3000
@@ -344,13 +344,15 @@ def test_5_3_counts_open_halves_by_topic_and_goes_on_counting_when_it_is_opened_
         version = f'"dataVersion":{{"counter":4,"stateVersion":0,"timestamp":{now_ms - 3000}}}'
         assert path.read_text() == f"{{{version},{counts}}}"
         made.service.last_work()
-    with transactions(tmp_path / "s", "5.3", transactionCheckMax=1) as made:
+    with transactions(tmp_path / "s", "5.3", transactionCheckMax=2) as made:
         assert made.service.metrics is not None
         made.clock.now_ms = now_ms
         made.service.rollback(second, "PG")
         made.service.write_ops()
         made.check()
         assert made.service.metrics._counts["Pay"][0] == 1
+        # The copy of a last check is given up by the same pass where it is dispatched in time, else by the next one.
+        made.check()
         made.check()
         assert made.service.metrics._counts["Pay"][0] == 0, "the half that was given up counts no more"
 
