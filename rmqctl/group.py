@@ -1,7 +1,6 @@
 """Finds and parses commands: lazily, and with the global options before or after the command.
 
-Only the module of the command that runs is imported, and its parameters read. `rmqctl --help` imports all modules for
-their first lines, but reads no parameters.
+Only the module of the command that runs is imported, and its parameters read; `rmqctl --help` imports none of them.
 """
 
 from __future__ import annotations
@@ -243,7 +242,7 @@ def _help_on(ctx: Context, words: list[str]) -> list[str]:
 
 
 def _summaries(places: Mapping[str, CommandPlace]) -> dict[str, str]:
-    return {name: GROUPS.get(name) or place.summary() for name, place in places.items()}
+    return {name: GROUPS.get(name) or place.summary for name, place in places.items()}
 
 
 def _maker(name: str, place: CommandPlace) -> Callable[[], Any]:
@@ -274,7 +273,7 @@ def _make_group(name: str) -> SubGroup:
     return SubGroup(
         name=name,
         commands=_members(name),
-        summaries=lambda: {word: place.summary() for word, place in _member_places(name).items()},
+        summaries=lambda: {word: place.summary for word, place in _member_places(name).items()},
         help=GROUPS[name],
         epilog=GLOBALS_NOTE,
         no_args_is_help=True,

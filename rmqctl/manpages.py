@@ -103,7 +103,7 @@ def _panels() -> Iterator[str]:
     for title, words in PANELS.items():
         yield f".SS {title}"
         places = (place for word in words for place in COMMANDS if place.path.split()[0] == word)
-        yield from (_entry(f"\\fB{roff(_page_name(place.path))}\\fR(1)", place.summary()) for place in places)
+        yield from (_entry(f"\\fB{roff(_page_name(place.path))}\\fR(1)", place.summary) for place in places)
 
 
 def _command_page(place: CommandPlace, command: Any) -> str:
@@ -111,7 +111,7 @@ def _command_page(place: CommandPlace, command: Any) -> str:
     usage = " ".join(_argument(p) for p in arguments)
     name = f"\\fB{roff(place.path)}\\fR"
     lines = [
-        *_head(_page_name(place.path), place.summary()),
+        *_head(_page_name(place.path), place.summary),
         f".SH SYNOPSIS\n.B rmqctl\n[\\fIGLOBAL OPTIONS\\fR] {name} [\\fIOPTIONS\\fR] {usage}",
         ".SH DESCRIPTION",
         *_paragraphs(command.help),

@@ -4,8 +4,8 @@ To add the command `find-gaps`:
 
     1. commands/find_gaps.py with a function `run` (its parameters are the options, its docstring is the help: one line
        below 55 characters, a blank line, the rest) and `EXAMPLES`, the lines that help and man page show
-    2. a line in COMMANDS below, and its first word in PANELS; a group of commands is a module with `run_<name>`
-       functions, and a line in GROUPS
+    2. a line in COMMANDS below with the help's first line, and its first word in PANELS; a group of commands is a
+       module with `run_<name>` functions, and a line in GROUPS
     3. a line in documents/ with the types of its --format json document, such as the dataclass that its verb
        returns; a new name gets its meaning in vocabulary.json
     4. `python -m rmqctl.manpages man` writes its man page; optional module values for it: FILES (names in a store),
@@ -30,10 +30,15 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class CommandPlace:
-    """The place of a command's function. `path` is one word, or two as in `checkpoint show`."""
+    """The place of a command's function.
+
+    path     one word, or two as in `checkpoint show`
+    summary  the first line of the command's help: a list of commands imports no command
+    """
 
     path: str
     module: str
+    summary: str
     function: str = "run"
 
     def load(self) -> tuple[Callable[..., object], Sequence[str]]:
@@ -42,10 +47,6 @@ class CommandPlace:
         examples = module.EXAMPLES
         lines = examples[self.path] if isinstance(examples, dict) else examples
         return getattr(module, self.function), lines
-
-    def summary(self) -> str:
-        """Return the first line of the command's help."""
-        return str(getattr(self._module(), self.function).__doc__).split("\n", 1)[0].split(". ")[0].rstrip(".")
 
     def exit_codes(self) -> Mapping[int, str]:
         """Return the command's own meanings of exit codes."""
@@ -73,67 +74,79 @@ class CommandPlace:
 
 
 COMMANDS = (
-    CommandPlace("info", "info"),
-    CommandPlace("doctor", "doctor"),
-    CommandPlace("report", "report"),
-    CommandPlace("dump", "dump"),
-    CommandPlace("find", "find"),
-    CommandPlace("stale", "stale"),
-    CommandPlace("put", "put"),
-    CommandPlace("get", "get"),
-    CommandPlace("index-query", "index_query"),
-    CommandPlace("recover", "recover"),
-    CommandPlace("truncate-dirty", "truncate_dirty"),
-    CommandPlace("clean-expired", "clean_expired"),
-    CommandPlace("simulate", "simulate"),
-    CommandPlace("upgrade show", "upgrade", "run_show"),
-    CommandPlace("checkpoint show", "checkpoint", "run_show"),
-    CommandPlace("checkpoint rewrite", "checkpoint", "run_rewrite"),
-    CommandPlace("check", "check"),
-    CommandPlace("rebuild", "rebuild"),
-    CommandPlace("rebuild timer", "timer", "run_rebuild"),
-    CommandPlace("rebuild compaction", "compaction", "run_mend"),
-    CommandPlace("rebuild message-database", "message_database", "run_rebuild"),
-    CommandPlace("rebuild delay-offsets", "delay", "run_rewrite_offsets"),
-    CommandPlace("rebuild topics", "config", "run_rebuild_topics"),
-    CommandPlace("salvage", "salvage"),
-    CommandPlace("usage", "usage"),
-    CommandPlace("timeline", "timeline"),
-    CommandPlace("lag", "lag"),
-    CommandPlace("diff", "diff"),
-    CommandPlace("fingerprint", "fingerprint"),
-    CommandPlace("backup create", "backup", "run_create"),
-    CommandPlace("backup list", "backup", "run_list"),
-    CommandPlace("backup verify", "backup", "run_verify"),
-    CommandPlace("backup diff", "backup", "run_diff"),
-    CommandPlace("backup prune", "backup", "run_prune"),
-    CommandPlace("backup restore", "backup", "run_restore"),
-    CommandPlace("bundle", "bundle"),
-    CommandPlace("replay", "replay"),
-    CommandPlace("sql", "sql"),
-    CommandPlace("export", "export"),
-    CommandPlace("replicate pull", "replicate_pull"),
-    CommandPlace("replicate serve", "replicate_serve"),
-    CommandPlace("serve", "serve"),
-    CommandPlace("stats", "served", "run_stats"),
-    CommandPlace("flush", "served", "run_flush"),
-    CommandPlace("stop", "served", "run_stop"),
-    CommandPlace("flush-bench", "flush_bench"),
-    CommandPlace("delay show", "delay", "run_show"),
-    CommandPlace("timer show", "timer", "run_show"),
-    CommandPlace("transaction show", "transaction", "run_show"),
-    CommandPlace("transaction resolve", "transaction", "run_resolve"),
-    CommandPlace("filter show", "filter", "run_show"),
-    CommandPlace("filter register", "filter", "run_register"),
-    CommandPlace("filter unregister", "filter", "run_unregister"),
-    CommandPlace("schema", "schema"),
-    CommandPlace("config check", "config", "run_check"),
-    CommandPlace("config show", "config", "run_show"),
-    CommandPlace("config reset-offsets", "config", "run_reset_offsets"),
-    CommandPlace("config settings", "config", "run_settings"),
-    CommandPlace("undo", "undo"),
-    CommandPlace("quarantine list", "quarantine", "run_list"),
-    CommandPlace("quarantine purge", "quarantine", "run_purge"),
+    CommandPlace("info", "info", "Show a store's kind, sizes and state"),
+    CommandPlace("doctor", "doctor", "List everything that is wrong, the worst first"),
+    CommandPlace("report", "report", "Write one page about a store"),
+    CommandPlace("dump", "dump", "Show every field of a file's entries"),
+    CommandPlace("find", "find", "Find a message, its places and its later copies"),
+    CommandPlace("stale", "stale", "List records left past a segment's end"),
+    CommandPlace("put", "put", "Append messages to the store"),
+    CommandPlace("get", "get", "Read messages of a topic or queue, or one message"),
+    CommandPlace("index-query", "index_query", "Find messages by key"),
+    CommandPlace("recover", "recover", "Recover a store as a broker does at its start"),
+    CommandPlace("truncate-dirty", "truncate_dirty", "Truncate the log, its queues and index at an offset"),
+    CommandPlace("clean-expired", "clean_expired", "Delete expired files by the broker's rules"),
+    CommandPlace("simulate", "simulate", "Show a broker's next start without making it"),
+    CommandPlace("upgrade show", "upgrade", "Show the consequences of an upgrade or a downgrade", "run_show"),
+    CommandPlace("checkpoint show", "checkpoint", "Show the checkpoint's promises against the files", "run_show"),
+    CommandPlace(
+        "checkpoint rewrite",
+        "checkpoint",
+        "Write a checkpoint that promises no more than the files hold",
+        "run_rewrite",
+    ),
+    CommandPlace("check", "check", "Find damage in a store"),
+    CommandPlace("rebuild", "rebuild", "Build consume queues and index from the log"),
+    CommandPlace("rebuild timer", "timer", "Rebuild the timer's files from its messages (5.x)", "run_rebuild"),
+    CommandPlace("rebuild compaction", "compaction", "Finish or drop a compaction that was interrupted", "run_mend"),
+    CommandPlace(
+        "rebuild message-database",
+        "message_database",
+        "Rebuild rocksdbstore/ from the log (5.4 and later)",
+        "run_rebuild",
+    ),
+    CommandPlace(
+        "rebuild delay-offsets", "delay", "Write delay offsets that deliver nothing twice", "run_rewrite_offsets"
+    ),
+    CommandPlace("rebuild topics", "config", "Rebuild topics.json from the log and the queues", "run_rebuild_topics"),
+    CommandPlace("salvage", "salvage", "Save every record that can be read"),
+    CommandPlace("usage", "usage", "Show disk usage"),
+    CommandPlace("timeline", "timeline", "Show messages and bytes over time"),
+    CommandPlace("lag", "lag", "Show how far each consumer group is behind"),
+    CommandPlace("diff", "diff", "Compare two stores, such as master and slave"),
+    CommandPlace("fingerprint", "fingerprint", "Print SHA-256 digests of a store"),
+    CommandPlace("backup create", "backup", "Back up a store beside its live broker", "run_create"),
+    CommandPlace("backup list", "backup", "List the backups of a folder, oldest first", "run_list"),
+    CommandPlace("backup verify", "backup", "Verify the bytes of backups, and check their logs", "run_verify"),
+    CommandPlace("backup diff", "backup", "Compare two backups, file by file", "run_diff"),
+    CommandPlace("backup prune", "backup", "Delete old backups, and files that no backup needs", "run_prune"),
+    CommandPlace("backup restore", "backup", "Restore a backup into a new store, whole or to a moment", "run_restore"),
+    CommandPlace("bundle", "bundle", "Bundle a store without message bodies, for an expert"),
+    CommandPlace("replay", "replay", "Send stored messages into a live cluster"),
+    CommandPlace("sql", "sql", "Query stores with SQL"),
+    CommandPlace("export", "export", "Write messages as files"),
+    CommandPlace("replicate pull", "replicate_pull", "Copy a live broker's commit log"),
+    CommandPlace("replicate serve", "replicate_serve", "Serve a store's commit log to slaves"),
+    CommandPlace("serve", "serve", "Keep a store open, as a broker does"),
+    CommandPlace("stats", "served", "Show the counters of a served store", "run_stats"),
+    CommandPlace("flush", "served", "Flush a served store to the disk", "run_flush"),
+    CommandPlace("stop", "served", "Stop the process that serves a store", "run_stop"),
+    CommandPlace("flush-bench", "flush_bench", "Measure puts on the store's device"),
+    CommandPlace("delay show", "delay", "Show delayed messages and their delivery", "run_show"),
+    CommandPlace("timer show", "timer", "Show timer messages and their states (5.x)", "run_show"),
+    CommandPlace("transaction show", "transaction", "Show transactions and the outcome of each", "run_show"),
+    CommandPlace("transaction resolve", "transaction", "End a transaction in place of its producer", "run_resolve"),
+    CommandPlace("filter show", "filter", "Show the SQL subscriptions of consumer groups", "run_show"),
+    CommandPlace("filter register", "filter", "Subscribe a consumer group of a served store by SQL", "run_register"),
+    CommandPlace("filter unregister", "filter", "Mark the SQL subscriptions of a group as dead", "run_unregister"),
+    CommandPlace("schema", "schema", "Print the JSON Schema of a command's document"),
+    CommandPlace("config check", "config", "Show how a broker would load its tables", "run_check"),
+    CommandPlace("config show", "config", "Show the broker's tables as it would load them", "run_show"),
+    CommandPlace("config reset-offsets", "config", "Set where a consumer group continues", "run_reset_offsets"),
+    CommandPlace("config settings", "config", "List a broker's settings and where they come from", "run_settings"),
+    CommandPlace("undo", "undo", "Undo a change"),
+    CommandPlace("quarantine list", "quarantine", "List the changes that can be undone, oldest first", "run_list"),
+    CommandPlace("quarantine purge", "quarantine", "Delete files in quarantine for good", "run_purge"),
 )
 
 PANELS = {

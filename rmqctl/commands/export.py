@@ -60,12 +60,13 @@ def run(
     spark_above: SparkAbove = SPARK_ABOVE_GIB,
     outer: Outer = False,
 ) -> Result | None:
-    """Write messages as files. The folder appears when everything is written, or not at all.
+    """Write messages as files.
 
-    JSON lines hold the message object of `get`. Parquet and CSV hold the columns of the table messages, with bodies as
-    stored. `put --input` reads all of them. crc_ok is false for a body that does not match the record's CRC.
-    body_problem (body_state in JSON lines) is set for a body that cannot be decompressed. CSV keeps text as stored,
-    even if a spreadsheet would take it as a formula; `get --format csv` escapes it.
+    The folder appears when everything is written, or not at all. JSON lines hold the message object of `get`. Parquet
+    and CSV hold the columns of the table messages, with bodies as stored. `put --input` reads all of them. crc_ok is
+    false for a body that does not match the record's CRC. body_problem (body_state in JSON lines) is set for a body
+    that cannot be decompressed. CSV keeps text as stored, even if a spreadsheet would take it as a formula; `get
+    --format csv` escapes it.
     """
     session: Session = ctx.obj
 

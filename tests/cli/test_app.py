@@ -35,6 +35,11 @@ def test_help_lists_every_command_within_eighty_columns() -> None:
     assert "..." not in run.stdout.split("Look:")[1]
 
 
+def test_a_list_of_commands_has_the_first_line_of_each_help() -> None:
+    lines = {place.path: str(place.load()[0].__doc__).split("\n", 1)[0].rstrip(".") for place in COMMANDS}
+    assert {place.path: place.summary for place in COMMANDS} == lines
+
+
 def test_help_has_each_command_in_one_panel_of_at_most_eight() -> None:
     shown = [word for words in PANELS.values() for word in words]
     assert sorted(shown) == sorted({path[0] for path in PATHS})

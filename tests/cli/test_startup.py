@@ -53,6 +53,14 @@ def test_a_quick_command_imports_neither_what_writes_nor_a_large_library(command
     assert len([name for name in loaded if name.startswith("store.")]) <= most
 
 
+@pytest.mark.parametrize("words", [["--help"], ["backup", "--help"]])
+def test_a_list_of_commands_imports_neither_a_command_nor_the_engine(words: list[str]) -> None:
+    code = "import sys\nfrom rmqctl.app import main\nmain(sys.argv[1:])\nprint(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True, timeout=120)
+    loaded = run.stdout.splitlines()[-1].split()
+    assert [name for name in loaded if name.startswith(("rmqctl.commands.", "store.engine", "store.verbs"))] == []
+
+
 def test_the_libraries_of_numpy_start_no_threads(root: Path) -> None:
     code = """
 import os, sys
