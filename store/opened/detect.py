@@ -23,7 +23,7 @@ from store.layout import NAMES_OF_5, StoreLayout, parse_segment_name
 from store.opened.checkpoint import read_checkpoint_file
 from store.opened.delays import DELAY_LEVELS, describe_inferred_delays, infer_delay_levels
 from store.opened.sizes import assumed_sizes, infer_sizes
-from store.structures.consumequeue.queue_set import NO_OTHERS, OtherQueues
+from store.structures.consumequeue.other_queues import NO_OTHERS, OtherQueues
 from store.structures.registry import (
     NEWEST,
     STRUCTURES,

@@ -24,7 +24,8 @@ from store.layout import StoreLayout, parse_queue_id
 from store.opened.missing import QueueBuilder, Repair
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
-from store.structures.consumequeue.queue_set import NO_OTHERS, OtherQueues, QueueKey, QueueState
+from store.structures.consumequeue.other_queues import NO_OTHERS, OtherQueues
+from store.structures.consumequeue.queue_set import QueueKey, QueueState
 from store.structures.consumequeue.resting import RestingQueue
 
 NOTED_QUEUES = 8

@@ -41,11 +41,11 @@ from store.opened.detect import (
     traces_of_5_5,
 )
 from store.structures.commitlog.scan import Damage, ScanRules
+from store.structures.commitlog.segment_list import segment_list_findings
 from store.structures.commitlog.slices import LogSlice, walk_slice
 from store.structures.findings import MISSING_SEGMENT
 from store.structures.registry import WHOLLY_UNREADABLE, Present, names_of, rooms_with, unknown_names
 from store.structures.tables.config_file import Load, read_config_files
-from store.verbs.check.coverage import segment_list_findings
 from store.verbs.lost_parts import Problem, find_lost_extensions, find_lost_parts
 from store.verbs.queue_ends import QueueEnd, queue_ends
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from store.config import StoreConfig
 from store.files.store_reader import StoredFile, StoreReader
+from store.structures.commitlog.segment_list import segment_list_findings
 from store.structures.findings import Finding, group_findings
 from store.verbs.check.check import SurveyRules, survey_share
-from store.verbs.check.coverage import segment_list_findings
 from store.verbs.check.listing import Listing
 from store.verbs.check.segment import Derived, SegmentRules, Surveys, check_segment
 

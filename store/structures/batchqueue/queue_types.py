@@ -14,7 +14,7 @@ from store.config import StoreConfig
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
 from store.structures.batchqueue.queue import BatchConsumeQueue
-from store.structures.consumequeue.queue_set import OtherQueues
+from store.structures.consumequeue.other_queues import OtherQueues
 from store.structures.registry import settings_told
 from store.structures.tables.fastjson import Json
 from store.structures.tables.topics import attribute_in, topic_attribute

@@ -27,8 +27,9 @@ from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt
 from store.structures.consumequeue.multi_dispatch import LightPart, find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
+from store.structures.consumequeue.other_queues import NO_OTHERS, OtherQueues
 from store.structures.consumequeue.out_of_order import OutOfOrder
-from store.structures.consumequeue.queue_set import NO_OTHERS, OtherQueues, QueueKey, QueueSet
+from store.structures.consumequeue.queue_set import QueueKey, QueueSet
 from store.structures.consumequeue.torn_units import rewrite_torn_units
 from store.structures.consumequeue.unit_array import LAST_ADDRESS
 

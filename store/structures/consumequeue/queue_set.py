@@ -26,27 +26,11 @@ from store.files.segment_folders import UnsyncedFolders
 from store.layout import StoreLayout, parse_queue_id
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt
+from store.structures.consumequeue.other_queues import NO_OTHERS, OtherQueues
 from store.structures.consumequeue.resting import RestingQueue, read_resting
 
 QueueKey = tuple[str, int]
 Refuse = Callable[[StoreError], None]
-
-
-class OtherQueues(NamedTuple):
-    """The topics whose queues are of another type (5.x).
-
-    folder     the folder of their files, below the store's root
-    file_size  the length of their files
-    make       makes a queue from its files
-    """
-
-    topics: frozenset[str] = frozenset()
-    folder: str = ""
-    file_size: int = 0
-    make: Callable[[str, int, MappedFileQueue], ConsumeQueue] = ConsumeQueue
-
-
-NO_OTHERS = OtherQueues()
 
 
 class QueueState(NamedTuple):
@@ -379,9 +363,10 @@ class QueueSet:
             yield from self._fs.list_folder(parent)
 
     def _new_queue(self, topic: str, queue_id: int) -> ConsumeQueue:
-        if topic in self._others.topics:
-            files = self._files(self.queue_folder(topic, queue_id), self._others.file_size)
-            return self._others.make(topic, queue_id, files)
+        others = self._others
+        if others.make is not None and topic in others.topics:
+            files = self._files(self.queue_folder(topic, queue_id), others.file_size)
+            return others.make(topic, queue_id, files)
         files = self._files(self._layout.queue_folder(topic, queue_id), self._config.mapped_file_size_consume_queue)
         if not self._config.enable_consume_queue_ext:
             return ConsumeQueue(topic, queue_id, files, line=self._line)

@@ -23,9 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from store.files.filesystem import Filesystem
-from store.files.rocksdb_copy import damage_of, open_copy
 from store.files.rocksdb_files import has_rocksdb
-from store.files.scratch import Scratch
 from store.structures.tables.fastjson import Json, members, parse_fastjson
 
 CONTENT = "tables of topics, groups and offsets"
@@ -70,6 +68,9 @@ def read_table(folder: Path, name: str, fs: Filesystem) -> dict[str, Json] | Non
 
     BadRequest without the package rocksdict, DamagedFile if RocksDB does not open it or an entry is malformed.
     """
+    from store.files.rocksdb_copy import damage_of, open_copy
+    from store.files.scratch import Scratch
+
     table = TABLES[name]
     with Scratch() as scratch:
         families = open_copy(folder, scratch.folder, fs, CONTENT, ())

@@ -29,6 +29,7 @@ from store.files.store_reader import StoredFile, StoreReader
 from store.opened.detect import detect_line, make_layout, newer_structures
 from store.structures.checked import CheckedStore
 from store.structures.checkpoint.files import confirmed_offset
+from store.structures.commitlog.segment_list import segment_list_findings
 from store.structures.consumequeue.survey import QueueFile, survey_queues
 from store.structures.findings import (
     CHECKPOINT_INVALID,
@@ -45,7 +46,7 @@ from store.structures.findings import (
 from store.structures.index.survey import IndexFile, survey_index
 from store.structures.registry import STRUCTURES, Names, names_of, present, rooms_with, unknown_names
 from store.structures.tables import refused_attributes
-from store.verbs.check.coverage import LogExtent, outside_findings, segment_list_findings
+from store.verbs.check.coverage import LogExtent, outside_findings
 from store.verbs.check.listing import Listing, Share
 from store.verbs.check.parallel import MapTasks, ordered_map
 from store.verbs.check.promises import checkpoint_file_findings, promise_findings

@@ -1,4 +1,4 @@
-"""Findings on gaps between segments, and on units and entries that point outside of all segments.
+"""Findings on units and entries that point outside of all segments.
 
 Only offsets are compared; no record is read. Offsets before the first segment have expired and are no fault.
 """
@@ -14,27 +14,9 @@ from store.files.store_reader import StoredFile, StoreReader
 from store.formats.derived import entries_of, units_of
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array
-from store.formats.wording import amount_is
 from store.structures.consumequeue.survey import QueueFile
-from store.structures.findings import INDEX_ENTRY_NOWHERE, MISSING_SEGMENT, UNIT_NOWHERE, WRONG_SIZE, Finding
+from store.structures.findings import INDEX_ENTRY_NOWHERE, UNIT_NOWHERE, Finding
 from store.structures.index.survey import IndexFile
-
-
-def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], usual_size: int = 0) -> Iterator[Finding]:
-    """Yield segments of an odd size, and gaps between segments.
-
-    usual_size  the expected length of a segment; 0 for the first segment's
-    """
-    for before, file in zip([None, *segments], segments, strict=False):
-        name = files.name_of(file.path)
-        if file.size != (usual_size or segments[0].size):
-            detail = f"{file.size} bytes, expected {usual_size or segments[0].size}; no broker starts with it"
-            yield Finding(WRONG_SIZE, name, file.number, detail=detail)
-        expected = file.number if before is None else before.number + before.size
-        if file.number != expected:
-            gap = file.number - expected
-            detail = f"the log goes from {expected} to {file.number}: {amount_is(gap, 'byte')} not there"
-            yield Finding(MISSING_SEGMENT, name, expected, detail=detail)
 
 
 class LogExtent:

@@ -20,7 +20,7 @@ from store.reading.filter.subscription import make_bit_maps
 from store.structures.commitlog.end import find_end
 from store.structures.commitlog.scan import VERIFYING, ScanRules, written_after
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
-from store.structures.consumequeue.queue_set import NO_OTHERS
+from store.structures.consumequeue.other_queues import NO_OTHERS
 from store.structures.index.index_service import IndexService
 from store.structures.registry import names_of, rooms_with
 from store.structures.tables.topics import Attributes, record_attributes

@@ -34,8 +34,9 @@ from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.consumequeue.expect import Units
 from store.structures.consumequeue.multi_dispatch import _long, _split, find_light_parts
+from store.structures.consumequeue.other_queues import OtherQueues
 from store.structures.consumequeue.out_of_order import OutOfOrder
-from store.structures.consumequeue.queue_set import OtherQueues, QueueState
+from store.structures.consumequeue.queue_set import QueueState
 from store.structures.consumequeue.survey import QueueFile, QueueListing, survey_queues
 from store.structures.consumequeue.torn_units import _pieces
 from store.structures.entry import Asked

@@ -1,4 +1,4 @@
-"""Whether the segments lie end to end, and hold every place that units and entries name."""
+"""Whether the segments hold every place that units and entries name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from store.structures.findings import (
     MISSING_SEGMENT,
     QUEUE_GAP,
     UNIT_NOWHERE,
-    WRONG_SIZE,
     Finding,
 )
 from store.structures.index.survey import IndexFile
@@ -27,7 +26,6 @@ from store.verbs.check.coverage import (
     _entries_outside,
     _points_outside,
     outside_findings,
-    segment_list_findings,
 )
 from tests.support.stores import make_store
 from tests.verbs.check.stores import SIZE, findings, records
@@ -35,25 +33,6 @@ from tests.verbs.check.stores import SIZE, findings, records
 
 def segments(*places: tuple[int, int]) -> list[StoredFile]:
     return [StoredFile(f"commitlog/{start:020d}", start, size, 0) for start, size in places]
-
-
-@pytest.mark.parametrize(
-    ("places", "usual", "found"),
-    [
-        ([(0, 100), (100, 100)], 0, []),
-        ([(100, 100), (200, 100)], 0, []),
-        ([(0, 100), (101, 100)], 0, [(MISSING_SEGMENT, 100, "the log goes from 100 to 101: 1 byte is not there")]),
-        ([(0, 100), (300, 100)], 0, [(MISSING_SEGMENT, 100, "the log goes from 100 to 300: 200 bytes are not there")]),
-        ([(0, 100), (100, 99)], 0, [(WRONG_SIZE, 100, "99 bytes, expected 100; no broker starts with it")]),
-        ([(0, 99)], 100, [(WRONG_SIZE, 0, "99 bytes, expected 100; no broker starts with it")]),
-        ([(0, 99)], 0, []),
-    ],
-)
-def test_segments_have_one_size_and_no_gaps(
-    places: list[tuple[int, int]], usual: int, found: list[tuple[str, int, str]], tmp_path: Path
-) -> None:
-    rows = segment_list_findings(StoreReader(str(tmp_path)), segments(*places), usual)
-    assert [(row.kind, row.offset, row.detail) for row in rows] == found
 
 
 def missed(log: LogExtent, *offsets: int) -> list[int]:
