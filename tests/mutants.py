@@ -52,6 +52,8 @@ from tests.support.warm import (
     Limited,
     Notes,
     Warm,
+    file_of,
+    function_of,
     imported_as,
     in_fork,
 )
@@ -75,7 +77,6 @@ PRELOADED = ("numpy", "hypothesis", "pyarrow", "typer", "jsonschema")
 
 TESTS = {
     "store/kernels": (
-        "tests/kernels",
         "tests/structures/index",
         "tests/structures/consumequeue",
         "tests/dispatch",
@@ -87,7 +88,6 @@ TESTS = {
         "tests/engine/live/test_group_commit.py",
     ),
     "store/structures/commitlog": (
-        "tests/structures/commitlog",
         "tests/engine/live",
         "tests/golden/test_writing.py",
         "tests/structures/test_put.py",
@@ -109,7 +109,6 @@ TESTS = {
         "tests/verbs/check/test_findings.py",
     ),
     "store/structures/consumequeue": (
-        "tests/structures/consumequeue",
         "tests/structures/test_compared_at_once.py",
         "tests/golden/test_reading.py",
         "tests/dispatch",
@@ -120,7 +119,6 @@ TESTS = {
         "tests/verbs/check/test_many_queues.py",
     ),
     "store/structures/index": (
-        "tests/structures/index",
         "tests/structures/test_compared_at_once.py",
         "tests/golden/test_reading.py",
         "tests/dispatch",
@@ -132,7 +130,6 @@ TESTS = {
         "tests/verbs/rebuild",
     ),
     "store/structures/batchqueue": (
-        "tests/structures/batchqueue",
         "tests/structures/test_foretold.py",
         "tests/structures/test_damaged_structures.py",
         "tests/verbs/test_dump.py",
@@ -159,7 +156,6 @@ TESTS = {
     ),
     "store/structures/extension": ("tests/structures/test_small_files.py", "tests/verbs/test_dump.py"),
     "store/structures/queuedb": (
-        "tests/structures/queuedb",
         "tests/structures/test_foretold.py",
         "tests/structures/messagedb/test_put_beside.py",
         "tests/opened/test_delays.py",
@@ -169,7 +165,6 @@ TESTS = {
         "tests/structures/messagedb/test_recover.py",
     ),
     "store/structures/messagedb": (
-        "tests/structures/messagedb",
         "tests/structures/queuedb/test_both_databases.py",
         "tests/golden/test_fivefive.py",
         "tests/opened/test_detect.py",
@@ -178,18 +173,15 @@ TESTS = {
         "tests/verbs/salvage/test_half_messages.py",
     ),
     "store/structures/dledger": (
-        "tests/structures/dledger",
         "tests/structures/test_damaged_structures.py",
         "tests/verbs/test_dump.py",
         "tests/structures/test_foretold.py",
     ),
     "store/structures/compaction": (
-        "tests/structures/compaction",
         "tests/structures/test_foretold.py",
         "tests/verbs/test_dump.py",
     ),
     "store/structures/timer": (
-        "tests/structures/timer",
         "tests/structures/test_foretold.py",
         "tests/verbs/test_dump.py",
         "tests/verbs/test_upgrade.py",
@@ -198,7 +190,6 @@ TESTS = {
         "tests/structures/test_damaged_structures.py",
     ),
     "store/files": (
-        "tests/files",
         "tests/verbs/backup/test_verify.py",
         "tests/verbs/backup/test_round_trip.py",
         "tests/structures/commitlog",
@@ -218,14 +209,12 @@ TESTS = {
         "tests/cli/test_manual.py",
     ),
     "store/dispatch": (
-        "tests/dispatch",
         "tests/structures/commitlog",
         "tests/engine/live/test_reput.py",
         "tests/structures/consumequeue/test_light_queues.py",
         "tests/verbs/check/test_many_queues.py",
     ),
     "store/opened": (
-        "tests/opened",
         "tests/change",
         "tests/test_public_api.py",
         "tests/verbs/recover",
@@ -238,22 +227,19 @@ TESTS = {
         "tests/reading",
     ),
     "store/engine/live": (
-        "tests/engine/live",
         "tests/structures/commitlog",
         "tests/test_message_store.py",
         "tests/verbs/recover/test_no_space.py",
     ),
-    "store/engine/services": ("tests/engine/services", "tests/engine/serving"),
-    "store/engine/serving": ("tests/engine/serving", "tests/engine/services/test_served_store.py"),
-    "store/engine/ha": ("tests/engine/ha", "tests/engine/serving/test_metrics.py", "tests/test_outside_numbers.py"),
+    "store/engine/services": ("tests/engine/serving",),
+    "store/engine/serving": ("tests/engine/services/test_served_store.py",),
+    "store/engine/ha": ("tests/engine/serving/test_metrics.py", "tests/test_outside_numbers.py"),
     "store/query/embedded": (
-        "tests/query/embedded",
         "tests/query/tables",
         "tests/cli/test_put_form.py",
         "tests/cli/test_screens.py",
     ),
     "store/reading": (
-        "tests/reading",
         "tests/golden/test_reading.py",
         "tests/cli/test_put_form.py",
         "tests/cli/test_put_lines.py",
@@ -261,9 +247,8 @@ TESTS = {
         "tests/cli/test_messages.py",
         "tests/engine/serving/test_control.py",
     ),
-    "store/change": ("tests/change", "tests/verbs/recover/test_durable.py", "tests/verbs/recover/test_undo.py"),
+    "store/change": ("tests/verbs/recover/test_durable.py", "tests/verbs/recover/test_undo.py"),
     "store/verbs/check": (
-        "tests/verbs/check",
         "tests/structures/test_damaged_structures.py",
         "tests/structures/test_foretold.py",
         "tests/structures/test_refused_attributes.py",
@@ -276,7 +261,6 @@ TESTS = {
         "tests/verbs/test_recorded.py",
     ),
     "store/verbs/recover": (
-        "tests/verbs/recover",
         "tests/cli/test_recover.py",
         "tests/engine/services/test_resolve.py",
         "tests/opened/test_lost_for_writers.py",
@@ -289,15 +273,13 @@ TESTS = {
         "tests/verbs/test_recorded.py",
     ),
     "store/verbs/clean": (
-        "tests/verbs/clean",
         "tests/engine/live/test_cleaning.py",
         "tests/engine/live/test_cleaning_rules.py",
         "tests/opened/test_lost_for_plans.py",
         "tests/structures/queuedb/test_rocksdb_cut.py",
     ),
-    "store/verbs/salvage": ("tests/verbs/salvage", "tests/verbs/test_recorded.py"),
+    "store/verbs/salvage": ("tests/verbs/test_recorded.py",),
     "store/verbs/rebuild": (
-        "tests/verbs/rebuild",
         "tests/verbs/recover/test_durable.py",
         "tests/structures/queuedb/test_rocksdb_rebuild.py",
     ),
@@ -327,9 +309,9 @@ TESTS = {
         "tests/verbs/test_stale.py",
         "tests/verbs/test_upgrade.py",
     ),
-    "store/verbs/find": ("tests/verbs/find", "tests/verbs/test_segment.py", "tests/structures/batchqueue"),
-    "store/layout.py": ("tests/test_layout.py", "tests/opened"),
-    "store/config.py": ("tests/test_config.py", "tests/cli/test_config.py"),
+    "store/verbs/find": ("tests/verbs/test_segment.py", "tests/structures/batchqueue"),
+    "store/layout.py": ("tests/opened",),
+    "store/config.py": ("tests/cli/test_config.py",),
     "store/setting_values.py": ("tests/test_config.py", "tests/opened/test_delays.py"),
     "store/broker_line.py": (
         "tests/test_config.py",
@@ -359,13 +341,12 @@ TESTS = {
     ),
     "store/structures/findings.py": ("tests/verbs/check", "tests/cli/test_check.py"),
     "store/structures/tables": (
-        "tests/structures/tables",
         "tests/cli/test_config_tables.py",
         "tests/verbs/test_lag.py",
     ),
-    "store/structures/state": ("tests/structures/test_state.py", "tests/verbs/test_dump.py"),
-    "store/verbs/backup": ("tests/verbs/backup", "tests/cli/test_backup.py"),
-    "store/verbs/info.py": ("tests/verbs/test_info.py", "tests/opened/test_missing_parts.py", "tests/verbs/recover"),
+    "store/structures/state": ("tests/verbs/test_dump.py",),
+    "store/verbs/backup": ("tests/cli/test_backup.py",),
+    "store/verbs/info.py": ("tests/opened/test_missing_parts.py", "tests/verbs/recover"),
     "store/verbs/lost_parts.py": ("tests/opened", "tests/verbs/test_info.py", "tests/verbs/recover/test_lost.py"),
     "store/verbs/queue_ends.py": (
         "tests/verbs/backup/test_queue_ends.py",
@@ -376,21 +357,17 @@ TESTS = {
         "tests/structures/consumequeue",
     ),
     "store/verbs/tables.py": (
-        "tests/verbs/test_tables.py",
         "tests/structures/tables",
         "tests/cli/test_config_tables.py",
     ),
-    "store/query/timeline.py": ("tests/query/test_timeline.py",),
     "store/query/tables": (
-        "tests/query/tables",
         "tests/query/embedded",
         "tests/structures/batchqueue/test_inner_messages.py",
     ),
-    "store/engine/remoting": ("tests/engine/remoting", "tests/cli/test_replay.py"),
-    "store/verbs/bundle": ("tests/verbs/bundle", "tests/cli/test_bundle.py"),
-    "store/verbs/replay": ("tests/verbs/replay", "tests/cli/test_replay.py"),
+    "store/engine/remoting": ("tests/cli/test_replay.py",),
+    "store/verbs/bundle": ("tests/cli/test_bundle.py",),
+    "store/verbs/replay": ("tests/cli/test_replay.py",),
     "store/formats": (
-        "tests/formats",
         "tests/structures/batchqueue",
         "tests/verbs/backup/test_create.py",
         "tests/verbs/backup/test_verify.py",
@@ -407,7 +384,7 @@ TESTS = {
         "tests/engine/remoting",
     ),
 }
-"""The tests that hold a room, where those are more than the tests of its own name."""
+"""The tests that hold a room, beside those of its own name."""
 
 
 class Named(NamedTuple):
@@ -457,7 +434,7 @@ class Sample:
     def __init__(self, rooms: Collection[str], mutants: Sequence[Mutant], trial: Trial) -> None:
         self._mutants, self._trial = mutants, trial
         self._is_plain = "store/kernels" in rooms
-        of_rooms = {test for room in rooms for test in TESTS.get(room) or tests_of(room)}
+        of_rooms = {test for room in rooms for test in tests_of(room)}
         self._tests = trial.tests or sorted({*of_rooms, OF_ALL_ROOMS})
         self._known = Known({}, set(), {})
 
@@ -493,20 +470,27 @@ class Sample:
     def _change(self, mutant: Mutant) -> Change:
         """Choose the tests that run the statement, or any where it runs at import: who uses a constant is not seen.
 
-        Those that are named for the module come first, then those that run its lines, and the shortest. Each of the
-        two may take the seconds of a mutant.
+        Those that are named for the module come first, then those that run its lines. Functions of tests have turns of
+        the same time, so that no long table comes before the others. Each of the two may take the seconds of a mutant.
         """
         path = str(ROOT / mutant.file)
         source = (ROOT / mutant.file).read_text(encoding="utf-8")
         at_import = self._at_import(mutant)
         rank = self._rank_of_file if at_import else self._rank
         ranked = {name: (rank(mutant, test.lines), test.seconds) for name, test in self._known.tests.items()}
-        tests = sorted((name for name in ranked if ranked[name][0] < FAR), key=ranked.__getitem__)
+        turns, tests = defaultdict[str, float](float), dict[str, tuple[int, float]]()
+        for name in sorted((name for name in ranked if ranked[name][0] < FAR), key=ranked.__getitem__):
+            turns[function_of(name)] += ranked[name][1]
+            tests[name] = ranked[name][0], turns[function_of(name)]
         first = (f"test_{Path(path).stem}.py", *(OF_IMPORTS if at_import else ()))
         is_named = {test: any(name in test for name in first) for test in tests}
-        named, others = ([(one, ranked[one][1]) for one in tests if is_named[one] == has] for has in (True, False))
+        in_turns = [(one, ranked[one][1]) for one in sorted(tests, key=tests.__getitem__)]
+        named, others = ([one for one in in_turns if is_named[one[0]] == has] for has in (True, False))
         original = partial(compile, source, path, "exec", dont_inherit=True)
         chosen = [*self._first_of(named), *self._first_of(others)]
+        # The tests of a file one after the other: its shared fixtures are made once.
+        files = list(dict.fromkeys(file_of(test) for test in chosen))
+        chosen.sort(key=lambda test: files.index(file_of(test)))
         return Change(partial(code_of, mutant, source, path), original, chosen)
 
     def _rank(self, mutant: Mutant, lines: dict[str, int]) -> int:
@@ -530,16 +514,16 @@ class Sample:
         if code not in (None, warm.NOT_IN_PLACE):
             return code
         change = self._change(mutant)
-        files = list(dict.fromkeys(name.split("::")[0] for name in change.tests))
+        files = list(dict.fromkeys(map(file_of, change.tests)))
         plugins = Chosen(change.tests, self._known), Limited(self._known)
         return in_fork(partial(run_mutated, mutant.file, change.make, files, *plugins), 600) if files else PASSED
 
 
 def tests_of(room: str) -> tuple[str, ...]:
-    """Name the tests beside a room: those of its own name."""
-    name = Path(room).relative_to("store").with_suffix("")
-    beside = (f"tests/{name}", f"tests/{name.with_name(f'test_{name.name}.py')}")
-    return tuple(test for test in beside if (ROOT / test).exists()) or ("tests/cli",)
+    """Name the tests of a room: those of its own name, and those beside them."""
+    name = Path("tests", room.removeprefix("store/")).with_suffix("")
+    own = (name, name.with_name(f"test_{name.name}.py"))
+    return (*(str(test) for test in own if (ROOT / test).exists()), *TESTS.get(room, ())) or ("tests/cli",)
 
 
 def room_of(file: str) -> str:

@@ -128,7 +128,7 @@ class Recorder:
         try:
             return (yield)
         finally:
-            file = request.node.nodeid.split("::")[0]
+            file = file_of(request.node.nodeid)
             self._shared_s[file] += unhindered_s() - started
             _add(self._shared[file], self.lines)
             self._begin(before)
@@ -143,7 +143,7 @@ class Recorder:
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         if not self._failed:
-            file, taken, lines = nodeid.split("::")[0], time.process_time() - self._started, self.lines
+            file, taken, lines = file_of(nodeid), time.process_time() - self._started, self.lines
             by_clock = unhindered_s() - self._started_at + self._shared_s[file]
             _add(lines, self._shared[file])
             self.reached[nodeid] = Reached(taken, dict(lines), by_clock)
@@ -246,7 +246,7 @@ class Warm:
         with ThreadPoolExecutor(WORKERS) as pool:
             files: dict[str, list[Any]] = defaultdict(list)
             for item in session.items:
-                files[item.nodeid.split("::")[0]].append(item)
+                files[file_of(item.nodeid)].append(item)
             list(pool.map(self._learn, files, files.values()))
             codes = list(pool.map(partial(self._tried, session), self._changes(self._known)))
         self._target.write_bytes(pickle.dumps((self._known, codes)))
@@ -297,17 +297,23 @@ class Chosen:
         self._known = known
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        functions, known = {_function(name): rank for name, rank in self._ranks.items()}, self._known.tests
+        functions, known = {function_of(name): rank for name, rank in self._ranks.items()}, self._known.tests
         for item in items:
-            if item.nodeid not in known and item.nodeid.split("::")[0] not in self._known.failing:
-                self._ranks.setdefault(item.nodeid, functions.get(_function(item.nodeid), -1))
+            if item.nodeid not in known and file_of(item.nodeid) not in self._known.failing:
+                self._ranks.setdefault(item.nodeid, functions.get(function_of(item.nodeid), -1))
         items[:] = sorted((item for item in items if self._ranks.get(item.nodeid, -1) >= 0), key=self._rank)
 
     def _rank(self, item: Any) -> int:
         return self._ranks[item.nodeid]
 
 
-def _function(name: str) -> str:
+def file_of(name: str) -> str:
+    """Name the file of a test."""
+    return name.split("::")[0]
+
+
+def function_of(name: str) -> str:
+    """Name the function of a test, without the values of a row."""
     return name.split("[")[0]
 
 
@@ -318,10 +324,10 @@ class Limited:
         self._seconds: dict[str, float] = defaultdict(float)
         for name, reached in known.tests.items():
             self._seconds[name] = reached.by_clock
-            self._seconds[_function(name)] = max(reached.by_clock, self._seconds[_function(name)])
+            self._seconds[function_of(name)] = max(reached.by_clock, self._seconds[function_of(name)])
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        most = HANGS_S + TIMES * self._seconds.get(nodeid, self._seconds[_function(nodeid)])
+        most = HANGS_S + TIMES * self._seconds.get(nodeid, self._seconds[function_of(nodeid)])
         self._until = unhindered_s() + most
         # A kernel that does not end lets no handler run.
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
