@@ -107,7 +107,7 @@ def _with_sum(alphabets: Sequence[Alphabet], bounds: Sequence[tuple[int, int]], 
         if not total:
             yield []
         return
-    weight, (least, most) = 31 ** (len(alphabets) - 1), bounds[0] if bounds else (0, 0)
+    weight, (least, most) = 31 ** (len(alphabets) - 1), bounds[0]
     for unit in range(-((most - total) // weight), (total - least) // weight + 1):
         if unit in alphabets[0]:
             for others in _with_sum(alphabets[1:], bounds[1:], total - unit * weight):

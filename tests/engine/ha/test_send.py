@@ -144,3 +144,22 @@ def test_a_report_that_comes_in_parts_counts_once_it_is_whole(master: HAMaster) 
         assert eventually(lambda: master.push_to_slave_max_offset == 300)
     slave.send(struct.pack(">q", end)[7:])
     assert eventually(lambda: master.push_to_slave_max_offset == end)
+
+
+def test_the_end_is_sent_once_a_heartbeat_has_followed_it(store: Path) -> None:
+    asked = list[bool]()
+
+    def has_waited() -> bool:
+        asked.append(True)
+        return True
+
+    with sending(store, dataclasses.replace(QUICK, heartbeat_s=0.5)) as master:
+        slave = Slave(master, master.log.max_offset)
+        assert eventually(lambda: master.push_to_slave_max_offset == master.log.max_offset)
+        master.wait_for_end(has_waited)
+        assert asked, "no heartbeat was sent"
+        assert slave.frame() == (master.log.max_offset, b"")
+        assert eventually(lambda: master._connections and all(one.last_was_heartbeat for one in master._connections))
+        asked.clear()
+        master.wait_for_end(has_waited)
+        assert not asked

@@ -13,6 +13,7 @@ import pytest
 from store.config import StoreConfig
 from store.engine.live import service as service_module
 from store.engine.live.flush import CommitRealTimeService, FlushConsumeQueueService, FlushRealTimeService
+from store.engine.live.reput import ReputMessageService
 from store.engine.live.service import ServiceThread
 from store.errors import StoreIOError
 from tests.support.stores import Clock
@@ -208,17 +209,21 @@ def test_the_first_failure_is_kept_and_the_thread_can_be_joined() -> None:
     assert str(service.failure) == "first"
 
 
+@pytest.mark.parametrize("outlasts", [False, True])
 @pytest.mark.parametrize(
     ("number", "failure"),
     [(errno.EMFILE, None), (errno.ENFILE, None), (errno.EIO, "refused"), (errno.ENOSPC, "refused")],
 )
-def test_only_too_many_open_files_are_waited_out(
-    number: int, failure: str | None, monkeypatch: pytest.MonkeyPatch
+def test_only_too_many_open_files_are_waited_out_and_a_full_disk_by_some(
+    number: int, failure: str | None, outlasts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service_module, "RETRY_S", 0)
+    failure = None if outlasts and number == errno.ENOSPC else failure
     troubles: list[list[str]] = []
 
     class Failing(ServiceThread):
+        outlasts_full_disk = outlasts
+
         def work(self) -> None:
             troubles.append(self.describe_findings())
             if len(troubles) <= 2:
@@ -231,6 +236,14 @@ def test_only_too_many_open_files_are_waited_out(
     assert (service.failure and str(service.failure), service.trouble) == (failure, None)
     said = "Failing failed: refused" if failure else "Failing tries again: refused"
     assert troubles[:4] == [[], [said], [said], [said] if failure else []]
+
+
+def test_of_all_services_commits_and_dispatch_outlast_a_full_disk() -> None:
+    made = [ServiceThread]
+    for one in made:
+        made += one.__subclasses__()
+    outlasting = {one.__name__ for one in made if one.outlasts_full_disk and one.__module__.startswith("store.")}
+    assert outlasting == {CommitRealTimeService.__name__, ReputMessageService.__name__}
 
 
 def test_too_many_open_files_at_the_stop_are_a_failure() -> None:
@@ -261,6 +274,7 @@ def test_a_program_that_forgets_to_close_still_ends(with_file: bool, tmp_path_fa
 from pathlib import Path
 from store.files.filesystem import Filesystem
 from store.files.allocate import AllocateMappedFileService
+from store.engine.live.reput import ReputMessageService
 from store.engine.live.service import ServiceThread
 from tests.support.stores import Clock
 from tests.support.threads import eventually
