@@ -369,6 +369,8 @@ def put_in_place(original: CodeType, changed: CodeType) -> bool:
     news = {old: new for old, new in _pairs(original, changed) if old != new}
     if any(old.co_freevars != new.co_freevars for old, new in news.items()):
         return False
+    # What a collection froze is listed again: functions that were imported before.
+    gc.unfreeze()
     live = [one for one in gc.get_objects() if isinstance(one, FunctionType) and one.__code__ in news]
     for function in live:
         function.__code__ = news[function.__code__]
