@@ -24,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -41,7 +42,7 @@ from store.files.descriptor import (
 )
 from store.files.file_tree import FileTree
 from store.files.pace import FOLIO_BYTES, STEP_BYTES, Pace, Window
-from store.files.portable import advise, is_cached, next_written, read_in, reserve_blocks, sync_data
+from store.files.portable import advise, is_cached, next_hole, next_written, read_in, reserve_blocks, sync_data
 
 if TYPE_CHECKING:
     from store.kernels import CommitGroups
@@ -50,6 +51,7 @@ __all__ = ["MOVE_IT_OUT", "Descriptor", "Entry", "Filesystem", "os_errors"]
 
 GROUPS_LIMIT_MS = 10
 _NO_UNNAMED_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
+_NO_RANGES = (errno.EINVAL, errno.EOPNOTSUPP)
 _O_NOATIME = getattr(os, "O_NOATIME", 0)
 _O_TMPFILE = getattr(os, "O_TMPFILE", 0)
 
@@ -223,6 +225,13 @@ class Filesystem(FileTree):
         """
         return self._written_ranges(self.open_read(path), position)
 
+    def next_written(self, path: Path, position: int) -> int:
+        """Return the first position at or after this one outside of holes, sys.maxsize without one."""
+        descriptor = self.open_read(path)
+        with os_errors(path, "look at the file"):
+            found = self._next_written(descriptor.number, position) if position < self.size_of(descriptor) else None
+        return sys.maxsize if found is None else found
+
     def written_size(self, descriptor: Descriptor) -> int:
         """Return the end of the last range that was ever written or read."""
         return max((stop for _, stop in self._written_ranges(descriptor, 0)), default=0)
@@ -230,16 +239,24 @@ class Filesystem(FileTree):
     def _written_ranges(self, descriptor: Descriptor, position: int) -> Iterator[tuple[int, int]]:
         with os_errors(descriptor.path, "look at the file"):
             size = os.fstat(descriptor.number).st_size
-            while position < size:
+            while position < size and (start := self._next_written(descriptor.number, position)) is not None:
                 try:
-                    start, position = next_written(descriptor.number, position, size)
+                    position = next_hole(descriptor.number, start, size)
                 except OSError as error:
-                    if error.errno == errno.ENXIO:
-                        return
-                    if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                    if error.errno not in _NO_RANGES:
                         raise
-                    start, position = position, size
+                    position = size
                 yield start, position
+
+    def _next_written(self, number: int, position: int) -> int | None:
+        try:
+            return next_written(number, position)
+        except OSError as error:
+            if error.errno in _NO_RANGES:
+                return position
+            if error.errno == errno.ENXIO:
+                return None
+            raise
 
     # Reading and writing.
 

@@ -11,7 +11,6 @@ from store.errors import StoreIOError
 from store.files.filesystem import Filesystem
 from store.files.readable import (
     behind_unreadable,
-    next_written,
     readable_end,
     require_readable,
     require_written_readable,
@@ -91,7 +90,7 @@ class MappedBytes:
 
     def next_written(self, position: int) -> int:
         """Return the first position at or after this one that may have been written, at most the file's end."""
-        return min(next_written(self._fs, self.path, position), self.size)
+        return min(self._fs.next_written(self.path, position), self.size)
 
     def written_end(self) -> int:
         """Return the end of the bytes that may have been written, before the hole at the file's end."""

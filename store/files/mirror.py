@@ -9,6 +9,7 @@ fetches them, also from a backup. One listing gives names, lengths and times; no
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -73,6 +74,10 @@ class RemoteFilesystem(Filesystem):
             yield from super().written_ranges(path, position)
         elif position < (size := self.stat(path).st_size):
             yield position, size
+
+    def next_written(self, path: Path, position: int) -> int:
+        """Return `position` while it is in the file, as the whole rest counts as written."""
+        return next((start for start, _ in self.written_ranges(path, position)), sys.maxsize)
 
     def _fetch(self, path: Path, start: int, stop: int) -> None:
         """Fetch the missing blocks of [start, stop), adjacent ones in one request."""

@@ -77,12 +77,14 @@ def read_in(number: int, position: int, size: int) -> int:
         os.close(sink)
 
 
-def next_written(number: int, position: int, size: int) -> tuple[int, int]:
-    """Return the next written range at or after `position`; OSError with ENXIO when there is none."""
-    if not (hasattr(os, "SEEK_DATA") and hasattr(os, "SEEK_HOLE")):
-        return position, size
-    start = os.lseek(number, position, os.SEEK_DATA)
-    return start, os.lseek(number, start, os.SEEK_HOLE)
+def next_written(number: int, position: int) -> int:
+    """Return the next written position at or after `position`; OSError with ENXIO when there is none."""
+    return os.lseek(number, position, os.SEEK_DATA) if hasattr(os, "SEEK_DATA") else position
+
+
+def next_hole(number: int, position: int, size: int) -> int:
+    """Return the end of the written range around `position`; a file in memory is searched page by page."""
+    return os.lseek(number, position, os.SEEK_HOLE) if hasattr(os, "SEEK_HOLE") else size
 
 
 def processors() -> int:

@@ -13,7 +13,6 @@ A page may still be lost between this check and its use: see lost_pages.py.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,11 +53,6 @@ def behind_unreadable(fs: Filesystem, path: Path, view: memoryview, start: int, 
         if position < stop and fs.populate(path, view, position, min(stop, position + PAGE_SIZE)):
             return position
     return stop
-
-
-def next_written(fs: Filesystem, path: Path, position: int) -> int:
-    """Return the first position at or after this one outside of holes, sys.maxsize without one."""
-    return max(position, next((start for start, _ in fs.written_ranges(path, position)), sys.maxsize))
 
 
 def unreadable_ranges(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -168,7 +162,7 @@ class Stretch:
         """Return the first position at or after this one that may be written, at most the buffer's end."""
         if self.fs is None or self.path is None or self.whole is None or position >= len(self.buffer):
             return position
-        return min(next_written(self.fs, self.path, self.start + position) - self.start, len(self.buffer))
+        return min(self.fs.next_written(self.path, self.start + position) - self.start, len(self.buffer))
 
     def read(self) -> memoryview:
         """Return the bytes. StoreIOError with the file offset of an unreadable one."""

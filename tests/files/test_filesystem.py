@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,19 @@ def test_every_byte_that_was_written_lies_in_a_written_range(fs: Filesystem, tmp
         ranges = list(fs.written_ranges(tmp_path / NAME, begin))
         for place in places:
             assert any(start <= place < stop for start, stop in ranges) == (place >= begin)
+        assert fs.next_written(tmp_path / NAME, begin) == next((start for start, _ in ranges), sys.maxsize)
     assert not list(fs.written_ranges(tmp_path / NAME, 64 * SIZE))
+    assert fs.next_written(tmp_path / NAME, 64 * SIZE) == sys.maxsize
+
+
+def test_the_next_written_position_is_found_without_a_search_for_the_ranges_end(
+    fs: Filesystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs.write(fs.create_file(tmp_path / NAME, 64 * SIZE), 5 * SIZE, b"x")
+    asked, lseek = [], os.lseek
+    monkeypatch.setattr(os, "lseek", lambda number, at, how: asked.append(how) or lseek(number, at, how))
+    assert fs.next_written(tmp_path / NAME, 0) == 5 * SIZE
+    assert asked == [os.SEEK_DATA]
 
 
 def test_a_file_system_that_does_not_know_calls_everything_written(
@@ -188,6 +201,7 @@ def test_a_file_system_that_does_not_know_calls_everything_written(
 
     monkeypatch.setattr(os, "lseek", unable)
     assert list(fs.written_ranges(tmp_path / NAME, 10)) == [(10, SIZE)]
+    assert fs.next_written(tmp_path / NAME, 10) == 10
 
 
 def test_a_link_that_leads_to_itself_is_no_folder(fs: Filesystem, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,7 @@ def test_the_rest_of_a_file_counts_as_written(
     wanted = [(start * BLOCK_BYTES, min(stop * BLOCK_BYTES, len(DATA) + 1)) for start, stop in ranges]
     position = min(position * BLOCK_BYTES, len(DATA) + 1)
     assert list(fs.written_ranges(folder / "commitlog" / "1", position)) == wanted
+    assert fs.next_written(folder / "commitlog" / "1", position) == (position if wanted else sys.maxsize)
 
 
 def test_a_file_that_is_not_the_remote_stores_is_one_of_this_machine(

@@ -56,7 +56,8 @@ FETCHED = {
     "get T --queue 1 --offset 3 --max 1": (0.07, 1.0),
     "index-query T k5": (0.45, 1.0),
     "info": (1.0, 0.09),
-    "find k5": (0.88, 0.88),
+    # Records may follow zeros, so the newest segment is read to its end.
+    "find k5": (1.0, 1.0),
     "recover --normal --dry-run": (1.0, 1.0),
     "doctor": (1.0, 1.0),
     # The newest segment is fetched twice.

@@ -34,7 +34,7 @@ from tests.support.faulty_filesystem import ADVICE, MADE_OF_OTHERS
 
 SECTOR = 512
 LOOKS = frozenset({"exists", "is_link", "list_folder", "look_at", "map", "open_read", "populate", "read"})
-LOOKS |= {"size_of", "stat", "used_ratio", "dont_need", "written_ranges", "written_size"}
+LOOKS |= {"size_of", "stat", "used_ratio", "dont_need", "next_written", "written_ranges", "written_size"}
 
 
 @dataclass(slots=True)

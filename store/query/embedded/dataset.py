@@ -133,7 +133,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
                 yield from read(files, request, wanted, share, schema)
             return
         slices = cast(Sequence[LogSlice], shares)
-        ends = {part.path: files.written_end(part.path) for part in slices}
+        ends = {path: files.written_end(path) for path in {part.path for part in slices}}
         sizes = [max(min(part.stop, ends[part.path]) - part.start, 0) for part in slices]
         self._watch.expect(sum(sizes))
 
