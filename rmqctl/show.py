@@ -134,7 +134,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def printable(text: str, limit: int = CELL_LIMIT) -> str:
     """Return `text` on one line, with control characters escaped, and shortened to `limit`."""
-    shown = escape_controls(text[: limit + 1])
+    shown = escape_controls(text[:limit])
     return shown if len(text) <= limit else shown[: limit - 1] + "…"
 
 

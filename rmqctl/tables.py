@@ -315,9 +315,9 @@ def _fitted_blocks(result: Result, look: Look) -> list[Block]:
         tables[-1].dropped += [table.name for table in result.tables if table.is_detail]
     facts = _facts_block(result, look, result.main_facts)
     blocks = [*tables, *facts] if result.is_plan else [*facts, *tables]
-    if room is None:
+    if room is None or look.width is None:
         return blocks
-    room -= fold(verdict, look.width or 0).count("\n") + 1
+    room -= fold(verdict, look.width).count("\n") + 1
     if tables and sum(block.height(look.width) for block in blocks) > room:
         facts = _facts_block(result, look, result.main_facts or _MAIN_FACTS_OF_PLANS)
         _fit_screen(tables, facts, room, look.width)

@@ -74,7 +74,8 @@ def test_each_message_is_put_once_by_one_of_the_threads(mode: str, count: int, t
     assert (found.mode, found.record_size, len(found.latencies_ns)) == (mode, 91 + len("FlushBench") + 10, count)
     assert (seen, list(found.latencies_ns)) == (sorted(seen), sorted(found.latencies_ns))
     assert (min(found.latencies_ns) > 0, max(seen) <= count) == (True, True)
-    assert found.flush_count >= (mode == "sync")
+    # Threads whose puts wait together share a flush.
+    assert (mode == "sync") <= found.flush_count <= (count if mode == "sync" else math.inf)
 
 
 def test_a_bench_without_a_store_has_segments_of_64_mib() -> None:

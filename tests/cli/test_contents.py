@@ -42,7 +42,9 @@ def test_a_cell_has_commas_in_a_count_alone(name: str, value: object, text: str)
     assert show_cell(name, value) == text
 
 
-@pytest.mark.parametrize(("word", "is_long"), [("x" * 24, False), ("x" * 25, True), ("x " * 30, False), ("", False)])
+@pytest.mark.parametrize(
+    ("word", "is_long"), [("x" * 24, False), ("x" * 25, True), ("x" * 25 + " x", True), ("x " * 30, False), ("", False)]
+)
 def test_a_long_word_may_be_broken(word: str, is_long: bool) -> None:
     assert Cell(word, word, False).is_long is is_long
 

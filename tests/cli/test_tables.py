@@ -26,6 +26,7 @@ from tests.cli.running import rmqctl
 from tests.support.golden import copy_store, golden
 from tests.support.sessions import give, said, session
 from tests.support.spark_stores import records_of
+from tests.support.stores import make_store
 
 COUNT = "select topic, count(*) n from messages group by topic order by topic"
 
@@ -219,6 +220,12 @@ def test_usage_adds_up_to_the_log(normal: Path) -> None:
     assert sum(row["share_percent"] for row in rows.values()) == pytest.approx(100, abs=0.2)
     sizes = [row["size_bytes"] for row in run.json["usage"]]
     assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize(("by", "names_one"), [("topic", False), ("topic,queue", True)])
+def test_usage_names_the_largest_group_if_there_are_several(by: str, names_one: bool, tmp_path: Path) -> None:
+    run = rmqctl("usage", "--by", by, store=make_store(tmp_path / "store", 7))
+    assert (run.code, "; the most in " in run.out) == (OK, names_one)
 
 
 def test_usage_of_an_unknown_group_is_refused(normal: Path) -> None:

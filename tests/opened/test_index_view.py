@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain, combinations
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ from store.config import StoreConfig
 from store.errors import StoreError, StoreIOError
 from store.files.filesystem import Filesystem
 from store.formats.index_page import HEADER, HEADER_SIZE, IndexHeader, entry_position, index_file_size
-from store.formats.run import Stretch
+from store.formats.run import Run, Stretch
 from store.layout import StoreLayout
 from store.opened import index_view
 from store.opened.index_view import (
@@ -26,6 +26,7 @@ from store.opened.index_view import (
     _entries_of_last_record,
     is_whole,
 )
+from store.structures.commitlog.resync import runs_between
 from store.structures.commitlog.scan import ScanRules
 from store.structures.index.index_file import IndexFile
 from tests.support.small_log import SMALL_CONFIG, START_MS, SmallLog, SmallSegment, open_index
@@ -99,6 +100,24 @@ def test_the_log_tells_the_keys_of_files_that_are_gone(
     assert answers(view) == answers(complete)
     assert no_notes == []
     assert bool(notes) is bool(lacking)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_the_log_tells_the_same_keys_however_it_is_read(
+    length: int, whole: tuple[Path, SmallLog], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short_runs(*given: Any, rules: ScanRules) -> Iterator[Run]:
+        for run in runs_between(*given, rules=rules):
+            yield from (run.part(at, min(at + length, run.count)) for at in range(0, run.count, length))
+
+    root, log = whole
+    shutil.copytree(root, tmp_path / "store")
+    for file in files_of(tmp_path / "store")[1:4]:
+        file.unlink()
+    monkeypatch.setattr(index_view, "runs_between", short_runs)
+    view, _ = view_of(tmp_path / "store", log)
+    complete, _ = view_of(root, log)
+    assert answers(view) == answers(complete)
 
 
 def test_keys_that_the_log_tells_are_counted(whole: tuple[Path, SmallLog], tmp_path: Path) -> None:

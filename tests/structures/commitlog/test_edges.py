@@ -119,6 +119,11 @@ def test_queues_are_numbered_by_topic_and_id(most_places: int, monkeypatch: pyte
     assert len(named) == 3
 
 
+def test_messages_that_all_have_negative_queue_ids_are_numbered_too() -> None:
+    keys, numbers = MessageColumns.of([Message("A", b"", queue_id=-1)] * 2).number_queues()
+    assert (len(keys), numbers.tolist()) == (1, [0, 0])
+
+
 @pytest.mark.parametrize(("ends", "row"), [([5, 10], 0), ([0, 5, 10], 1), ([6, 6], 0)])
 def test_the_first_row_beyond_the_data_is_named(ends: list[int], row: int) -> None:
     with pytest.raises(BadRequest, match=f"wrong in row {row}: "):

@@ -240,6 +240,7 @@ def test_hosts_and_topics_are_disguised_where_names_are_hidden(
 
 HEAD = (0, 88)
 V2 = record(b"T", b"SECRET", b"k\1v\2", v2=True)
+LONG = record(b"T", b"SECRET", b"k\1" + b"v" * 400 + b"\2")
 
 
 def sized(at: int, value: int, width: int = 4, data: bytes = SOUND) -> bytes:
@@ -265,6 +266,7 @@ def sized(at: int, value: int, width: int = 4, data: bytes = SOUND) -> bytes:
         (sized(84, 0), [HEAD, (88, 89)]),
         (sized(84, -1), [HEAD]),
         (sized(94, -1, 1), [HEAD, (94, 95)]),
+        (sized(94, -1, 1, LONG), [HEAD, (94, 95)]),
         (sized(94, 0, 1), [HEAD, (94, 95), (95, 97)]),
         (sized(94, 5, 1), [HEAD, (94, 95), (100, 102)]),
         (sized(94, 6, 1), [HEAD, (94, 95)]),

@@ -154,6 +154,7 @@ def test_a_condition_is_asked_of_the_messages(store: Path) -> None:
 
 
 def test_places_are_those_in_the_files(store: Path) -> None:
+    assert [place["position"] for place in find("k0", store=store)["places"] if place["place"] == "record"] == [0]
     answer = find("k50", store=store)
     assert answer["wrong_place_count"] == 0
     row, places = answer["messages"][0], {place["place"]: place for place in answer["places"]}
