@@ -139,6 +139,13 @@ def test_names_of_no_structure_are_unknown_and_those_of_databases_apart(tmp_path
     assert [is_of_a_database(path) for path in ("a/CURRENT", "a/000001.sst", "CURRENT/a")] == [True, True, False]
 
 
+@pytest.mark.parametrize("has_member", [False, True])
+def test_a_member_s_folder_is_named_in_the_root_even_if_it_is_missing(has_member: bool, tmp_path: Path) -> None:
+    member = tmp_path / "dledger-n0" if has_member else None
+    found = names_of(StoreLayout(tmp_path, dledger=member), Filesystem())
+    assert [sorted(found.of(folder)) for folder in ("", "config")] == [["dledger-n0"] * has_member, []]
+
+
 def test_a_folder_is_listed_where_the_folder_above_does_not_name_it() -> None:
     """Queues that a reader builds lie beside the store."""
     built = {"consumequeue": [f"{LMQ_PREFIX}a"]}

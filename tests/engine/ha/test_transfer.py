@@ -30,6 +30,7 @@ from store.errors import (
     ReplicationError,
     StoreError,
     StoreIOError,
+    StoreLocked,
     UncleanStore,
     UnsupportedFormat,
 )
@@ -329,6 +330,14 @@ def test_a_link_is_tried_again_after_its_pause(monkeypatch: pytest.MonkeyPatch) 
 
 def copy_at(root: Path, fs: Filesystem | None = None, **settings: Any) -> LogCopy:
     return LogCopy(root, {"mappedFileSizeCommitLog": SEGMENT, **settings}, fs or Filesystem())
+
+
+def test_a_copy_is_written_by_one_at_a_time(tmp_path: Path) -> None:
+    copy = copy_at(tmp_path / "copy")
+    with pytest.raises(StoreLocked):
+        copy_at(tmp_path / "copy")
+    copy.close()
+    copy_at(tmp_path / "copy").close()
 
 
 @pytest.mark.leaves_damage

@@ -241,6 +241,7 @@ UNSHOWN = "no committedIndex: nothing is shown to readers until the next message
             "endIndex=4\n",
             [in_state("checkpoint", UNSHOWN)],
         ),
+        ("endIndex=-1\n", [in_state("checkpoint", UNSHOWN)]),
         (
             "endIndex=-2\n",
             [in_state("checkpoint", f"endIndex=-2, committedIndex=None, {LAST}", 2)],

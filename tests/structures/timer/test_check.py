@@ -79,6 +79,14 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
             ("timer-log timerlog 104 1 the slot of 1700697600000 does not lead to it: its message is never delivered"),
         ],
     ),
+    "two live slots that lead to no entry": (
+        {"slots": [(0, "last", 0), (1, "last", 0)]},
+        [
+            "timer-wheel timerwheel 0 1 counts 2 messages, it has 1",
+            "timer-wheel timerwheel 1 1 its last entry, at 0, is not of this slot",
+            "timer-log timerlog 52 2 the slot of 1700697601000 does not lead to it: its message is never delivered",
+        ],
+    ),
     "a live slot with a later first": (
         {"slots": [(0, "first", 52)]},
         ["timer-wheel timerwheel 0 1 the entries from 104 back end at 0, and not at 52"],
