@@ -116,7 +116,7 @@ class LinePut:
     def _answers(self) -> Iterator[tuple[LineColumns, PutManyResult]]:
         """Put block by block, from a pipe as blocks arrive: its writer may be waiting."""
         in_all = bytes_of(self._name)
-        with self._session.progress("put", in_all, "bytes" if in_all else "messages") as bar:
+        with self._session.progress("putting", in_all, "bytes" if in_all else "messages") as bar:
             for found in self._columns():
                 if len(found):
                     yield found, self._put(found)

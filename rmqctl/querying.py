@@ -153,7 +153,7 @@ class EmbeddedTables:
     readers: Mapping[str, StoreReader]
 
     def query(self, text: str, limit: int) -> tuple[Sequence[str], Rows]:
-        with self.session.progress("asking") as bar:
+        with self.session.progress("querying") as bar:
             return self.engine.query(text, limit=limit, on_progress=bar.update)
 
     def export(self, target: Path, export: Export) -> None:
@@ -192,7 +192,7 @@ class SparkTables:
     def query(self, text: str, limit: int) -> tuple[Sequence[str], Rows]:
         from store.query.spark import run_query
 
-        with self.session.progress("asking", unit="tasks") as bar:
+        with self.session.progress("querying", unit="tasks") as bar:
             return run_query(self.spark, self.stores, text, limit=limit, progress=bar.update, outer=self.outer)
 
     def export(self, target: Path, export: Export) -> None:

@@ -62,7 +62,7 @@ def simulated(session: Session, line: str | None) -> SimulatedStart:
     from store import simulate
 
     root, fs = session.store.reached
-    with session.progress(f"starting as {line}" if line else "starting") as bar:
+    with session.progress(f"simulating {line}" if line else "simulating") as bar:
         return simulate(
             root,
             settings=session.store.settings(),

@@ -151,7 +151,7 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> Reports:
 @pytest.mark.parametrize(
     ("line", "title"),
     [
-        ("put --from lines.jsonl TopicA", "put"),
+        ("put --from lines.jsonl TopicA", "putting"),
         ("rebuild --dry-run", "rebuilding"),
         ("salvage --to new", "reading the log"),
         ("find order5 --scan", "searching the log"),
@@ -179,7 +179,7 @@ def test_long_work_knows_how_much_there_is_to_do(
         ("rebuild --dry-run", "rebuilding"),
         ("rebuild topics --dry-run", "reading the log"),
         ("timeline", "reading the log"),
-        ("usage", "asking"),
+        ("usage", "querying"),
     ],
 )
 def test_the_hole_at_the_logs_end_is_no_work(line: str, title: str, reports: Reports, tmp_path: Path) -> None:
