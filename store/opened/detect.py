@@ -16,6 +16,7 @@ from store.config import StoreConfig
 from store.errors import BadRequest, ForeignFile, NotAStore, UnsupportedFormat
 from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import numbered_files, segments_of
+from store.files.rocksdb_files import has_queue_database
 from store.files.segment_folders import MEMBER_PATHS, find_member, member_log
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
 from store.formats.wording import amount
@@ -49,6 +50,8 @@ class FoundStore(NamedTuple):
     """Topics whose queues are of another type (5.x)."""
     gives_delays: bool = False
     """Whether the user gave messageDelayLevel."""
+    finds_light: bool = False
+    """Whether the records decide on light queues, if the config has none."""
 
 
 def find_store(
@@ -59,7 +62,8 @@ def find_store(
     config = infer_config(layout, settings, fs)
     assumed = (*assumed_sizes(layout, config, settings, fs), *describe_inferred_delays(config, settings))
     others = find_other_queues(layout, config, fs)
-    return FoundStore(layout, config, line, assumed, others, DELAY_LEVELS in settings)
+    of_records = finds_light(layout, settings, fs)
+    return FoundStore(layout, config, line, assumed, others, DELAY_LEVELS in settings, of_records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,11 @@ class OpenRequest:
     def find(self) -> FoundStore:
         """Return the store before it is opened: its layout, settings and broker line."""
         return find_store(self.layout, self.settings, self.fs, compat=self.compat)
+
+
+def finds_light(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> bool:
+    """Return whether the records decide on light queues: no given setting does, and no database may have them."""
+    return "enableMultiDispatch" not in settings and not has_queue_database(layout, fs)
 
 
 def find_other_queues(layout: StoreLayout, config: StoreConfig, fs: Filesystem) -> OtherQueues:

@@ -56,6 +56,8 @@ class OpenedStore:
     """Settings that were assumed or inferred and may be wrong, as sentences for people."""
     gives_delays: bool = False
     """Whether the user gave messageDelayLevel."""
+    finds_light: bool = False
+    """Whether the records decide on light queues, if the config has none."""
     scratch: Scratch | None = None
     """A folder that is removed when the store is closed."""
     as_broker: bool = False
@@ -81,7 +83,7 @@ class OpenedStore:
         refuse   is called with the error of a queue's file or of a foreign name; the file is left out
         resting  idle queues that were read before and have not changed since
         """
-        layout, config, line, assumed, others, gives_delays = found
+        layout, config, line, assumed, others, gives_delays, finds_light = found
         loads = replace(line, drops_empty_last_file=line.drops_empty_last_file or layout.has_plain_log)
         if overlay is not None:
             files: MappedFileQueue = _overlaid_log(found, fs, overlay)
@@ -104,7 +106,20 @@ class OpenedStore:
         index = _load_index(found, fs, clock, checkpoint, overlay, writable=writable)
         log, abort = CommitLog(files, config, clock, line), AbortMarker(layout.abort, fs)
         return cls(
-            layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed, gives_delays
+            layout,
+            config,
+            fs,
+            clock,
+            line,
+            log,
+            queues,
+            index,
+            checkpoint,
+            abort,
+            overlay,
+            assumed,
+            gives_delays,
+            finds_light,
         )
 
     @classmethod
@@ -115,7 +130,7 @@ class OpenedStore:
 
         note  is called with a sentence on each file that is left out
         """
-        layout, config, line, assumed, others, _ = found
+        layout, config, line, assumed, others, *_ = found
         files = _overlaid_log(found, fs, overlay)
         left_out: list[StoreError] = []
         files.load(line, left_out.append)

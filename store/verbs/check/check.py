@@ -26,7 +26,7 @@ from typing import Any
 from store.config import StoreConfig
 from store.errors import BadRequest
 from store.files.store_reader import StoredFile, StoreReader
-from store.opened.detect import detect_line, make_layout, newer_structures
+from store.opened.detect import detect_line, finds_light, make_layout, newer_structures
 from store.structures.checked import CheckedStore
 from store.structures.checkpoint.files import confirmed_offset
 from store.structures.commitlog.segment_list import segment_list_findings
@@ -170,7 +170,8 @@ class _Check:
         root, fs = files.tree
         self.layout = layout = make_layout(root, options.settings)
         shares_records = any(one.shares_records for one in present(names_of(layout, fs)))
-        self.shares_records = options.config.enable_multi_dispatch or shares_records
+        of_records = shares_records or finds_light(layout, options.settings, fs)
+        self.shares_records = options.config.enable_multi_dispatch or of_records
         self.store = CheckedStore(
             files,
             layout,

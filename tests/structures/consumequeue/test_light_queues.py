@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from store import Message, check, open_store, salvage, simulate
+from store import CheckOptions, Message, check, open_store, salvage, simulate
 from store.errors import UnsupportedFormat
 from store.formats.message import StoredMessage
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, encode_java_map
@@ -210,13 +211,21 @@ def lose_queues(root: Path) -> None:
     (root / "config/lmqConsumerOffset.json").unlink(missing_ok=True)
 
 
+def lose_light_queues(root: Path) -> None:
+    """Remove every file that tells of light queues, but for the log; plain queues stay."""
+    for folder in (root / "consumequeue").glob("%LMQ%*"):
+        shutil.rmtree(folder)
+    (root / "config/lmqConsumerOffset.json").unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize("words", [("recover",), ("rebuild",), ("rebuild", "--queues")], ids=" ".join)
+@pytest.mark.parametrize("lose", [lose_queues, lose_light_queues])
 @pytest.mark.parametrize("crashed", [False, True])
 def test_lost_light_queues_are_built_as_the_records_list_them(
-    words: tuple[str, ...], crashed: bool, tmp_path: Path
+    words: tuple[str, ...], lose: Callable[[Path], None], crashed: bool, tmp_path: Path
 ) -> None:
     root = copy_of_five("lmq", tmp_path)
-    lose_queues(root)
+    lose(root)
     if crashed:
         (root / "abort").touch()
     run = rmqctl("--set", "mappedFileSizeConsumeQueue=400", *words, "--yes", store=root)
@@ -256,11 +265,25 @@ def test_lost_light_queues_stop_a_rebuild_on_spark(tmp_path: Path) -> None:
     assert not (root / "consumequeue").exists()
 
 
-def test_a_simulated_broker_builds_light_queues_by_its_setting_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lose", [lose_queues, lose_light_queues])
+@pytest.mark.parametrize("settings", [{}, {"enableMultiDispatch": "false"}], ids=["unknown", "off"])
+def test_lost_light_queues_are_reported_unless_the_setting_is_off(
+    lose: Callable[[Path], None], settings: dict[str, str], tmp_path: Path
+) -> None:
+    root = copy_of_five("lmq", tmp_path)
+    light = {path.name for path in (root / "consumequeue").glob("%LMQ%*")}
+    lose(root)
+    expected = set() if settings else light
+    assert {topic for topic, _ in simulate(root, compat="5.3", settings=settings).unseen} == expected
+    given = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    diagnoses = rmqctl("--format", "json", *given, "doctor", store=root).json["diagnoses"]
+    assert any("%LMQ%" in one["detail"] for one in diagnoses if one["area"] == "simulate") == bool(expected)
+    assert {one.topic for one in check(root, CheckOptions(settings=settings)) if one.topic.startswith("%")} == expected
+
+
+def test_a_start_as_a_broker_builds_light_queues_by_the_setting_alone(tmp_path: Path) -> None:
     root = copy_of_five("lmq", tmp_path)
     lose_queues(root)
-    found = simulate(root, compat="5.3")
-    assert {topic for topic, _ in found.unseen} == set()
     run = rmqctl("recover", "--as-broker", "--yes", store=root)
     assert run.code == 0, run.err
     assert {path.name for path in (root / "consumequeue").iterdir()} <= {"LmqT", "LmqU"}

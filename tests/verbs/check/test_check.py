@@ -113,14 +113,19 @@ def test_a_name_in_the_store_that_no_structure_explains_is_found(root: Path) -> 
     assert findings(root) == [Finding(UNKNOWN_NAME, "surprise", 0, detail="changes leave it as it is")]
 
 
-def test_messages_that_name_light_queues_need_no_units_there_where_the_store_has_none(tmp_path: Path) -> None:
+@pytest.mark.leaves_damage
+def test_messages_that_name_light_queues_need_units_there_unless_the_setting_is_off(tmp_path: Path) -> None:
     properties = {INNER_MULTI_DISPATCH: "%LMQ%a", INNER_MULTI_QUEUE_OFFSET: "0"}
-    for multi_dispatch, kinds in ((False, []), (True, [MISSING_UNIT])):
-        root = tmp_path / str(multi_dispatch)
-        with open_store(root, settings=SMALL, read_only=False) as store:
-            assert store.put(Message.of("T", b"x", properties=properties)).is_ok
-        found = check(root, CheckOptions(settings={"enableMultiDispatch": multi_dispatch}))
-        assert [one.kind for one in found] == kinds
+    with open_store(tmp_path, settings=SMALL, read_only=False) as store:
+        assert store.put(Message.of("T", b"x", properties=properties)).is_ok
+    lost = [(MISSING_UNIT, "%LMQ%a")]
+    for settings, expected in (
+        ({"enableMultiDispatch": False}, []),
+        ({"enableMultiDispatch": True}, lost),
+        ({}, lost),
+    ):
+        found = check(tmp_path, CheckOptions(settings=settings))
+        assert [(one.kind, one.topic) for one in found] == expected
 
 
 def test_light_queues_count_on_between_the_segments_of_two_runs(tmp_path: Path) -> None:
