@@ -39,6 +39,7 @@ from store.engine.stats.store_stats import ROTATE_MS, SAMPLE_MS, StoreStatsServi
 from store.engine.writable_store import WritableStore
 from store.errors import BadRequest
 from store.formats.topics import SCHEDULE_TOPIC
+from store.structures.commitlog.bulk import MessageColumns
 from store.structures.commitlog.put_result import PutResult, PutStatus
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from store.formats.message import Message
     from store.formats.run import Int64Array
     from store.opened.opened_store import OpenedStore
-    from store.structures.commitlog.bulk import MessageColumns, PutManyResult
+    from store.structures.commitlog.bulk import PutManyResult
     from store.structures.get_result import GetResult, MessageFilter
 
 CHECKPOINT_MS = 1000
@@ -182,10 +183,11 @@ class ServedStore(WritableStore):
         self._note_put(result, began_ms)
         return result
 
-    def put_many(self, messages: MessageColumns) -> PutManyResult:
+    def put_many(self, messages: MessageColumns | Sequence[Message]) -> PutManyResult:
         began_ms = self._clock()
-        result = super().put_many(messages)
-        self._note_many(messages, result, self._clock() - began_ms)
+        columns = MessageColumns.of(messages)
+        result = super().put_many(columns)
+        self._note_many(columns, result, self._clock() - began_ms)
         return result
 
     def put_many_replayed(

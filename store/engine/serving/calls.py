@@ -28,7 +28,6 @@ from store.engine.stats.broker_stats import RINGS
 from store.errors import BadRequest, DamagedRecord
 from store.formats.given import check_flag, check_number, check_text
 from store.formats.message import Message
-from store.structures.commitlog.bulk import MessageColumns
 from store.structures.commitlog.put_result import PutResult
 
 LONGEST_HOLD_MS = 60_000
@@ -84,7 +83,7 @@ class Calls:
         )
 
     def _put_columns(self, messages: list[Message]) -> list[list[Any]]:
-        answer = self._store.put_many(MessageColumns.of(messages))
+        answer = self._store.put_many(messages)
         return [
             [
                 answer.status_of(row).value, int(answer.log_offsets[row]), int(answer.sizes[row]),

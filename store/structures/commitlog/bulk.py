@@ -116,11 +116,13 @@ class MessageColumns:
         return found // width << 32 | found % width, (np.cumsum(occurs) - 1)[places]
 
     @classmethod
-    def of(cls, messages: Sequence[Message]) -> MessageColumns:
-        """Make columns of messages.
+    def of(cls, messages: Sequence[Message] | MessageColumns) -> MessageColumns:
+        """Make columns of messages; columns stay as they are.
 
         BadRequest for messages with different hosts, and where check_message raises it.
         """
+        if isinstance(messages, MessageColumns):
+            return messages
         first = messages[0] if messages else Message("")
         given = {name: [getattr(one, name) for one in messages] for name in NUMBER_COLUMNS}
         given |= {name: [getattr(one, name) for one in messages] for name in _KINDS}

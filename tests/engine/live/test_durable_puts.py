@@ -34,7 +34,7 @@ def put_batch(store: MessageStore, messages: list[Message]) -> PutStatus:
 
 
 def put_bulk(store: MessageStore, messages: list[Message]) -> PutStatus:
-    return store.put_many(MessageColumns.of(messages)).status_of(0)
+    return store.put_many(messages).status_of(0)
 
 
 every_put = pytest.mark.parametrize("put", [put_single, put_batch, put_bulk])

@@ -269,7 +269,7 @@ def test_puts_and_gets_are_counted_with_their_topics_and_groups(tmp_path: Path) 
     with served(tmp_path / "store", *ALL) as store:
         sizes = [store.put(text_message(number)).size for number in range(3)]
         store.put_batch([text_message(number, topic="B") for number in range(2)])
-        many = store.put_many(MessageColumns.of([text_message(number, topic="M") for number in range(4)]))
+        many = store.put_many([text_message(number, topic="M") for number in range(4)])
         store.put(Message.of("T", b"x" * 100_000))
         store.catch_up()
         store.get("T", 0, 0, group="G")
