@@ -6,12 +6,14 @@ import io
 import json
 import socket
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from rmqctl.exit_codes import DECLINED, FINDINGS, NOT_READABLE, OK, USAGE
+from store.files.bundle_files import unpack_bundle
 from store.formats.bundle import DOCUMENT, END, UNREADABLE, encode_head, padding
 from store.formats.zstd_frames import compress
 from tests.cli.running import rmqctl
@@ -153,6 +155,22 @@ def test_what_a_reader_unpacked_is_removed_when_the_process_ends(bundle: Path, t
     (tmp_path / "scratch").mkdir()
     assert run(command_line(bundle, "--scratch", tmp_path / "scratch", "info")).code == OK
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_what_is_unpacked_is_removed_at_the_latest_when_the_process_ends(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_exit: list[Callable[[], None]] = []
+    monkeypatch.setattr("store.files.bundle_files.atexit.register", at_exit.append)
+    monkeypatch.setattr("store.files.bundle_files._unpacked", {})
+    root, _ = unpack_bundle(str(bundle), tmp_path)
+    assert (root.exists(), len(at_exit)) == (True, 1)
+    at_exit[0]()
+    assert not root.exists()
+    # It is unpacked again.
+    root, _ = unpack_bundle(str(bundle), tmp_path)
+    assert (root.exists(), len(at_exit)) == (True, 2)
+    at_exit[1]()
 
 
 def archive(*entries: tuple[str, bytes]) -> bytes:

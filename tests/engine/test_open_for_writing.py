@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from store import open_store
 from store.engine import open_for_writing
 from store.engine.open_for_writing import _refuse_other_kinds, _set_positions
+from store.opened import verified
 from store.structures.registry import PUT, STRUCTURES
+from tests.support.stores import SMALL, make_store
 
 
 @pytest.mark.parametrize("chosen", [0, 1])
@@ -49,3 +54,13 @@ def test_bytes_past_the_end_are_looked_for_in_the_last_segment_from_there_on(
     _set_positions(cast(Any, SimpleNamespace(log=log, queues=queues, fs="fs")), 140)
     assert (cut, files.flushed_where, files.committed_where) == ([140], 140, 140)
     assert (asked, log.stale_segment) == ([(100, 40, "fs")], stale)
+
+
+def test_a_writer_notes_what_it_has_verified_when_it_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_store(tmp_path / "store", 3)
+    monkeypatch.setattr(verified, "WORTH_REMEMBERING_BYTES", 0)
+    (root / ".rmqctl" / verified.FILE_NAME).unlink(missing_ok=True)
+    with open_store(root, settings=SMALL, read_only=False) as opened:
+        assert (
+            json.loads((root / ".rmqctl" / verified.FILE_NAME).read_text())["log_end"] == opened.opened.log.max_offset
+        )
