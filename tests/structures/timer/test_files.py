@@ -29,6 +29,7 @@ from store.structures.timer.files import (
     WHEEL_SIZE,
     TimerCheckpoint,
     TimerFiles,
+    _sparse,
     metrics_fault,
     read_timer_files,
 )
@@ -242,6 +243,16 @@ def test_a_log_is_read_whole_in_pieces_of_any_size(
 
 def test_a_timer_that_never_saved_has_a_timercheck_of_zeros() -> None:
     assert astuple(TimerCheckpoint()) == (0,) * 7
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 101, 8192, 8195, 9000])
+def test_a_file_that_grows_is_read_up_to_the_size_it_had(size: int, tmp_path: Path) -> None:
+    path = tmp_path / "timerwheel"
+    with path.open("wb") as file:
+        file.write(b"x" * 100)
+        file.seek(8192)
+        file.write(b"end")
+    assert bytes(_sparse(path, Filesystem(), size)) == path.read_bytes()[:size].ljust(size, b"\0")
 
 
 @pytest.mark.parametrize("magic", [-1, 0, 15, 16])
