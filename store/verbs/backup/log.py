@@ -1,8 +1,8 @@
 """The log of a store for a backup: its end, and the bytes of its segments.
 
-The log ends after the last whole record, in the newest segment that has one. Damage before it does not end the log: a
-backup keeps all bytes that can be saved. A record that is being written is left out. Broker and backup do not wait for
-each other.
+The log ends after the last whole record, in the newest segment that has one. Damage and zeros before it do not end the
+log: a backup keeps all bytes that can be saved. A record that is being written is left out. Broker and backup do not
+wait for each other.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def find_log_end(reader: StoreReader, line: BrokerLine, since: int = 0) -> Found
     for segment in reversed(reader.segments()):
         end, damage = FoundEnd(), ""
         unread = replace(whole_segment(segment), start=min(max(0, since - segment.number), segment.size))
-        for step in walk_slice(reader, unread, rules):
+        for step in walk_slice(reader, unread, rules, past_zeros=True):
             if isinstance(step, Run):
                 last_ms = int(step.columns.store_timestamp_ms[-1])
                 end = FoundEnd(step.end, last_ms, damage)

@@ -36,6 +36,7 @@ def both(one: Callable[[Path, Path], object], other: Callable[[Path, Path], obje
 
 
 BEFORE = "00000000000000016384, offset 187: bad body CRC"
+ZEROED = "00000000000000016384, offset 187: zeros in place of a record"
 ENDS: dict[str, tuple[Callable[[Path, Path], object], FoundEnd]] = {
     "whole": (lambda first, second: None, WHOLE),
     "a segment of zeros behind": (beyond, WHOLE),
@@ -44,6 +45,7 @@ ENDS: dict[str, tuple[Callable[[Path, Path], object], FoundEnd]] = {
     "the last record's body": (put_at(2431 - 60, b"\xff"), FoundEnd(18_628, BEGAN_MS + 99_000)),
     "the end of the last record's properties": (put_at(2430, b"\0"), FoundEnd(18_628, BEGAN_MS + 99_000)),
     "a body before the end": (put_at(287, b"\xff"), FoundEnd(18_815, BEGAN_MS + 100_000, BEFORE)),
+    "a zeroed head before the end": (put_at(187, bytes(30)), FoundEnd(18_815, BEGAN_MS + 100_000, ZEROED)),
     "two bodies": (both(put_at(287, b"\xff"), put_at(661, b"\xff")), FoundEnd(18_815, BEGAN_MS + 100_000, BEFORE)),
     "a record's own log offset": (put_at(187 + 28, bytes(8)), WHOLE),
     "no segment": (lambda first, second: (first.unlink(), second.unlink()), FoundEnd()),
