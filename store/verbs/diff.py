@@ -114,7 +114,7 @@ def _records(reader: StoreReader, segments: list[StoredFile]) -> _Records:
     for segment in segments:
         local = reader.map(segment.path) if reader.is_local else None
         whole = LogSlice(segment.path, segment.number, segment.size, 0, segment.size)
-        for step in walk_slice(reader, whole, ScanRules(check_crc=False)):
+        for step in walk_slice(reader, whole, ScanRules(check_crc=False), past_zeros=True):
             if isinstance(step, Run):
                 offsets.append(step.columns.position + step.file_start)
                 columns.append(np.array([getattr(step.columns, name) for name in COMPARED]))

@@ -53,6 +53,16 @@ def test_ranges_that_one_store_lacks_are_named(copy_of: CopyOf) -> None:
     assert diff(root, source.store).only_b == [Range(only.start, only.end)]
 
 
+def test_a_zeroed_head_hides_no_later_record(copy_of: CopyOf) -> None:
+    source, root = copy_of("many")
+    segment = sorted((root / "commitlog").iterdir())[1]
+    size = int.from_bytes(segment.read_bytes()[:4], "big")
+    overwrite(segment, 0, bytes(size))
+    found = diff(source.store, root)
+    assert (found.only_a, found.only_b) == ([Range(int(segment.name), int(segment.name) + size)], [])
+    assert found.differing_records == 0
+
+
 def test_a_difference_is_exit_code_1(copy_of: CopyOf) -> None:
     source, root = copy_of("normal")
     assert rmqctl("diff", source.store, root).code == 0
