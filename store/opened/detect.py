@@ -16,7 +16,6 @@ from store.config import StoreConfig
 from store.errors import BadRequest, ForeignFile, NotAStore, UnsupportedFormat
 from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import numbered_files, segments_of
-from store.files.rocksdb_files import has_queue_database
 from store.files.segment_folders import MEMBER_PATHS, find_member, member_log
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
 from store.formats.wording import amount
@@ -83,8 +82,9 @@ class OpenRequest:
 
 
 def finds_light(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> bool:
-    """Return whether the records decide on light queues: no given setting does, and no database may have them."""
-    return "enableMultiDispatch" not in settings and not has_queue_database(layout, fs)
+    """Return whether records decide on light queues, as no setting or database does."""
+    rooms = rooms_with(names_of(layout, fs), "infer", "may_hold_light")
+    return "enableMultiDispatch" not in settings and not any(room.may_hold_light(layout, fs) for room in rooms)
 
 
 def find_other_queues(layout: StoreLayout, config: StoreConfig, fs: Filesystem) -> OtherQueues:

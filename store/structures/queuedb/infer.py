@@ -32,6 +32,11 @@ def infer_settings(layout: StoreLayout, fs: Filesystem, given: Collection[str] =
     return {STORE_TYPE: ROCKSDB_STORE, **NAMED_QUEUES}
 
 
+def may_hold_light(layout: StoreLayout, fs: Filesystem) -> bool:
+    """Return whether a RocksDB may hold the light queues."""
+    return has_queue_database(layout, fs)
+
+
 def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
     """Yield the trace of a 5.x broker as a clause for people."""
     if has_queue_database(layout, fs):
