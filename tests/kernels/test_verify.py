@@ -72,9 +72,9 @@ def test_a_gap_in_a_queue_is_found_and_the_queues_are_counted_apart() -> None:
     assert both(ask) == (4, [2, 9])
 
 
-def with_crc(digits: bytes | None = None) -> bytes:
+def with_crc(digits: bytes | None = None, before: bytes = b"K\x01v\x02") -> bytes:
     """A record with the 5.x CRC property, right unless `digits` say otherwise."""
-    blank = record(properties=b"K\x01v\x02" + CRC_BLOCK % (b"0" * 10))
+    blank = record(properties=before + CRC_BLOCK % (b"0" * 10))
     value = native.body_crc(memoryview(blank), 0, len(blank) - 20)
     text = str(value)[::-1].ljust(10, "0").encode() if digits is None else digits
     return blank[:-11] + text + b"\x02"
@@ -85,6 +85,10 @@ def with_crc(digits: bytes | None = None) -> bytes:
     [
         (with_crc(), 1, 1),
         (with_crc(b"1234567890"), 0, 1),
+        (with_crc(before=b""), 1, 1),
+        (with_crc(b"1234567890", before=b""), 0, 1),
+        (with_crc(b"1234567890").replace(b"32#\x01", b"32#\x03"), 1, 0),
+        (with_crc(b"1234567890")[:-1] + b"\x03", 1, 0),
         (record(), 1, 0),
         (record(properties=b"A\x01" + b"b" * 30), 1, 0),
     ],
