@@ -35,6 +35,7 @@ from store.structures.commitlog.slices import LogSlice, walk_slice
 from store.structures.consumequeue.multi_dispatch import refuse_light_parts
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.index.keys import KeyHasher, Keys
+from store.structures.tables.topics import Attributes, record_attributes
 from store.verbs.rebuild.scope import Queue, RebuildScope
 
 SPILL_BYTES = 32 << 20
@@ -85,6 +86,7 @@ class PartPieces:
     outcome             the Blank, End or Damage at the end of the scan; None if it reached the part's stop
     is_true_to_place    every record's log offset field equals its position
     ends_with_keys      the last record has keys
+    attributes          of topics, as the records need them in topics.json
     """
 
     part: LogSlice
@@ -96,6 +98,7 @@ class PartPieces:
     ends_with_keys: bool = False
     queues: dict[Queue, list[UnitPiece]] = field(default_factory=dict)
     keys: list[KeyPiece] = field(default_factory=list)
+    attributes: Attributes = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,7 @@ class Gatherer:
                         keys.add(due, found_keys)
                 if self.scope.queues and due.count:
                     units.add(due, codes)
+                    found.attributes |= record_attributes(due)
             else:
                 _note_outcome(found, step)
         units.spill()

@@ -31,6 +31,7 @@ from store.query.spark.writers import Share
 from store.structures.commitlog.scan import VERIFYING, ScanRules
 from store.structures.commitlog.slices import split, split_into
 from store.verbs.rebuild.expired import keep_expired_ends
+from store.verbs.rebuild.local import describe_lost
 from store.verbs.rebuild.scope import RebuildReport, RebuildScope
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ def rebuild_on_spark(
         live, end = valid_parts(list(map_tasks(spark, gather, parts)), gather)
         _write_files(spark, fs, plan_shares(live, StoreLayout(scratch.parent), config, scope, now_ms))
     fs.remove_tree(scratch)
-    faults = keep_expired_ends(files, staging, scope, fs)
-    return RebuildReport(end.log_end, end.describe(), end.record_count, tuple(faults), end.last_record)
+    attributes = {topic: needed for part in live for topic, needed in part.attributes.items()}
+    faults = (*describe_lost(attributes), *keep_expired_ends(files, staging, scope, fs))
+    return RebuildReport(end.log_end, end.describe(), end.record_count, faults, end.last_record)
 
 
 def _write_files(spark: SparkSession, fs: Filesystem, shares: Sequence[Share]) -> None:

@@ -85,7 +85,7 @@ def rebuild_locally(
         database.finish(start)
         faults += database.findings
     if scope.queues and not config.queues_in_database:
-        faults = [*_describe_lost(attributes), *faults]
+        faults = [*describe_lost(attributes), *faults]
     found = (*end.describe_unreadable(), *queues.describe_findings(), *faults)
     return RebuildReport(end.log_end, end.describe(), end.record_count, found, end.last_record)
 
@@ -96,7 +96,7 @@ def sync_rebuilt(layout: StoreLayout, fs: Filesystem) -> None:
         sync_tree(folder, fs)
 
 
-def _describe_lost(attributes: Attributes) -> Iterator[str]:
+def describe_lost(attributes: Attributes) -> Iterator[str]:
     """Describe the attributes that the records of topics need, in a store with no topic of such queues."""
     for topic, needed in sorted(attributes.items()):
         told = ", ".join(f"{name}={value}" for name, value in needed.items())

@@ -109,17 +109,31 @@ def test_a_plain_folder_decides_before_the_records_and_the_records_before_the_en
     assert configured_types(StoreLayout(root), FS) == {"BatchA": "BatchCQ"}
 
 
-def test_a_rebuild_without_the_types_names_the_topics_that_need_one(tmp_path: Path) -> None:
-    root = copy_of_five("bcq", tmp_path)
+NEEDED = [
+    f"warning: {topic}: its records need queue.type=BatchCQ in topics.json, or its queues are built as plain; "
+    "rebuild topics first"
+    for topic in ("BatchA", "BatchB")
+]
+
+
+def without_types(folder: Path) -> Path:
+    """A store that lost its topics and batch queues."""
+    root = copy_of_five("bcq", folder)
     for name in ("config", "batchconsumequeue"):
         shutil.rmtree(root / name)
-    needed = [
-        f"warning: {topic}: its records need queue.type=BatchCQ in topics.json, or its queues are built as plain; "
-        "rebuild topics first"
-        for topic in ("BatchA", "BatchB")
-    ]
+    return root
+
+
+@pytest.mark.spark
+def test_a_rebuild_on_spark_names_the_topics_that_need_a_type(tmp_path: Path) -> None:
+    run = rmqctl("rebuild", "--queues", "--engine", "spark", "--dry-run", store=without_types(tmp_path))
+    assert [line for line in run.err.splitlines() if "its records need" in line] == NEEDED, run.err
+
+
+def test_a_rebuild_without_the_types_names_the_topics_that_need_one(tmp_path: Path) -> None:
+    root = without_types(tmp_path)
     for words, warned in (
-        (["rebuild", "--queues", "--dry-run"], needed),
+        (["rebuild", "--queues", "--dry-run"], NEEDED),
         (["rebuild", "--index", "--dry-run"], []),
         (["rebuild", "topics", "--yes"], []),
         (["rebuild", "--queues", "--dry-run"], []),
