@@ -51,7 +51,7 @@ class Session:
         self.options = Options()
         self.resources = ExitStack()
         self.met_findings = False
-        """Whether a store that the command wrote to met damage while it was open."""
+        """Whether an OK becomes FINDINGS: a written store met damage while it was open, or an id was not found."""
         self.interrupts = Interrupts()
         self.store = GivenStore(self)
         self.defaults: dict[str, object] = {}

@@ -32,7 +32,12 @@ EXAMPLES = (
 )
 SEE_ALSO = ("simulate", "stale", "salvage", "export", "put")
 FILES = ("commitlog",)
-EXIT_CODES = {1: "A message was refused, is in doubt or was not sent; or a dry run shows that one would be refused."}
+EXIT_CODES = {
+    1: "A message was refused, is in doubt or was not sent; or a dry run shows that one would be refused. No chosen "
+    "message has an id of --id."
+}
+CONTINUE = "note: run the same command again to continue; with --verify it first searches messages in doubt"
+SHOWN_IDS = 5
 PLANNED = ("topic", "message_count", "body_bytes", "delayed_count", "already_count", "refused_count")
 SENT = ("topic", "message_count", "acknowledged_count", "already_count", "refused_count", "doubt_count", "held_count")
 LEFT_OUT = {
@@ -127,7 +132,7 @@ def run(
     if stale and (where or since or until or ids or losses):
         raise typer.BadParameter("it chooses the messages itself; combine it only with --topic", param_hint="--stale")
     _check_places(session, to, None if dry_run else ledger, needs_ledger=not dry_run)
-    chooser = _chooser(session, topic_map, half)
+    chooser = _chooser(session, topic_map, topic, half)
     condition = _condition(session, where, topic, since, until, losses=losses, half=half)
     records = _stale_records(session, topic) if stale else _records(session, condition, _ids(ids))
     messages = chooser.messages(records)
@@ -158,9 +163,15 @@ def _run(session: Session, replay: Replay, messages: Iterator[Any], chooser: Cho
     if verifies:
         with session.progress("searching messages in doubt"):
             found = replay.verify()
-    with session.progress("sending", unit="messages") as bar:
-        replay.on_progress = bar.update
-        report = replay.run(messages)
+    try:
+        with session.progress("sending", unit="messages") as bar:
+            replay.on_progress = bar.update
+            report = replay.run(messages)
+    except KeyboardInterrupt:
+        counts = ledger.counts()
+        session.note(f"note: the ledger has {counts['acknowledged']} acknowledged messages, {counts['doubt']} in doubt")
+        session.note(CONTINUE)
+        raise
     if verifies:
         with session.progress("searching messages in doubt"):
             found += replay.verify()
@@ -183,8 +194,9 @@ def _run(session: Session, replay: Replay, messages: Iterator[Any], chooser: Cho
         verdict = f"stopped: {report.stopped_by}; {verdict}"
     bad = report.stopped_by or doubts or unsent or report.total("refused") or _damaged(chooser)
     _say_left_out(session, chooser)
+    _say_unmapped(session, chooser, report)
     if report.stopped_by or doubts or unsent:
-        session.note("note: run the same command again to continue; with --verify it first searches messages in doubt")
+        session.note(CONTINUE)
     return Result("replay", facts, tables, FINDINGS if bad else OK, verdict)
 
 
@@ -196,6 +208,7 @@ def _planned(session: Session, report: ReplayReport, chooser: Chooser) -> Result
     facts = {"left_out": dict(chooser.left_out)}
     tables = [_topics(report, PLANNED), Table("refused", _refused_rows(report))]
     _say_left_out(session, chooser)
+    _say_unmapped(session, chooser, report)
     bad = refused or _damaged(chooser)
     return Result("replay", facts, tables, FINDINGS if bad else OK, verdict, is_plan=True)
 
@@ -204,6 +217,12 @@ def _say_left_out(session: Session, chooser: Chooser) -> None:
     if chooser.left_out:
         kinds = ", ".join(f"{number} {LEFT_OUT[kind]}" for kind, number in sorted(chooser.left_out.items()))
         session.warn(f"left out: {kinds}")
+
+
+def _say_unmapped(session: Session, chooser: Chooser, report: ReplayReport) -> None:
+    """Warn of topics of --topic-map that no chosen message has."""
+    for topic in sorted(chooser.topics.keys() - chooser.mapped if not report.stopped_by else ()):
+        session.warn(f"no message of {topic} was chosen: --topic-map names it without effect")
 
 
 def _damaged(chooser: Chooser) -> int:
@@ -230,11 +249,14 @@ def _refused_rows(report: ReplayReport) -> list[dict[str, Any]]:
 # The choice of messages.
 
 
-def _chooser(session: Session, topic_map: list[str] | None, half: bool) -> Chooser:
+def _chooser(session: Session, topic_map: list[str] | None, chosen: list[str] | None, half: bool) -> Chooser:
     from store import StoreConfig
     from store.verbs import Chooser
 
     topics = dict(pair_of(text, "--topic-map") for text in topic_map or ())
+    if chosen and (others := topics.keys() - set(chosen)):
+        reason = f"--topic chooses no message of {', '.join(sorted(others))}"
+        raise typer.BadParameter(reason, param_hint="--topic-map")
     levels = StoreConfig().with_settings(session.store.settings()).delay_levels_ms
     return Chooser(topics, levels, half)
 
@@ -291,12 +313,19 @@ def _records(session: Session, condition: str | None, ids: set[str] | None) -> I
 
     place = str(session.store.place)
     readers = session.store.open_readers([place])
+    wanted = frozenset(ids or ())
     with embedded_engine(session, readers) as engine:
         for data in read_records(engine, condition):
             record = decode_record(data)
-            if ids is None or record.msg_id in ids or record.uniq_key in ids:
+            if ids is None or record.msg_id in wanted or record.uniq_key in wanted:
                 yield record
+                if ids is not None:
+                    ids.difference_update((record.msg_id, record.uniq_key))
     session.store.warn_of_damage(readers.values())
+    if ids:
+        shown = ", ".join(sorted(ids)[:SHOWN_IDS]) + (", …" if len(ids) > SHOWN_IDS else "")
+        session.warn(f"{count(len(ids), 'id')} not found among the chosen messages: {shown}")
+        session.met_findings = True
 
 
 def _stale_records(session: Session, topics: list[str] | None) -> Iterator[StoredMessage]:

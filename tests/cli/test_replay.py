@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,7 +93,8 @@ def test_messages_are_chosen_by(words: str, store: Path, broker: FakeBroker, tmp
     (tmp_path / "IDS").write_text("U07\nU08\n")
     line = words.replace("@IDS", f"@{tmp_path / 'IDS'}").split()
     code, _ = replay(store, broker, "--ledger", tmp_path / "ledger", *line)
-    assert (code, broker.keys) == (OK, CHOSEN[words])
+    # An id that no chosen message has is a finding.
+    assert (code, broker.keys) == (FINDINGS if words == "--topic TopicA --id U04" else OK, CHOSEN[words])
 
 
 def test_delayed_messages_of_a_topic_are_chosen_with_it(store: Path, broker: FakeBroker, tmp_path: Path) -> None:
@@ -179,6 +181,52 @@ def test_a_run_that_is_killed_goes_on(number: signal.Signals, store: Path, broke
     assert sorted(broker.keys) == CHOSEN[""]
 
 
+UNUSED = {
+    "--topic-map topica=TopicB": (OK, "no message of topica was chosen: --topic-map names it without effect"),
+    "--topic-map TopicA=TopicB": (OK, ""),
+    "--id U01 --id U02 --topic TopicA": (OK, ""),
+    "--id U01 --id x": (FINDINGS, "1 id not found among the chosen messages: x\n"),
+    "--id U00 --topic TopicA": (FINDINGS, "1 id not found among the chosen messages: U00\n"),
+    "--id a --id b --id c --id d --id e --id f": (
+        FINDINGS,
+        "6 ids not found among the chosen messages: a, b, c, d, e, …",
+    ),
+}
+
+
+@pytest.mark.turns(2)
+@pytest.mark.parametrize("words", UNUSED)
+def test_an_id_or_a_mapped_topic_of_no_message_is_named(
+    words: str, store: Path, broker: FakeBroker, tmp_path: Path
+) -> None:
+    code, warning = UNUSED[words]
+    for ending in (("--dry-run",), ("--ledger", tmp_path / "one")):
+        run = rmqctl("replay", store, "--to", broker.address, *words.split(), *ending)
+        assert (run.code, run.err.partition("warning: ")[2].startswith(warning), not run.err) == (
+            code,
+            True,
+            not warning,
+        )
+
+
+@pytest.mark.turns(2)
+def test_an_interrupted_run_says_how_to_continue(
+    store: Path, broker: FakeBroker, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["replay", store, "--to", broker.address, "--ledger", tmp_path / "one", "--rate", "5"]
+    with running(command_line(None, *words)) as process:
+        while len(broker.taken) < 7:
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+    first, second = capfd.readouterr().err.splitlines()[:2]
+    # The requests of one window may be under way.
+    counts = re.fullmatch(r"note: the ledger has (\d+) acknowledged messages, (\d+) in doubt", first)
+    assert counts is not None, first
+    assert len(broker.taken) - 5 <= int(counts[1]) <= int(counts[1]) + int(counts[2]) <= len(broker.taken) + 5
+    assert second == replay_command.CONTINUE
+
+
 def test_a_target_that_takes_no_more_stops_the_run(
     store: Path, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -198,6 +246,7 @@ WRONG = {
     "STORE --to TARGET --dry-run --stale --losses": (USAGE, "combine it only with --topic"),
     "STORE --to TARGET --dry-run --since yesterday": (USAGE, "'yesterday' is not a time"),
     "STORE --to TARGET --dry-run --id @ABSENT": (NOT_READABLE, "no such file"),
+    "STORE --to TARGET --dry-run --topic TopicA --topic-map topica=T": (USAGE, "--topic chooses no message of topica"),
     "STORE --to nowhere --dry-run": (USAGE, "an address is HOST:PORT"),
     "STORE --to 127.0.0.1:CLOSED --dry-run": (5, "connection refused"),
     "ABSENT --to TARGET --dry-run": (NOT_READABLE, "no such folder"),

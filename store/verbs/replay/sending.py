@@ -96,12 +96,14 @@ class Chooser:
     topics     new names of topics, also for a dead-letter queue
     levels_ms  delays of the source's levels
     left_out   records that are not sent, by kind
+    mapped     topics that got their new name
     """
 
     topics: Mapping[str, str] = field(default_factory=dict)
     levels_ms: Sequence[int] = ()
     halves: bool = False
     left_out: Counter[str] = field(default_factory=Counter)
+    mapped: set[str] = field(default_factory=set)
     _last_half: dict[int, int] = field(default_factory=dict)
     _ended: set[int | str] = field(default_factory=set)
 
@@ -167,6 +169,7 @@ class Chooser:
             queue_id = parse_whole_number(properties.get(REAL_QUEUE_ID, "")) or 0
         queue = (topic, queue_id)
         if topic in self.topics:
+            self.mapped.add(topic)
             topic = self.topics[topic]
         elif topic.startswith(DLQ_PREFIX):
             topic = RETRY_PREFIX + topic.removeprefix(DLQ_PREFIX)
