@@ -167,8 +167,15 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def names_uri(place: Path) -> bool:
+    """Return whether the path was given as a URI; a Path has one slash in place of its two."""
+    return place.parts[:1] != () and place.parts[0].endswith(":")
+
+
 def require_folder(place: Path | None) -> Path | None:
-    """Return the place; BadParameter for a file."""
+    """Return the place; BadParameter for a file or a URI."""
+    if place is not None and names_uri(place):
+        raise typer.BadParameter("a folder of this machine is needed, not a URI")
     if place is not None and place.is_file():
         raise typer.BadParameter(f"{place} is a file; name a folder")
     return place

@@ -14,6 +14,7 @@ from rmqctl.changing import DryRun, Yes
 from rmqctl.commands.doctor import examine_store
 from rmqctl.context import Session
 from rmqctl.exit_codes import DECLINED, FINDINGS, OK
+from rmqctl.options import names_uri
 from rmqctl.result import Result, Table
 from rmqctl.show import count, show_bytes
 
@@ -107,7 +108,7 @@ def run(
             return result
     written = _write(session, to, (plan, reader, found := found or examine_store(session, None)), salt, **hides)
     has_same = _findings(found, session.store.reached[0], hide_names) == _findings_in(session, to, hide_names)
-    notes = [*_notes(session, written), *([] if has_same else [_describe_other_findings(plan)])]
+    notes = [*_notes(session, written), *([] if has_same else _other_findings(session, plan, found))]
     for note in (*plan.left_out, *notes):
         session.warn(note)
     finding_count = len(found.diagnoses)
@@ -118,10 +119,15 @@ def run(
     return result
 
 
-def _describe_other_findings(plan: BundlePlan) -> str:
+def _other_findings(session: Session, plan: BundlePlan, found: Examination) -> list[str]:
+    """Return a warning of different findings; none if the store's holder explains them, and a note does."""
+    if found.info.holder is not None:
+        who = f"{found.info.holder.describe()} holds the store"
+        session.note(f"note: {who}: doctor simulates a start in the bundle only, and can find more there")
+        return []
     is_whole = all(one.content != _ABSENT for one in plan.files)
     reason = "did it change meanwhile?" if is_whole else "they need files that are left out"
-    return f"doctor has other findings in the bundle than in the store: {reason}"
+    return [f"doctor has other findings in the bundle than in the store: {reason}"]
 
 
 def _notes(session: Session, written: WrittenBundle) -> Iterator[str]:
@@ -135,8 +141,7 @@ def _notes(session: Session, written: WrittenBundle) -> Iterator[str]:
 def _check_target(session: Session, to: Path) -> None:
     from store.layout import BUNDLE
 
-    # A Path has one slash in place of the two of a URI.
-    if to.parts[0].endswith(":"):
+    if names_uri(to):
         raise typer.BadParameter("a bundle is written into a file of this machine", param_hint="TO")
     if not to.name.endswith(BUNDLE):
         raise typer.BadParameter(f"the name of a bundle ends in {BUNDLE}", param_hint="TO")

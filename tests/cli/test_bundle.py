@@ -14,6 +14,8 @@ import pytest
 
 from rmqctl.exit_codes import DECLINED, FINDINGS, NOT_READABLE, OK, USAGE
 from store.files.bundle_files import unpack_bundle
+from store.files.filesystem import Filesystem
+from store.files.lock import StoreLock
 from store.formats.bundle import DOCUMENT, END, UNREADABLE, encode_head, padding
 from store.formats.zstd_frames import compress
 from tests.cli.running import rmqctl
@@ -33,6 +35,14 @@ def bundle(store: Path, tmp_path: Path) -> Path:
     run = rmqctl("bundle", tmp_path / "case.tar.zst", "--yes", store=store)
     assert (run.code, run.err) == (OK, "")
     return tmp_path / "case.tar.zst"
+
+
+def test_a_bundle_of_a_held_store_says_why_its_findings_differ(store: Path, tmp_path: Path) -> None:
+    (store / "abort").touch()
+    with StoreLock(store / "lock", Filesystem()):
+        run = rmqctl("-f", "json", "bundle", tmp_path / "case.tar.zst", "--yes", store=store)
+    assert (run.code, run.json["same_findings"]) == (OK, False), run.err
+    assert "holds the store: doctor simulates a start in the bundle only" in run.err
 
 
 def unpack(bundle: Path, target: Path) -> Path:
