@@ -68,6 +68,8 @@ HINTS = {
     "and after the damage",
     "same-names": "give another --salt",
     "no-bundle": "`rmqctl bundle` makes one; of another archive unpack the store first",
+    "damaged-manifest": "choose another backup by @ID (`rmqctl backup list` shows them), or delete this file to give "
+    "its backup up",
     "backup-damaged": "`rmqctl backup verify` lists every damaged file; another backup may be whole",
     "scratch-place": "--scratch DIR names another folder for what is built",
     # Traps of a broker's start.
@@ -175,7 +177,9 @@ def _file_in_path(error: StoreIOError) -> Path | None:
 
 
 def _meant_store(file: object) -> str:
-    """Return the store around a folder, or in it; empty without one."""
+    """Return the store around a folder, or in it, or the backup in it; empty without one."""
     place = Path(str(file)).absolute()
+    if (place / "backups").is_dir() and (place / "log").is_dir():
+        return f"backup:{place}"
     near = (place.parent, place.parent.parent, place / "store")
     return next((str(one) for one in near if (one / "commitlog").is_dir()), "")

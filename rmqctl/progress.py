@@ -117,7 +117,7 @@ class Progress:
             if self._bar is None:
                 self._start()
             self._next_look = time.monotonic() + REDRAW_EVERY_S
-            self._bar.update(self._task, completed=self.done, total=self.total)
+            self._bar.update(self._task, description=self.title, completed=self.done, total=self.total)
 
     def _start(self) -> None:
         from rich import progress

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove, choose_backend
-from rmqctl.backing_up import HA_ADDRESS, follow_broker, restore_cluster
+from rmqctl.backing_up import HA_ADDRESS, follow_broker, restore_cluster, restored_facts, say_restored
 from rmqctl.changing import DryRun, Yes
 from rmqctl.context import Session
 from rmqctl.exit_codes import DECLINED, FINDINGS, OK
@@ -19,7 +20,6 @@ from rmqctl.show import count, show_bytes
 if TYPE_CHECKING:
     from store import StoreError
     from store.formats import Manifest
-    from store.verbs import BackupFiles, RestoreReport
 
 EXAMPLES = {
     "backup create": (
@@ -96,11 +96,11 @@ def run_create(
     meanwhile.
 
     With --follow the command makes a backup, and then receives the log as a slave of --broker, through restarts of the
-    broker. Received bytes are durable in TO/following within a second; if TO is an object store, in a scratch folder.
-    Every few seconds, and at SIGTERM or Ctrl-C, they are added to the backup. Files that it replaces are deleted an
-    hour later; in an object store a prune deletes them, because another writer may need them. After a day the next
-    backup begins, so that prune can delete old ones. A SYNC_MASTER waits for this slave as for any other; a master with
-    --controller never counts it.
+    broker. `backup list` shows in last_ms how far it has come. Received bytes are durable in TO/following within a
+    second; if TO is an object store, in a scratch folder. Every few seconds, and at SIGTERM or Ctrl-C, they are added
+    to the backup. Files that it replaces are deleted an hour later; in an object store a prune deletes them, because
+    another writer may need them. After a day the next backup begins, so that prune can delete old ones. A SYNC_MASTER
+    waits for this slave as for any other; a master with --controller never counts it.
 
     --bwlimit, --nice and --cold spare the broker. Every reading command takes a backup: --store backup:TO, or
     backup:TO@ID. Exit code 1 when a file could not be copied in full, or when the log is damaged or incomplete.
@@ -117,7 +117,8 @@ def run_create(
     folder = open_target(to, Filesystem(), compresses=compress)
     if session.options.uri is None and "://" not in folder.address:
         session.refuse_inside(root, Path(folder.address))
-    with session.progress("copying the log") as bar:
+    with ExitStack() as bars:
+        bar = bars.enter_context(session.progress("copying the log"))
         options = CreateOptions(
             name=session.options.uri or "",
             version=__version__,
@@ -128,7 +129,7 @@ def run_create(
         )
         before = set(folder.stored_files())
         if follow:
-            made = follow_broker(session, broker or HA_ADDRESS, folder, options, every, has_controller=controller)
+            made = follow_broker(session, broker, folder, (options, bars), every, has_controller=controller)
         else:
             made = create_backup(root, folder, options, fs, session.environment.clock_ms)
     for note in made.notes:
@@ -151,16 +152,20 @@ def run_list(ctx: typer.Context, source: Folder) -> Result:
 
     new_bytes counts bytes that no older backup has. Exit code 1 when a manifest is damaged.
     """
+    from rmqctl.hints import describe
     from store.verbs import BackupFiles, added_bytes
 
     session: Session = ctx.obj
     files = BackupFiles(source)
     files.require()
-    manifests = _manifests(session, files)
+    errors: list[StoreError] = []
+    manifests = files.manifests(errors)
+    for error in errors:
+        session.warn(describe(error))
     added = added_bytes(manifests)
     rows = [{**_facts(one), "new_bytes": added[one.id]} for one in manifests]
     shown = ("backup_id", "store", "log_start", "log_end", "last_ms", "size_bytes", "new_bytes", "note_count")
-    code = FINDINGS if session.met_findings else OK
+    code = FINDINGS if errors else OK
     verdict = f"{count(len(rows), 'backup')}, {show_bytes(sum(added.values()))} stored"
     return Result("backup list", {}, [Table("backups", rows, shown)], code, verdict)
 
@@ -169,36 +174,40 @@ def run_verify(ctx: typer.Context, source: From) -> Result:
     """Verify the bytes of backups, and check their logs.
 
     Compares every file with its digest in the manifest. A file that several backups share is read once. Then runs
-    `check` on the newest backup, or on the one that @ID chooses, without restoring it. Exit code 1 when something is
-    wrong. Findings of the check can be older than the backup.
+    `check` on the newest backup with a readable manifest, or on the one that @ID chooses, without restoring it. Exit
+    code 1 when something is wrong. Findings of the check can be older than the backup.
     """
-    from store.verbs import BackupFiles, bytes_to_verify, check_backup, split_address, verify_files
+    from store.verbs import BackupFiles, bytes_to_verify, check_backup, manifest_faults, split_address, verify_files
 
     session: Session = ctx.obj
     folder, backup = split_address(source)
     files = BackupFiles(folder)
-    checked = files.find(backup)
-    manifests = [checked] if backup is not None else _manifests(session, files)
+    files.require()
+    errors: list[StoreError] = []
+    manifests = [files.find(backup)] if backup is not None else files.manifests(errors)
+    # Without a readable manifest this raises.
+    checked = manifests[-1] if manifests else files.find(None)
     with session.progress("reading the backups", bytes_to_verify(manifests)) as bar:
         faults = list(verify_files(files, manifests, bar.update))
     with session.progress("checking the log"):
         findings = [] if faults else check_backup(files, checked)
     if faults:
         session.note("note: the log is not checked, as files are damaged")
-    rows = [{"backup_id": one.backup_id, "file": one.file, "reason": one.fault} for one in faults]
+    all_faults = (*manifest_faults(errors), *faults)
+    rows = [{"backup_id": one.backup_id, "file": one.file, "reason": one.fault} for one in all_faults]
     found = [
         {"kind": one.kind, "file": one.file, "offset": one.offset, "count": one.count, "detail": one.detail}
         for one in findings
     ]
     facts = {
         "checked_backup": checked.id,
-        "backup_count": len(manifests),
+        "backup_count": len(manifests) + len(errors),
         "verified_bytes": bytes_to_verify(manifests),
-        "fault_count": len(faults),
+        "fault_count": len(rows),
         "finding_count": len(findings),
     }
-    wrong = bool(faults or findings or session.met_findings)
-    verdict = f"{count(len(manifests), 'backup')}: {count(len(faults), 'damaged file')}"
+    wrong = bool(rows or findings)
+    verdict = f"{count(len(manifests) + len(errors), 'backup')}: {count(len(rows), 'damaged file')}"
     verdict += "" if faults else f", {count(len(findings), 'finding')} in the log of {checked.id}"
     tables = [Table("damaged_files", rows), Table("findings", found)]
     return Result("backup verify", facts, tables, FINDINGS if wrong else OK, verdict)
@@ -342,36 +351,11 @@ def run_restore(
             clock=session.environment.clock_ms,
             options=RestoreOptions(session.store.settings(), bar.update, cluster),
         )
-    for remark in made.remarks:
-        session.note(remark)
-    for finding in made.findings:
-        session.warn(finding)
-    facts = {"backup_id": manifest.id, "target": str(to), **_restored_facts(made)}
+    say_restored(session, manifest, moment, made)
+    facts = {"backup_id": manifest.id, "target": str(to), **restored_facts(made)}
     rows = [{"file": one.file, "remark": one.remark} for one in made.tables]
     verdict = f"{count(made.record_count, 'record')} of {manifest.id} restored; the log ends at {made.log_end}"
     return Result("backup restore", facts, [Table("tables", rows)], FINDINGS if made.findings else OK, verdict)
-
-
-def _restored_facts(made: RestoreReport) -> dict[str, Any]:
-    return {
-        "log_start": made.log_start,
-        "log_end": made.log_end,
-        "last_ms": made.last_store_timestamp_ms,
-        "record_count": made.record_count,
-        "expired_queue_count": made.expired_queue_count,
-        "bumped_queue_count": made.bumped_queue_count,
-        "finding_count": len(made.findings),
-    }
-
-
-def _manifests(session: Session, files: BackupFiles) -> list[Manifest]:
-    """Return all readable manifests; warn of damaged ones."""
-    errors: list[StoreError] = []
-    found = files.manifests(errors)
-    for error in errors:
-        session.met_findings = True
-        session.warn(str(error))
-    return found
 
 
 def _facts(one: Manifest) -> dict[str, Any]:

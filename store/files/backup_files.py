@@ -61,7 +61,7 @@ class BackupFiles:
         """Raise NotAStore unless the folder holds backups."""
         root = self._place.look_at("")
         if root is None:
-            hint = "an id after @ is as 20260115T083000.000" if "@" in self.address.rpartition("/")[2] else None
+            hint = "an id after @ looks like 20260115T083000.000" if "@" in self.address.rpartition("/")[2] else None
             raise NotAStore("no such folder", file=self.address, hint=hint)
         if not root.is_folder:
             raise NotAStore("a file, where a folder of backups is expected", file=self.address, hint="name a folder")
@@ -100,7 +100,8 @@ class BackupFiles:
         try:
             return decode_manifest(data)
         except ValueError as error:
-            raise DamagedFile(f"no manifest of a backup: {error}", file=self.name_of(path)) from None
+            reason, file = f"no manifest of a backup: {error}", self.name_of(path)
+            raise DamagedFile(reason, file=file, code="damaged-manifest") from None
 
     def name_of(self, path: str) -> str:
         """Return the full path, for messages."""
@@ -117,11 +118,11 @@ class BackupFiles:
         if not size:
             return Stretch(memoryview(b""))
         if not file.stored.endswith(ZSTD):
-            return self._place.map(file.stored, position, size)
+            return self._map(file, position, size)
         try:
             parts = list(read_frames(self._reader(file), self._frames(file), position, size))
         except ValueError as error:
-            raise DamagedFile(str(error), file=self.name_of(file.stored)) from None
+            raise DamagedFile(str(error), file=self.name_of(file.stored), code="backup-damaged") from None
         return Stretch(parts[0] if len(parts) == 1 else memoryview(b"".join(parts)))
 
     def chunks(self, file: BackedFile) -> Iterator[memoryview]:
@@ -131,15 +132,27 @@ class BackupFiles:
             data = self.read(file, position, size).read()
             if len(data) < size:
                 found, end = self.name_of(file.stored), position + len(data)
-                raise DamagedFile(f"the file ends at {end} instead of {file.size}", file=found)
+                reason = f"the file ends at {end} instead of {file.size}"
+                raise DamagedFile(reason, file=found, code="backup-damaged")
             yield data
 
     def _reader(self, file: BackedFile) -> Callable[[int, int], memoryview]:
-        return lambda position, size: self._place.map(file.stored, position, size).read()
+        return lambda position, size: self._map(file, position, size).read()
+
+    def _map(self, file: BackedFile, position: int, size: int) -> Stretch:
+        try:
+            return self._place.map(file.stored, position, size)
+        except StoreIOError as error:
+            if self.stored_size(file.stored) < 0:
+                error.code = "backup-damaged"
+            raise
 
     def _frames(self, file: BackedFile) -> Frames:
         if file.stored not in self._tables:
-            self._tables[file.stored] = read_table(self._reader(file), self.stored_size(file.stored))
+            size = self.stored_size(file.stored)
+            if size < 0:
+                raise DamagedFile("it is missing", file=self.name_of(file.stored), code="backup-damaged")
+            self._tables[file.stored] = read_table(self._reader(file), size)
         return self._tables[file.stored]
 
 

@@ -133,7 +133,10 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 def decode_manifest(data: bytes) -> Manifest:
     """Read a manifest; ValueError with its fault."""
-    document = json.loads(data.decode("utf-8", "surrogateescape"))
+    try:
+        document = json.loads(data.decode("utf-8", "surrogateescape"))
+    except ValueError as error:
+        raise ValueError(f"it is no whole JSON: {error}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else None
         raise ValueError(f"its format is {found!r}, and {FORMAT!r} is known")

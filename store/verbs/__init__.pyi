@@ -21,6 +21,7 @@ from store.verbs.backup.selection import Selection as Selection
 from store.verbs.backup.target import BackupTarget as BackupTarget
 from store.verbs.backup.verify import bytes_to_verify as bytes_to_verify
 from store.verbs.backup.verify import check_backup as check_backup
+from store.verbs.backup.verify import manifest_faults as manifest_faults
 from store.verbs.backup.verify import verify_files as verify_files
 from store.verbs.bundle.plan import BundlePlan as BundlePlan
 from store.verbs.bundle.plan import plan_bundle as plan_bundle

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rmqctl.exit_codes import DECLINED, FINDINGS, LOCKED, NOT_READABLE, OK, USAGE
+from store.engine.ha.follow import FollowOptions
+from store.files.backup_files import BackupFiles
 from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
+from store.formats.backup_manifest import Manifest
 from tests.cli.running import rmqctl
 from tests.support.golden import golden
 from tests.support.s3 import s3_bucket
@@ -117,6 +122,67 @@ def test_the_document_of_a_verification_lists_each_damaged_file(folder: Path) ->
     assert (run.code, run.json["damaged_files"], run.json["fault_count"]) == (FINDINGS, rows, len(rows))
 
 
+def test_a_damaged_manifest_is_verified_with_a_finding_and_the_other_backups_are_checked(folder: Path) -> None:
+    older, newest = ids(folder)
+    manifest = folder / "backups" / f"{newest}.json"
+    manifest.write_text("{")
+    run = rmqctl("-f", "json", "backup", "verify", folder)
+    assert (run.code, run.json["checked_backup"], run.json["backup_count"]) == (FINDINGS, older, 2)
+    row = {"backup_id": newest, "file": f"backups/{newest}.json"}
+    assert [{name: one[name] for name in row} for one in run.json["damaged_files"]] == [row]
+    assert "it is no whole JSON" in run.json["damaged_files"][0]["reason"]
+    for words in (("restore", folder, "--to", folder / "new"), ("prune", folder, "--yes")):
+        run = rmqctl("backup", *words)
+        assert (run.code, "choose another backup by @ID" in run.err) == (NOT_READABLE, True), run.err
+    (folder / "backups" / f"{older}.json").write_text("{")
+    run = rmqctl("backup", "verify", folder)
+    assert (run.code, "no manifest of a backup" in run.err) == (NOT_READABLE, True), run.err
+
+
+@pytest.mark.parametrize("compress", [(), ("--compress",)])
+def test_a_missing_file_of_a_backup_names_the_verification(compress: tuple[str, ...], tmp_path: Path) -> None:
+    folder, root = tmp_path / "backups", make_store(tmp_path / "store", 100)
+    assert rmqctl("backup", "create", folder, *compress, store=root).code == OK
+    next((folder / "log").glob(f"{0:020d}.*")).unlink()
+    for words in (("backup", "restore", folder, "--to", tmp_path / "new"), ("check", "--store", f"backup:{folder}")):
+        run = rmqctl(*words)
+        assert (run.code, "`rmqctl backup verify` lists every damaged file" in run.err) == (NOT_READABLE, True), run.err
+
+
+@pytest.mark.parametrize("command", ["info", "check"])
+def test_a_folder_of_backups_given_as_a_store_names_its_newest_backup(command: str, folder: Path) -> None:
+    run = rmqctl(command, store=folder)
+    assert (run.code, f"did you mean backup:{folder}?" in run.err) == (NOT_READABLE, True), run.err
+
+
+def test_a_moment_past_the_backup_is_named(folder: Path, tmp_path: Path) -> None:
+    newest = rmqctl("-f", "json", "backup", "list", folder).json["backups"][-1]
+    for number, (at, is_named) in enumerate(((newest["ended_ms"], False), (newest["ended_ms"] + 1, True))):
+        run = rmqctl("backup", "restore", folder, "--to", tmp_path / f"new{number}", "--at", at)
+        assert (run.code, "before --at: messages stored later are not in it" in run.err) == (OK, is_named), run.err
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_following_backup_shows_on_a_terminal_how_far_it_has_come(
+    is_terminal: bool, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = BackupFiles(str(folder)).find(None)
+
+    def follow(root: object, address: object, target: object, how: FollowOptions, *others: object) -> Manifest:
+        how.create.progress(1, 1000)
+        how.on_created(made)
+        how.on_progress(1)
+        how.on_grown(replace(made, last_store_timestamp_ms=1_800_000_123_000))
+        time.sleep(1)
+        how.on_progress(2)
+        return made
+
+    monkeypatch.setattr("store.engine.ha.follow_master", follow)
+    run = rmqctl("backup", "create", folder, "--follow", store=tmp_path / "store", terminal=is_terminal)
+    assert (run.code, "received; backed up to 2027-01-15T08:02:03" in run.err) == (OK, is_terminal), run.err
+    assert "copying the log" not in run.err.partition("is made")[2]
+
+
 @pytest.mark.turns(3)
 def test_a_backup_of_a_damaged_log_says_what_salvages_it(tmp_path: Path) -> None:
     folder, new = tmp_path / "backups", tmp_path / "new"
@@ -137,7 +203,7 @@ WRONG = {
     "backup create FILE": (USAGE, "not a folder; name a folder that does not exist yet"),
     "backup create OTHER": (USAGE, "the folder has other files, and no backups"),
     "backup list ABSENT": (NOT_READABLE, "no such folder"),
-    "backup verify BACKUPS@1": (NOT_READABLE, "no such folder; an id after @ is as 20260115T083000.000"),
+    "backup verify BACKUPS@1": (NOT_READABLE, "no such folder; an id after @ looks like 20260115T083000.000"),
     "backup list STORE": (NOT_READABLE, "`rmqctl backup create` makes one there"),
     "backup verify BACKUPS@20200101T000000.000": (USAGE, "`rmqctl backup list` shows the ids"),
     "backup verify OTHER": (NOT_READABLE, "no backup is in it"),
@@ -150,6 +216,7 @@ WRONG = {
     "backup restore BACKUPS --to BACKUPS/new": (USAGE, "is inside of"),
     "backup restore BACKUPS --to NEW --at yesterday": (USAGE, "'yesterday' is not a time"),
     "backup restore BACKUPS --to NEW --log-offset 7": (USAGE, "no record begins or ends at log offset 7"),
+    "backup restore BACKUPS --to s3://bucket/new": (USAGE, "a folder of this machine is needed, not a URI"),
     "backup restore ABSENT --to NEW": (NOT_READABLE, "no such folder"),
     "check --store backup:ABSENT": (NOT_READABLE, "no such folder"),
     "check --store backup:OTHER": (NOT_READABLE, "no backup is in it"),

@@ -40,6 +40,7 @@ class FollowOptions:
     on_created      called after step 1
     should_stop     called twice a second
     on_lost         called if a connection is lost and will be made again, and if tables can't be read
+    on_grown        called after step 3 with the new manifest
     """
 
     create: CreateOptions = field(default_factory=CreateOptions)
@@ -49,6 +50,7 @@ class FollowOptions:
     should_stop: Callable[[], bool] = lambda: False
     on_progress: Callable[[int], None] = lambda count: None
     on_lost: Callable[[StoreError], None] = lambda error: None
+    on_grown: Callable[[Manifest], None] = lambda manifest: None
 
 
 def follow_master(
@@ -130,4 +132,5 @@ class _Follower:
     def _grow(self) -> None:
         with self._target.writing():
             self._growing.grow(self._copy.durable)
+        self._options.on_grown(self._growing.manifest)
         self._copy.drop_before(self._growing.manifest.log_end)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from store.errors import StoreError
 from store.files.backup_files import BackupFiles
 from store.files.store_reader import StoreReader
-from store.formats.backup_manifest import BackedFile, Manifest
+from store.formats.backup_manifest import MANIFESTS, BackedFile, Manifest
 from store.layout import BACKUP
 from store.structures.findings import Finding
 from store.verbs.backup.segments import OnBytes, digested
@@ -42,6 +42,12 @@ def verify_files(
         for file in manifest.files:
             if fault := faults[file.stored]:
                 yield BackupFault(manifest.id, file.stored, fault)
+
+
+def manifest_faults(errors: Sequence[StoreError]) -> list[BackupFault]:
+    """Return the errors of manifests that can't be read as damaged files."""
+    files = ((error, error.file) for error in errors if error.file is not None)
+    return [BackupFault(file.stem, f"{MANIFESTS}/{file.name}", error.reason) for error, file in files]
 
 
 def bytes_to_verify(manifests: Sequence[Manifest]) -> int:

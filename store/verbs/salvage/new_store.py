@@ -118,7 +118,7 @@ def write_new_store(
         raise BadRequest(
             "the folder is not empty",
             file=root,
-            hint="name a folder that does not exist yet; what a salvage that was cut short left has no commitlog/",
+            hint="name a new folder; if this one has no commitlog/, an interrupted salvage left it: delete it",
         )
     try:
         for folder in fs.make_folder(root):

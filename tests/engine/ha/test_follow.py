@@ -53,6 +53,7 @@ class Follower(threading.Thread):
         super().__init__()
         self.made: list[Manifest] = []
         self.lost: list[StoreError] = []
+        self.grown: list[int] = []
         self.error: StoreError | None = None
         self.stopping = threading.Event()
         self._root, self.folder, self._port = root, open_target(str(to), Filesystem()), port
@@ -63,6 +64,7 @@ class Follower(threading.Thread):
             self.made.append,
             self.stopping.is_set,
             on_lost=self.lost.append,
+            on_grown=lambda manifest: self.grown.append(manifest.log_end),
         )
 
     def run(self) -> None:
@@ -117,7 +119,8 @@ def test_a_backup_follows_its_store_over_restarts_and_has_everything_at_its_end(
         follower.stopping.set()
         follower.join()
     assert (follower.error, [one.id for one in follower.made]) == (None, [follower.made[0].id] * 2)
-    assert follower.made[1].log_end == end
+    assert follower.made[1].log_end == follower.grown[-1] == end
+    assert follower.grown == sorted(follower.grown)
     assert {type(one).__name__ for one in follower.lost} == {"LinkLost"}
     assert [int(one.name) for one in (to / "following/commitlog").iterdir()] == [end - end % SEGMENT]
     assert faults_in(to) == []
