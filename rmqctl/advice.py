@@ -215,6 +215,9 @@ def say_plan(session: Session, steps: Iterable[Step]) -> None:
 
 
 def say_step(session: Session, number: int, step: Step) -> None:
-    """Note one step of a plan."""
+    """Note one step of a plan; one that changes a store at a URI is for a copy of it."""
+    of_copy = step.can_be_undone is not None and session.store.is_uri
+    place = "COPY" if of_copy else session.store.place
     undone = "; undo takes it back" if step.can_be_undone else ""
-    session.note(f"step {number}: rmqctl --store {session.store.place} {step.command} ({step.cost}{undone})")
+    copied = "; COPY is this store in a folder of this machine" if of_copy else ""
+    session.note(f"step {number}: rmqctl --store {place} {step.command} ({step.cost}{undone}{copied})")

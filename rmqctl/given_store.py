@@ -46,6 +46,11 @@ class GivenStore:
         """The URI of --store, or its folder."""
         return self._options.uri or self.root
 
+    @property
+    def is_uri(self) -> bool:
+        """Whether --store is a URI, such as a backup's: commands that change a store refuse it."""
+        return self._options.uri is not None
+
     @functools.cached_property
     def reached(self) -> tuple[Path, Filesystem]:
         """Folder and file system of --store for readers; a remote store's mirror fetches the bytes read."""
@@ -67,7 +72,7 @@ class GivenStore:
 
     def require_folder(self) -> None:
         """Raise BadRequest if --store is a URI."""
-        if self._options.uri is not None:
+        if self.is_uri:
             from store.errors import BadRequest
 
             needs = "this command needs a store in a folder of this machine"
@@ -127,7 +132,7 @@ class GivenStore:
         newest  read only so many newest files of each folder
         """
         options = self._options
-        if options.uri is not None or options.cold or options.nice or options.bwlimit is not None:
+        if self.is_uri or options.cold or options.nice or options.bwlimit is not None:
             return
         from store.files import EarlyRead
 
@@ -152,7 +157,7 @@ class GivenStore:
         """Return the files of --store at `reached`, for a command that reads the mirror in other ways too."""
         from store.files import StoreReader
 
-        if self._options.uri is None:
+        if not self.is_uri:
             return self.open_reader(as_it_is=True, or_segment=or_segment)
         root, fs = self.reached
         reader = StoreReader(str(root), fs)
@@ -292,7 +297,7 @@ class GivenStore:
 
     def find_served(self) -> StoreClient | None:
         """Return a connection to the serving process, open until the result is printed; None without one."""
-        if self._options.uri is not None:
+        if self.is_uri:
             return None
         from store.engine.serving import has_socket
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_WHOLE_NAMES = {"change_id", "msg_id", "uniq_key", "state", "status", "severity"}
+_WHOLE_NAMES = {"backup_id", "change_id", "msg_id", "uniq_key", "state", "status", "severity"}
 """Columns that are never folded: ids that are copied from the screen, and words that are read at a glance."""
 _LEAST_WANTED = (
     "properties", "property_bytes", "property_size", "prepared_transaction_offset", "body_crc", "body_size",

@@ -57,6 +57,20 @@ def test_every_command_gives_a_part_of_one_plan_for_a_damaged_store(seed: int, t
     assert_one_plan(root)
 
 
+def test_a_step_that_changes_a_store_is_for_a_copy_of_a_backup(tmp_path: Path) -> None:
+    root, backups = copy_store(golden("corrupt-mid").store, tmp_path / "store"), tmp_path / "backups"
+    assert rmqctl("backup", "create", str(backups), store=root).code == 0
+    notes = rmqctl("--store", f"backup:{backups}", "simulate").err.splitlines()
+    reads, cuts = (
+        "reads the whole log, writes a second store",
+        "removes all records past the offset; undo takes it back",
+    )
+    assert [note for note in notes if note.startswith("step ")] == [
+        f"step 1: rmqctl --store backup:{backups} salvage --to NEWSTORE ({reads})",
+        f"step 2: rmqctl --store COPY truncate-dirty ({cuts}; COPY is this store in a folder of this machine)",
+    ]
+
+
 def test_messages_behind_a_zeroed_head_are_kept_before_the_log_is_cut(tmp_path: Path) -> None:
     root = copy_store(golden("normal").store, tmp_path / "store")
     with open_store(root, as_is=True) as store:

@@ -61,6 +61,8 @@ def test_text_is_cut_at_blanks_slashes_and_commas_and_torn_only_where_it_must(
         ("name", "x" * 40, False, 30, 30),
         ("topic", "x" * 18, False, 18, 18),
         ("uniq_key", "k" * 40, False, 40, 40),
+        ("backup_id", "2" * 20, False, 20, 20),
+        ("change_id", "2" * 20, False, 20, 20),
         ("body", "k" * 40, False, 8, 8),
         ("body", f"{'k' * 40} {ID}", False, 32, 32),
         ("body", f"{'k' * 40} {ID},", False, 33, 33),
