@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,14 @@ def test_a_broker_conf_with_an_unknown_name_is_refused_by_file_and_name(tmp_path
     conf.write_text("flushDiskTyp=SYNC_FLUSH\n")
     with pytest.raises(BadRequest, match=r"broker\.conf: RocketMQ has no setting flushDiskTyp; did you mean flushDisk"):
         read_broker_conf(conf)
+
+
+@pytest.mark.parametrize(("size", "is_read"), [(1 << 20, True), ((1 << 20) + 1, False)])
+def test_a_broker_conf_is_read_up_to_a_mebibyte(size: int, is_read: bool, tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_bytes(b"brokerName=a\n#".ljust(size, b"x"))
+    with nullcontext() if is_read else pytest.raises(BadRequest, match="has no more than 1048576 bytes"):
+        assert read_broker_conf(conf) == {"brokerName": "a"}
 
 
 def test_values_are_converted_to_their_types() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from rmqctl.advice import SALVAGE
 from rmqctl.exit_codes import DECLINED, FINDINGS, IO_ERROR, OK, USAGE
-from rmqctl.fixing import _next
+from rmqctl.fixing import _next, run_command
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.support.snapshots import snapshot
@@ -60,6 +60,17 @@ def test_a_step_that_fails_is_the_last_one(copy_of: CopyOf, monkeypatch: pytest.
         f"warning: rebuild --queues failed (exit code {IO_ERROR}); later steps were not run",
     ]
     assert snapshot(root) == before
+
+
+def test_a_step_with_findings_is_followed_by_the_next(copy_of: CopyOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = with_lost_queue(copy_of)
+    monkeypatch.setattr("rmqctl.fixing.run_command", lambda session, words: max(run_command(session, words), FINDINGS))
+    run = rmqctl("doctor", "--fix", "--yes", store=root)
+    assert re.findall(r"^step \d: rmqctl --store \S+ (.*) \(", run.err, re.MULTILINE) == [
+        "rebuild --queues",
+        "checkpoint rewrite",
+    ]
+    assert "warning" not in run.err
 
 
 def test_each_step_asks_and_a_no_ends_it(copy_of: CopyOf) -> None:

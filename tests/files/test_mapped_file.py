@@ -308,6 +308,14 @@ def mapped(file: MappedFile) -> MappedFile:
     return file
 
 
+@pytest.mark.parametrize(("size", "calls"), [(8191, 0), (8192, 1)])
+def test_from_8192_bytes_on_a_mapped_file_is_written_by_a_call(tmp_path: Path, size: int, calls: int) -> None:
+    fs = FaultyFilesystem()
+    file = mapped(new_file(tmp_path, fs))
+    file.append(b"b" * size)
+    assert [name for name, _ in fs.operations].count("write") == calls
+
+
 @pytest.mark.parametrize("count", [1, 5000])
 def test_first_bytes_and_many_bytes_are_written_by_a_call(tmp_path: Path, count: int) -> None:
     fs = FaultyFilesystem()

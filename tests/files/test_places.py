@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -37,6 +38,11 @@ def test_a_tree_is_listed_below_its_root_with_folders_and_files(bucket: RemotePl
         ("/commitlog/1", False),
     ]
     assert (bucket.list_folders(""), bucket.list_folders("commitlog")) == (["commitlog"], [])
+
+
+def test_a_listed_file_has_the_whole_milliseconds_of_its_time(bucket: RemotePlace) -> None:
+    os.utime(Path("bucket/store/checkpoint"), ns=(0, 1_700_000_000_123_999_000))
+    assert bucket.list_below("")[0].mtime_ms == 1_700_000_000_123
 
 
 def test_a_file_is_written_whole_and_deleted(bucket: RemotePlace) -> None:

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,19 @@ def run(code: str, **environment: str) -> str:
 
 def test_without_extensions_kernels_run_from_their_sources() -> None:
     assert run(_USE_A_KERNEL, RMQCTL_NO_EXTENSIONS="1") == "False"
+
+
+@pytest.mark.parametrize(("value", "is_loaded"), [(None, True), ("", True), ("0", True), ("1", False)])
+def test_the_compiled_module_is_loaded_unless_the_variable_says_no(
+    value: str | None, is_loaded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = SimpleNamespace()
+    monkeypatch.setattr(kernels, "_import", lambda: module)
+    monkeypatch.setattr("store.kernels.crc.choose_crc", lambda one: one is module)
+    monkeypatch.delenv("RMQCTL_NO_EXTENSIONS", raising=False)
+    if value is not None:
+        monkeypatch.setenv("RMQCTL_NO_EXTENSIONS", value)
+    assert kernels._load() is (module if is_loaded else None)
 
 
 def test_an_installation_without_the_compiled_module_runs_the_sources() -> None:

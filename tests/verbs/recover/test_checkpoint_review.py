@@ -1,6 +1,8 @@
 """The verdict on a checkpoint: each promise against what the files hold, and the file itself."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -8,7 +10,7 @@ from store import check, open_store, plan_checkpoint
 from store.formats.checkpoint_page import CheckpointPage, decode_checkpoint
 from store.structures.findings import CHECKPOINT_AHEAD, CHECKPOINT_INVALID
 from store.verbs.recover.checkpoint_plan import CheckpointPlan
-from store.verbs.recover.checkpoint_review import Promise, Reached, page_faults, promises_of
+from store.verbs.recover.checkpoint_review import Promise, Reached, first_time_ms, page_faults, promises_of
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.support.stores import SMALL, Clock, make_store, text_message
@@ -195,3 +197,8 @@ def test_a_rewritten_checkpoint_promises_what_the_files_hold_and_is_left_then(
     assert written == CheckpointPage(LAST_MS, LAST_MS, full_index_ms, *kept, 0)
     with plan_checkpoint(root) as again:
         assert (again.actions, again.sync_paths) == ([], [])
+
+
+def test_a_log_without_a_record_has_no_first_time(tmp_path: Path) -> None:
+    none = SimpleNamespace(log=SimpleNamespace(segments=SimpleNamespace(first=None)), line=None)
+    assert first_time_ms(cast(Any, none)) == 0

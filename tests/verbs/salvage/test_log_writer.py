@@ -64,6 +64,7 @@ def test_a_moved_record_is_found_by_its_old_place_alone(run_count: int, old: int
 @pytest.mark.parametrize(
     ("first", "begins_with_half", "half", "moved", "lost"),
     [
+        (500, False, -1, -1, 0),
         (500, False, 0, 0, 0),
         (0, False, 0, 0, 0),
         (0, True, 0, 900, 0),
