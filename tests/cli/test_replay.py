@@ -283,6 +283,12 @@ def test_a_plan_is_shown_by_topic(store: Path, broker: FakeBroker) -> None:
     assert json.loads(rmqctl("-f", "jsonl", "replay", store, "--to", broker.address, "--dry-run").out.splitlines()[0])
 
 
+def test_a_plan_and_a_replay_warn_of_what_they_leave_out(broker: FakeBroker, tmp_path: Path) -> None:
+    words = ("replay", golden("corrupt-mid").store, "--to", broker.address, "--losses", "--ledger", tmp_path)
+    runs = [rmqctl(*words, "--dry-run"), rmqctl(*words)]
+    assert [run.err.count("warning: left out: ") for run in runs] == [1, 1]
+
+
 def test_kinds_that_are_left_out_are_counted_in_order() -> None:
     one = session()
     for left_out in ({"unreadable": 1, "damaged": 2}, {}):

@@ -12,6 +12,7 @@ import pytest
 from store import open_store
 from store.engine import open_for_writing
 from store.engine.open_for_writing import _refuse_other_kinds, _set_positions
+from store.errors import BadRequest
 from store.opened import verified
 from store.structures.registry import PUT, STRUCTURES
 from tests.support.stores import SMALL, make_store
@@ -33,6 +34,13 @@ def test_settings_of_what_puts_do_not_write_are_refused_by_its_own_rule(
     _refuse_other_kinds(given)
     _refuse_other_kinds({"flushDiskType": "SYNC_FLUSH"})
     assert asked == [given]
+
+
+def test_a_store_with_settings_of_what_puts_do_not_write_is_not_made(tmp_path: Path) -> None:
+    settings = {"enableDLegerCommitLog": "true"}
+    with pytest.raises(BadRequest, match="only the leader of the DLedger group"):
+        open_store(tmp_path / "store", settings=settings, read_only=False)
+    assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.parametrize(("has_bytes", "stale"), [(True, 100), (False, None)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rmqctl.commands.diff import _verdict
 from store.files.store_reader import StoreReader
 from store.layout import segment_name
 from store.verbs.diff import FirstDifference, Range, StoreDiff, _merged, diff_stores
@@ -112,3 +113,8 @@ def test_ranges_of_adjacent_records_are_one_over_segments_too_and_the_rest_is_co
 def test_ranges_that_touch_are_merged_in_any_order() -> None:
     ranges = [Range(12, 13), Range(4, 6), Range(0, 2), Range(8, 9), Range(2, 4), Range(9, 10), Range(13, 14)]
     assert _merged(ranges) == [Range(0, 6), Range(8, 10), Range(12, 14)]
+
+
+def test_the_verdict_counts_the_ranges_of_both_stores() -> None:
+    found = StoreDiff(None, 1, 7, [Range(0, 90)], [Range(180, 270), Range(360, 450)], [])
+    assert _verdict(found) == "different: 1 record, 0 queues; 3 ranges of the log in one store only"

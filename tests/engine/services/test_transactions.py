@@ -151,6 +151,15 @@ def test_the_verdict_on_one_transaction(
     assert warning is None or warning in transaction["warnings"][0]
 
 
+def test_a_message_that_was_committed_twice_is_at_its_first_place(tmp_path: Path) -> None:
+    places = []
+    for name, steps, code in (("once", committed, 0), ("twice", committed_twice, 1)):
+        root = build(tmp_path / name, steps, checked(1))
+        (transaction,) = show(root, "transaction", "show", code=code)["transactions"]
+        places.append(transaction["committed_log_offset"])
+    assert places[0] == places[1] > 0
+
+
 @pytest.mark.parametrize(
     ("steps", "warning"),
     [

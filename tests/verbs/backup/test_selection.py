@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,8 @@ from store.errors import BadRequest, DamagedFile
 from store.files.filesystem import Filesystem
 from store.formats.properties import PLACEHOLDER
 from store.structures.tables.consumer_offsets import read_consumer_offsets
+from store.verbs.backup import selection
+from store.verbs.backup.moment import Moment
 from tests.support.small_stores import store_of
 from tests.support.stores import SMALL, Clock, make_store, text_message
 from tests.verbs.backup.backups import back_up, findings_of, messages_of, next_offsets, restore
@@ -182,3 +186,17 @@ def test_a_damaged_log_is_refused(words: dict[str, object], tmp_path: Path) -> N
     assert (str(caught.value.file), caught.value.offset) == (f"commitlog/{16384:020d}", 187)
     restore(tmp_path / "backups", tmp_path / "new", log_offset=16384, **words)  # type: ignore[arg-type]
     shutil.rmtree(tmp_path / "new")
+
+
+def test_a_queue_with_records_of_several_messages_is_refused_and_not_bumped(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[Any] = []
+    ends = [(("T", 0), 5, True), (("T", 1), 7, True)]
+    queues = SimpleNamespace(
+        batched=lambda: {("T", 0)}, table=SimpleNamespace(names=[]), next_offsets=lambda ends_, log_end: ends
+    )
+    monkeypatch.setattr(selection, "_Queues", lambda chosen: queues)
+    monkeypatch.setattr(selection, "_append_placeholders", lambda writer, rows, last_ms: planned.extend(rows))
+    writer: Any = SimpleNamespace(close=lambda: None, position=90)
+    found = selection.write_selected([], writer, selection.Selection(Moment(), (), 3), [], 90)
+    assert (found.refused, found.jumps) == ([("T", 0)], {("T", 1): (7, 10)})
+    assert planned == [(("T", 0), range(5, 5)), (("T", 1), range(7, 10))]
