@@ -295,6 +295,10 @@ def test_an_entry_of_another_record_tells_no_delay(changed: dict[str, object], t
     assert delay_told(tmp_path, starts=(None, 0, 300)) == 1000
 
 
+def test_an_entry_is_looked_up_in_the_last_segment_that_begins_before_its_record(tmp_path: Path) -> None:
+    assert delay_told(tmp_path, position=700, log_offset=700, starts=(0, 500, 900)) == 1000
+
+
 def delay_told(
     folder: Path,
     *,

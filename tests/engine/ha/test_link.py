@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import shutil
+import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -371,3 +373,12 @@ def test_a_frame_with_bytes_of_the_log_tells_their_epoch(size: int, noted: list[
     link: Any = SimpleNamespace(_epochs=SimpleNamespace(note=told.append), address="a")
     head = bytearray(struct.pack(">iiqiqq", 2, size, 9, 7, 5, 0))
     assert (AutoSwitchLink._decode_head(link, head), told) == ((9, size), noted)
+
+
+def test_a_connection_that_the_master_closed_is_lost_at_once() -> None:
+    link: Any = MasterLink.__new__(MasterLink)
+    link._socket, master = socket.socketpair()
+    link.address = "master:10912"
+    master.close()
+    with link._socket, pytest.raises(LinkLost, match="the master at master:10912 closed the connection"):
+        link._receive([memoryview(bytearray(8))], time.monotonic() + 5)
