@@ -20,6 +20,7 @@ WORDS = [
     ("select tags is null isnull", "select tags is null as `isnull`", 'select tags is null as "isnull"'),
     ("select tags is null", "select tags is null as `tags is null`", 'select tags is null as "tags is null"'),
     ("select distinct a b", "select distinct a as `b`", 'select distinct a as "b"'),
+    ("select distinct a + 1", "select distinct a + 1 as `a + 1`", 'select distinct a + 1 as "a + 1"'),
     ("select a AS b", "select a as `b`", 'select a as "b"'),
     ("select `a``b` `c\"d`", "select `a``b` as `c\"d`", 'select "a`b" as "c""d"'),
     ("select 1 one, 1.5", "select 1 as `one` , 1.5e0 as `1.5`", 'select 1 as "one" , 1.5e0 as "1.5"'),
