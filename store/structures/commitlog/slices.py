@@ -165,7 +165,9 @@ def _with_zeros_as_damage(files: StoreReader, part: LogSlice, steps: Iterator[St
         if isinstance(step, End):
             position = step.file_start + step.position - part.file_start
             has_head = position + BLANK_SIZE <= part.file_size
-            if has_head and _behind_zeros(files, part, position) < part.stop:
+            is_followed = has_head and _behind_zeros(files, part, position) < part.stop
+            # Read again: a broker may have put the record meanwhile.
+            if is_followed and not any(files.map(part.path, position, BLANK_SIZE).read()):
                 step = Damage(step.file_start, step.path, step.position, DamageReason.ZEROS, -1)
         yield step
 

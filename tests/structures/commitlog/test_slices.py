@@ -235,6 +235,22 @@ def test_records_after_zeros_are_read_and_the_zeros_named(
     assert reader.damage == ({(path, SIZE): damage} if damage else {})
 
 
+def test_a_record_that_a_broker_puts_during_the_walk_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, behind = one_segment(tmp_path, record().ljust(SEGMENT, b"\0")), slices._behind_zeros
+
+    def put_and_look(files: StoreReader, part: LogSlice, position: int) -> int:
+        with (tmp_path / part.path).open("r+b") as file:
+            file.seek(position)
+            file.write(record(position=position))
+        return behind(files, part, position)
+
+    monkeypatch.setattr(slices, "_behind_zeros", put_and_look)
+    (part,) = split(reader.segments(), SEGMENT)
+    assert (starts_of(readable_runs(reader, part, DEFAULT_RULES)), reader.damage) == ([0], {})
+
+
 def one_segment(root: Path, data: bytes, file_start: int = 0) -> StoreReader:
     (root / "commitlog").mkdir()
     (root / "commitlog" / f"{file_start:020d}").write_bytes(data)

@@ -70,6 +70,8 @@ def test_each_restored_moment_has_the_messages_acknowledged_before_it_and_none_a
         producer = threading.Thread(target=produce_until, args=(real, stop, sent))
         producer.start()
         try:
+            while producer.is_alive() and not sent:
+                time.sleep(0.1)
             for _ in range(8):
                 time.sleep(1)
                 before = [row for rows in list(sent) for row in rows]
