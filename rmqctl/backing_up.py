@@ -22,30 +22,24 @@ HA_ADDRESS = "127.0.0.1:10912"
 
 def follow_broker(
     session: Session,
-    broker: str | None,
+    broker: str,
     folder: BackupTarget,
-    creating: tuple[CreateOptions, ExitStack],
+    options: CreateOptions,
     every: float | None,
     *,
     has_controller: bool,
 ) -> Manifest:
-    """Keep a backup up to date with the broker at HOST:PORT until a signal ends it; return its manifest.
-
-    creating  the options of the first backup, and its bar, which ends with it
-    """
+    """Keep a backup up to date with the broker at HOST:PORT until a signal ends it; return its manifest."""
     from store.engine.ha import DEFAULT_EVERY_S, Address, FollowOptions, follow_master
 
-    master = broker or HA_ADDRESS
-    address, (root, fs), lost = Address.parse(master), session.store.reached, LostConnections(session)
-
-    options, creating_bar = creating
-    bar = session.progress("receiving")
+    address, (root, fs), lost = Address.parse(broker), session.store.reached, LostConnections(session)
+    creating, bar = ExitStack(), session.progress("receiving")
 
     def on_created(made: Manifest) -> None:
-        creating_bar.close()
+        creating.close()
         # From here on a signal ends the following cleanly; before, it interrupts as in any command.
         following.enter_context(session.interrupts.deferred())
-        session.note(f"note: backup {made.id} is made, and follows {master} from here on")
+        session.note(f"note: backup {made.id} is made, and follows {broker} from here on")
         following.enter_context(bar)
         on_grown(made)
 
@@ -62,7 +56,8 @@ def follow_broker(
         on_progress=lost.reset_by(bar.update),
         on_lost=lost.note,
     )
-    with ExitStack() as following:
+    with ExitStack() as following, creating:
+        options.progress = creating.enter_context(session.progress("copying the log")).update
         return follow_master(root, address, folder, how, fs, session.environment.clock_ms)
 
 

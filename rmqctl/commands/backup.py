@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -117,20 +116,19 @@ def run_create(
     folder = open_target(to, Filesystem(), compresses=compress)
     if session.options.uri is None and "://" not in folder.address:
         session.refuse_inside(root, Path(folder.address))
-    with ExitStack() as bars:
-        bar = bars.enter_context(session.progress("copying the log"))
-        options = CreateOptions(
-            name=session.options.uri or "",
-            version=__version__,
-            settings=session.store.settings(),
-            scratch=session.options.scratch,
-            progress=bar.update,
-            remark=session.note,
-        )
-        before = set(folder.stored_files())
-        if follow:
-            made = follow_broker(session, broker, folder, (options, bars), every, has_controller=controller)
-        else:
+    options = CreateOptions(
+        name=session.options.uri or "",
+        version=__version__,
+        settings=session.store.settings(),
+        scratch=session.options.scratch,
+        remark=session.note,
+    )
+    before = set(folder.stored_files())
+    if follow:
+        made = follow_broker(session, broker or HA_ADDRESS, folder, options, every, has_controller=controller)
+    else:
+        with session.progress("copying the log") as bar:
+            options.progress = bar.update
             made = create_backup(root, folder, options, fs, session.environment.clock_ms)
     for note in made.notes:
         session.warn(note)
