@@ -65,6 +65,11 @@ class OpenedStore:
     next_offset: Callable[[QueueKey], int] | None = None
     """The next queue offsets of queues in a database, after a simulated start."""
 
+    @property
+    def has_light_units(self) -> bool:
+        """Whether records may have units in light queues."""
+        return self.config.enable_multi_dispatch or self.finds_light
+
     @classmethod
     def load(
         cls,
@@ -106,21 +111,9 @@ class OpenedStore:
         index = _load_index(found, fs, clock, checkpoint, overlay, writable=writable)
         log, abort = CommitLog(files, config, clock, line), AbortMarker(layout.abort, fs)
         return cls(
-            layout,
-            config,
-            fs,
-            clock,
-            line,
-            log,
-            queues,
-            index,
-            checkpoint,
-            abort,
-            overlay,
-            assumed,
-            gives_delays,
-            finds_light,
-        )
+            layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed,
+            gives_delays, finds_light,
+        )  # fmt: skip
 
     @classmethod
     def for_view(

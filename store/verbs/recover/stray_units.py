@@ -64,7 +64,7 @@ def _record_test(opened: OpenedStore, key: QueueKey) -> Callable[[int, int, int]
             if isinstance(step, Run):
                 table = QueueTable()
                 units = expected_units(step, (), table)
-                if opened.config.enable_multi_dispatch or opened.finds_light:
+                if opened.has_light_units:
                     units, _ = with_light_units(step, units, table, {})
                 rows = zip(units.queue.tolist(), units.queue_offset.tolist(), units.size.tolist(), strict=True)
                 return any((units.queues[number], *row) == (key, queue_offset, size) for number, *row in rows)

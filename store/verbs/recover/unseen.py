@@ -79,7 +79,7 @@ def _messages(opened: OpenedStore, log: Stretch) -> Iterator[Units]:
     table, light = QueueTable(), dict[QueueKey, int]()
     for run in opened.runs(*log):
         units = expected_units(run, (), table)
-        if opened.config.enable_multi_dispatch or opened.finds_light:
+        if opened.has_light_units:
             units, _ = with_light_units(run, units, table, light)
         yield units
 
