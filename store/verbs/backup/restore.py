@@ -102,7 +102,7 @@ def restore_backup(
     """
     fs.require_target(root)
     if fs.exists(root) and fs.list_folder(root):
-        hint = "name a new folder; if this one has no commitlog/, an interrupted restore left it: delete it"
+        hint = "name a new folder; an interrupted restore leaves one without commitlog/, which may be deleted"
         raise BadRequest("the folder is not empty", file=root, hint=hint)
     options, end = options or RestoreOptions(), end_at(files, manifest, selection.moment)
     try:

@@ -118,7 +118,7 @@ def write_new_store(
         raise BadRequest(
             "the folder is not empty",
             file=root,
-            hint="name a new folder; if this one has no commitlog/, an interrupted salvage left it: delete it",
+            hint="name a new folder; an interrupted salvage leaves one without commitlog/, which may be deleted",
         )
     try:
         for folder in fs.make_folder(root):
