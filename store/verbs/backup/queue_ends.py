@@ -19,7 +19,6 @@ from store.files.filesystem import Filesystem
 from store.formats.derived import UNIT_DTYPE
 from store.formats.queue_unit import PRE_BLANK_SIZE, UNIT_SIZE
 from store.layout import StoreLayout, is_topic_folder_name, segment_name
-from store.structures.registry import Names, rooms_with
 
 
 class BackedEnd(NamedTuple):
@@ -42,16 +41,6 @@ def encode_ends(ends: Iterable[BackedEnd]) -> bytes:
 def decode_ends(data: bytes) -> list[BackedEnd]:
     """Decode the file."""
     return [BackedEnd(*row) for row in json.loads(data.decode("utf-8", "surrogatepass"))]
-
-
-def settings_of(ends: Iterable[BackedEnd], layout: StoreLayout, fs: Filesystem) -> dict[str, object]:
-    """Infer settings from the names of queues, as if the store had their folders."""
-    topics = frozenset(one.topic for one in ends)
-    names = Names(lambda folder: topics if folder == "consumequeue" else (), lambda path: True, lambda path: None)
-    found: dict[str, object] = {}
-    for room in rooms_with(names, "infer", "infer_settings"):
-        found |= room.infer_settings(layout, fs)
-    return found
 
 
 def write_expired(

@@ -23,7 +23,7 @@ from typing import Protocol
 
 from store.broker_line import LINE_4_9, broker_line
 from store.change.workspace import staging_folder
-from store.config import StoreConfig
+from store.config import NAMED_QUEUES, StoreConfig
 from store.errors import BadRequest
 from store.files.backup_files import BackupFiles
 from store.files.filesystem import Filesystem
@@ -34,7 +34,7 @@ from store.opened.checkpoint import StoreCheckpoint
 from store.opened.sizes import assumed_sizes
 from store.structures.registry import names_of, rooms_with
 from store.verbs.backup.moment import Moment, MomentEnd, damaged_log, end_at, runs_until
-from store.verbs.backup.queue_ends import BackedEnd, decode_ends, settings_of, write_expired
+from store.verbs.backup.queue_ends import BackedEnd, decode_ends, write_expired
 from store.verbs.backup.segments import SegmentWriter, digested, segments_until
 from store.verbs.backup.selection import EVERYTHING, SelectedLog, Selection, write_selected
 from store.verbs.backup.side_by_side import SideBySide
@@ -145,7 +145,7 @@ class _Restore:
         if not selection.is_all:
             selected = self._select(moment, ends)
             end = MomentEnd(selected.log_end, selected.last_ms or end.last_ms)
-        config = StoreConfig().with_settings({**self._settings, **settings_of(ends, staged, fs)})
+        config = StoreConfig().with_settings({**NAMED_QUEUES, **self._settings})
         remarks = [*assumed_sizes(staged, config, self._settings, fs), *describe_queue_files(config)]
         config = config.with_settings(IN_FILES)
         if line is not LINE_4_9:

@@ -51,14 +51,15 @@ def rebuild_locally(
     """Build the scope's files under `staging`; the store behind `files` stays unchanged.
 
     The new files are not durable yet. The log ends at the first bytes that the `rules` reject. A record with a wrong
-    log offset in its bytes is dispatched under its real log offset.
+    log offset in its bytes is dispatched under its real log offset. Light queues are built if enableMultiDispatch is
+    set.
     """
     fs = fs or Filesystem()
     files.check_is_store()
     layout, source = StoreLayout(staging), StoreLayout(Path(files.address))
     others = find_other_queues(source, config, fs) if files.is_local else NO_OTHERS
     queues = ConsumeQueueStore(layout, config, fs, writable=True, others=others)
-    queues.wants, queues.finds_light = scope.wants, True
+    queues.wants = scope.wants
     queues.bit_maps = make_bit_maps(source, config, fs, clock()) if files.is_local else None
     index = IndexService(layout, config, fs, writable=True, clock=clock, with_tags=scope.with_tags)
     handlers: list[Handler] = [queues] if scope.queues and not config.queues_in_database else []

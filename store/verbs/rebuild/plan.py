@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from store.change.change import Change
-from store.config import StoreConfig
+from store.config import NAMED_QUEUES, StoreConfig
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.topics import SCHEDULE_TOPIC
 from store.kernels.native import clock_ms
 from store.layout import StoreLayout
 from store.opened.delays import DELAY_LEVELS, built_levels, describe_assumed_delays, describe_inferred_delays
-from store.opened.detect import detect_line, infer_config, require_log
+from store.opened.detect import detect_line, finds_light, infer_config, require_log
 from store.opened.reach import reach_store
 from store.opened.sizes import assumed_sizes
 from store.opened.staged import locked_store, staging
@@ -75,6 +75,8 @@ def plan_rebuild(
             files.check_segment_sizes(StoreConfig().with_settings(given).mapped_file_size_commit_log)
         with_tags = detect_line(layout, fs).indexes_tags
         config = infer_config(layout, given, fs)
+        if finds_light(layout, given, fs):
+            config = config.with_settings(NAMED_QUEUES)
         # A rebuild of queues and index skips the index if the broker writes none.
         index = scope.index and (config.writes_index_files or not scope.queues)
         scope = replace(scope, index=index, confirmed=confirmed_offset(files), with_tags=with_tags)

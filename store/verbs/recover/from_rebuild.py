@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from store.config import NAMED_QUEUES
 from store.errors import StoreIOError
 from store.files.store_reader import StoreReader
 from store.formats.run import Run
@@ -41,7 +42,8 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
     confirm = confirm_offset(opened) or None
     with_tags = opened.line.indexes_tags
     scope = RebuildScope(index=opened.config.writes_index_files, confirmed=confirm, with_tags=with_tags)
-    made = rebuild(opened.overlay.folder, opened.config, scope, rules)
+    config = opened.config.with_settings(NAMED_QUEUES if opened.finds_light else {})
+    made = rebuild(opened.overlay.folder, config, scope, rules)
     files = StoreReader(str(opened.layout.root), opened.fs, opened.layout.commitlogs_elsewhere)
     lost_ends = keep_lost_ends(files, opened.overlay.folder, opened.config, scope, opened.fs)
     queue_end_before = opened.queues.recover()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from store.config import StoreConfig
+from store.config import NAMED_QUEUES, StoreConfig
 from store.errors import NotAStore
 from store.files.filesystem import Entry, Filesystem
 from store.files.segment_folders import find_member_logs
@@ -35,7 +35,11 @@ def find_sources(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[
 
 
 def config_of(path: Path, settings: Mapping[str, object], fs: Filesystem, logs: Sequence[Path] = ()) -> StoreConfig:
-    """Return a store's settings; for loose files, with segments as large as the largest file."""
+    """Return a store's settings; for loose files, with segments as large as the largest file.
+
+    Records list the light queues of the new store unless enableMultiDispatch is given.
+    """
+    settings = {**NAMED_QUEUES, **settings}
     if logs or is_store_root(path, fs):
         return infer_config(make_layout(path, settings), settings, fs)
     size = max((entry.size for entry in _files_at(path, fs)), default=0)

@@ -11,21 +11,27 @@ from typing import Any
 
 import pytest
 
-from store import CheckOptions, Message, check, open_store, salvage, simulate
+from store import CheckOptions, Message, check, open_store, plan_rebuild, plan_recovery, salvage, simulate
+from store.config import StoreConfig
 from store.errors import UnsupportedFormat
+from store.files.store_reader import StoreReader
 from store.formats.message import StoredMessage
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, encode_java_map
 from store.formats.run import Run
 from store.structures.commitlog.bulk import MessageColumns
-from store.structures.commitlog.scan import scan_log
+from store.structures.commitlog.scan import ScanRules, scan_log
 from store.structures.consumequeue.multi_dispatch import refuse_light_parts
+from store.verbs.rebuild.local import rebuild_locally
+from store.verbs.rebuild.scope import RebuildReport, RebuildScope
 from tests.cli.running import rmqctl
 from tests.support.answers import mismatches
-from tests.support.five_stores import asked, copy_of_five, damage, five
+from tests.support.five_stores import asked, copy_of_five, damage, five, fivefive
+from tests.support.golden import copy_store
 from tests.support.logs import record
 from tests.support.small_log import SmallSegment
 from tests.support.snapshots import contents
-from tests.support.stores import SMALL
+from tests.support.stores import SMALL, Clock, planning
+from tests.verbs.backup.backups import back_up, restore
 
 LIGHT = {**SMALL, "enableLmq": True, "enableMultiDispatch": True}
 NAMES = "%LMQ%a,%LMQ%b"
@@ -240,6 +246,56 @@ def test_a_salvage_builds_lost_light_queues(tmp_path: Path) -> None:
     salvage(root, tmp_path / "new")
     with open_store(tmp_path / "new") as store:
         assert mismatches(store, asked("lmq", "minmax")) == []
+
+
+UNLESS_OFF = pytest.mark.parametrize(("given", "is_built"), [({}, True), ({"enableMultiDispatch": "false"}, False)])
+
+
+@UNLESS_OFF
+def test_a_rebuild_builds_light_queues_unless_the_setting_is_off(
+    given: dict[str, str], is_built: bool, tmp_path: Path
+) -> None:
+    root = copy_of_five("lmq", tmp_path)
+    lose_queues(root)
+    with plan_rebuild(root, settings=given) as change:
+        change.apply()
+    assert any(path.name.startswith("%LMQ%") for path in (root / "consumequeue").iterdir()) == is_built
+
+
+@UNLESS_OFF
+def test_a_recovery_by_a_rebuild_builds_light_queues_unless_the_setting_is_off(
+    given: dict[str, str], is_built: bool, tmp_path: Path
+) -> None:
+    root = copy_of_five("lmq", tmp_path)
+    lose_queues(root)
+
+    def build(staged: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
+        return rebuild_locally(StoreReader(str(root)), staged, config, scope, clock=Clock(), rules=rules)
+
+    with planning(root, settings=given) as opened:
+        plan_recovery(opened, mode="abnormal", rebuild=build).apply()
+    assert any(path.name.startswith("%LMQ%") for path in (root / "consumequeue").iterdir()) == is_built
+
+
+def test_a_rebuild_builds_no_files_of_light_queues_that_are_in_a_database(tmp_path: Path) -> None:
+    pytest.importorskip("rocksdict")
+    root = copy_store(fivefive("combine-separate") / "store", tmp_path / "store")
+    run = rmqctl("rebuild", "--queues", "--yes", store=root)
+    assert run.code == 0, run.err
+    assert list((root / "consumequeue").glob("%LMQ%*")) == []
+    assert list(check(root)) == []
+
+
+@UNLESS_OFF
+def test_a_salvage_and_a_restore_build_light_queues_unless_the_setting_is_off(
+    given: dict[str, object], is_built: bool, tmp_path: Path
+) -> None:
+    root = copy_of_five("lmq", tmp_path)
+    back_up(root, tmp_path / "backups")
+    restore(tmp_path / "backups", tmp_path / "restored", settings=given)
+    salvage(root, tmp_path / "salvaged", settings=given)
+    built = {one.parents[1].name for one in tmp_path.glob("*/consumequeue/%LMQ%*")}
+    assert built - {"store"} == ({"restored", "salvaged"} if is_built else set())
 
 
 def test_a_record_in_light_queues_is_refused_by_its_log_offset_where_none_are_built() -> None:
