@@ -123,7 +123,7 @@ class OpenedStore:
 
         note  is called with a sentence on each file that is left out
         """
-        layout, config, line, assumed, others, *_ = found
+        layout, config, line, assumed, others, _, finds_light = found
         files = _overlaid_log(found, fs, overlay)
         left_out: list[StoreError] = []
         files.load(line, left_out.append)
@@ -141,6 +141,7 @@ class OpenedStore:
             from store.opened.database_view import CombinedQueueView
 
             queues = CombinedQueueView(layout, config, fs, overlay, others)
+        queues.finds_light = finds_light
         index = IndexView(layout, config, fs, clock, note, with_tags=line.indexes_tags)
         index.load()
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)

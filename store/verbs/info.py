@@ -35,6 +35,7 @@ from store.layout import StoreLayout
 from store.opened.detect import (
     detect_line,
     find_other_queues,
+    finds_light,
     infer_settings,
     newer_structures,
     traces_of_5,
@@ -46,7 +47,7 @@ from store.structures.commitlog.slices import LogSlice, walk_slice
 from store.structures.findings import MISSING_SEGMENT
 from store.structures.registry import WHOLLY_UNREADABLE, Present, names_of, rooms_with, unknown_names
 from store.structures.tables.config_file import Load, read_config_files
-from store.verbs.lost_parts import Problem, find_lost_extensions, find_lost_parts
+from store.verbs.lost_parts import ExpectedQueues, Problem, find_lost_extensions, find_lost_parts
 from store.verbs.queue_ends import QueueEnd, queue_ends
 
 NEWER = "newer than 5.5"
@@ -199,9 +200,12 @@ class _Look:
 
     def _behind_problems(self, info: StoreInfo) -> Iterator[Problem]:
         """Yield the problems of derived files; a backup has none of them."""
-        has_index = StoreConfig().with_settings({**info.inferred, **self.settings}).writes_index_files
-        found = _behind_problems(info, has_index=has_index)
+        found = _behind_problems(info, has_index=self._config.writes_index_files)
         return (one for one in found if one.code == "no-log") if self.reader.holds_log_alone else found
+
+    @property
+    def _config(self) -> StoreConfig:
+        return StoreConfig().with_settings({**self.info.inferred, **self.settings})
 
     @contextlib.contextmanager
     def _noting(self) -> Iterator[None]:
@@ -316,11 +320,14 @@ class _Look:
         info.is_walked = info.log.size_bytes <= WALKED_BYTES and not info.has_database
         is_closed = info.holder is None and info.abort_ms < 0
         if info.is_walked and info.queues_built_to >= 0 and self.reader.is_local:
-            config = StoreConfig().with_settings(info.inferred)
-            size = config.mapped_file_size_consume_queue
+            config = self._config
             stop = info.log.end if is_closed else min(info.log.end, info.queues_built_to)
-            others = find_other_queues(self.layout, config, self.fs)
-            parts += find_lost_parts(self.reader, segments, info.queues, size, stop, others.topics)
+            expected = ExpectedQueues(
+                config.mapped_file_size_consume_queue,
+                find_other_queues(self.layout, config, self.fs).topics,
+                config.enable_multi_dispatch or finds_light(self.layout, self.settings, self.fs),
+            )
+            parts += find_lost_parts(self.reader, segments, info.queues, stop, expected)
         yield from parts
 
 

@@ -17,11 +17,12 @@ from store.files.store_reader import StoredFile, StoreReader
 from store.files.stored_segment import StoredSegment
 from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, decode_header
 from store.formats.queue_unit import UNIT_SIZE
-from store.formats.run import Run
+from store.formats.run import Int64Array, Run
 from store.formats.wording import amount, amount_is
 from store.layout import is_topic_folder_name, segment_name
 from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import ScanRules
+from store.structures.consumequeue.multi_dispatch import find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.index.expect import expected_entries
 from store.verbs.queue_ends import QueueEnd
@@ -39,16 +40,29 @@ class Problem:
     subject: tuple[object, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ExpectedQueues:
+    """The queues that the records should have.
+
+    file_size     of each queue file
+    other_topics  topics with queues of another type
+    has_light     whether records have units in light queues
+    """
+
+    file_size: int
+    other_topics: frozenset[str] = frozenset()
+    has_light: bool = False
+
+
 def find_lost_parts(
     reader: StoreReader,
     segments: Sequence[StoredFile],
     ends: Sequence[QueueEnd],
-    queue_file_size: int,
     stop: int,
-    other_topics: frozenset[str],
+    expected: ExpectedQueues,
 ) -> Iterator[Problem]:
     """Walk the log up to log offset `stop`, the expected end of queues and index."""
-    queues = _QueueFiles(ends, queue_file_size, other_topics)
+    queues = _QueueFiles(ends, expected)
     index = _IndexCoverage(reader, stop)
     mapped = [StoredSegment(reader, segment) for segment in segments]
     start = segments[0].number if segments else 0
@@ -65,8 +79,8 @@ def find_lost_parts(
 class _QueueFiles:
     """A count of the records without their queue file, by queue and start of the file."""
 
-    def __init__(self, ends: Sequence[QueueEnd], file_size: int, other_topics: frozenset[str]) -> None:
-        self._file_size, self._other_topics = file_size, other_topics
+    def __init__(self, ends: Sequence[QueueEnd], expected: ExpectedQueues) -> None:
+        self._expected = expected
         self._table = QueueTable()
         self._starts = {(end.topic, end.queue_id): end.starts for end in ends}
         self._counts: dict[Queue, dict[int, int]] = {}
@@ -75,21 +89,31 @@ class _QueueFiles:
         numbers = self._table.assign(run.buffer, run.array, run.count)
         columns = run.columns
         inside = (numbers >= 0) & (columns.position + run.file_start < stop) & (columns.queue_offset >= 0)
-        starts = columns.queue_offset * UNIT_SIZE // self._file_size * self._file_size
+        starts = self._file_starts(columns.queue_offset)
         rows = np.flatnonzero(inside)
+        if self._expected.has_light:
+            for light, part, _ in find_light_parts(run, rows).parts:
+                found, each = np.unique(self._file_starts(part.columns.queue_offset), return_counts=True)
+                for start, count in zip(found.tolist(), each.tolist(), strict=True):
+                    self._note_file(light, start, count)
         # One sort serves all queues of a run: there may be a hundred thousand.
         rows = rows[np.lexsort((starts[rows], numbers[rows]))]
         is_first = (np.diff(numbers[rows], prepend=-1) != 0) | (np.diff(starts[rows], prepend=-1) != 0)
         firsts = np.flatnonzero(is_first)
         counts = np.diff(firsts, append=len(rows))
         for row, count in zip(rows[firsts].tolist(), counts.tolist(), strict=True):
-            queue, start = self._table.names[numbers[row]], int(starts[row])
-            if self._is_plain(queue) and start not in self._starts.get(queue, ()):
-                of_queue = self._counts.setdefault(queue, {})
-                of_queue[start] = of_queue.get(start, 0) + count
+            self._note_file(self._table.names[numbers[row]], int(starts[row]), count)
 
-    def _is_plain(self, queue: Queue) -> bool:
-        return queue[0] not in self._other_topics and is_topic_folder_name(queue[0])
+    def _file_starts(self, queue_offsets: Int64Array) -> Int64Array:
+        size = self._expected.file_size
+        starts: Int64Array = queue_offsets * UNIT_SIZE // size * size
+        return starts
+
+    def _note_file(self, queue: Queue, start: int, count: int) -> None:
+        is_plain = queue[0] not in self._expected.other_topics and is_topic_folder_name(queue[0])
+        if is_plain and start not in self._starts.get(queue, ()):
+            of_queue = self._counts.setdefault(queue, {})
+            of_queue[start] = of_queue.get(start, 0) + count
 
     def lost(self) -> Iterator[Problem]:
         for (topic, queue_id), counts in sorted(self._counts.items()):

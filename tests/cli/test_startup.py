@@ -29,7 +29,7 @@ FOR_FEW_STORES = {"store.reading.filter", "store.structures.tables.config_file"}
 QUICK = {
     "get": (["get", "T", "--max", "1"], FOR_CHANGING | FOR_FEW_STORES, 123),
     "index-query": (["index-query", "T", "K"], FOR_CHANGING | FOR_FEW_STORES, 122),
-    "info": (["info"], {"store.files.mapped_file", "store.structures.consumequeue.survey"}, 90),
+    "info": (["info"], {"store.files.mapped_file", "store.structures.consumequeue.survey"}, 91),
     "checkpoint show": (["checkpoint", "show"], FOR_CHANGING | FOR_FEW_STORES, 118),
     "recover --dry-run": (["recover", "--abnormal", "--dry-run"], FOR_FEW_STORES, 137),
 }

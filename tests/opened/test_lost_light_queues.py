@@ -45,6 +45,32 @@ def test_get_reads_a_lost_light_queue_as_before(root: Path, lost: str) -> None:
     assert "no topic" not in run.err
 
 
+@pytest.mark.parametrize(("given", "is_shown"), [((), True), (("--set", "enableMultiDispatch=false"), False)])
+def test_info_and_a_list_of_queues_show_light_queues_that_are_lost_with_all_their_folders(
+    root: Path, given: tuple[str, ...], is_shown: bool
+) -> None:
+    lose(root, LOST["all light queues"])
+    run = rmqctl(*given, "--format", "json", "info", store=root)
+    problems = [(one["what"], one["detail"]) for one in run.json["problems"]]
+    details = [f"%LMQ%{name}, queue 0: there is no folder, and the log has {COUNT} messages of it" for name in "xy"]
+    assert problems == ([("lost queue", detail) for detail in details] if is_shown else [])
+    with open_store(root, settings=dict(word.split("=") for word in given[1:])) as store:
+        assert {queue.topic: queue.max_offset for queue in store.queues()} == (
+            {"%LMQ%x": COUNT, "%LMQ%y": COUNT, "T": COUNT} if is_shown else {"T": COUNT}
+        )
+        assert [note for note in store.notes if "%LMQ%x" in note] == (
+            ["%LMQ%x, queue 0: 50 entries are missing, and built from the log"] if is_shown else []
+        )
+
+
+def test_info_shows_a_lost_file_of_a_light_queue(root: Path) -> None:
+    lose(root, LOST["a file of a light queue"])
+    run = rmqctl("--format", "json", "info", store=root)
+    assert [(one["what"], one["detail"]) for one in run.json["problems"]] == [
+        ("lost queue file", "%LMQ%x, queue 0: the log has 20 messages of files that are not there: " + f"{400:020d}")
+    ]
+
+
 @pytest.mark.parametrize("lost", LOST)
 def test_a_recovery_brings_lost_light_queues_back_byte_for_byte(root: Path, lost: str) -> None:
     before = contents(root / "consumequeue")

@@ -9,7 +9,7 @@ import pytest
 
 from store.files.store_reader import StoreReader
 from store.formats.queue_unit import UNIT_SIZE
-from store.verbs.lost_parts import Problem, find_lost_extensions, find_lost_parts
+from store.verbs.lost_parts import ExpectedQueues, Problem, find_lost_extensions, find_lost_parts
 from store.verbs.queue_ends import QueueEnd, queue_ends
 from tests.support.golden import copy_store
 from tests.support.small_log import UNITS_PER_FILE, SmallLog, open_index, open_queues
@@ -37,7 +37,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SmallLog]:
 def lost(root: Path, stop: int, other_topics: frozenset[str] = frozenset()) -> list[Problem]:
     reader = StoreReader(str(root))
     ends = list(queue_ends(reader))
-    return list(find_lost_parts(reader, reader.segments(), ends, FILE_SIZE, stop, other_topics))
+    return list(find_lost_parts(reader, reader.segments(), ends, stop, ExpectedQueues(FILE_SIZE, other_topics)))
 
 
 def lost_files(count: int, *starts: int) -> Problem:
