@@ -15,7 +15,8 @@ from store.errors import BadRequest, NotAStore
 from store.files.places import RemotePlace
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
-from store.structures.findings import MISSING_UNIT, QUEUE_DUPLICATE, UNKNOWN_NAME, Finding
+from store.structures.findings import MISSING_UNIT, NEWER, QUEUE_DUPLICATE, UNKNOWN_NAME, Finding
+from store.verbs.check import check as checks
 from store.verbs.check.check import (
     CheckOptions,
     Progress,
@@ -42,6 +43,21 @@ def test_the_segments_before_an_offset_are_summed_up_back_to_one_with_records_in
     assert [(one.file_start, one.record_count > 0) for one in found] == [
         (SIZE, True), (2 * SIZE, False), (3 * SIZE, False),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reports", "sizes"), [(False, [SIZE, SIZE]), (True, [SIZE, 10_000])])
+def test_the_hole_at_the_logs_end_is_not_to_be_walked_where_the_progress_is_reported(
+    reports: bool, sizes: list[int], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = StoreReader(str(root))
+    monkeypatch.setattr(files, "written_end", lambda path: 10_000)
+    checked = _Check(files, CheckOptions(), Progress(), (lambda progress: None) if reports else None, None)
+    assert [checked._written_size(checked.segments[number]) for number in (0, -1)] == sizes
+
+
+def test_a_structure_of_a_newer_broker_is_found(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "newer_structures", lambda layout, fs: iter([(root / "new", "found here")]))
+    assert findings(root) == [Finding(NEWER, "new", 0, detail="found here")]
 
 
 @pytest.mark.parametrize("has_writer", [True, False])

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from store import Message, open_store
 from store.config import StoreConfig
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.queue_unit import UNIT
@@ -16,7 +17,10 @@ from store.structures.consumequeue.survey import QueueFile
 from store.structures.findings import (
     BAD_CRC,
     BAD_LENGTH,
+    BAD_PROPERTIES_CRC,
     BAD_SELF_OFFSET,
+    COPIED_CRC,
+    INDEX_ENTRY_NOWHERE,
     LOST_INDEX,
     MISSING_INDEX_ENTRY,
     MISSING_UNIT,
@@ -31,6 +35,7 @@ from store.verbs.check.segment import Derived, SegmentRules, Surveys, _QueueStat
 from store.verbs.rebuild.plan import plan_rebuild
 from tests.support.stores import SMALL, make_store
 from tests.verbs.check.stores import SIZE, findings, records, write
+from tests.verbs.salvage.records import record
 
 
 def queue_file(path: str, low: int, high: int) -> QueueFile:
@@ -122,6 +127,28 @@ def test_records_are_walked_up_to_a_horizon_or_the_segments_end(count: int | Non
     assert found.newest_ms == found.last_ms == stored[expected - 1].store_timestamp_ms
 
 
+@pytest.mark.parametrize(("number", "beyond", "expected"), [(0, -1, 0), (0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 2)])
+def test_of_a_later_segment_too_the_records_before_the_horizon_are_walked(
+    number: int, beyond: int, expected: int, root: Path
+) -> None:
+    stored = [one for one in records(root) if one.log_offset >= SIZE]
+    assert stored[0].log_offset == SIZE
+    files, horizon = StoreReader(str(root)), stored[number].log_offset + beyond
+    _, found = check_segment(files, files.segments()[1], Derived((), (), has_index=True), rules_of(horizon))
+    times = [one.store_timestamp_ms for one in stored[:expected]]
+    assert (found.record_count, found.outcome) == (expected, "end")
+    assert (found.first_ms, found.last_ms) == ((times[0], times[-1]) if times else (0, 0))
+
+
+@pytest.mark.parametrize(("horizon", "confirmed"), [(1, None), (None, 0)])
+def test_an_index_without_entries_needs_none_beside_a_writer_and_of_what_is_not_confirmed(
+    horizon: int | None, confirmed: int | None, root: Path
+) -> None:
+    files, rules = StoreReader(str(root)), SegmentRules(StoreConfig().delay_levels_ms, horizon, confirmed=confirmed)
+    found, _ = check_segment(files, files.segments()[0], Derived((), (), has_index=True), rules)
+    assert MISSING_INDEX_ENTRY not in {one.kind for one in found}
+
+
 def test_the_summary_of_a_segment_without_records_names_none(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     (tmp_path / "commitlog" / f"{0:020d}").write_bytes(bytes(SIZE))
@@ -155,6 +182,16 @@ def test_the_first_key_of_a_log_without_index_files_stays_the_first_behind_damag
     first = stored[1].log_offset if damaged == 0 else 0
     detail = f"no file for {299 * 3} keys, the first at log offset {first}"
     assert findings(root, LOST_INDEX) == [Finding(LOST_INDEX, "index", 0, count=299 * 3, detail=detail)]
+
+
+def test_the_first_key_of_a_log_without_index_files_is_of_the_first_record_with_a_key(tmp_path: Path) -> None:
+    with open_store(tmp_path / "store", settings=SMALL, read_only=False) as store:
+        for number in range(3):
+            assert store.put(Message.of("T", b"body", properties={"KEYS": f"k{number}"} if number else {})).is_ok
+    shutil.rmtree(tmp_path / "store/index")
+    first = records(tmp_path / "store")[1].log_offset
+    detail = f"no file for 2 keys, the first at log offset {first}"
+    assert [one.detail for one in findings(tmp_path / "store", LOST_INDEX)] == [detail]
 
 
 @pytest.mark.parametrize(("promised", "lacking"), [(9, 0), (10, 0), (11, 1), (15, 5)])
@@ -206,6 +243,54 @@ def test_records_behind_the_logs_end_are_counted_from_the_first(left: int, root:
         Finding(STALE_TAIL, segment, one.log_offset, count=left, detail=f"{words} past the end at {end}")
         for one in stored[-left:][:left][:1]
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("gap", [1, 2, 100])
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_record_past_the_logs_end_is_found_wherever_it_begins(gap: int, is_damaged: bool, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 1, queues=1)
+    [only] = records(root)
+    stale = bytearray(record(only.size + gap))
+    stale[90] ^= is_damaged
+    write(root, only.size + gap, stale)
+    detail = f"1 record is past the end at {only.size}"
+    expected = Finding(STALE_TAIL, f"commitlog/{0:020d}", only.size + gap, detail=detail)
+    assert findings(root, STALE_TAIL) == [expected]
+
+
+@pytest.mark.parametrize("behind", [0, 100])
+def test_an_index_entry_that_names_a_place_behind_the_last_record_is_found(behind: int, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 5, queues=1)
+    place = (last := records(root)[-1]).log_offset + last.size + behind
+    [file] = (root / "index").iterdir()
+    data = bytearray(file.read_bytes())
+    at = 40 + 4 * SMALL["maxHashSlotNum"] + 20 * 15 + 4
+    assert data[at : at + 8] == last.log_offset.to_bytes(8, "big")
+    data[at : at + 8] = place.to_bytes(8, "big")
+    file.write_bytes(data)
+    detail = f"points to {place}, where no record begins"
+    found = findings(root, INDEX_ENTRY_NOWHERE)
+    assert found == [Finding(INDEX_ENTRY_NOWHERE, f"index/{file.name}", 15, detail=detail)]
+
+
+@pytest.mark.parametrize(
+    ("mark", "kind", "detail"),
+    [
+        ({}, BAD_PROPERTIES_CRC, "the body has its CRC: other bytes are damaged"),
+        ({"RETRY_TOPIC": "T"}, COPIED_CRC, "its other bytes are right"),
+    ],
+)
+def test_a_record_without_the_crc_of_its_properties_is_a_copy_or_damaged(
+    mark: dict[str, str], kind: str, detail: str, tmp_path: Path
+) -> None:
+    settings, root = {**SMALL, "enabledAppendPropCRC": True}, tmp_path / "store"
+    with open_store(root, settings=settings, read_only=False, compat="5.3") as store:
+        for _ in range(2):
+            assert store.put(Message.of("T", b"body", properties={"a": "b", **mark})).is_ok
+    place = records(root)[1].log_offset
+    write(root, place + 16, b"\1")
+    expected = [Finding(kind, f"commitlog/{0:020d}", place, detail=detail)]
+    assert findings(root, BAD_PROPERTIES_CRC, COPIED_CRC) == expected
 
 
 @pytest.mark.parametrize("number", [3, 120, 250])
