@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gc
+import sys
+import threading
+from pathlib import Path
 
 import pytest
 
-from tests.support.warm import put_in_place
+from store.formats.disguise import disguise
+from tests.support.warm import Recorder, put_in_place
 
 
 @pytest.mark.parametrize("is_frozen", [False, True])
@@ -21,3 +25,15 @@ def test_live_functions_get_the_changed_code_even_if_the_collector_has_them_froz
     finally:
         gc.unfreeze()
     assert names["answer"]() == 2  # type: ignore[operator]
+
+
+def test_a_test_is_noted_for_a_function_whose_answer_an_earlier_test_got() -> None:
+    recorder = Recorder(str(Path(__file__).parents[2]))
+    for name in ("first", "second"):
+        recorder.pytest_runtest_logstart()
+        disguise("order-4711", b"salt")
+        sys.settrace(None)
+        threading.settrace(None)  # type: ignore[arg-type]
+        recorder.pytest_runtest_logfinish(name)
+    functions = [set(recorder.reached[name].lines) for name in ("first", "second")]
+    assert "store/formats/disguise.py::disguise" in functions[0] & functions[1]

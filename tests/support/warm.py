@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib.machinery
 import os
@@ -105,6 +106,8 @@ class Recorder:
         self._shared: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self._shared_s: dict[str, float] = defaultdict(float)
         self._failed = False
+        self._caches: list[Any] = []
+        self._module_count = 0
 
     @property
     def lines(self) -> dict[str, int]:
@@ -134,6 +137,7 @@ class Recorder:
             self._begin(before)
 
     def pytest_runtest_logstart(self) -> None:
+        self._forget()
         self._failed, self._started, self._started_at = False, time.process_time(), unhindered_s()
         self._begin()
         self.trace()
@@ -147,6 +151,13 @@ class Recorder:
             by_clock = unhindered_s() - self._started_at + self._shared_s[file]
             _add(lines, self._shared[file])
             self.reached[nodeid] = Reached(taken, dict(lines), by_clock)
+
+    def _forget(self) -> None:
+        """Empty the caches of functions: a test that gets an earlier test's answer would not run their lines."""
+        if self._module_count != len(sys.modules):
+            self._caches, self._module_count = caches(), len(sys.modules)
+        for cache in self._caches:
+            cache.cache_clear()
 
     def _begin(self, steps: Iterable[tuple[int, int]] = ()) -> None:
         self._steps, self._left = set(steps), {}
@@ -279,6 +290,8 @@ class Warm:
         imported_as(change.make)
         if not put_in_place(change.original(), change.make()):
             return NOT_IN_PLACE
+        for cache in caches():
+            cache.cache_clear()
         session.config.pluginmanager.register(Limited(self._known))
         Chosen(change.tests, self._known).pytest_collection_modifyitems(session.items)
         with contextlib.suppress(session.Failed):
@@ -375,6 +388,12 @@ def put_in_place(original: CodeType, changed: CodeType) -> bool:
     for function in live:
         function.__code__ = news[function.__code__]
     return bool(live)
+
+
+def caches() -> list[Any]:
+    """List the project's functions that keep their answers."""
+    found = (one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper))
+    return [one for one in found if one.__module__.partition(".")[0] in ("store", "rmqctl")]
 
 
 def _pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
