@@ -64,7 +64,7 @@ def read_run(log: CommitLog, queue: Queue | None, offset: int, most: int) -> tup
 def _readable(file: MappedFile, places: Int64Array, sizes: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Return the leading records inside of the file's readable bytes, while they rise."""
     end = file.readable_position
-    inside = (places >= 0) & (places < end) & (sizes >= RECORD_MIN_SIZE) & (sizes <= end - places)
+    inside = (places >= 0) & (sizes >= RECORD_MIN_SIZE) & (sizes <= end - places)
     inside[1:] &= places[1:] >= places[:-1] + sizes[:-1]
     inside[1:] &= np.cumsum(sizes)[1:] <= len(sizes) * _BYTES_PER_RECORD
     count = int(np.argmin(np.append(inside, False)))

@@ -84,6 +84,11 @@ def test_a_value_that_is_no_text_is_question_marks() -> None:
     assert hide_values(b"a\1\xff\xfe\2KEYS\1\xff", b"salt") == b"a\1??\2KEYS\1?"
 
 
+def test_a_surrogate_of_its_own_stays() -> None:
+    text = "\ud800\ud7ff\udfff\ue000"
+    assert [at for at, one in enumerate(fill(text, b"salt")) if one == text[at]] == [0, 2]
+
+
 @pytest.mark.parametrize("one", ["\0", "\x7f", "\x80", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uffff"])
 def test_a_character_is_replaced_by_one_of_as_many_bytes(one: str) -> None:
     found = fill(one * 20, b"salt")

@@ -350,3 +350,53 @@ def test_stored_levels_are_those_of_queues_with_entries(tmp_path: Path) -> None:
     for path in (root / QUEUES / "SCHEDULE_TOPIC_XXXX/2").iterdir():
         path.write_bytes(bytes(400))
     assert delays.stored_levels(make_layout(root, {}), Filesystem()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "levels"),
+    [
+        ("rocks", b"", {3, 5}),
+        ("rocks.old", b"", set()),
+        (f"{QUEUES}/SCHEDULE_TOPIC_XXXX/0/{0:020d}", QueueUnit(0, 100, 5).encode(), {1}),
+        (f"{QUEUES}/SCHEDULE_TOPIC_XXXX/17/{0:020d}", QueueUnit(0, 100, 5).encode(), {18}),
+        (f"{QUEUES}/SCHEDULE_TOPIC_XXXX/17/{0:020d}", bytes(20), set()),
+        (f"{QUEUES}/T/17/{0:020d}", QueueUnit(0, 100, 5).encode(), set()),
+    ],
+)
+def test_the_levels_are_those_of_the_queues_that_a_plan_builds(
+    path: str, data: bytes, levels: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = SimpleNamespace(units_in=lambda folder, fs: [(3, [1]), (4, []), (5, [1, 2])] if folder == tmp_path else [])
+    traces = [SimpleNamespace(path=name) for name in ("rocks", "rocks.old")]
+    database = SimpleNamespace(has_furniture=lambda kind: kind == "delays", furniture=lambda kind: room, traces=traces)
+    monkeypatch.setattr(delays, "STRUCTURES", [database])
+    (tmp_path / "staged").write_bytes(data)
+    layout = StoreLayout(tmp_path / "store")
+    assert delays.built_levels({layout.root / path: tmp_path / "staged"}, layout, Filesystem()) == levels
+
+
+def test_the_first_level_of_several_delays_is_refused_with_its_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delays, "read_delays", lambda layout, fs: {4: {1000, 5000}, 2: {1000, 3000}, 1: {1}})
+    with pytest.raises(BadRequest, match="delay level 2 show delays of 1s and 3s") as refused:
+        refuse_mixed_delays(StoreLayout(tmp_path), Filesystem())
+    assert str(refused.value.file) == str(tmp_path / QUEUES / "SCHEDULE_TOPIC_XXXX/1")
+
+
+@pytest.mark.parametrize(
+    ("count", "rows"), [(0, []), (1, [0]), (3, [0, 1, 2]), (4, [0, 1, 2, 3]), (7, [0, 2, 4, 6]), (10, [0, 3, 6, 9])]
+)
+def test_entries_are_read_from_the_first_to_the_last(
+    count: int, rows: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    units = [*range(count)]
+    for name, value in {
+        "MOST_ENTRIES": 4,
+        "_units_in_databases": lambda layout, fs: [],
+        "_units_in_files": lambda layout, fs: [(1, units)],
+        "_delay_of": lambda unit, level, segments, fs: seen.append(unit),
+    }.items():
+        monkeypatch.setattr(delays, name, value)
+    assert (read_delays(StoreLayout(tmp_path), Filesystem()), seen) == ({}, rows)

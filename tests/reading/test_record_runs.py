@@ -14,14 +14,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from store import MessageIterator, MessageStore, StoredMessage, open_store
+from store import Message, MessageIterator, MessageStore, StoredMessage, open_store
 from store.formats.columns import Column
-from store.formats.message import RECORD_MIN_SIZE, decode_record
-from store.formats.queue_unit import UNIT_SIZE
+from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE, decode_record, encode_record
+from store.formats.queue_unit import UNIT, UNIT_SIZE
 from store.formats.run import Run
-from store.reading import MergedMessages
+from store.reading import MergedMessages, record_runs
 from store.reading.filter import TagExpression
-from store.reading.record_runs import _BYTES_PER_RECORD, _GAP_BYTES, _readable, leading, merge_runs, trailing
+from store.reading.record_runs import (
+    _BYTES_PER_RECORD,
+    _GAP_BYTES,
+    _readable,
+    leading,
+    merge_runs,
+    read_run,
+    trailing,
+)
 from tests.support.golden import ALL, golden
 from tests.support.quickly import one_of
 from tests.support.stores import SMALL, Clock, make_store, text_message
@@ -229,6 +237,56 @@ def test_the_first_records_are_cut_from_the_front(count: int | None, expected: l
 def test_the_last_records_are_cut_from_the_end(count: int, expected: list[int]) -> None:
     pieces: list[Any] = [made_run([0, 1, 2]), SimpleNamespace(store_timestamp_ms=9, log_offset=0), made_run([3, 4])]
     assert [time_ms for time_ms, *_ in rows(trailing(iter(pieces), count))] == expected
+
+
+def test_a_message_alone_is_no_record_of_the_segment_at_0() -> None:
+    alone: Any = SimpleNamespace(store_timestamp_ms=2, log_offset=0)
+    for streams in ([[alone], [made_run([1, 3])]], [[made_run([1, 3])], [alone]]):
+        pieces = list(merge_runs([iter(stream) for stream in streams]))
+        assert [isinstance(piece, Run) for piece in pieces] == [True, False, True]
+        assert rows(iter(pieces)) == [(1, 1, 0), (2, 0, 0), (3, 3, 0)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "batches", "holds_batches", "count"),
+    [(1, (), False, None), (2, (), False, 3), (4, (), False, 1), (5, (), False, None), (2, (), True, None),
+     (2, (2,), False, None), (2, (3,), False, 1), (2, (3, 4), False, 1), (2, (4,), False, 2)],
+)  # fmt: skip
+def test_a_run_has_a_queues_records_before_the_first_of_several_messages(
+    offset: int, batches: tuple[int, ...], holds_batches: bool, count: int | None, tmp_path: Path
+) -> None:
+    records, places = b"", []
+    for number in range(6):
+        places.append(len(records))
+        records += encode_record(
+            Message("T", b"x"), topic=b"T", sys_flag=INNER_BATCH * (number in batches), queue_offset=number,
+            log_offset=len(records), store_timestamp_ms=1,
+        )  # fmt: skip
+    size = places[1]
+    queue: Any = SimpleNamespace(
+        holds_batches=holds_batches, min_offset=2, max_offset=5,
+        read_range=lambda start: b"".join(UNIT.pack(place, size, 0) for place in places[start:5] or places[5:]),
+    )  # fmt: skip
+    file: Any = SimpleNamespace(
+        file_start=0, path=tmp_path, buffer=memoryview(records), readable_position=len(records),
+        readable_end=lambda start, stop: stop,
+    )  # fmt: skip
+    log: Any = SimpleNamespace(segments=SimpleNamespace(find_by_offset=lambda place: file))
+    found = read_run(log, queue, offset, 10)
+    assert (found is None) == (count is None)
+    if found is not None and count is not None:
+        run, told = found
+        assert run.columns.queue_offset.tolist() == [*range(offset, offset + count)]
+        assert (told.next_offset, told.min_offset, told.max_offset) == (offset + count, 2, 5)
+
+
+def test_no_run_is_given_of_pages_that_were_lost_meanwhile(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    lost: Any = SimpleNamespace(count=lambda: 7, require_none_since=seen.append)
+    monkeypatch.setattr(record_runs, "lost_pages", lost)
+    with open_store(root) as store:
+        runs = sum(isinstance(piece, Run) for piece in store.messages("T", 0).runs(100))
+    assert seen == [7] * runs
 
 
 SIZE, END = RECORD_MIN_SIZE, 1_000_000

@@ -146,3 +146,21 @@ def test_findings_of_plain_queues_are_its_own_for_its_topics(
     monkeypatch.setattr(check, "_topics_of_backup", lambda files: frozenset("B"))
     owns = check.owned_by(cast(Any, SimpleNamespace(files=None)))
     assert owns(cast(Any, SimpleNamespace(topic=topic, kind=kind))) is is_owned
+
+
+TYPES = (
+    b'{"topicConfigTable":{"B":{"attributes":{"queue.type":"BatchCQ"}},"S":{"attributes":{"queue.type":"SimpleCQ"}}}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("is_alone", "table", "topics"),
+    [(True, TYPES, {"B"}), (True, None, set()), (True, b"{", set()), (False, TYPES, set())],
+)
+def test_of_a_log_alone_the_table_of_topics_shows_the_batch_queues(
+    is_alone: bool, table: bytes | None, topics: set[str]
+) -> None:
+    files: Any = SimpleNamespace(
+        holds_log_alone=is_alone, exists=lambda path: table is not None, read=lambda path: table
+    )
+    assert check._topics_of_backup(files) == topics

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 from store import CheckOptions, check, salvage
 from store.formats.topics import SCHEDULE_TOPIC
 from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, BatchUnitArray
+from store.structures.findings import Finding
+from store.structures.queuedb import check as checks
 from store.structures.queuedb.check import POISON, _Check, _Log
 from store.structures.queuedb.keys import Place
 from store.structures.queuedb.runs import MalformedEntry
@@ -205,3 +208,36 @@ def test_with_the_store_type_of_a_database_old_queue_files_are_not_judged(source
     newest.write_bytes(bytes(newest.stat().st_size))
     assert "missing-unit" in [one.kind for one in check(root)]
     assert list(check(root, CheckOptions(settings={"storeType": "defaultRocksDB"}))) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "topic", "alone", "beside_files"),
+    [
+        ("wrong-size", "/s/consumequeue_rocksdb/000001.log", "T", True, True),
+        ("wrong-size", "/s/consumequeue_rocksdb/other", "T", False, False),
+        ("wrong-size", "/s/other/000001.log", "T", False, False),
+        ("wrong-size", "/s/consumequeue/T/0/00000000000000000000", "T", True, False),
+        ("wrong-size", "/s/consumequeue/T", "T", True, False),
+        ("wrong-size", "/s/commitlog/consumequeue", "T", False, False),
+        ("missing-unit", "/s/commitlog/0", "T", True, False),
+        ("queue-gap", "/s/commitlog/0", "T", False, False),
+        ("queue-gap", "/s/commitlog/0", "Inner", True, False),
+        ("queue-shift", "/s/commitlog/0", "Inner", False, False),
+    ],
+)
+def test_a_database_answers_for_its_files_and_alone_for_all_queues(
+    kind: str, file: str, topic: str, alone: bool, beside_files: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Finding(kind, file, 0, topic, 0)
+    store: Any = SimpleNamespace(layout=None, fs=None)
+    for name, value in {
+        "queue_database": Path("/s/consumequeue_rocksdb"),
+        "configured_batch_topics": {"Inner"},
+        "_is_there": True,
+    }.items():
+        monkeypatch.setattr(checks, name, lambda *given, value=value: value)
+    for is_alone, expected in ((True, alone), (False, beside_files)):
+        monkeypatch.setattr(checks, "_is_alone", lambda store, is_alone=is_alone: is_alone)
+        assert checks.owned_by(store)(found) is expected
+    monkeypatch.setattr(checks, "_is_there", lambda store: False)
+    assert checks.owned_by(store)(found) is False

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from store import check
 from store.files.store_reader import StoredFile
 from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC, TIMER_CHECK
-from store.structures.timer.check_log import _capacity
+from store.structures.timer.check_log import _are_records, _capacity
 from store.structures.timer.files import WHEEL_SIZE
 from tests.structures.timer.small_timer import (
     CHECK,
@@ -396,6 +397,20 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["timer-files timerwheel 0 1 38707199 bytes instead of 38707200: no broker starts with it"],
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("at", "size", "place", "is_there"),
+    [(0, 70, 5, True), (-1, 70, 5, False), (1, 70, 5, False), (0, 71, 5, False), (0, 70, 6, False),
+     (64, 80, 9, True), (63, 80, 9, False), (65, 80, 9, False)],
+)  # fmt: skip
+def test_a_record_begins_where_its_size_and_its_log_offset_are(at: int, size: int, place: int, is_there: bool) -> None:
+    data = bytearray(100)
+    for start, its_size, its_place in ((0, 70, 5), (64, 80, 9)):
+        data[start : start + 4] = its_size.to_bytes(4, "big")
+        data[start + 28 : start + 36] = its_place.to_bytes(8, "big")
+    one = (np.array([number]) for number in (at, size, place))
+    assert _are_records(np.frombuffer(bytes(data), np.uint8), *one).tolist() == [is_there]
 
 
 @pytest.mark.parametrize(("size", "units"), [(0, 0), (15, 0), (16, 0), (67, 0), (68, 1), (119, 1), (120, 2)])

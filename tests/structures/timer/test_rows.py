@@ -71,6 +71,11 @@ def test_the_log_has_entries_up_to_a_blank_zeros_or_damage(
         )
 
 
+def test_the_entries_of_the_logs_first_file_count_from_0(tmp_path: Path) -> None:
+    given = entries(tmp_path, f"timerlog/{0:020d}", units(1, 1) + bytes(100))
+    assert [(one.number, one.start) for one in given] == [(0, 0), (52, 52)]
+
+
 @pytest.mark.parametrize("size", [0, 55, 56, 4096])
 def test_a_checkpoint_is_one_entry_of_seven_numbers(size: int, tmp_path: Path) -> None:
     data = TIMER_CHECK.pack(1, 2, 3, 4, 5, 6, 7).ljust(4096, b"\0")[:size]

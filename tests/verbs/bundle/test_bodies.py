@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -236,6 +238,40 @@ def test_hosts_and_topics_are_disguised_where_names_are_hidden(
     record_found = found[len(first) :]
     assert record_found[12:body_at] == wanted[12:body_at]
     assert (b"SECRET" in record_found, record_found[body_at + 6 :]) == (False, wanted[body_at + 6 :])
+
+
+def test_a_record_is_disguised_alike_after_damage_and_in_a_later_segment(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    key = disguise("order-4711", b"salt").encode()
+    data, starts = b"\x7f" * 50, []
+    for _ in range(2):
+        starts.append(len(data))
+        properties = b"KEYS\1order-4711\2" + PLACEHOLDER
+        data += with_crc(record(b"Orders", b"SECRET", properties, position=1000 + len(data)))
+    stop = len(data)
+    data += b"\0" * 8 + b"rest"
+    (tmp_path / "commitlog" / f"{1000:020d}").write_bytes(data)
+    reader = StoreReader(str(tmp_path))
+    [segment] = reader.segments()
+    found = b"".join(BodyMask(b"salt", True, NAMES).file(reader, segment))
+    assert (len(found), found[:50], found[stop:]) == (len(data), b"?" * 50, bytes(8) + b"????")
+    for start, end in ((starts[0], starts[1]), (starts[1], stop)):
+        one, old = found[start:end], data[start:end]
+        body_at, properties_at = old.index(b"SECRET"), old.index(b"KEYS")
+        assert has_own_crc(one)
+        assert one[body_at + 6 : properties_at - 2] == b"\6" + NAMES.name("Orders").encode()
+        assert one[properties_at:].startswith(b"KEYS\1" + key + b"\2__CRC32#")
+        assert (one[:8], one[12:48], b"SECRET" in one) == (old[:8], old[12:48], False)
+
+
+@pytest.mark.parametrize(("size", "sizes"), [(4096, [4096]), (4097, [4096, 1]), (8192, [4096, 4096]), (10, [10])])
+def test_a_hole_is_zeros_in_pieces(size: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "CHUNK_BYTES", 4096)
+    hole: Any = SimpleNamespace(
+        next_written=lambda start: 1 << 40, readable_end=lambda start, stop: stop, size=size, buffer=b"", file_start=0
+    )
+    pieces = [bytes(piece) for piece in BodyMask(b"salt")._gap(hole, 100, 100 + size)]
+    assert pieces == [bytes(one) for one in sizes]
 
 
 HEAD = (0, 88)
