@@ -8,12 +8,13 @@ import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from store.engine.ha.link import Address
-from store.engine.ha.master import HAMaster, Replication, SlaveState
+from store.engine.ha.master import HAMaster, Replication, SlaveState, _Connection
 from tests.cli.running import Run, rmqctl
 from tests.support.fake_master import log_of
 from tests.support.refstore import free_port, wait_for
@@ -163,3 +164,15 @@ def test_the_end_is_sent_once_a_heartbeat_has_followed_it(store: Path) -> None:
         asked.clear()
         master.wait_for_end(has_waited)
         assert not asked
+
+
+def test_a_slave_that_has_the_whole_log_is_done_with_its_first_heartbeat() -> None:
+    with socket.socket() as one:
+        peer: Any = SimpleNamespace(address=("127.0.0.1", 1), connection=one)
+        log, options = SimpleNamespace(max_offset=0), SimpleNamespace(housekeeping_s=1)
+        master: Any = SimpleNamespace(log=log, options=options, push_to_slave_max_offset=0)
+        connection = _Connection(master, peer)
+        master._connections = [connection]
+        assert not HAMaster._has_sent_all(master)
+        connection.last_was_heartbeat = True
+        assert HAMaster._has_sent_all(master)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ def written_by(java: Path) -> Path:
 def test_a_whole_archive_is_read_and_anything_else_is_written_anew(java: Path, folder: Path) -> None:
     archive = written_by(java)
     assert archive.parent == folder
+    assert re.fullmatch("spark-[0-9a-f]{16}.jsa", archive.name)
     archive.write_bytes(b"cut short")
     assert written_by(java) == archive
     archive.write_bytes(_MAGIC + b"classes")

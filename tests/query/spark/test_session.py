@@ -137,3 +137,22 @@ def test_executors_on_other_machines_get_the_packages_and_the_kernels(
         with ZipFile(tmp_path / "store.zip") as archive:
             names = archive.namelist()
         assert ("store/errors.py" in names, names[-2:]) == (True, ["other/a/b.pyi", "other/z.py"])
+
+
+@pytest.mark.parametrize(
+    ("place", "master"), [({}, "local[*]"), ({"master": "spark://x"}, "spark://x"), ({"remote": "sc://x"}, "")]
+)
+def test_a_session_on_this_machine_needs_a_java(
+    place: dict[str, str], master: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    for name in ("check_pyspark", "check_java"):
+        monkeypatch.setattr(session, name, lambda name=name: steps.append(name))
+    monkeypatch.setattr(session, "_check_address", lambda master, remote: steps.append(master or remote))
+
+    def started() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), open_session(**place, on_start=started):  # type: ignore[arg-type]
+        pass
+    assert steps == ["check_pyspark", *(["check_java", master] if master else ["sc://x"])]

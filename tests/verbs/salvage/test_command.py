@@ -13,6 +13,7 @@ from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.support.five_stores import five
 from tests.support.salvaging import image_of
+from tests.support.stores import make_store
 from tests.verbs.backup.backups import fingerprint
 
 
@@ -43,6 +44,26 @@ def test_a_parquet_file_has_the_columns_of_the_messages_table(copy_of: CopyOf, t
     rmqctl("salvage", "--to", tmp_path / "a.parquet", "--grade", "certain", store=root)
     table = pq.read_table(tmp_path / "a.parquet")
     assert (table.num_rows, set(table.column("grade").to_pylist())) == (499, {"certain"})
+
+
+@pytest.mark.parametrize(("grade", "count"), [("certain", 499), ("body-crc", 500)])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_the_records_in_a_file_are_counted(grade: str, count: int, name: str, copy_of: CopyOf, tmp_path: Path) -> None:
+    _, root = copy_of("corrupt-mid")
+    found = rmqctl("--format", "json", "salvage", "--to", tmp_path / name, "--grade", grade, store=root)
+    assert found.json["saved_records"] == count
+
+
+def test_the_paths_of_a_log_are_of_the_store_and_of_no_other_source(copy_of: CopyOf, tmp_path: Path) -> None:
+    root, (_, source) = make_store(tmp_path / "store", 30), copy_of("many")
+    own, other = (rmqctl("--format", "json", "salvage", store=one).json["saved_records"] for one in (root, source))
+    assert own != other
+    (root / "commitlog").rename(tmp_path / "log")
+    words = ("--set", f"storePathCommitLog={tmp_path / 'log'}", "--format", "json", "salvage")
+    assert rmqctl(*words, store=root).json["saved_records"] == own
+    assert rmqctl(*words, source).json["saved_records"] == other
+    image_of("many", tmp_path / "image", random.Random(1))
+    assert rmqctl(*words, "--raw", tmp_path / "image").json["saved_records"] == other
 
 
 def test_a_single_segment_and_an_image_are_salvaged(copy_of: CopyOf, tmp_path: Path) -> None:

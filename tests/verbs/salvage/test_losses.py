@@ -15,12 +15,13 @@ import pytest
 from store import open_store
 from store.files.filesystem import Filesystem
 from store.formats.message import RECORD_MIN_SIZE
-from store.verbs.recover.lost import LossReport
+from store.verbs.recover.lost import UNKNOWN, LossReport
 from store.verbs.salvage.derived_files import NamedUnits
 from store.verbs.salvage.evidence import Evidence
-from store.verbs.salvage.grade import Grade, SalvagedRun
+from store.verbs.salvage.grade import Grade, SalvagedRun, TornRecord
 from store.verbs.salvage.log_gaps import Gap
 from store.verbs.salvage.losses import SalvageLosses, _Room
+from store.verbs.salvage.queue_gaps import Missing
 from store.verbs.salvage.sources import open_source
 from store.verbs.salvage.walk import walk_file
 from tests.cli.running import rmqctl
@@ -265,3 +266,84 @@ def test_the_gaps_between_two_records_had_room_for_so_many_of_the_smallest(more:
     gaps = [Gap("", 0, start, end, "") for start, end in ((0, 100), (160, 200), (500, stop), (stop + 50, stop + 900))]
     assert _Room(gaps).between(100, stop + 50) == records
     assert _Room([]).between(0, 1000) == 0
+
+
+NO_UNITS = NamedUnits(*(np.empty(0, np.int64) for _ in NamedUnits._fields))
+NO_EVIDENCE = cast(
+    "Evidence", SimpleNamespace(units_in=lambda start, stop: (NO_UNITS, []), light_units_in=lambda start, stop: ())
+)
+GAP = Gap("", 0, 100, 200, "")
+MISSING = Missing(b"T", 0, 5, 8, 100, 200)
+
+
+@pytest.mark.parametrize(
+    ("heads", "covered_end", "lost"),
+    [
+        ([], 300, (1, 100)),
+        ([(100, 30)], 300, (1, 30)),
+        ([(199, 30)], 300, (1, 30)),
+        ([(100, 30), (150, 40)], 300, (2, 70)),
+        ([(99, 30)], 300, (1, 100)),
+        ([(200, 30)], 300, (1, 100)),
+        ([(200, 30)], 201, (1, 100)),
+        ([(200, 30)], 200, (2, 130)),
+        ([(201, 30)], 200, (2, 130)),
+        ([(199, 30)], 199, (1, 30)),
+    ],
+)
+def test_a_gap_without_units_is_its_torn_heads_or_one_message(
+    heads: list[tuple[int, int]], covered_end: int, lost: tuple[int, int]
+) -> None:
+    torn = [TornRecord("", 0, at, size, 0, 0, 0, "") for at, size in heads]
+    report = SalvageLosses(frozenset()).report([GAP], torn, covered_end, NO_EVIDENCE, {})
+    assert [(row.topic, row.message_count, row.size_bytes) for row in report.queues] == [(UNKNOWN[0], *lost)]
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "is_light", "count"),
+    [(0, 100, False, 1), (0, 101, False, 0), (199, 300, False, 0), (200, 300, False, 1), (0, 300, True, 1)],
+)
+def test_a_gap_in_which_a_queue_lacks_a_message_is_none_of_no_known_queue(
+    after: int, before: int, is_light: bool, count: int
+) -> None:
+    losses = SalvageLosses(frozenset())
+    losses._missing = [replace(MISSING, after=after, before=before, is_light=is_light)]
+    assert losses.report([GAP], [], 300, NO_EVIDENCE, {}).counts().lost_messages == count
+
+
+@pytest.mark.parametrize(
+    ("room", "named", "doubtful", "lost"),
+    [
+        (9, [], [], 3),
+        (3, [], [], 3),
+        (2, [], [], 2),
+        (0, [], [], 0),
+        (2, [4], [], 2),
+        (2, [5], [], 2),
+        (1, [5], [], 1),
+        (1, [7], [], 2),
+        (2, [8], [], 2),
+        (9, [5, 6, 7], [], 0),
+        (9, [], [(4, 100)], 2),
+        (9, [], [(4, 99)], 3),
+        (9, [], [(4, 199)], 2),
+        (9, [], [(4, 200)], 3),
+        (9, [], [(8, 150)], 2),
+        (9, [], [(5, 150)], 2),
+        (9, [], [(7, 150)], 2),
+        (9, [], [(90, 150)] * 3, 0),
+        (9, [], [(90, 150)] * 4, 0),
+    ],
+)
+@pytest.mark.parametrize("is_light", [False, True])
+def test_missing_queue_offsets_are_lost_as_far_as_gaps_have_room_and_no_record_has_them(
+    room: int, named: list[int], doubtful: list[tuple[int, int]], lost: int, is_light: bool
+) -> None:
+    losses = SalvageLosses(frozenset())
+    losses._doubtful = {("T", 0): [np.array(doubtful, np.int64).reshape(-1, 2).T]}
+    gaps = cast("_Room", SimpleNamespace(between=lambda start, stop: room if (start, stop) == (100, 200) else 99))
+    losses._count_missing(replace(MISSING, is_light=is_light), gaps, {("T", 0): [np.array(named, np.int64)]})
+    tallies = (losses._light, losses._tally) if is_light else (losses._tally, losses._light)
+    rows = [[(row.topic, row.unreadable_count, row.size_bytes) for row in tally.rows()] for tally in tallies]
+    assert rows == [[("T", lost, 0)] if lost else [], []]
+    assert tallies[0].has_offsets == (lost > 0)
