@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from rmqctl.backend import _size
-from rmqctl.commands import ALIASES, backup, replicate_pull
+from rmqctl.commands import ALIASES, backup, replicate_pull, transaction
 from rmqctl.commands.get import _first_since
 from rmqctl.commands.replicate_pull import _with_rate
 from rmqctl.commands.salvage import WorstGrade, _refuse_contradictions, _Target, _verdict, _warn
@@ -28,6 +28,7 @@ from rmqctl.put_rows import _place
 from rmqctl.report.contents import _cell
 from rmqctl.shell import _answer
 from store import Message, reading
+from store.engine.services.transactions import Half, Transaction, TransactionState
 from store.verbs.stale import StaleRecord
 from tests.cli.running import rmqctl
 
@@ -237,3 +238,14 @@ def test_a_message_has_a_key_as_its_unique_key_or_among_its_keys(
     monkeypatch.setattr(reading, "messages_inside", lambda record, wants: [record] if wants(record) else [])
     record = cast(Any, SimpleNamespace(uniq_key=uniq_key, keys=keys))
     assert _inside(record, key) == ([record] if is_found else [])
+
+
+@pytest.mark.parametrize(
+    ("checks", "count"), [([None], 0), ([0], 0), ([3], 3), ([3, None], 0), ([3, 5], 5), ([5, 3, 4], 4)]
+)
+def test_a_transaction_has_the_checks_of_its_last_half_message(checks: list[int | None], count: int) -> None:
+    halves = [Half(number, 100 * number, times, has_op=False) for number, times in enumerate(checks)]
+    one = Transaction(TransactionState.IN_DOUBT, "K", "T", "3", "g", 1, halves)
+    row = transaction._row(one)
+    assert (row["half_count"], row["check_times"], row["queue_id"]) == (len(checks), count, 3)
+    assert (row["committed_log_offset"], row["discarded_log_offset"], row["state"]) == (None, None, "in-doubt")

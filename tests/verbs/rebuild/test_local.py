@@ -9,6 +9,8 @@ import pytest
 from store import Message, open_store
 from store.config import StoreConfig
 from store.files.store_reader import StoreReader
+from store.structures.consumequeue.other_queues import NO_OTHERS, OtherQueues
+from store.verbs.rebuild import local
 from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.scope import RebuildScope
 from tests.cli.running import rmqctl
@@ -69,6 +71,54 @@ def test_a_log_in_another_folder_is_rebuilt_from(store: Path, tmp_path: Path) ->
     scope, staging = RebuildScope(index=False), tmp_path / "staging"
     rebuild_locally(StoreReader(str(root), commitlogs=[tmp_path / "log"]), staging, CONFIG, scope, clock=Clock())
     assert files_in(staging, "consumequeue") == files_in(store, "consumequeue")
+
+
+NEEDS = "records need queue.type=BatchCQ in topics.json, or its queues are built as plain; rebuild topics first"
+
+
+@pytest.mark.parametrize(
+    ("scope", "others", "said"),
+    [
+        (RebuildScope(), NO_OTHERS, [f"A: its {NEEDS}", f"B: its {NEEDS}"]),
+        (RebuildScope(), NO_OTHERS._replace(topics=frozenset(("C",))), []),
+        (RebuildScope(queues=False), NO_OTHERS, []),
+    ],
+)
+def test_topics_are_named_whose_records_need_other_queues_than_the_store_has(
+    scope: RebuildScope, others: OtherQueues, said: list[str], store: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    needed = {topic: {"queue.type": "BatchCQ"} for topic in ("B", "A")}
+    monkeypatch.setattr(local, "record_attributes", lambda run: needed)
+    monkeypatch.setattr(local, "find_other_queues", lambda source, config, fs: others)
+    report = rebuild_locally(StoreReader(str(store)), tmp_path, CONFIG, scope, clock=Clock())
+    assert [*report.findings] == said
+
+
+def test_progress_is_of_the_bytes_from_the_first_segment_on(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 200)
+    first, *later = sorted((root / "commitlog").iterdir())
+    first.unlink()
+    with open_store(root, as_is=True) as opened:
+        end = opened.opened.log.max_offset
+    seen: list[tuple[int, int]] = []
+    rebuild_locally(
+        StoreReader(str(root)), tmp_path / "new", CONFIG, RebuildScope(), clock=Clock(),
+        on_progress=lambda done, total: seen.append((done, total)),
+    )  # fmt: skip
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+    assert seen[-1][0] == end - int(later[0].name)
+
+
+def test_a_record_that_names_another_log_offset_gets_its_entry_at_its_own(store: Path, tmp_path: Path) -> None:
+    root = copy_store(store, tmp_path / "store")
+    with open_store(root) as opened:
+        place = opened.get("T", 1, 5).messages[0].log_offset
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(place + 28)
+        file.write((place + 1).to_bytes(8, "big"))
+    rebuild_locally(StoreReader(str(root)), tmp_path / "new", CONFIG, RebuildScope(index=False), clock=Clock())
+    assert files_in(tmp_path / "new", "consumequeue") == files_in(store, "consumequeue")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from store import open_store
+from store.errors import NotAStore
 from store.formats.columns import DamageReason
 from store.formats.message import RECORD_MIN_SIZE, StoredMessage
 from store.structures.commitlog.end import LogEnd
@@ -281,3 +283,12 @@ def test_a_recovery_promises_the_ends_of_records_queues_and_index(
     found: Any = SimpleNamespace(end=end, lost=SimpleNamespace(messages=told["lost"]), log_end=1)
     _set_times(opened, found, as_broker=told["as_broker"])
     assert (page.physic_ms, page.logics_ms, page.index_ms) == times
+
+
+def test_an_empty_log_beside_queues_is_refused_unless_forced(whole: Path, tmp_path: Path) -> None:
+    root = copy_store(whole, tmp_path / "store")
+    shutil.rmtree(root / "commitlog")
+    with planning(root) as opened, pytest.raises(NotAStore, match="the commit log is empty, but"):
+        plan_recovery(opened)
+    with planning(root) as opened:
+        assert plan_recovery(opened, force_empty_log=True).report.log_end == 0
