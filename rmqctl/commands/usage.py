@@ -49,8 +49,10 @@ def run(
     where = and_store_times(session, None, since, until)
     usage_query(names)
     with open_tables(session, stores, engine, master, remote, spark_above, outer=True) as tables:
-        _, answer = tables.query(usage_query(names, by_store=len(tables.stores) > 1, where=where), MOST_GROUPS)
-    rows = usage_rows(answer)
+        _, answer = tables.query(usage_query(names, by_store=len(tables.stores) > 1, where=where), MOST_GROUPS + 1)
+    if len(answer) > MOST_GROUPS:
+        session.note(f"only the {MOST_GROUPS:,} largest groups are read, shown and added up")
+    rows = usage_rows(answer[:MOST_GROUPS])
     facts = {
         "message_count": sum(row["message_count"] for row in rows),
         "size_bytes": sum(row["size_bytes"] for row in rows),

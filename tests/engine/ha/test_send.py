@@ -168,11 +168,12 @@ def test_the_end_is_sent_once_a_heartbeat_has_followed_it(store: Path) -> None:
 
 def test_a_slave_that_has_the_whole_log_is_done_with_its_first_heartbeat() -> None:
     with socket.socket() as one:
-        peer: Any = SimpleNamespace(address=("127.0.0.1", 1), connection=one)
-        log, options = SimpleNamespace(max_offset=0), SimpleNamespace(housekeeping_s=1)
+        peer: Any = SimpleNamespace(address=("::1", 1, 0, 0), connection=one)
+        log, options = SimpleNamespace(max_offset=0), SimpleNamespace(housekeeping_s=3)
         master: Any = SimpleNamespace(log=log, options=options, push_to_slave_max_offset=0)
         connection = _Connection(master, peer)
         master._connections = [connection]
+        assert (connection.address, one.gettimeout()) == (Address("::1", 1), 3)
         assert not HAMaster._has_sent_all(master)
         connection.last_was_heartbeat = True
         assert HAMaster._has_sent_all(master)

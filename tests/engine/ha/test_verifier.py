@@ -8,7 +8,7 @@ import pytest
 
 from store.engine.ha.verifier import LARGEST_RECORD_BYTES, LogVerifier
 from store.errors import ReplicationError
-from store.formats.message import BLANK_SIZE, MESSAGE_MAGIC_V1, encode_blank
+from store.formats.message import BLANK_SIZE, MESSAGE_MAGIC_V1, RECORD_MIN_SIZE, encode_blank
 from tests.verbs.salvage.records import LENGTH, record
 
 LEFT = 50
@@ -72,13 +72,19 @@ GIB, MANY = 1 << 30, LARGEST_RECORD_BYTES
         (GIB, b"\0\0\1\0none" + bytes(100), "magic"),
         (GIB, b"\0\0\0\x5a" + record(LENGTH)[4:], "size"),
         (GIB, b"\1" * 7, None),
+        (GIB, b"\xff" * 4 + record(LENGTH)[4:], "size"),
     ],
 )
-def test_bytes_that_no_more_can_make_a_record_are_refused(segment_size: int, data: bytes, reason: str | None) -> None:
+@pytest.mark.parametrize("is_one_piece", [False, True])
+def test_bytes_that_no_more_can_make_a_record_are_refused(
+    segment_size: int, data: bytes, reason: str | None, is_one_piece: bool
+) -> None:
     verifier = LogVerifier(0, segment_size)
-    assert take(verifier, record(0)) == [(0, record(0))]
+    if not is_one_piece:
+        assert take(verifier, record(0)) == [(0, record(0))]
+    passed, data = ([(0, record(0))], record(0) + data) if is_one_piece else ([], data)
     if reason is None:
-        assert (take(verifier, data), verifier.pending_bytes) == ([], len(data))
+        assert (take(verifier, data), verifier.pending_bytes) == (passed, len(data) - LENGTH * is_one_piece)
     else:
         with pytest.raises(ReplicationError, match=f"the master sent bytes that are no record: .*{reason}") as refused:
             take(verifier, data)
@@ -127,3 +133,14 @@ def test_there_is_room_for_any_piece(size: int) -> None:
     verifier.took(5)
     assert (len(verifier.room(size)), bytes(verifier._buffer[:5])) == (size, b"first")
     assert len(verifier._buffer) == (8 << 20 if size + 5 <= 8 << 20 else max(16 << 20, size + 5))
+
+
+@pytest.mark.parametrize(("size", "is_taken"), [(RECORD_MIN_SIZE - 1, False), (RECORD_MIN_SIZE, True)])
+def test_segments_have_room_for_a_record(size: int, is_taken: bool) -> None:
+    verifier, blank = LogVerifier(0, GIB, is_assumed=True), encode_blank(size)
+    if is_taken:
+        assert b"".join(piece for _, piece in take(verifier, blank.ljust(size, b"\0"))) == blank.ljust(size, b"\0")
+        assert verifier.segment_size == size
+    else:
+        with pytest.raises(ReplicationError, match=f"a segment ends at {size}, with segments of {GIB} bytes"):
+            take(verifier, blank.ljust(size, b"\0"))

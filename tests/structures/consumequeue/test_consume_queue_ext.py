@@ -107,6 +107,21 @@ def test_dispatch_puts_tags_code_and_store_time_into_the_extension(tmp_path: Pat
     assert queue.ext.read(20) == ExtUnit(tags_code("b"), START_MS + 1000, b"")
 
 
+def test_each_queue_of_a_run_gets_the_extension_units_of_its_own_messages(tmp_path: Path) -> None:
+    log = SmallLog()
+    for number in range(6):
+        log.put("T", number % 3, tags=f"t{number}")
+    queues = open_queues(tmp_path, WITH_EXT)
+    log.dispatch_to(queues)
+    for queue_id in range(3):
+        queue = queues.find_or_create("T", queue_id)
+        assert queue.ext is not None
+        assert [one.tags_code for one in units_of(queues, "T", queue_id)] == [encode_ext_address(at) for at in (0, 20)]
+        found = [queue.ext.read(at) for at in (0, 20, 40)]
+        codes = [tags_code(f"t{number}") for number in (queue_id, queue_id + 3)]
+        assert [one.tags_code if one is not None else None for one in found] == [*codes, None]
+
+
 def test_recovery_keeps_the_extension_as_long_as_the_queue(tmp_path: Path) -> None:
     log = SmallLog()
     log.put_many(12, tags="a")
