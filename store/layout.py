@@ -42,6 +42,8 @@ STORE_NAMES = (
 )
 """Files and folders of a store that a change may touch."""
 OTHER_QUEUES = "batchconsumequeue"
+QUEUE_SETTINGS = ("storeType", "rocksdbCQDoubleWriteEnable")
+"""The settings that decide whether a broker reads the files in the folders of queues, or a database there."""
 NAMES_OF_5 = ("abort.bak", "timerwheel", "compaction", EPOCHS, OTHER_QUEUES)
 """Files and folders that only a 5.x broker makes."""
 TABLES_OF_5 = (
@@ -151,12 +153,14 @@ class StoreLayout:
     commitlog_paths    of storePathCommitLog, when the log is elsewhere, or in several folders
     read_only_paths    of readOnlyCommitLogStorePaths, which counts only when the log is in several folders
     dledger            the folder of the group's member, where the log is DLedger's
+    queue_settings     the given settings of QUEUE_SETTINGS
     """
 
     root: Path
     commitlog_paths: tuple[Path, ...] = ()
     read_only_paths: tuple[Path, ...] = ()
     dledger: Path | None = None
+    queue_settings: tuple[tuple[str, object], ...] = ()
 
     @property
     def has_plain_log(self) -> bool:

@@ -77,6 +77,8 @@ class StoreReader:
         self._segment_start = segment_start
         self.damage: dict[tuple[str, int], str] = {}
         """Reasons why rows lack bytes of a segment, by file and position."""
+        self.queue_settings: tuple[tuple[str, object], ...] = ()
+        """Those of the store's layout; a pickled reader has none."""
         if segment_start is not None:
             self._commitlogs: tuple[Path, ...] = ()
             self._place: Place = SegmentPlace(Path(self.address), fs, segment_start)

@@ -19,7 +19,7 @@ from store.files.numbered import numbered_files, segments_of
 from store.files.segment_folders import MEMBER_PATHS, find_member, member_log
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
 from store.formats.wording import amount
-from store.layout import NAMES_OF_5, StoreLayout, parse_segment_name
+from store.layout import NAMES_OF_5, QUEUE_SETTINGS, StoreLayout, parse_segment_name
 from store.opened.checkpoint import read_checkpoint_file
 from store.opened.delays import DELAY_LEVELS, describe_inferred_delays, infer_delay_levels
 from store.opened.sizes import assumed_sizes, infer_sizes
@@ -275,6 +275,7 @@ def make_layout(root: Path, settings: Mapping[str, object], fs: Filesystem | Non
     All paths are absolute, so that the paths of a plan have one root.
     """
     fs, root = fs or Filesystem(), _absolute(root)
+    told = tuple((name, settings[name]) for name in QUEUE_SETTINGS if name in settings)
     member = find_member(root, settings, fs)
     elsewhere = str(settings.get(MEMBER_PATHS) or "").strip()
     commitlog = str(settings.get("storePathCommitLog") or "").strip()
@@ -282,13 +283,14 @@ def make_layout(root: Path, settings: Mapping[str, object], fs: Filesystem | Non
     if member is not None and elsewhere:
         plain = _absolute(Path(commitlog or root / "commitlog"))
         before = (plain,) if "," not in commitlog and fs.is_folder(plain) else ()
-        return StoreLayout(root, _split_paths(elsewhere), (*_split_paths(read_only), *before), member)
+        return StoreLayout(root, _split_paths(elsewhere), (*_split_paths(read_only), *before), member, told)
     if member is not None:
         data, *of_before = member_log(member, fs)
-        return StoreLayout(root, (data,), tuple(of_before), member)
+        return StoreLayout(root, (data,), tuple(of_before), member, told)
     if "," not in commitlog:
-        return StoreLayout(root, (_absolute(Path(commitlog)),) if commitlog else ())
-    return StoreLayout(root, _split_paths(commitlog), _split_paths(read_only))
+        paths = (_absolute(Path(commitlog)),) if commitlog else ()
+        return StoreLayout(root, paths, queue_settings=told)
+    return StoreLayout(root, _split_paths(commitlog), _split_paths(read_only), queue_settings=told)
 
 
 def _split_paths(text: str) -> tuple[Path, ...]:

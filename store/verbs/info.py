@@ -161,6 +161,7 @@ class _Look:
     def __init__(self, layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> None:
         self.layout, self.fs, self.settings = layout, fs, settings
         self.reader = StoreReader(str(layout.root), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
+        self.reader.queue_settings = layout.queue_settings
         self.failures: list[Problem] = []
         self.info = StoreInfo(layout, LINE_4_9, [], [], {})
         with self._noting():

@@ -1,7 +1,7 @@
 """Find the broker's queues, if a store has both queue files and a RocksDB with consume queues.
 
 The broker's setting is in no file of the store. Both ends decide: the checkpoint of the RocksDB, and the end of the
-newest record with an entry in a queue file.
+newest record with an entry in a queue file. A given setting decides before them.
 
     equal                  both are written
     the files end first    the RocksDB alone is written (storeType=defaultRocksDB), the files are of an earlier time.
@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from store.config import StoreConfig
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
@@ -36,7 +37,7 @@ from store.formats.derived import is_pre_blank, units_of
 from store.formats.message import LOG_OFFSET_AT
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.topics import shares_records
-from store.layout import OTHER_QUEUES, StoreLayout
+from store.layout import OTHER_QUEUES, QUEUE_SETTINGS, StoreLayout
 from store.structures.checkpoint.files import read_page
 from store.structures.queuedb.database import QueueDatabase, QueueKey, open_database
 
@@ -61,10 +62,20 @@ class Ends(NamedTuple):
 def find_owner(layout: StoreLayout, fs: Filesystem) -> Ends:
     """Return the broker's queues in a store with a RocksDB.
 
-    Both kinds count as written if the RocksDB can't be read.
+    Both kinds count as written if the RocksDB can't be read. They do so too with storeType=default given, unless the
+    ends show that the files alone are written. No end is read if the given settings tell the queues.
     """
-    if has_rocksdb_queues(layout, fs):
+    given, (store_type, _) = dict(layout.queue_settings), QUEUE_SETTINGS
+    told = StoreConfig().with_settings(given)
+    if told.queues_in_database or (store_type not in given and has_rocksdb_queues(layout, fs)):
         return Ends(Owner.DATABASE, -1, -1)
+    if told.rocksdb_cq_double_write_enable is not None:
+        return Ends(Owner.BOTH if told.rocksdb_cq_double_write_enable else Owner.FILES, -1, -1)
+    found = _compare_ends(layout, fs)
+    return found._replace(owner=Owner.BOTH) if given and found.owner is not Owner.FILES else found
+
+
+def _compare_ends(layout: StoreLayout, fs: Filesystem) -> Ends:
     with Scratch() as scratch:
         try:
             database = open_database(queue_database(layout, fs), scratch.folder, fs)

@@ -23,7 +23,7 @@ def extents(
     StoreError for an unreadable database.
     """
     root, fs = reader.tree
-    layout = StoreLayout(root)
+    layout = StoreLayout(root, queue_settings=reader.queue_settings)
     if not has_queue_database(layout, fs):
         return
     is_alone = is_databases(layout, fs)

@@ -18,6 +18,12 @@ _BESIDE_FILES = {
     Owner.UNKNOWN: "unknown whether a broker reads it, as the queue files lack entries: {ends}; set storeType",
 }
 
+_TOLD = {
+    Owner.DATABASE: "storeType=defaultRocksDB, and file queues of {topics} beside it that a broker does not read",
+    Owner.FILES: "beside file queues of {topics}, and a broker does not read it",
+}
+"""Where a given setting decides, and no end is read."""
+
 
 def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
     """Describe the database, and whether queue files are beside it."""
@@ -28,5 +34,7 @@ def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
     if not has_rocksdb_queues(layout, fs):
         topics = [entry for entry in fs.list_folder(layout.consumequeue) if entry.is_folder]
         ends = f"it ends at {found.database}, file queues of {amount(len(topics), 'topic')} beside it at {found.files}"
-        detail = _BESIDE_FILES[found.owner].format(topics=amount(len(topics), "topic"), ends=ends)
+        is_told = found.files < 0 and found.database < 0
+        texts = {**_BESIDE_FILES, **_TOLD} if is_told else _BESIDE_FILES
+        detail = texts[found.owner].format(topics=amount(len(topics), "topic"), ends=ends)
     yield Present("RocksDB with the consume queues", folder, detail, holds_queues=found.owner is Owner.DATABASE)

@@ -20,10 +20,12 @@ from store.errors import UnsupportedFormat
 from store.files.filesystem import Filesystem
 from store.formats.checkpoint_page import decode_checkpoint
 from store.layout import StoreLayout
-from store.opened.detect import infer_settings
+from store.opened.detect import infer_settings, make_layout
+from store.structures.batchqueue.queue_types import topics_with_files
 from store.structures.queuedb import owner
 from store.structures.queuedb.guard import refuse, require_known
 from store.structures.queuedb.owner import Ends, Owner, find_owner
+from store.verbs.info import find_structures, look_at_store
 from tests.cli.running import rmqctl
 from tests.support.five_stores import five, fivefive
 from tests.support.golden import copy_store
@@ -208,3 +210,67 @@ def test_a_put_is_refused_with_the_use_of_the_database(
 def test_a_setting_tells_the_queues() -> None:
     for given in ({"storeType": "default"}, {"rocksdbCQDoubleWriteEnable": "true"}, {}):
         require_known(StoreLayout(state("store")), FS, given)
+
+
+IN_DATABASE, IN_FILES = {"storeType": "defaultRocksDB"}, {"storeType": "default"}
+TWICE, ONCE = {"rocksdbCQDoubleWriteEnable": "true"}, {"rocksdbCQDoubleWriteEnable": "false"}
+
+
+@pytest.mark.parametrize(
+    ("root", "given", "found"),
+    [
+        (state("files-behind"), IN_DATABASE, (Owner.DATABASE, -1, -1)),
+        (state("files-behind"), IN_FILES, (Owner.BOTH, ENDS, LATER)),
+        (state("files-behind"), TWICE, (Owner.BOTH, -1, -1)),
+        (state("files-behind"), ONCE, (Owner.FILES, -1, -1)),
+        (state("files-behind"), IN_DATABASE | TWICE, (Owner.DATABASE, -1, -1)),
+        (state("database-behind"), IN_DATABASE, (Owner.DATABASE, -1, -1)),
+        (state("database-behind"), IN_FILES, (Owner.FILES, LATER, ENDS)),
+        (state("database-behind"), TWICE, (Owner.BOTH, -1, -1)),
+        (five("rocksdb") / "store", TWICE, (Owner.DATABASE, -1, -1)),
+    ],
+)
+def test_given_settings_tell_the_brokers_queues(
+    root: Path, given: dict[str, str], found: tuple[Owner, int, int]
+) -> None:
+    assert find_owner(make_layout(root, given), FS) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "count", "holds_queues"),
+    [
+        ("files-behind", IN_FILES, 420, False),
+        ("files-behind", TWICE, 420, False),
+        ("database-behind", IN_DATABASE, 420, True),
+        ("database-behind", TWICE, 840, False),
+    ],
+)
+def test_info_and_dump_show_the_queues_of_the_given_settings(
+    name: str, given: dict[str, str], count: int, holds_queues: bool
+) -> None:
+    root, words = state(name), [word for one in given.items() for word in ("--set", "=".join(one))]
+    assert rmqctl("--format", "json", *words, "info", store=root).json["message_count"] == count
+    assert look_at_store(make_layout(root, given), given, FS).has_database is holds_queues
+    assert rmqctl("--format", "json", *words, "dump", "consumequeue", store=root).json["entry_count"] == count
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "topics"),
+    [("files-behind", {}, set()), ("files-behind", IN_FILES, {"B"}), ("database-behind", IN_DATABASE, set())],
+)
+def test_batch_queues_are_those_of_the_given_settings(
+    name: str, given: dict[str, str], topics: set[str], tmp_path: Path
+) -> None:
+    root = copy_store(state(name), tmp_path / "store")
+    file = root / "batchconsumequeue/B/0/00000000000000000000"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    assert topics_with_files(make_layout(root, given), FS) == topics
+
+
+@pytest.mark.parametrize("given", [IN_DATABASE, TWICE, ONCE])
+def test_no_database_is_opened_if_settings_tell_the_queues(
+    given: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(owner, "_compare")
+    assert list(find_structures(make_layout(state("files-behind"), given), FS))
