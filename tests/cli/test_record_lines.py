@@ -60,6 +60,7 @@ LEFT = [
     Message("订单", b"x"), Message("a\x7f", b"x"), Message("a\n", b"x"), Message("T", b"x", sys_flag=1),
     Message("T", b"x", born_host=Host.parse("[::1]:1")), Message("T", b"x", store_host=Host.parse("[::1]:1")),
     Message("T", b"x", properties="n\1é".encode()), Message("T", b"x", properties=b"n\1\xff"),
+    Message("T", b"x", properties="é\1v".encode()), Message("T", b"x", properties=b"n\1v\2\xff\1v\2"),
     Message("T", b"x", properties=b"n\1v\2n\1w"), Message("T", b"x", properties=b"n\1"),
     Message("T", b"x", properties=b"\1v"), Message("T", b"x", properties=b"n"), Message("T", b"x", properties=b"\2"),
     Message("T", b"x", properties=b"n\1v\2\2"),

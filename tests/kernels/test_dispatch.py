@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from store import kernels
@@ -258,6 +258,12 @@ def test_the_first_unit_that_points_into_a_stretch_is_the_first_that_names_a_rec
     ),
     zeros=st.sampled_from([0, 19, 20, 60]),
 )
+@example(units=[(0, 1, 0)], zeros=20)
+@example(units=[(0, 1, 0), (0, 100, 7)], zeros=20)
+@example(units=[(5, 100, 0), (-1, 100, 7)], zeros=20)
+@example(units=[(5, 100, 0), (7, 0, 7)], zeros=20)
+@example(units=[(5, 100, 0), (7, -1, 7)], zeros=20)
+@example(units=[(5, 100, 0), (7, 1, 7)], zeros=20)
 def test_a_page_tells_where_its_queue_ends_if_only_its_first_units_are_written_and_have_plain_codes(
     units: list[tuple[int, int, int]], zeros: int
 ) -> None:

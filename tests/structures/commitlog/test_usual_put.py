@@ -199,6 +199,37 @@ def put_at_edge(
         return results, b"".join(path.read_bytes() for path in sorted((Path(folder) / "commitlog").iterdir()))
 
 
+@pytest.mark.parametrize("put_message", [kernels.put_message, source.put_message])
+@pytest.mark.parametrize(
+    ("room", "second", "is_one_call"),
+    [
+        (9000, text(1999), True),
+        (9000, text(2000), True),
+        (9000, text(2001), False),
+        (record_size(100, 1, 0) + 9, text(100), True),
+        (record_size(100, 1, 0) + 8, text(100), True),
+        (record_size(100, 1, 0) + 7, text(100), False),
+        (9000, Message("T", b"", sys_flag=1 << 31), False),
+        (9000, Message("T", b"", flag=1 << 31), False),
+        (9000, Message("T", b"", flag=(1 << 31) - 1), True),
+        (9000, Message("T", b"", born_timestamp_ms=5), True),
+    ],
+)
+def test_a_put_in_one_call_fits_the_segment_and_the_limits(
+    room: int, second: Message, is_one_call: bool, put_message: Callable[..., Any], tmp_path: Path
+) -> None:
+    segment = SMALL["mappedFileSizeCommitLog"]
+    with open_store(tmp_path / "store", settings=SETTINGS, read_only=False) as store:
+        first = store.put(text(0)).size
+        assert store.put(record_of(segment - room - first)).log_offset == first
+        with (
+            patch.object(commit_log, "put_message", put_message),
+            patch.object(commit_log.CommitLog, "_put_by_steps", return_value=None) as by_steps,
+        ):
+            store.put(second)
+    assert by_steps.called is not is_one_call
+
+
 @pytest.mark.turns(3)
 @pytest.mark.leaves_damage  # store times that go back
 @pytest.mark.parametrize("edge", EDGES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from store.layout import StoreLayout
 from store.structures.tables.fastjson import parse_fastjson
 from store.structures.timer.files import SLOT_DTYPE, read_timer_files
 from store.verbs.queue_ends import queue_ends
+from store.verbs.salvage import config_tables
 from store.verbs.salvage.config_tables import ConfigTables
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
@@ -229,3 +231,31 @@ def test_an_offset_is_moved_into_its_queue_and_over_the_jump(offset: Any, fitted
     moved = f"1 offset moved into the queues: g from {offset} to {fitted} of T/0"
     rows = [("config/consumerOffset.json", moved)] if fitted != offset else []
     assert [(one.file, one.remark) for one in tables.rows] == rows
+
+
+NO_READER = "a 4.9 broker does not read it"
+UNKNOWN_TO_ALL = "its contents are unknown; it may hold log offsets of the old log"
+
+
+@pytest.mark.parametrize(
+    ("is_known", "newer", "room", "is_left", "told"),
+    [
+        (False, "", None, False, UNKNOWN_TO_ALL),
+        (False, "", None, True, UNKNOWN_TO_ALL),
+        (True, "5.9", "its keys", False, UNKNOWN_TO_ALL),
+        (True, "", None, False, ""),
+        (True, "", None, True, NO_READER),
+        (True, "", "", False, ""),
+        (True, "", "", True, ""),
+        (True, "", "its keys", False, "its keys"),
+        (True, "", "its keys", True, NO_READER),
+    ],
+)
+def test_what_is_left_is_told_with_the_reason(
+    is_known: bool, newer: str, room: str | None, is_left: bool, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    furniture = None if room is None else SimpleNamespace(describe_left=lambda source, fs: room)
+    structure = SimpleNamespace(newer=newer, furniture=lambda kind: furniture if kind == "leave" else pytest.fail(kind))
+    monkeypatch.setattr(config_tables, "structure_of", lambda name: structure if is_known else None)
+    tables: Any = SimpleNamespace(line="4.9", _fs=None, _is_of_others=lambda name: is_left)
+    assert ConfigTables._describe_left(tables, "name", StoreLayout(Path("old"))) == told
