@@ -26,7 +26,7 @@ _SOLVED = 8
 _TRIED = 64
 """The number of tried texts with the right hash code; the one with the fewest equal characters is used."""
 _WRAP = 1 << 32
-_KNOWN = 1 << 16
+_KEPT_TEXTS = 1 << 16
 # fmt: off
 BROKERS = frozenset((
     "WAIT", "DELAY", "RETRY_TOPIC", "REAL_TOPIC", "REAL_QID", "TRAN_MSG", "PGROUP", "MIN_OFFSET", "MAX_OFFSET",
@@ -73,7 +73,7 @@ def _hide_value(part: bytes, salt: bytes, own: Mapping[str, Callable[[str], str]
     return name + separator + text.encode("utf-8", "surrogatepass")
 
 
-@lru_cache(_KNOWN)
+@lru_cache(_KEPT_TEXTS)
 def disguise(text: str, salt: bytes) -> str:
     """Return another text with the same length and hash code; the same text if none is found."""
     filler, units = _filler(text, salt), utf16_units(text)

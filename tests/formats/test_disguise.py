@@ -38,6 +38,9 @@ DISGUISED = [
     ("x😀yz😀1234567", "h😀6f😀jkftyhq", "h😀6f😀HMQ9QXT"),
     ("abcdefgh", "NepsiABt", "V9WAjdPp"),
     ("AaBB", "BBAa", "j6b0"),
+    # The last of the tried texts, and one past it, have the fewest equal characters.
+    ("tag1148", "tbFmmpv", "x1pyH8L"),
+    ("tag1213", "taemnmq", "0svHeA7"),
 ]
 
 

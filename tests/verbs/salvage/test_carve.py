@@ -119,6 +119,15 @@ def test_a_block_has_the_place_that_a_record_in_it_names(
     assert place_blocks(tmp_path / "image", Filesystem()) == placed
 
 
+def test_a_large_record_goes_on_up_to_a_block_that_names_another_place(tmp_path: Path) -> None:
+    image = bytearray(5 * BLOCK_SIZE)
+    for block, log_offset, size in ((1, 8192, 4 * BLOCK_SIZE), (3, 40960, 200)):
+        image[BLOCK_SIZE * block : BLOCK_SIZE * block + 36] = head(log_offset, size)
+    (tmp_path / "image").write_bytes(image)
+    expected = {8192: BLOCK_SIZE, 12288: 2 * BLOCK_SIZE, 40960: 3 * BLOCK_SIZE}
+    assert place_blocks(tmp_path / "image", Filesystem()) == expected
+
+
 def test_a_head_that_the_image_cuts_places_no_block(tmp_path: Path) -> None:
     for size, placed in ((36, {4096: 0}), (35, {}), (28, {}), (8, {})):
         (tmp_path / "image").write_bytes(head(4096)[:size])

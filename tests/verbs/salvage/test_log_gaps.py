@@ -91,6 +91,21 @@ def gaps(covered: list[tuple[str, int, int]], sources: list[PlacedSource], end: 
             [Gap(C, None, 2000, 4000, f"2 files are missing, up to {3 * SIZE:020d}")],
         ),
         ([], [source(0, stop=0)], 0, []),
+        (
+            [(A, 0, SIZE), (f"{3 * SIZE:020d}", 3500, 4000)],
+            [source(0), source(3000)],
+            4000,
+            [
+                Gap(B, None, SIZE, 3000, f"2 files are missing, up to {C}"),
+                Gap(f"{3 * SIZE:020d}", 0, 3000, 3500, "bytes were removed from the file"),
+            ],
+        ),
+        (
+            [(A, 0, 500)],
+            [source(0, stop=1200, size=1200)],
+            1200,
+            [Gap(A, 500, 500, 1200, "bytes were removed from the file")],
+        ),
     ],
 )
 def test_each_gap_names_its_file_and_the_reason(
@@ -129,3 +144,13 @@ def test_a_gap_goes_on_in_the_file_whose_records_reached_it_first() -> None:
     coverage.add_run(run(B, 300, 500, 300))
     coverage.add_run(run(A, 700, SIZE, -20))
     assert coverage.gaps([source(0)], SIZE) == [Gap(A, 520, 500, 700, "bytes were removed from the file")]
+
+
+def test_a_gap_after_a_blank_or_in_a_shifted_file_has_its_place_there() -> None:
+    coverage = LogCoverage()
+    coverage.add_run(run(A, 0, 500, 0))
+    coverage.add_blank(BlankEnd(A, 520, 500, 100))
+    coverage.add_run(run(B, 1000, 1500, 980))
+    found = coverage.gaps([source(0), source(1000)], 2000)
+    reason = "bytes were removed from the file"
+    assert found == [Gap(A, 620, 600, 1000, reason), Gap(B, 520, 1500, 2000, reason)]

@@ -18,6 +18,7 @@ import pytest
 from store.files.store_reader import StoreReader
 from store.formats.inner_batch import inner_batch_of
 from store.formats.message import decode_record
+from store.formats.topics import DISCARD_TOPIC
 from store.setting_values import MAX_LONG
 from store.verbs.salvage.placeholder import (
     LIGHT_TOPIC,
@@ -64,6 +65,20 @@ def test_a_placeholder_of_a_batch_queue_takes_all_offsets_of_its_gap_and_is_no_i
     data += encode_placeholder(Placeholder(b"Batched", 0, 3), len(data), NOW_MS)
     (tmp_path / "commitlog" / f"{0:020d}").write_bytes(data.ljust(4096, b"\0"))
     assert find_placeholders(StoreReader(str(tmp_path))) == {("Batched", 0, False): (3, 6)}
+
+
+@pytest.mark.parametrize(("count", "more"), [(1, {}), (2, {"INNER_BASE": "7", "INNER_NUM": "2"})])
+def test_a_placeholder_of_one_offset_names_no_count(count: int, more: dict[str, str]) -> None:
+    record = decode_record(encode_placeholder(Placeholder(b"Batched", 0, 7, offset_count=count), 0, NOW_MS))
+    assert record.properties == {"RMQCTL_LOST": "true", **more}
+
+
+def test_what_was_discarded_is_no_placeholder(tmp_path: Path) -> None:
+    data = encode_placeholder(Placeholder(b"T", 0, 3), 0, NOW_MS)
+    data += encode_placeholder(Placeholder(DISCARD_TOPIC.encode(), 0, 5), len(data), NOW_MS)
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(data.ljust(4096, b"\0"))
+    assert find_placeholders(StoreReader(str(tmp_path))) == {("T", 0, False): (3, 1)}
 
 
 def test_placeholders_after_a_zeroed_record_head_are_counted(tmp_path: Path) -> None:

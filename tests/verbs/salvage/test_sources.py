@@ -23,6 +23,7 @@ def test_the_segments_of_a_store_are_in_log_order_and_as_large_as_the_largest(tm
     for name, data in ((f"{SIZE:020d}", log(SIZE, 3, 8192)), (f"{0:020d}", log(0, 3)), ("empty", b"")):
         write(tmp_path / "commitlog" / name, data)
     write(tmp_path / "other", log(4096, 1))
+    (tmp_path / "commitlog/folder").mkdir()
     expected = [(f"{0:020d}", 0, SIZE), (f"{SIZE:020d}", SIZE, 2 * SIZE)]
     assert sources(tmp_path) == sources(tmp_path / "commitlog") == expected
     assert sources(tmp_path / "commitlog" / f"{SIZE:020d}") == [(f"{SIZE:020d}", SIZE, SIZE + 8192)]
@@ -52,7 +53,15 @@ def test_a_file_begins_where_most_of_its_records_say_or_else_its_name(
 
 @pytest.mark.parametrize(
     ("data", "stop"),
-    [(b"", 0), (bytes(9), 0), (b"\1", 1), (b"\1" + bytes(99), 1), (bytes(99) + b"\1", 100), (bytes(98) + b"\1\0", 99)],
+    [
+        (b"", 0),
+        (bytes(9), 0),
+        (b"\1", 1),
+        (b"\1" + bytes(99), 1),
+        (bytes(99) + b"\1", 100),
+        (bytes(98) + b"\1\0", 99),
+        (b"\1" + bytes(50) + b"\1" + bytes(9), 52),
+    ],
 )
 @pytest.mark.parametrize("chunk", [1, 7, 99, 100, 1 << 20])
 def test_a_file_ends_behind_its_last_byte_that_is_not_zero(
@@ -63,16 +72,20 @@ def test_a_file_ends_behind_its_last_byte_that_is_not_zero(
 
 
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    for path, logs in ((tmp_path / "none", []), (tmp_path, [tmp_path / "none"])):
-        with pytest.raises(NotAStore, match="no such file or folder"):
+    none, other = tmp_path / "none", tmp_path / "other"
+    for path, logs in ((none, []), (tmp_path, [none]), (tmp_path, [none, other])):
+        with pytest.raises(NotAStore, match="no such file or folder") as refused:
             find_sources(path, Filesystem(), logs)
+        assert str(refused.value.file) == str(none)
 
 
 def test_loose_files_are_segments_as_large_as_the_largest_and_a_store_says_itself(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 10)
     fs = Filesystem()
     assert [is_store_root(path, fs) for path in (root, root / "commitlog", tmp_path)] == [True, False, False]
-    assert config_of(root, {}, fs).mapped_file_size_commit_log == SMALL["mappedFileSizeCommitLog"]
+    found = config_of(root, {}, fs)
+    assert found.mapped_file_size_commit_log == SMALL["mappedFileSizeCommitLog"]
+    assert found.mapped_file_size_consume_queue == SMALL["mappedFileSizeConsumeQueue"]
     write(tmp_path / "loose/a", bytes(10))
     write(tmp_path / "loose/b", bytes(4096))
     assert config_of(tmp_path / "loose", {}, fs).mapped_file_size_commit_log == 4096
