@@ -27,8 +27,11 @@ def test_live_functions_get_the_changed_code_even_if_the_collector_has_them_froz
     assert names["answer"]() == 2  # type: ignore[operator]
 
 
-def test_a_test_is_noted_for_a_function_whose_answer_an_earlier_test_got() -> None:
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_a_test_is_noted_for_a_function_whose_answer_an_earlier_test_got(is_frozen: bool) -> None:
     recorder = Recorder(str(Path(__file__).parents[2]))
+    if is_frozen:
+        gc.freeze()
     for name in ("first", "second"):
         recorder.pytest_runtest_logstart()
         disguise("order-4711", b"salt")

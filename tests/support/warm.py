@@ -392,6 +392,8 @@ def put_in_place(original: CodeType, changed: CodeType) -> bool:
 
 def caches() -> list[Any]:
     """List the project's functions that keep their answers."""
+    # What a collection froze is listed again.
+    gc.unfreeze()
     found = (one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper))
     return [one for one in found if one.__module__.partition(".")[0] in ("store", "rmqctl")]
 
