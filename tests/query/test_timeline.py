@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from store.engine.open import open_store
 from store.files.store_reader import StoreReader
 from store.formats.run import Run
 from store.query import timeline as timelines
-from store.query.timeline import UNITS_MS, Jump, Timeline, _add_jumps, _add_run, build_timeline
+from store.query.timeline import END_OF_TIME_MS, UNITS_MS, Jump, Timeline, _add_jumps, _add_run, build_timeline
 from store.structures.commitlog.scan import ScanRules, scan_segment
 from tests.support.golden import golden
 from tests.support.small_log import SmallLog, SmallSegment
+from tests.support.stores import SMALL, Clock, text_message
 
 
 def timeline(name: str, unit: str = "second", topic: str | None = None, gap_ms: int = 3_600_000) -> Timeline:
@@ -100,6 +103,71 @@ def test_the_first_thousand_jumps_are_kept_and_all_counted(monkeypatch: pytest.M
     for _ in range(3):
         _add_jumps(found, run_of(log, [5, 4, 3]), -1, 100)
     assert (len(found.jumps), found.jump_count) == (3, 6)
+
+
+@pytest.mark.parametrize(
+    ("span", "counted"),
+    [
+        ((0, END_OF_TIME_MS), [-5, 0, 100, 200]),
+        ((0, 200), [0, 100, 200]),
+        ((1, END_OF_TIME_MS), [100, 200]),
+        ((100, 200), [100, 200]),
+        ((101, 200), [200]),
+        ((100, 199), [100]),
+        ((0, 0), [0]),
+        ((201, 300), []),
+    ],
+)
+def test_messages_are_counted_from_the_first_to_the_last_time(span: tuple[int, int], counted: list[int]) -> None:
+    log, found = SmallLog(), Timeline("second")
+    log.put_many(4)
+    _add_run(found, run_of(log, [-5, 0, 100, 200]), None, span)
+    assert sum(found.messages.values()) == len(counted)
+    assert (found.first_ms, found.last_ms) == ((counted[0], counted[-1]) if counted else (-1, -1))
+
+
+def test_a_first_time_of_0_stays_the_first() -> None:
+    log, found = SmallLog(), Timeline("second")
+    log.put_many(1)
+    for time_ms in (0, 500, 100):
+        _add_run(found, run_of(log, [time_ms]), None)
+    assert (found.first_ms, found.last_ms, found.messages) == (0, 500, {0: 3})
+
+
+@pytest.fixture(scope="module")
+def hourly(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
+    """Two segments, with a damaged body; the second message comes an hour after the first, the third 1 ms later."""
+    root, clock, places = tmp_path_factory.mktemp("hourly") / "store", Clock(), list[int]()
+    with open_store(root, settings=SMALL, read_only=False, clock=clock) as store:
+        for number in range(100):
+            places.append(store.put(text_message(number)).log_offset)
+            clock.now_ms += {0: 3_600_000, 1: 3_600_001}.get(number, 1000)
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(places[50] + 100)
+        file.write(b"~~")
+    return root, places
+
+
+def test_the_whole_log_is_read_past_damage_with_its_progress(hourly: tuple[Path, list[int]]) -> None:
+    root, places = hourly
+    done: list[int] = []
+    found = build_timeline(StoreReader(str(root)), on_progress=done.append)
+    assert (sum(found.messages.values()), found.unit, len(done)) == (100, "minute", 2)
+    assert done[-1] == places[-1] + places[-1] - places[-2]
+    assert done == sorted(set(done))
+    first = 1_700_000_000_000
+    assert found.jumps == [Jump("pause", places[2], first + 3_600_000, first + 7_200_001)]
+    assert (found.first_ms, found.last_ms) == (first, first + 7_200_001 + 97_000)
+
+
+def test_jumps_are_of_the_whole_log_over_its_segments(hourly: tuple[Path, list[int]]) -> None:
+    root, places = hourly
+    found = build_timeline(StoreReader(str(root)), gap_ms=999, topic="Nothing", times=(0, 1))
+    steps = [3_600_000, 3_600_001, *[1000] * 97]
+    assert [(one.log_offset, one.after_ms - one.before_ms) for one in found.jumps] == [
+        *zip(places[1:], steps, strict=True)
+    ]
+    assert (found.jump_count, found.messages) == (99, {})
 
 
 def run_of(log: SmallLog, times: list[int]) -> Run:
