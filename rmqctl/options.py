@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict, cast
 
 import typer
 
@@ -53,8 +53,7 @@ class StartingLine(StrEnum):
     ALL = "all"
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """The values of the global options."""
 
     store: Path = Path(DEFAULT_STORE)

@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TextIO
+from typing import Literal, NamedTuple, TextIO
 
 from rmqctl.layout import MOMENT, Column, fit_columns, fold
 from rmqctl.result import Result, Table
 from rmqctl.show import TimeForm, are_numbers, cell_limit, escape_controls, show_sentence, show_value, words
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """The look of results for people; no limit if `width` or `height` is None."""
 
     width: int | None = 80

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from store.errors import BadRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerLine:
+class BrokerLine(NamedTuple):
     """One version of the broker: each field is a rule that versions differ in, by default as in 4.9."""
 
     name: str
@@ -82,8 +81,7 @@ LINE_5_3 = BrokerLine(
     ends_with_separator=True,
     marks_process=True,
 )
-LINE_5_5 = replace(
-    LINE_5_3,
+LINE_5_5 = LINE_5_3._replace(
     name="5.5",
     indexes_tags=True,
     matches_first_record=True,

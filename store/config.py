@@ -16,7 +16,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from store.errors import BadRequest, StoreIOError, quoted
 from store.setting_values import (
@@ -291,8 +291,7 @@ class StoreConfig:
 # The table of all settings.
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One name of a broker.conf."""
 
     name: str

@@ -24,12 +24,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class CommandPlace:
+class CommandPlace(NamedTuple):
     """The place of a command's function.
 
     path     one word, or two as in `checkpoint show`

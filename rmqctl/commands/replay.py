@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -128,7 +127,7 @@ def run(
     session: Session = ctx.obj
     if source is not None:
         uri = source if is_address(source) else None
-        session.options = replace(session.options, store=Path(source), uri=uri)
+        session.options = session.options._replace(store=Path(source), uri=uri)
     if stale and (where or since or until or ids or losses):
         raise typer.BadParameter("it chooses the messages itself; combine it only with --topic", param_hint="--stale")
     _check_places(session, to, None if dry_run else ledger, needs_ledger=not dry_run)

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from store.errors import StoreIOError
 from store.files.filesystem import Filesystem
@@ -97,8 +97,7 @@ def shortened(path: Path, size: int, found: int) -> StoreIOError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Salvaged:
+class Salvaged(NamedTuple):
     """Bytes of a file with zeros for unreadable bytes, and the unreadable ranges in the file.
 
     mapped  the mapped stretch, if the bytes are not a copy
@@ -127,8 +126,7 @@ class Salvaged:
         return "can't read bytes " + ", ".join(f"{start} to {stop}" for start, stop in self.unreadable)
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """Some bytes of a file; local ones begin at `start` in a map of the file, `whole`."""
 
     buffer: memoryview

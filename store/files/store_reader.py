@@ -10,9 +10,9 @@ A StoreReader is picklable: a Spark task opens its own from the same address.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from store.errors import ForeignFile, NotAStore, StoreIOError, WrongFileSize
 from store.files.connect import connect
@@ -34,8 +34,7 @@ from store.layout import (
 _FOLDERS = ("consumequeue", "index")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
+class StoredFile(NamedTuple):
     """One file of a store: path below the store's root, number (offset or time), length and mtime in ms."""
 
     path: str

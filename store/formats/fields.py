@@ -11,15 +11,13 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 _ITEM = re.compile(r"\d*[a-zA-Z?]")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One field: its bytes [start, start + size) in the entry, and its value."""
 
     name: str

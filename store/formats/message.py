@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
 from typing import TypedDict, Unpack
@@ -356,7 +356,7 @@ def record_fields(raw: bytes) -> list[Field]:
     topic_size = len(raw) - header.size - len(message.body) - properties_size - PROPERTIES_SIZE.size
     topic_size -= (width := TOPIC_SIZE_V2.size if is_v2 else TOPIC_SIZE_V1.size)
     shown = {"born_host": str(message.born_host), "store_host": str(message.store_host)}
-    fields = [replace(field, value=shown.get(field.name, field.value)) for field in fields]
+    fields = [field._replace(value=shown.get(field.name, field.value)) for field in fields]
     tail = (
         ("body", len(message.body), message.body),
         ("topic_size", width, topic_size),

@@ -7,7 +7,6 @@ delays from delayed messages (delays.py). A setting that the user gives comes fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,8 +64,7 @@ def find_store(
     return FoundStore(layout, config, line, assumed, others, DELAY_LEVELS in settings, of_records)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenRequest:
+class OpenRequest(NamedTuple):
     """The options of open_store that do not depend on reading or writing."""
 
     layout: StoreLayout

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -219,8 +220,7 @@ class IndexView(IndexService):
         return pieces
 
 
-@dataclass(frozen=True, slots=True)
-class _Uncovered:
+class _Uncovered(NamedTuple):
     """A stretch of log without an index file.
 
     known  keys of the stretch's first record that are in the file before

@@ -10,7 +10,7 @@ Dispatch follows the log's order. So the queues of a closed store are complete i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from store.broker_line import BrokerLine
 from store.formats.java import decode_utf8
@@ -27,8 +27,7 @@ FETCHED_ANYWAY_BYTES = 1 << 20
 _VERIFIED_RECORDS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class NewestRecord:
+class NewestRecord(NamedTuple):
     """The newest record that belongs in a queue; `end` is the log offset after it."""
 
     topic: str
@@ -36,8 +35,7 @@ class NewestRecord:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class ViewedEnd:
+class ViewedEnd(NamedTuple):
     """The log's end, and the newest queued record before it; None if the scan met none."""
 
     end: LogEnd

@@ -8,7 +8,7 @@ With an `overlay` folder the store itself is opened read-only, and files that ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import ModuleType
 
 from store.broker_line import BrokerLine
@@ -89,7 +89,7 @@ class OpenedStore:
         resting  idle queues that were read before and have not changed since
         """
         layout, config, line, assumed, others, gives_delays, finds_light = found
-        loads = replace(line, drops_empty_last_file=line.drops_empty_last_file or layout.has_plain_log)
+        loads = line._replace(drops_empty_last_file=line.drops_empty_last_file or layout.has_plain_log)
         if overlay is not None:
             files: MappedFileQueue = _overlaid_log(found, fs, overlay)
         else:

@@ -9,7 +9,6 @@ Source: DefaultMessageStore.load, RocksDBMessageStore, CompactionStore, TimerMes
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
@@ -39,8 +38,7 @@ class Trace(NamedTuple):
     of_topic: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
+class Present(NamedTuple):
     """A structure of a store, described for people; `detail` is a clause.
 
     holds_queues  the consume queues are in it, instead of in files
@@ -52,8 +50,7 @@ class Present:
     holds_queues: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Structure:
+class Structure(NamedTuple):
     """One kind of files on a broker's disk.
 
     room      its folder in store/structures; None for files that need no code of their own

@@ -15,7 +15,7 @@ unique name: a retried task leaves two files, and the driver uses one.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,7 +118,7 @@ class Gatherer:
         units, keys = _Units(scratch, found, self.scope), _Keys(scratch, found)
         hasher = KeyHasher(KEY_CAPACITY, with_tags=self.scope.with_tags)
         delay_levels_ms = np.array(self.delay_levels_ms, np.int64)
-        rules = replace(self.rules, by_place=True)
+        rules = self.rules._replace(by_place=True)
         for step in walk_slice(StoreReader(self.address), part, rules, go_on=False):
             if isinstance(step, Run):
                 _note_run(found, step)
@@ -149,7 +149,7 @@ def _note_outcome(found: PartPieces, step: Outcome) -> None:
     found.end = step.file_start + step.position
     found.first = found.end if found.first is None else found.first
     start = found.part.file_start
-    found.outcome = replace(step, file_start=start, position=found.end - start)
+    found.outcome = step._replace(file_start=start, position=found.end - start)
 
 
 class _Scratch:

@@ -9,7 +9,6 @@ another log offset.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -147,7 +146,7 @@ def _readable_in(
 
     def scan_bad_body(at: int) -> Iterator[Step]:
         size = int.from_bytes(segment.buffer[at - start : at - start + 4], "big")
-        unchecked = replace(rules, check_crc=False)
+        unchecked = rules._replace(check_crc=False)
         return scan_segment(segment, at - start, at - start + size, rules=unchecked)
 
     bad_body = scan_bad_body if with_bad_bodies else None

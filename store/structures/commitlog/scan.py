@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -83,8 +82,7 @@ def written_after(segments: Sequence[Segment], log_offset: int) -> int:
     return max(segments[-1].file_start + segments[-1].written_end() - log_offset, 0) if segments else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Blank:
+class Blank(NamedTuple):
     """The unused rest of a segment; the log goes on in the next one."""
 
     file_start: int
@@ -97,8 +95,7 @@ class Blank:
         return f"the end of the last segment ({self.path.name}, offset {self.position})"
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(NamedTuple):
     """Zeros, the readable end, or too few bytes for another record."""
 
     file_start: int
@@ -110,8 +107,7 @@ class End:
         return f"the end of what was written ({self.path.name}, offset {self.position})"
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(NamedTuple):
     """Bytes that are no record.
 
     `size` is the record's total size where that can be trusted (reason LENGTH_MISMATCH), else -1.
@@ -141,8 +137,7 @@ Outcome = Blank | End | Damage
 Step = Run | Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class ScanRules:
+class ScanRules(NamedTuple):
     """Rules for accepting bytes as a record.
 
     check_crc  verify body CRCs (a record with a bad one is Damage)

@@ -135,7 +135,7 @@ def walk_slice(
     def scan_bad_body(log_offset: int) -> Iterator[Step]:
         start = log_offset - part.file_start
         one = replace(part, start=start, stop=start + 1)
-        return _walk_windows(files, one, start, replace(rules, check_crc=False))
+        return _walk_windows(files, one, start, rules._replace(check_crc=False))
 
     def find(log_offset: int) -> int | None:
         return _find_in_file(files, part, log_offset - part.file_start, rules)

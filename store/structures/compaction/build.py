@@ -15,7 +15,6 @@ messages without a copy              copied from the commit log, after a clean s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from store.change.actions import Remove
@@ -85,7 +84,7 @@ class _Mend:
             number, tree = _number_of(file), 0 if file.path.startswith(queue.folders[0]) else 1
             if number in restored and file.size:
                 self._publish(f"{queue.folders[tree]}/{segment_name(number)}", file, "nothing had taken its place")
-                (logs, units)[tree][number] = replace(file, number=number)
+                (logs, units)[tree][number] = file._replace(number=number)
             self._remove(file, "a run that was cut short had set it aside")
         for pair in queue.pairs:
             self._agree(queue, *pair)

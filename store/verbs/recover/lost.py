@@ -272,7 +272,7 @@ class LossCounter:
 
     def _rules(self) -> ScanRules:
         """Return the line's rules, with V2 records: a 4.x broker loses them, and they can be salvaged."""
-        return replace(self._opened.scan_rules(check_crc=True), accept_v2=True)
+        return self._opened.scan_rules(check_crc=True)._replace(accept_v2=True)
 
     def add(self, run: Run, rows: Int64Array, *, is_damaged: bool = False) -> None:
         """Count these records of a run."""

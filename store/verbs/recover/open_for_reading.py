@@ -7,8 +7,8 @@ unless a live broker holds it or `as_is` is given.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from store.files.lock import is_locked
 from store.files.overlay import Overlay
@@ -19,8 +19,7 @@ from store.reading.message_store import MessageStore
 from store.verbs.recover.view import show_view
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingOpener:
+class ReadingOpener(NamedTuple):
     """An opener of one store for reading; the fields are options of open_store."""
 
     request: OpenRequest
