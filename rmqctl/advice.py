@@ -7,8 +7,7 @@ command that shows faults takes the commands, their costs and their order from h
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqctl.hints import HINTS
 
@@ -100,8 +99,7 @@ Fault = tuple[str, tuple[object, ...]]
 """The code of an error, a problem, a finding or a trap, and its subject."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A command to run, after `rmqctl --store DIR`.
 
     can_be_undone  whether `undo` takes it back; None if it does not change the store

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -64,7 +63,7 @@ def run(
         "checked_bytes": found.checked_bytes,
         "lost_messages": sum(start.lost.messages for start in found.starts),
     }
-    tables = [Table("diagnoses", rows, COLUMNS), Table("commands", [asdict(step) for step in plan_for(found)])]
+    tables = [Table("diagnoses", rows, COLUMNS), Table("commands", [step._asdict() for step in plan_for(found)])]
     code = DECLINED if declined else FINDINGS if 0 < found.worst <= fail_on else OK
     tables = tables if rows else tables[:1]
     return Result("doctor", facts, tables, code, _verdict(found), labels=LABELS, is_plan=True, main_facts=("compat",))

@@ -19,8 +19,7 @@ from store.files.filesystem import Filesystem
 from store.layout import OWN_FOLDER
 
 
-@dataclass(frozen=True, slots=True)
-class QuarantineEntry:
+class QuarantineEntry(NamedTuple):
     """One applied change, as `quarantine list` shows it. `state` is applying, applied, undoing or undone."""
 
     id: str

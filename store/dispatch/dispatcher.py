@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from store.dispatch.fan_out import FanOut, Handler
 from store.formats.columns import DamageReason
 from store.formats.run import Run
-from store.structures.commitlog.commit_log import CommitLog
+from store.structures.commitlog.readable_log import ReadableLog
 from store.structures.commitlog.resync import find_record
 from store.structures.commitlog.scan import Blank, Damage, End, ScanRules, Segment, Step, scan_segment
 
@@ -35,7 +35,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        log: CommitLog,
+        log: ReadableLog,
         handlers: Sequence[Handler],
         log_offset: int,
         rules: ScanRules,

@@ -231,13 +231,13 @@ def _set_positions(opened: OpenedStore, log_end: int) -> None:
     files.flushed_where = files.committed_where = log_end
     last = files.last
     if last is not None and has_bytes_behind(last, log_end - last.file_start, opened.fs):
-        opened.log.stale_segment = last.file_start
+        opened.commit_log.stale_segment = last.file_start
     opened.queues.recover()
     if files.files:
         opened.queues.truncate_dirty(log_end)
     opened.queues.correct_min_offsets(opened.log.min_offset)
     for (topic, queue_id), next_offset in opened.queues.next_offsets():
-        opened.log.set_queue_offset(topic, queue_id, next_offset)
+        opened.commit_log.set_queue_offset(topic, queue_id, next_offset)
 
 
 def _transient_pool(config: StoreConfig) -> TransientStorePool | None:

@@ -51,7 +51,7 @@ class WritableStore(MessageStore, LiveStore):
         # The compacted copies do not follow the puts of this process.
         self._copies = opened, []
         # This process is the only writer, so this log is never replaced.
-        self._log: CommitLog = opened.log
+        self._log: CommitLog = opened.commit_log
         self._clock = opened.clock
         self._services = services
         self.notes += services.notes

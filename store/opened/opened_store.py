@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from store.broker_line import BrokerLine
 from store.config import StoreConfig
@@ -27,7 +28,7 @@ from store.opened.checkpoint import StoreCheckpoint
 from store.opened.detect import FoundStore
 from store.opened.index_view import IndexView
 from store.opened.queue_view import QueueView
-from store.structures.commitlog.commit_log import CommitLog
+from store.structures.commitlog.readable_log import ReadableLog
 from store.structures.commitlog.resync import runs_between
 from store.structures.commitlog.scan import ScanRules
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
@@ -35,6 +36,9 @@ from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.consumequeue.resting import RestingQueue
 from store.structures.index.index_service import IndexService
 from store.structures.registry import names_of, rooms_with
+
+if TYPE_CHECKING:
+    from store.structures.commitlog.commit_log import CommitLog
 
 
 @dataclass(slots=True)
@@ -46,7 +50,7 @@ class OpenedStore:
     fs: Filesystem
     clock: Callable[[], int]
     line: BrokerLine
-    log: CommitLog
+    log: ReadableLog
     queues: ConsumeQueueStore
     index: IndexService
     checkpoint: StoreCheckpoint
@@ -109,7 +113,7 @@ class OpenedStore:
         if writable:
             queues.on_stored = checkpoint.note_stored
         index = _load_index(found, fs, clock, checkpoint, overlay, writable=writable)
-        log, abort = CommitLog(files, config, clock, line), AbortMarker(layout.abort, fs)
+        log, abort = ReadableLog(files), AbortMarker(layout.abort, fs)
         return cls(
             layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed,
             gives_delays, finds_light,
@@ -145,8 +149,17 @@ class OpenedStore:
         index = IndexView(layout, config, fs, clock, note, with_tags=line.indexes_tags)
         index.load()
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
-        log, abort = CommitLog(files, config, clock, line), AbortMarker(layout.abort, fs)
+        log, abort = ReadableLog(files), AbortMarker(layout.abort, fs)
         return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed)
+
+    @property
+    def commit_log(self) -> CommitLog:
+        """Return the log with what a put needs; from the first call on it is `log` too."""
+        from store.structures.commitlog.commit_log import CommitLog
+
+        if not isinstance(self.log, CommitLog):
+            self.log = CommitLog(self.log.segments, self.config, self.clock, self.line)
+        return self.log
 
     def rooms_with(self, kind: str, function: str) -> Iterator[ModuleType]:
         """Yield the module `kind` of each structure in the store that has `function`."""

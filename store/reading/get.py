@@ -33,7 +33,7 @@ from store.formats.queue_unit import (
     is_ext_address,
 )
 from store.formats.wording import amount
-from store.structures.commitlog.commit_log import CommitLog
+from store.structures.commitlog.readable_log import ReadableLog
 from store.structures.get_result import GetResult, GetStatus, MessageFilter
 
 MAX_FILTERED_UNIT_BYTES = 16_000
@@ -69,7 +69,7 @@ class Queue(Protocol):
 
 
 def get_message(
-    log: CommitLog,
+    log: ReadableLog,
     queue: Queue | None,
     offset: int,
     max_count: int,
@@ -103,7 +103,7 @@ def physical_memory_size() -> int:
 
 @dataclass(slots=True)
 class _Call:
-    log: CommitLog
+    log: ReadableLog
     queue: Queue
     config: StoreConfig
     message_filter: MessageFilter | None

@@ -31,7 +31,7 @@ from store.opened.opened_store import OpenedStore
 from store.opened.view import CurrentView
 from store.reading.get import get_message
 from store.reading.stores import END_OF_TIME_MS, ReadableStore
-from store.structures.commitlog.commit_log import CommitLog
+from store.structures.commitlog.readable_log import ReadableLog
 from store.structures.consumequeue.queue_set import QueueState
 from store.structures.get_result import CopiesOfQueues, CopyOfQueue, GetResult, GetStatus, MessageFilter
 from store.structures.index.index_service import IndexService, QueryOffsets
@@ -325,11 +325,11 @@ class MessageStore(ReadableStore):
             raise StoreClosed("the store is closed", file=self.layout.root)
 
 
-def _lookup(log: CommitLog, log_offset: int, size: int | None = None) -> StoredMessage | None:
+def _lookup(log: ReadableLog, log_offset: int, size: int | None = None) -> StoredMessage | None:
     return log.lookup(log_offset, size) if 0 <= log_offset < log.max_offset else None
 
 
-def _at_hit(log: CommitLog, log_offset: int) -> StoredMessage | None:
+def _at_hit(log: ReadableLog, log_offset: int) -> StoredMessage | None:
     """Return the message at an index entry's log offset, None without a record there."""
     try:
         return _lookup(log, log_offset)
@@ -350,7 +350,7 @@ def _index_in_database(opened: OpenedStore, *, by_tags: bool) -> _Ask:
     return query
 
 
-def _damage_of_hits(log: CommitLog, log_offsets: list[int]) -> list[DamagedRecord]:
+def _damage_of_hits(log: ReadableLog, log_offsets: list[int]) -> list[DamagedRecord]:
     """Return one DamagedRecord for all hits inside the log without a record; expired hits do not count."""
     inside = [log_offset for log_offset in log_offsets if log.min_offset <= log_offset < log.max_offset]
     if not inside:

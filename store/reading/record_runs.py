@@ -25,7 +25,7 @@ from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE, StoredMessage
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array, Run
 from store.reading.get import Queue
-from store.structures.commitlog.commit_log import CommitLog
+from store.structures.commitlog.readable_log import ReadableLog
 from store.structures.get_result import GetResult, GetStatus
 
 Piece: TypeAlias = Run | StoredMessage
@@ -36,7 +36,7 @@ _GAP_BYTES = 64 << 10
 """Records that are no farther apart are read into memory together."""
 
 
-def read_run(log: CommitLog, queue: Queue | None, offset: int, most: int) -> tuple[Run, GetResult] | None:
+def read_run(log: ReadableLog, queue: Queue | None, offset: int, most: int) -> tuple[Run, GetResult] | None:
     """Return up to `most` records from a queue offset on; None where get_message has to answer.
 
     The result has no messages of its own.

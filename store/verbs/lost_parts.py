@@ -9,7 +9,7 @@ extension    the newest unit points into consumequeue_ext/, where no file holds 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +30,7 @@ from store.verbs.queue_ends import QueueEnd
 Queue = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """A missing, incomplete or damaged part of a store. `code` and `subject` identify the advice."""
 
     what: str

@@ -10,7 +10,7 @@ database, their rooms return both ends. Raises StoreError for an unreadable data
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,7 @@ from store.structures.consumequeue.resting import ends_of_page
 from store.structures.registry import Names, rooms_with
 
 
-@dataclass(frozen=True, slots=True)
-class QueueEnd:
+class QueueEnd(NamedTuple):
     """One queue's extent.
 
     newest     log offset of the newest unit's record, -1 without one
@@ -69,9 +68,9 @@ def queue_ends(reader: StoreReader, min_log_offset: int = 0, line: BrokerLine = 
         try:
             end = _end_of(reader, topic, queue_id, files, min_log_offset)
             is_expired = line.begins_at_end(end.newest, min_log_offset)
-            yield replace(end, starts=starts, min_offset=end.max_offset if is_expired else end.min_offset)
+            yield end._replace(starts=starts, min_offset=end.max_offset if is_expired else end.min_offset)
         except StoreError as error:
-            yield replace(_end_of_nothing(topic, queue_id, str(error)), starts=starts)
+            yield _end_of_nothing(topic, queue_id, str(error))._replace(starts=starts)
 
 
 def _end_of_nothing(topic: str, queue_id: int, fault: str = "", start: int = 0) -> QueueEnd:

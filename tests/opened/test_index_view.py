@@ -394,6 +394,6 @@ def test_a_stretch_without_a_file_is_divided_at_the_ends_of_the_database(
     indexed = SimpleNamespace(first=10, last=20, path=Path("s/db"), within=lambda first, last: ("db", first, last))
     view.__dict__.update(_indexed_log=indexed, _note=notes.append)
     found: list[Any] = list(view._divided(index_view._Uncovered(Stretch(start, stop), known)))
-    assert [one if isinstance(one, tuple) else (*one.stretch, one.known) for one in found] == parts
+    assert [(*one.stretch, one.known) if isinstance(one, index_view._Uncovered) else one for one in found] == parts
     within = [f"keys of log offsets {one[1]} to {one[2]} are looked up in db" for one in parts if one[0] == "db"]
     assert notes == within

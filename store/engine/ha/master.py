@@ -34,7 +34,7 @@ from store.engine.ha.protocol import (
     TRANSFER_BATCH_SIZE,
 )
 from store.errors import StoreError
-from store.structures.commitlog.commit_log import CommitLog
+from store.structures.commitlog.readable_log import ReadableLog
 
 if TYPE_CHECKING:
     from store.reading.message_store import MessageStore
@@ -59,7 +59,7 @@ class ServedLog(Protocol):
 class CommitLogSource:
     """A commit log for a master to send."""
 
-    def __init__(self, log: CommitLog) -> None:
+    def __init__(self, log: ReadableLog) -> None:
         self._log = log
         self.segment_size = log.segments.file_size
 

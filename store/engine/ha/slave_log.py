@@ -23,7 +23,7 @@ from store.engine.ha.segment_start import require_segment_start
 from store.engine.ha.unwritten import ByteArray, unwritten
 from store.errors import Diverged, LinkLost, ReplicationError, StoreError
 from store.formats.run import Run
-from store.structures.commitlog.commit_log import CommitLog
+from store.structures.commitlog.readable_log import ReadableLog
 
 TORN = "torn"
 """The code of a difference that a power cut explains."""
@@ -32,7 +32,7 @@ TORN = "torn"
 class SlaveLog:
     """The log of an opened store, at whose end a master's bytes are appended."""
 
-    def __init__(self, log: CommitLog) -> None:
+    def __init__(self, log: ReadableLog) -> None:
         self._log = log
         self._segments = log.segments
         self.segment_size = log.segments.file_size
@@ -109,7 +109,7 @@ class SlaveLog:
 class _ComparedLog(SlaveLog):
     """The log of a store that is being opened: it is compared with the master's, and stays as it is."""
 
-    def __init__(self, log: CommitLog) -> None:
+    def __init__(self, log: ReadableLog) -> None:
         super().__init__(log)
         self.is_compared = False
 
@@ -124,7 +124,7 @@ class _ComparedLog(SlaveLog):
         self.is_compared = log_offset + len(data) >= self.end
 
 
-def find_torn_record(log: CommitLog, address: Address) -> int | None:
+def find_torn_record(log: ReadableLog, address: Address) -> int | None:
     """Return the start of the first torn record near a log's end; None without one, or without an answer.
 
     Other errors of the connection are left to the client.
@@ -147,7 +147,7 @@ def _diverged(log_offset: int) -> Diverged:
 class HAClient:
     """A client that follows the master at `address` from start() to stop(), unless a `failure` ends it."""
 
-    def __init__(self, log: CommitLog, address: Address) -> None:
+    def __init__(self, log: ReadableLog, address: Address) -> None:
         self.failure: StoreError | None = None
         self.lost: list[StoreError] = []
         """The errors of the last 100 lost connections."""

@@ -70,7 +70,7 @@ class StoreServices:
         self._flush_queues = FlushConsumeQueueService(opened.queues.awake, checkpoint, config)
         self._disk_check = DiskCheckService(self.check_disk)
         self._running: list[ServiceThread] = []
-        self.ha = HAService(opened.log, config, opened.line, listen, master)
+        self.ha = HAService(opened.commit_log, config, opened.line, listen, master)
 
     @property
     def woken_by_puts(self) -> ServiceThread | None:

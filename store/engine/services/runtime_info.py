@@ -20,7 +20,7 @@ def read_runtime_info(opened: OpenedStore, services: StoreServices, delay_offset
 
     `delay_offsets` are the delivery's queue offsets, by level.
     """
-    log, now_ms = opened.log, opened.clock()
+    log, now_ms = opened.commit_log, opened.clock()
     locked_since_ms = log.locked_since_ms
     info = _disk_ratios(opened) | {
         f"scheduleMessageOffset_{level}": f"{offset},{_queue_end(opened, level)}"

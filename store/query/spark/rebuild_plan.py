@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 
@@ -49,7 +48,7 @@ def valid_parts(
                 continue  # a record covers the whole part
             if found.first != log_end:
                 start = log_end - found.part.file_start
-                found = walk_again(replace(found.part, start=start, is_exact=True))
+                found = walk_again(found.part._replace(start=start, is_exact=True))
             live.append(found)
             log_end = found.end
             end.log_end, end.outcome = log_end, found.outcome

@@ -95,7 +95,7 @@ class CommitLog(ReadableLog):
         clock: Callable[[], int],
         line: BrokerLine = LINE_4_9,
     ) -> None:
-        self.segments = segments
+        super().__init__(segments)
         self.clock = clock
         self._segment_size = segments.file_size
         self.rules = PutRules(config, segments.file_size, line)
@@ -125,7 +125,7 @@ class CommitLog(ReadableLog):
         """
         self._is_closed = True
         self._parts, self._pages = self._parts._replace(tail=NO_TAIL), NO_PAGES
-        self.segments.close()
+        super().close()
 
     # Queue offsets.
 

@@ -14,9 +14,14 @@ from store.structures.commitlog.scan import DEFAULT_RULES, ScanRules, Step, scan
 
 
 class ReadableLog:
-    """The reading half of one store's log."""
+    """The reading half of one store's log. `segments` is its MappedFileQueue."""
 
-    segments: MappedFileQueue
+    def __init__(self, segments: MappedFileQueue) -> None:
+        self.segments = segments
+
+    def close(self) -> None:
+        """Close the segments; views that callers hold stay valid."""
+        self.segments.close()
 
     @property
     def min_offset(self) -> int:

@@ -28,11 +28,11 @@ from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct
 
 if TYPE_CHECKING:
-    from store.structures.commitlog.commit_log import CommitLog
+    from store.structures.commitlog.readable_log import ReadableLog
     from store.structures.consumequeue.consume_queue import ConsumeQueue
 
 
-def rewritten_records(log: CommitLog) -> Iterator[StoredMessage]:
+def rewritten_records(log: ReadableLog) -> Iterator[StoredMessage]:
     """Yield the records of the table above, in log order, up to the log's end or first damage."""
     for step in log.scan():
         if isinstance(step, Run):
@@ -43,14 +43,14 @@ def rewritten_records(log: CommitLog) -> Iterator[StoredMessage]:
                     yield record
 
 
-def records_with(log: CommitLog, name: str) -> Iterator[StoredMessage]:
+def records_with(log: ReadableLog, name: str) -> Iterator[StoredMessage]:
     """Yield the records with a property, in log order, up to the log's end or first damage."""
     for step in log.scan():
         if isinstance(step, Run):
             yield from (one for one in _decoded(step, _rows_around(step, name)) if name in one.properties)
 
 
-def records_of_topic(log: CommitLog, topic: str) -> Iterator[StoredMessage]:
+def records_of_topic(log: ReadableLog, topic: str) -> Iterator[StoredMessage]:
     """Yield the records of a topic, in log order, up to the log's end or first damage."""
     mark = re.compile(re.escape(topic.encode()))
     for step in log.scan():
@@ -81,7 +81,7 @@ def _decoded(run: Run, rows: Int64Array) -> Iterator[StoredMessage]:
 
 
 def queue_records(
-    log: CommitLog, queue: ConsumeQueue, first: int = 0
+    log: ReadableLog, queue: ConsumeQueue, first: int = 0
 ) -> Iterator[tuple[int, QueueUnit, StoredMessage | None]]:
     """Yield queue offset, unit and record of each unit from `first` on; None for a lost record."""
     at, stop = max(first, queue.min_offset), queue.max_offset
@@ -106,7 +106,7 @@ def _units_with_records(data: bytes) -> Iterator[tuple[int, QueueUnit]]:
         yield number, decode_unit(data, number * UNIT_SIZE)
 
 
-def read_unit(log: CommitLog, unit: QueueUnit) -> StoredMessage | None:
+def read_unit(log: ReadableLog, unit: QueueUnit) -> StoredMessage | None:
     """Return the record of a unit; None if it is deleted or damaged."""
     data = log.read(unit.log_offset, unit.size)
     if data is None:

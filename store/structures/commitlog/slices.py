@@ -17,8 +17,9 @@ too, if other bytes follow: a lost page or a zeroed head leaves such a place, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,8 +38,7 @@ ZERO_CHUNK_BYTES = 4 << 20
 BATCH_ROWS = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class LogSlice:
+class LogSlice(NamedTuple):
     """The records of one segment that start in [start, stop), both positions in the file.
 
     is_exact  the scan begins at `start` itself, even if no record begins there; else at the first record from there on
@@ -134,7 +134,7 @@ def walk_slice(
 
     def scan_bad_body(log_offset: int) -> Iterator[Step]:
         start = log_offset - part.file_start
-        one = replace(part, start=start, stop=start + 1)
+        one = part._replace(start=start, stop=start + 1)
         return _walk_windows(files, one, start, rules._replace(check_crc=False))
 
     def find(log_offset: int) -> int | None:

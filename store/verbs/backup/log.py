@@ -8,7 +8,7 @@ wait for each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from store.broker_line import BrokerLine
 from store.files.store_reader import StoredFile, StoreReader
@@ -35,7 +35,7 @@ def find_log_end(reader: StoreReader, line: BrokerLine, since: int = 0) -> Found
     rules = ScanRules(check_crc=True, accept_v2=line.accepts_v2, by_place=True, cuts_torn=True)
     for segment in reversed(reader.segments()):
         end, damage = FoundEnd(), ""
-        unread = replace(whole_segment(segment), start=min(max(0, since - segment.number), segment.size))
+        unread = whole_segment(segment)._replace(start=min(max(0, since - segment.number), segment.size))
         for step in walk_slice(reader, unread, rules, past_zeros=True):
             if isinstance(step, Run):
                 last_ms = int(step.columns.store_timestamp_ms[-1])

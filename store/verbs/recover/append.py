@@ -27,7 +27,7 @@ def recover_to_append(opened: OpenedStore) -> RecoveryReport:
     """Run step 1, for plan_append. Read records before plan_append, as it hides the last segment."""
     found = recover_store(opened, OWNER)
     for (topic, queue_id), next_offset in opened.queues.next_offsets():
-        opened.log.set_queue_offset(topic, queue_id, next_offset)
+        opened.commit_log.set_queue_offset(topic, queue_id, next_offset)
     return found
 
 
@@ -53,7 +53,7 @@ def _put(opened: OpenedStore, messages: Sequence[Message]) -> list[PutResult]:
     segments = opened.log.segments
     assert isinstance(segments, OverlayFileQueue), "a plan is made on a store with an overlay"
     segments.copies_whole_files = False
-    results = [opened.log.put(message) for message in messages]
+    results = [opened.commit_log.put(message) for message in messages]
     for message, result in zip(messages, results, strict=True):
         if not result.is_ok:
             raise BadRequest(f"a put into {message.topic} is refused: {result.reason or result.status.value}")

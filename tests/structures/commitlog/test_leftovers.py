@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from store import Message
+from store.formats.columns import DamageReason
 from store.formats.message import encode_record
 from store.structures.commitlog.leftovers import Leftovers, is_zeroed_cut
 from store.structures.commitlog.scan import Damage, End
@@ -72,7 +73,7 @@ def among(found: Leftovers, file_start: int = START) -> list[bool]:
 
 
 ZEROS = End(START, Path(), 0)
-DAMAGE = cast(Any, object.__new__(Damage))
+DAMAGE = Damage(0, Path("0"), 0, DamageReason.BAD_SIZE, 0)
 
 
 @pytest.mark.parametrize(
