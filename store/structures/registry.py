@@ -351,8 +351,7 @@ def is_present(one: Structure, names: Names, *, in_database: bool = False) -> bo
 
 def rooms_with(names: Names, kind: str, function: str, *, in_database: bool = False) -> Iterator[ModuleType]:
     """Return the modules of this name, with this function, in the rooms of the store's structures."""
-    fitted = (one for one in STRUCTURES if one.has_furniture(kind))
-    found = dict.fromkeys(one.furniture(kind) for one in fitted if is_present(one, names, in_database=in_database))
+    found = dict.fromkeys(one.furniture(kind) for one in present(names, in_database=in_database))
     return (room for room in found if room is not None and hasattr(room, function))
 
 
