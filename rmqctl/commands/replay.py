@@ -134,7 +134,7 @@ def run(
     chooser = _chooser(session, topic_map, topic, half)
     condition = _condition(session, where, topic, since, until, losses=losses, half=half)
     records = _stale_records(session, topic) if stale else _records(session, condition, _ids(ids))
-    messages = chooser.messages(records)
+    messages = chooser.messages(_met(session, records, topic))
     # A wrong FROM is said before the target is asked.
     session.store.open_reached()
     with closing(Cluster(to, session.environment.clock_ms)) as target:
@@ -325,6 +325,17 @@ def _records(session: Session, condition: str | None, ids: set[str] | None) -> I
         shown = ", ".join(sorted(ids)[:SHOWN_IDS]) + (", …" if len(ids) > SHOWN_IDS else "")
         session.warn(f"{count(len(ids), 'id')} not found among the chosen messages: {shown}")
         session.met_findings = True
+
+
+def _met(session: Session, records: Iterator[StoredMessage], topics: list[str] | None) -> Iterator[StoredMessage]:
+    """Yield the records; after them, warn of topics of --topic that none has."""
+    unmet = set(topics or ())
+    for record in records:
+        if unmet:
+            unmet -= {record.topic, record.properties.get("REAL_TOPIC", "")}
+        yield record
+    for topic in sorted(unmet):
+        session.warn(f"no message of {topic} was chosen: --topic names it without effect")
 
 
 def _stale_records(session: Session, topics: list[str] | None) -> Iterator[StoredMessage]:

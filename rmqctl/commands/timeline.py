@@ -58,6 +58,8 @@ def run(
     with session.progress("reading the log", reader.log_size()) as bar:
         timeline = build_timeline(reader, by.value, topic, gap * 1000, bar.update, times)
     session.store.warn_of_damage([reader])
+    if topic is not None and not timeline.messages:
+        session.note(f"no message of topic {topic!r} was counted")
     most = max(timeline.messages.values(), default=1)
     rows = [
         {
@@ -69,8 +71,9 @@ def run(
         for start, messages, size in timeline.rows()
     ]
     last = [{"start_ms": start, "message_count": count} for start, count in sorted(timeline.last_seconds.items())]
+    message_count = sum(timeline.messages.values())
     facts = {
-        "message_count": sum(timeline.messages.values()),
+        "message_count": message_count,
         "size_bytes": sum(timeline.size_bytes.values()),
         "first_ms": timeline.first_ms,
         "last_ms": timeline.last_ms,
@@ -80,5 +83,5 @@ def run(
     tables = [Table("buckets", rows), Table("last_seconds", last), Table("jumps", jumps)]
     few = {0: "no pause or clock jump", 1: "1 pause or clock jump"}
     found = few.get(timeline.jump_count, f"{timeline.jump_count:,} pauses and clock jumps")
-    verdict = f"{count(int(facts['message_count']), 'message')}; {found}"
+    verdict = f"{count(message_count, 'message')}; {found}"
     return Result("timeline", facts, tables, verdict=verdict)

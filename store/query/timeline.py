@@ -50,8 +50,9 @@ class Timeline:
     last_seconds: Counter[int] = field(default_factory=Counter)
     jumps: list[Jump] = field(default_factory=list)
     jump_count: int = 0
-    first_ms: int = -1
-    last_ms: int = -1
+    first_ms: int | None = None
+    last_ms: int | None = None
+    """The least and the greatest store time of what was counted; None without a message."""
 
     def rows(self) -> Iterator[tuple[int, int, int]]:
         """Yield (start in ms, messages, bytes) of every bucket with a message, by time."""
@@ -93,8 +94,9 @@ def _add_run(timeline: Timeline, run: Run, topic: str | None, span: tuple[int, i
         times, sizes = times[rows], sizes[rows]
     if not len(times):
         return
-    timeline.first_ms = int(times.min()) if timeline.first_ms < 0 else min(timeline.first_ms, int(times.min()))
-    timeline.last_ms = max(timeline.last_ms, int(times.max()))
+    first, last = int(times.min()), int(times.max())
+    timeline.first_ms = first if timeline.first_ms is None else min(timeline.first_ms, first)
+    timeline.last_ms = last if timeline.last_ms is None else max(timeline.last_ms, last)
     _count(timeline.messages, times, UNITS_MS[timeline.unit])
     _count(timeline.size_bytes, times, UNITS_MS[timeline.unit], sizes)
     _count(timeline.last_seconds, times, 1000)

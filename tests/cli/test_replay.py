@@ -184,6 +184,7 @@ def test_a_run_that_is_killed_goes_on(number: signal.Signals, store: Path, broke
 UNUSED = {
     "--topic-map topica=TopicB": (OK, "no message of topica was chosen: --topic-map names it without effect"),
     "--topic-map TopicA=TopicB": (OK, ""),
+    "--topic TopicA --topic topica": (OK, "no message of topica was chosen: --topic names it without effect"),
     "--id U01 --id U02 --topic TopicA": (OK, ""),
     "--id U01 --id x": (FINDINGS, "1 id not found among the chosen messages: x\n"),
     "--id U00 --topic TopicA": (FINDINGS, "1 id not found among the chosen messages: U00\n"),

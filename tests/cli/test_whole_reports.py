@@ -47,6 +47,9 @@ def test_a_timeline_has_each_bucket_and_each_jump(store: Path) -> None:
     facts = ("message_count", "size_bytes", "first_ms", "last_ms", "jump_count")
     assert [found[name] for name in facts] == [5, 5 * size, START_MS, later, 2]
     assert end_ms // 1000 * 1000 in [row["start_ms"] for row in found["last_seconds"]]
+    run = rmqctl("-f", "json", "timeline", "--topic", "t", store=store)
+    assert [run.json[name] for name in facts] == [0, 0, None, None, 2]
+    assert "no message of topic 't' was counted" in run.err
 
 
 def test_info_has_when_the_first_and_the_last_message_came_and_whether_the_store_was_closed(tmp_path: Path) -> None:

@@ -52,6 +52,8 @@ def test_every_bucket_has_its_messages_and_bytes() -> None:
     places = [*log.put_many(3), log.put("U"), log.put()]
     times = [5_000, 5_999, 6_000, 5_500, 1_700_000]
     found = Timeline("second")
+    _add_run(found, run_of(log, times), "no such topic")
+    assert (found.first_ms, found.last_ms) == (None, None)
     _add_run(found, run_of(log, times), None)
     sizes = [behind - at for at, behind in zip(places, [*places[1:], log.end], strict=True)]
     assert list(found.rows()) == [
