@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict, cast
 
 import typer
@@ -60,7 +60,7 @@ class Options(NamedTuple):
     uri: str | None = None
     """--store if it is a URI or a backup; commands that only read accept it."""
     broker_conf: Path | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = MappingProxyType({})
     format: Format = Format.AUTO
     wide: bool = False
     color: Color = Color.AUTO

@@ -78,8 +78,6 @@ NOT_ZERO = {
         store.engine.services.transactions.Transaction.committed_log_offset
         store.engine.services.transactions.Transaction.discarded_log_offset
         store.files.bundle_files.Archive.read.size
-        store.query.timeline.Timeline.first_ms
-        store.query.timeline.Timeline.last_ms
         store.structures.commitlog.end.LogEnd.last_record
         store.structures.commitlog.put_result.PutResult.log_offset
         store.structures.commitlog.put_result.PutResult.queue_offset

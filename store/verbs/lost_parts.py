@@ -39,8 +39,7 @@ class Problem(NamedTuple):
     subject: tuple[object, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedQueues:
+class ExpectedQueues(NamedTuple):
     """The queues that the records should have.
 
     file_size     of each queue file

@@ -59,7 +59,7 @@ def test_bytes_past_the_end_are_looked_for_in_the_last_segment_from_there_on(
     log = SimpleNamespace(segments=files, stale_segment=None, min_offset=0)
     queues = SimpleNamespace(recover=lambda: None, correct_min_offsets=lambda least: None, next_offsets=list)
     monkeypatch.setattr(open_for_writing, "has_bytes_behind", has_bytes_behind)
-    _set_positions(cast(Any, SimpleNamespace(log=log, queues=queues, fs="fs")), 140)
+    _set_positions(cast(Any, SimpleNamespace(log=log, commit_log=log, queues=queues, fs="fs")), 140)
     assert (cut, files.flushed_where, files.committed_where) == ([140], 140, 140)
     assert (asked, log.stale_segment) == ([(100, 40, "fs")], stale)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,17 +18,14 @@ Z, C, H, D = Difference.ZEROED_CUT, Difference.CLOSED, Difference.HUGE_SIZE, Dif
 Q, T, K = Difference.ZERO_QUEUE_FILE, Difference.TORN_PROPERTIES, Difference.KEPT_INDEX
 
 
-def damage(reason: DamageReason) -> Any:
-    found = object.__new__(Damage)
-    for name, value in {"reason": reason, "file_start": 0, "position": 4}.items():
-        object.__setattr__(found, name, value)
-    return found
+def damage(reason: DamageReason) -> Damage:
+    return Damage(0, Path("0"), 4, reason, 0)
 
 
 BEYOND, TORN, SHORT = (
     damage(getattr(DamageReason, name)) for name in ("SIZE_BEYOND_SEGMENT", "TORN_PROPERTIES", "BAD_CRC")
 )
-ENDED: Any = object.__new__(End)
+ENDED = End(0, Path("0"), 0)
 
 
 def queue(*wrote: int, holds_batches: bool = False) -> Any:
