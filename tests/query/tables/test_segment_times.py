@@ -154,6 +154,10 @@ def times_of(files: StoreReader) -> list[tuple[int | None, int | None]]:
 NO_LIMITS = (None, None)
 
 
+def test_times_may_be_off_by_an_hour_and_clocks_by_a_minute() -> None:
+    assert (BOUND_SLACK_US, CLOCK_SLACK_US) == (3_600_000_000, 60_000_000)
+
+
 @pytest.mark.parametrize(
     ("times", "limits"),
     [
@@ -181,7 +185,7 @@ def test_a_segment_has_the_times_from_its_first_record_to_the_next_ones_and_its_
 
 
 @pytest.mark.parametrize("sys_flag", [0, BORN_HOST_IPV6])
-@pytest.mark.parametrize(("missing", "first_us"), [(1, None), (0, T)])
+@pytest.mark.parametrize(("missing", "first_us"), [(1, None), (0, T), (-8, T)])
 def test_a_first_record_has_a_time_if_the_file_has_its_fixed_fields(
     sys_flag: int, missing: int, first_us: int | None, tmp_path: Path
 ) -> None:
