@@ -32,6 +32,7 @@ COMMANDS = {
     "queue-duplicate": (QUEUES,),
     "queue-shift": (QUEUES,),
     "missing-unit": (QUEUES,),
+    "light-queues-without-files": (QUEUES,),
     "unit-differs": (QUEUES,),
     "unit-nowhere": (QUEUES,),
     "unit-wrong-record": (QUEUES,),

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from store.broker_line import LINE_4_9
 from store.config import StoreConfig
 from store.errors import BadRequest
 from store.files.store_reader import StoredFile, StoreReader
@@ -30,6 +31,7 @@ from store.opened.detect import detect_line, finds_light, make_layout, newer_str
 from store.structures.checked import CheckedStore
 from store.structures.checkpoint.files import confirmed_offset
 from store.structures.commitlog.segment_list import segment_list_findings
+from store.structures.consumequeue.dispatch_faults import gather_without_files
 from store.structures.consumequeue.survey import QueueFile, survey_queues
 from store.structures.findings import (
     CHECKPOINT_INVALID,
@@ -170,8 +172,8 @@ class _Check:
         root, fs = files.tree
         self.layout = layout = make_layout(root, options.settings)
         shares_records = any(one.shares_records for one in present(names_of(layout, fs)))
-        of_records = shares_records or finds_light(layout, options.settings, fs)
-        self.shares_records = options.config.enable_multi_dispatch or of_records
+        of_records = finds_light(layout, options.settings, fs)
+        self.shares_records = options.config.enable_multi_dispatch or shares_records or of_records
         self.store = CheckedStore(
             files,
             layout,
@@ -182,6 +184,9 @@ class _Check:
             horizon=progress.horizon,
             confirmed=confirmed_offset(files),
         )
+        # A broker of 4.9 gives no queue offsets in queues that it does not write.
+        is_told = shares_records or not of_records or self.store.line is LINE_4_9
+        self.gathers = not is_told and bool(self.listing.queues)
         self.surveys: list[Survey] = []
         self.seams: list[SegmentSummary] = []
         self.kinds: set[str] = set()
@@ -200,7 +205,8 @@ class _Check:
         of_files = group_findings([*self.listing.findings, *of_segments, *of_checkpoint, *self._of_layout()])
         rooms = self._rooms()
         owners = {room: room.owned_by(self.store) for room in rooms if hasattr(room, "owned_by")}
-        sources = [(None, chain(of_files, self._check_files())), *((room, room.check(self.store)) for room in rooms)]
+        found = gather_without_files(self._check_files()) if self.gathers else self._check_files()
+        sources = [(None, chain(of_files, found)), *((room, room.check(self.store)) for room in rooms)]
         for source, findings in sources:
             for finding in findings:
                 if not any(owns(finding) for room, owns in owners.items() if room is not source):

@@ -334,7 +334,39 @@ def test_lost_light_queues_are_reported_unless_the_setting_is_off(
     given = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     diagnoses = rmqctl("--format", "json", *given, "doctor", store=root).json["diagnoses"]
     assert any("%LMQ%" in one["detail"] for one in diagnoses if one["area"] == "simulate") == bool(expected)
-    assert {one.topic for one in check(root, CheckOptions(settings=settings)) if one.topic.startswith("%")} == expected
+    found = list(check(root, CheckOptions(settings=settings)))
+    if lose is lose_light_queues:
+        assert [one.kind for one in found] == ["light-queues-without-files"] * bool(expected)
+    else:
+        assert {one.topic for one in found if one.topic.startswith("%")} == expected
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize(
+    ("line", "given", "kinds"),
+    [
+        ("5.3", {}, {"light-queues-without-files"}),
+        ("5.3", {"enableMultiDispatch": "false"}, set()),
+        ("5.3", {"enableMultiDispatch": "true"}, {"missing-unit", "queue-duplicate"}),
+        ("4.9", {}, {"missing-unit"}),
+    ],
+)
+def test_light_queues_that_5_3_may_never_have_written_are_one_finding(
+    line: str, given: dict[str, str], kinds: set[str], tmp_path: Path
+) -> None:
+    """With enableLmq alone 5.3 counts from 0 again after each start; 4.9 gives no queue offsets without entries."""
+    writes = {} if line == "4.9" else {"enableMultiDispatch": False}
+    for _ in range(2):
+        assert put(tmp_path, light(NAMES), light("%LMQ%a"), compat=line, **writes)[1] is not None
+    if line == "4.9":
+        lose_light_queues(tmp_path)
+    else:
+        (tmp_path / "abort.bak").touch()
+    found = list(check(tmp_path, CheckOptions(settings=given)))
+    assert {one.kind for one in found} == kinds
+    if "light-queues-without-files" in kinds:
+        assert [(one.count, one.topic) for one in found] == [(6, None)]
+        assert found[0].detail.startswith("2 light queues: lost, or never written")
 
 
 def test_a_start_as_a_broker_builds_light_queues_by_the_setting_alone(tmp_path: Path) -> None:
