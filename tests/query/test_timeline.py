@@ -10,7 +10,17 @@ from store.engine.open import open_store
 from store.files.store_reader import StoreReader
 from store.formats.run import Run
 from store.query import timeline as timelines
-from store.query.timeline import END_OF_TIME_MS, UNITS_MS, Jump, Timeline, _add_jumps, _add_run, build_timeline
+from store.query.timeline import (
+    END_OF_TIME_MS,
+    LAST_SECONDS,
+    MAX_JUMPS,
+    UNITS_MS,
+    Jump,
+    Timeline,
+    _add_jumps,
+    _add_run,
+    build_timeline,
+)
 from store.structures.commitlog.scan import ScanRules, scan_segment
 from tests.support.golden import golden
 from tests.support.small_log import SmallLog, SmallSegment
@@ -125,7 +135,7 @@ def test_messages_are_counted_from_the_first_to_the_last_time(span: tuple[int, i
     log.put_many(4)
     _add_run(found, run_of(log, [-5, 0, 100, 200]), None, span)
     assert sum(found.messages.values()) == len(counted)
-    assert (found.first_ms, found.last_ms) == ((counted[0], counted[-1]) if counted else (-1, -1))
+    assert (found.first_ms, found.last_ms) == ((counted[0], counted[-1]) if counted else (None, None))
 
 
 def test_a_first_time_of_0_stays_the_first() -> None:
@@ -134,6 +144,10 @@ def test_a_first_time_of_0_stays_the_first() -> None:
     for time_ms in (0, 500, 100):
         _add_run(found, run_of(log, [time_ms]), None)
     assert (found.first_ms, found.last_ms, found.messages) == (0, 500, {0: 3})
+
+
+def test_a_thousand_jumps_are_kept_and_every_time_that_a_record_can_have_is_counted() -> None:
+    assert (MAX_JUMPS, LAST_SECONDS, END_OF_TIME_MS) == (1000, 10, (1 << 63) - 1)
 
 
 @pytest.fixture(scope="module")

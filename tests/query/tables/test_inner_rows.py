@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -81,7 +82,8 @@ def test_the_rows_are_the_messages_with_the_texts_where_the_columns_say(name: st
 
 
 def test_some_of_the_rows_have_their_own_places() -> None:
-    rows = rows_of_messages(run_of(LOGS["between others"]))
+    rows = rows_of_messages(replace(run_of(LOGS["between others"]), file_start=5000))
+    assert rows.log_offset.tolist()[0] == 5000
     part = rows.slice(1, 3)
     assert texts(part, "body_position", "body_size") == [b"a", b"bb"]
     assert (part.outer_queue_offsets.to_pylist(), len(set(part.log_offset.tolist()))) == ([10, 10], 1)
