@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -232,3 +233,27 @@ def test_items_around_an_unreadable_page_are_zeros(
     left = (b"\0" if lost[0] <= page < lost[1] else b"x" for page in range(start, 8))
     assert bytes(found.buffer) == b"".join(one * PAGE_SIZE for one in left)
     assert (found.unreadable, found.mapped) == (((3 * PAGE_SIZE, 4 * PAGE_SIZE),), None)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "found"),
+    [
+        (0, 10, [(0, 2), (4, 5), (9, 10)]),
+        (1, 9, [(0, 1), (3, 4)]),
+        (2, 4, []),
+        (4, 10, [(0, 1), (5, 6)]),
+    ],
+)
+def test_the_written_ranges_of_a_stretch_are_inside_of_it(
+    start: int, stop: int, found: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    """Pages 0, 1, 4 and 9 of ten are written; `start`, `stop` and `found` count pages."""
+
+    class Listing(Filesystem):
+        def written_ranges(self, path: Path, start: int) -> Iterator[tuple[int, int]]:
+            for first, behind in ((0, 2), (4, 5), (9, 10)):
+                if behind * PAGE_SIZE > start:
+                    yield first * PAGE_SIZE, behind * PAGE_SIZE
+
+    part = Stretch(memoryview(bytes((stop - start) * PAGE_SIZE)), Listing(), tmp_path, None, start * PAGE_SIZE)
+    assert [(at // PAGE_SIZE, end // PAGE_SIZE) for at, end in part._written()] == found

@@ -11,6 +11,7 @@ import pytest
 from rmqctl.exit_codes import FINDINGS, IO_ERROR, OK
 from store import Message, open_store
 from store.errors import StoreIOError
+from store.files import remote_requests
 from store.files.remote_requests import (
     BLOCK_BYTES,
     FIRST_PAUSE_S,
@@ -258,3 +259,17 @@ def test_a_file_that_is_written_is_read_anew(tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(b"beyond")
     requests.write("one", str(tmp_path / "one"), lambda: [b"behind"])
     assert [bytes(requests.read(name, str(tmp_path / name), 0, 6)) for name in names] == [b"behind", b"before"]
+
+
+def test_the_block_that_was_read_longest_ago_is_dropped_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_requests, "MOST_BLOCKS", 2)
+    requests, asked = RemoteRequests("s3://b", None), []
+
+    def fetch(path: str, place: str, position: int, size: int | None) -> memoryview:
+        asked.append(position // BLOCK_BYTES)
+        return memoryview(bytes(BLOCK_BYTES))
+
+    requests._fetch = fetch  # type: ignore[method-assign]
+    for number in (0, 1, 0, 2, 0, 1):
+        requests.read("file", "b/file", number * BLOCK_BYTES, 8)
+    assert asked == [0, 1, 2, 1]

@@ -397,3 +397,17 @@ def test_a_stretch_without_a_file_is_divided_at_the_ends_of_the_database(
     assert [(*one.stretch, one.known) if isinstance(one, index_view._Uncovered) else one for one in found] == parts
     within = [f"keys of log offsets {one[1]} to {one[2]} are looked up in db" for one in parts if one[0] == "db"]
     assert notes == within
+
+
+def test_keys_of_a_log_begin_with_the_header_of_an_index_file_before_its_first_key() -> None:
+    log = SmallLog()
+    log.put_many(2)
+    run = next(
+        one
+        for one in runs_between([SmallSegment(memoryview(log.data))], 0, log.end, rules=ScanRules())
+        if isinstance(one, Run)
+    )
+    time_ms, at = int(run.columns.store_timestamp_ms[1]), int(run.columns.log_offset[1])
+    keys = LogKeys.begin(Path("index"), run, 1)
+    assert (keys.path, keys.header) == (Path(f"index/(log from {at})"), IndexHeader(time_ms, time_ms, at, at, 0, 1))
+    assert (keys.log_offsets, keys.times_ms) == ([], [])

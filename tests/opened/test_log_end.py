@@ -212,3 +212,20 @@ def test_a_crashed_log_is_walked_with_crc_from_where_recovery_starts(damaged: in
 def test_a_crashed_store_without_a_log_ends_at_0() -> None:
     found, shown = crashed([], 0)
     assert (found.end.log_end, found.newest, shown) == (0, None, [])
+
+
+@pytest.mark.parametrize("second", [50, 300])
+def test_a_segment_is_written_where_its_head_is_a_record(second: int) -> None:
+    """Only the head of a segment is looked at: pages behind it may be unreadable."""
+    looked: list[tuple[int, int]] = []
+
+    class Looked(SmallSegment):
+        def readable_end(self, start: int, stop: int) -> int:
+            looked.append((start, stop))
+            return super().readable_end(start, stop)
+
+    data = records(3).data
+    segments = [Looked(memoryview(data), Path("0"), 0), Looked(memoryview(bytes(second)), Path("1"), len(data))]
+    assert log_end._newest_written(segments) is segments[0]  # type: ignore[arg-type]
+    head = log_end.SEGMENT_HEAD_SIZE
+    assert looked == [(0, min(second, head)), (0, min(len(data), head))]

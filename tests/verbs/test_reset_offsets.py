@@ -47,6 +47,9 @@ def offsets(root: Path) -> dict[str, dict[str, int]]:
         ("4", {"0": 4, "1": 4}),
         ("5", {"0": 5, "1": 5}),
         ("6", {"0": 5, "1": 5}),
+        (str(10**12 - 1), {"0": 5, "1": 5}),
+        # A time: 2001, before the first message.
+        (str(10**12), {"0": 0, "1": 0}),
     ],
 )
 def test_a_group_goes_on_where_it_is_set(to: str, wanted: dict[str, int], root: Path) -> None:

@@ -16,18 +16,19 @@ from store.formats.checkpoint_page import CheckpointPage
 from store.formats.dledger import DLEDGER_HEADER
 from store.formats.run import Int64Array
 from store.opened.checkpoint import StoreCheckpoint
+from store.structures.commitlog.scan import written_after
 from store.structures.dledger.start import _accepted_end, _entry_size
 from store.structures.queuedb.start import _starting_segment, _units_behind
 from store.structures.trap import Trap
 from store.verbs.recover import checkpoint_review
 from store.verbs.recover.confirm import keep_confirm_offset, up_to_confirmed
-from store.verbs.recover.from_rebuild import _last_queued_record
+from store.verbs.recover.from_rebuild import _last_queued_record, open_rebuilt
 from store.verbs.recover.lost import LossCounter, LostForGroup, LostQueue
 from store.verbs.recover.plan import lower_checkpoint
 from store.verbs.recover.refused_topics import refused_later
 from store.verbs.recover.simulate import _waits_at
 from store.verbs.recover.stray_units import _falling, _stray
-from store.verbs.recover.walk import dispatch_stretch
+from store.verbs.recover.walk import dispatch_stretch, walk
 from tests.support.stores import SMALL, make_store, planning
 
 UNIT = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
@@ -276,3 +277,31 @@ def test_units_without_a_record_are_lost_where_none_was_built() -> None:
     counter._count_missing()
     assert counter._tally.rows() == [LostQueue("T", 0, 2, 50, unreadable_count=2)]
     assert counter._tally.unconsumed({("T", "g"): {0: 3}}) == [LostForGroup("g", "T", 0, 1)]
+
+
+def test_a_walk_counts_the_bytes_of_the_log_from_its_start_on(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    make_store(root, 400)
+    told: list[tuple[int, int]] = []
+    with planning(root) as opened:
+        segments = opened.log.segments.files
+        start = segments[1].file_start
+        end = walk(opened, start, progress=lambda done, total: told.append((done, total)))
+        total = written_after(segments, start)
+    assert told[-1] == (end.log_end - start, total)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_rebuilt_queues_and_index_take_the_place_of_those_that_were_opened(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    make_store(root, 5)
+    with planning(root) as opened:
+        closed: list[str] = []
+        for name in ("queues", "index"):
+            former = getattr(opened, name)
+            close = former.close
+            former_close = lambda name=name, close=close: (closed.append(name), close())  # noqa: E731
+            setattr(opened, name, SimpleNamespace(close=former_close))
+        open_rebuilt(opened, root)
+        assert closed == ["queues", "index"]
+        assert opened.queues.find("T", 0) is not None
