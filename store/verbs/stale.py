@@ -138,7 +138,7 @@ def _records_from(reader: StoreReader, segment: StoredFile, start: int) -> Itera
 
 
 def _next_record(reader: StoreReader, segment: StoredFile, position: int, stop: int) -> int | None:
-    data = reader.map(segment.path, position, segment.size - position)
+    data = reader.map(segment.path, position)
     window = Window(Path(segment.path), segment.number + position, len(data.buffer), data)
     found = find_record(window, 0)
     return position + found if found >= 0 and position + found < stop else None

@@ -269,6 +269,7 @@ def test_a_copy_of_a_record_inside_a_body_is_not_taken_for_a_record() -> None:
         (_with_int(_SOUND, 4, 0x12345678), 1),
         (_with_int(_SOUND, 0, len(_SOUND) - 1), 1),
         (_with_int(_SOUND, 0, len(_SOUND) + 1), 1),
+        (_with_int(_SOUND, 4, 0xCBD43194 - (1 << 32)), 1),
     ],
 )
 def test_records_of_given_places_are_read_up_to_one_that_is_not_sound(second: bytes, count: int) -> None:

@@ -12,7 +12,10 @@ import pytest
 
 from store import open_store, simulate
 from store.engine.services import TransactionState, review_transactions
+from store.formats.properties import decode_properties
+from store.formats.topics import ROCKSDB_OP_TOPIC
 from store.structures.messagedb import halves
+from store.structures.messagedb.expect import TRANS_OFFSET
 from store.structures.messagedb.keys import TRANS, HalfEntry
 from tests.support.five_stores import fivefive
 from tests.support.golden import copy_store
@@ -99,3 +102,14 @@ def test_without_entries_no_half_message_was_entered(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(halves, "may_hold_entries", lambda layout, fs: True)
     monkeypatch.setattr(halves, "open_database", lambda folder, scratch, fs: empty)
     assert halves._read_entries(opened) == ({5: 2}, -1)
+
+
+def test_the_end_of_a_half_message_has_its_properties_in_the_order_of_a_broker() -> None:
+    with open_store(fivefive("trans") / "store") as store:
+        ends = list(store.messages(ROCKSDB_OP_TOPIC, 0))
+        assert len(ends) == 5
+        for end in ends:
+            half = store.lookup(int(end.properties[TRANS_OFFSET]))
+            assert half is not None
+            made = halves.op_message(half, end.born_timestamp_ms)
+            assert [*decode_properties(made.properties)] == [*end.properties]
