@@ -12,10 +12,12 @@ import pytest
 
 from store.change.actions import Action, Patch, Publish, Remove
 from store.change.change import Change
+from store.change.journal import ELSEWHERE, Journal
 from store.change.manifest import MOST_IN_LINES, STATES, decode_manifest, encode_manifest
 from store.change.quarantine import QuarantineEntry, list_quarantine, purge, undo
 from store.errors import BadRequest, DamagedFile, StoreIOError, UnsupportedFormat
 from store.files.filesystem import Filesystem
+from store.layout import OWN_FOLDER
 from tests.support.snapshots import snapshot
 
 FS = Filesystem()
@@ -298,3 +300,13 @@ def test_files_aside_get_names_of_their_own(root: Path) -> None:
         "000000-removed": "first",
         "000000-removed+": "second",
     }
+
+
+def test_a_store_has_a_note_of_a_quarantine_elsewhere_until_its_change_is_whole(tmp_path: Path) -> None:
+    root, folder = tmp_path / "store", tmp_path / "elsewhere" / "q1"
+    journal = Journal(root, folder, {"state": "applying"}, FS)
+    journal.announce()
+    note = root / OWN_FOLDER / ELSEWHERE
+    assert note.read_bytes() == str(folder).encode()
+    journal.retract()
+    assert not note.exists()

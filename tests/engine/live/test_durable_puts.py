@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -153,6 +154,15 @@ def test_a_put_wakes_the_flush_that_is_not_timed(tmp_path: Path, put: Put, lent:
     with opened(tmp_path, Noting(), **settings) as store:
         assert put(store, [text_message(1)]) is PutStatus.PUT_OK
         assert flushed.wait(60)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_replayed_message_wakes_the_flush_whether_it_waits_or_not(tmp_path: Path, waits: bool) -> None:
+    woken: list[str] = []
+    with opened(tmp_path, Filesystem(), flushCommitLogTimed=False) as store:
+        store._flushed_by = SimpleNamespace(wakeup=lambda: woken.append("flush"))  # type: ignore[assignment]
+        assert store.put_replayed(text_message(1), waits=waits).is_ok
+    assert woken == ["flush"]
 
 
 @every_put
