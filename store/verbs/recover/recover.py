@@ -112,7 +112,7 @@ def recover_store(
         use_bit_maps(opened)
     abnormal = is_abnormal(opened, rules.mode)
     queue_end = opened.queues.recover()
-    opened.queues.finds_light = (opened.finds_light or queue_end < 0) and not as_broker
+    opened.queues.finds_light = opened.finds_light and not as_broker
     start, reason = starting_segment(opened, abnormal=abnormal)
     found = RecoveryReport("abnormal" if abnormal else "normal", reason, LogEnd(start, 0), queue_end_before=queue_end)
     found.entered_from = entered_from(opened, start, queue_end, abnormal=abnormal)

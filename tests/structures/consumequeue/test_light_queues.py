@@ -263,8 +263,9 @@ def test_a_rebuild_builds_light_queues_unless_the_setting_is_off(
 
 
 @UNLESS_OFF
-def test_a_recovery_by_a_rebuild_builds_light_queues_unless_the_setting_is_off(
-    given: dict[str, str], is_built: bool, tmp_path: Path
+@pytest.mark.parametrize("by_rebuild", [True, False])
+def test_a_recovery_builds_light_queues_unless_the_setting_is_off(
+    given: dict[str, str], is_built: bool, by_rebuild: bool, tmp_path: Path
 ) -> None:
     root = copy_of_five("lmq", tmp_path)
     lose_queues(root)
@@ -273,7 +274,7 @@ def test_a_recovery_by_a_rebuild_builds_light_queues_unless_the_setting_is_off(
         return rebuild_locally(StoreReader(str(root)), staged, config, scope, clock=Clock(), rules=rules)
 
     with planning(root, settings=given) as opened:
-        plan_recovery(opened, mode="abnormal", rebuild=build).apply()
+        plan_recovery(opened, mode="abnormal", rebuild=build if by_rebuild else None).apply()
     assert any(path.name.startswith("%LMQ%") for path in (root / "consumequeue").iterdir()) == is_built
 
 
