@@ -286,6 +286,7 @@ def test_every_kind_that_check_knows_is_among_them() -> None:
         "message-entry-nowhere",
         "missing-message-entry",
         "queue-type",
+        "light-queues-without-files",
         "inner-batch",
         "unreadable-units",
         "unreadable-index",
