@@ -180,7 +180,6 @@ def run_verify(ctx: typer.Context, source: From) -> Result:
     session: Session = ctx.obj
     folder, backup = split_address(source)
     files = BackupFiles(folder)
-    files.require()
     errors: list[StoreError] = []
     manifests = [files.find(backup)] if backup is not None else files.manifests(errors)
     # Without a readable manifest this raises.

@@ -400,3 +400,12 @@ def test_a_backup_of_the_log_alone_lacks_neither_queues_nor_an_index(tmp_path: P
     back_up(make_store(tmp_path / "store", 3), tmp_path / "backups")
     run = rmqctl("--format", "json", "info", store=f"backup:{tmp_path / 'backups'}")
     assert (run.code, run.json["problems"]) == (0, [])
+
+
+@pytest.mark.leaves_damage
+def test_a_log_that_begins_with_damage_has_no_first_time(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 5)
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as segment:
+        segment.write(b"damaged!")
+    found = rmqctl("-f", "json", "info", store=root).json
+    assert (found["first_ms"], found["min_log_offset"]) == (None, 0)

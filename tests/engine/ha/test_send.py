@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import socket
 import struct
 import threading
@@ -38,6 +39,7 @@ def test_a_copy_of_what_is_sent_is_byte_identical(store: Path, tmp_path: Path) -
     received = rmqctl("receive", f"127.0.0.1:{port}", "--to", tmp_path / "copy", *size)
     end_threads(sender)
     assert (runs[0].code, runs[0].json["acknowledged_offset"]) == (0, runs[0].json["log_end"])
+    assert re.search(r"^note: .*connected$", runs[0].err, re.MULTILINE), runs[0].err
     assert received.code == 0, received.err
     assert log_of(tmp_path / "copy")[1] == log_of(store)[1]
 

@@ -256,7 +256,7 @@ def test_flush_says_what_is_durable(root: Path) -> None:
         assert (flushed.code, flushed.json["log_end"] > 0) == (0, True)
 
 
-def test_ports_are_on_the_loopback_unless_a_host_is_given(root: Path) -> None:
+def test_ports_are_on_the_loopback_unless_a_host_is_given(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with serving(root, "--ha-listen", "0", "--metrics", "0", "--format", "json") as process:
         rmqctl("put", "T", "x", store=root)
         rmqctl("stop", store=root)
@@ -265,6 +265,11 @@ def test_ports_are_on_the_loopback_unless_a_host_is_given(root: Path) -> None:
     assert facts["ha_address"].startswith("127.0.0.1:")
     assert facts["metrics_address"].startswith("127.0.0.1:")
     assert facts["services"] == ["cleaning", "schedule", "statistics", "transactions"]
+    assert capfd.readouterr().err.splitlines()[:3] == [
+        f"note: serving {root} with cleaning, schedule, statistics, transactions",
+        f"note: slaves find the log at {facts['ha_address']}",
+        f"note: metrics are at http://{facts['metrics_address']}/metrics",
+    ]
 
 
 @pytest.mark.parametrize(("option", "given"), [("--ha-listen", "foo"), ("--metrics", "99999"), ("--metrics", ":1")])
