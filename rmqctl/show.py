@@ -14,6 +14,8 @@ WIDE_CELL_LIMIT = 4096
 """Characters of one cell in pipes and files, and with --wide: one more would be padding in each other row."""
 _SENTENCES = frozenset({"detail", "start_reason", "warnings"})
 """Names of values that the engine words; other texts are a store's own, and shown as they are."""
+_DURATIONS = frozenset({"delay_ms", "overdue_ms"})
+"""Names of milliseconds that are no moment."""
 _MOMENT = re.compile(r"\b(\d{12,}) ms\b")
 """Epoch milliseconds inside a sentence, from 1973 on; sentences give long durations in seconds."""
 
@@ -54,6 +56,8 @@ def show_sentence(text: str, times: TimeForm) -> str:
 
 
 def _show_number(name: str, value: float, times: TimeForm) -> str:
+    if name in _DURATIONS:
+        return f"{value} ms"
     if name.endswith("_ms"):
         return _show_time(int(value), times)
     if name.endswith("bytes_per_s"):
