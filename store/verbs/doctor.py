@@ -57,7 +57,7 @@ _CONFIG_FAULTS = {
 _TRAP_RANKS = {"no-rocksdict": Rank.NOTE} | dict.fromkeys(
     ("lost-index", "index-ahead", "message-database-behind"), Rank.WRONG
 )
-"""Of other traps messages are lost; of these a query by key lacks some."""
+"""Of these a query by key lacks some; of other traps that are no kind of finding messages are lost."""
 _LOST_BESIDE_MESSAGES = {
     "delayed": (
         Rank.WRONG,
@@ -231,7 +231,7 @@ class _Examiner:
                     yield Diagnosis(rank, "simulate", f"a {name} broker {what}", detail, amount, code=code)
             for trap in start.traps:
                 yield Diagnosis(
-                    _TRAP_RANKS.get(trap.code, Rank.LOSS),
+                    _rank_of_trap(trap.code),
                     "simulate",
                     trap.code,
                     trap.detail,
@@ -273,3 +273,8 @@ class _Examiner:
             detail = f"placeholders in {topic}/{queue_id}, the first at queue offset {first}"
             subject = topic, queue_id, first
             yield Diagnosis(Rank.NOTE, "lost", what, detail, count, code="placeholder", subject=subject)
+
+
+def _rank_of_trap(code: str) -> Rank:
+    """Return a trap's own rank, else that of the kind of findings with its name, else a loss."""
+    return _TRAP_RANKS.get(code, KINDS[code].rank if code in KINDS else Rank.LOSS)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from store.formats.topics import TIMER_TOPIC
 from store.structures.timer.files import read_timer_files
+from store.structures.timer.findings import TIMER_AGAIN
 from store.structures.timer.review import describe_duplicates, describe_unfired
 from store.structures.timer.timeline import describe_sleeping
 from store.structures.trap import Trap
@@ -50,4 +51,4 @@ def traps(opened: OpenedStore, start: SimulatedStart) -> Iterator[Trap]:
         return
     count, fault = describe_duplicates(opened)
     if count:
-        yield Trap("timer-again", fault)
+        yield Trap(TIMER_AGAIN, fault)

@@ -85,9 +85,10 @@ def test_what_a_timercheck_of_before_a_roll_delivers_again_is_a_duplicate(
     assert [trap["name"] for trap in start["traps"]] == ["timer-again"] * bool(duplicates)
     assert [one.count for one in check(root) if one.kind == "timer-again"] == [duplicates] * bool(duplicates)
     said = rmqctl("--format", "json", "doctor", store=root).json["diagnoses"]
-    again = [(one["area"], one["command"]) for one in said if one["what"] == "timer-again"]
+    again = [(one["area"], one["command"], one["rank"]) for one in said if one["what"] == "timer-again"]
     mend = f"rmqctl --store {root} rebuild timer"
-    assert again == ([("check", mend), ("simulate", mend)] if duplicates else [])
+    # What comes twice is not lost.
+    assert again == ([("check", mend, 3), ("simulate", mend, 3)] if duplicates else [])
 
 
 def test_a_message_names_nothing_that_is_not_known() -> None:
