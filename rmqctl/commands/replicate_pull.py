@@ -152,6 +152,9 @@ def _received(receiver: Receiver, session: Session, copy: LogCopy) -> ReceiveRep
         with session.interrupts.deferred():
             copy.remove_if_unused()
         raise
+    finally:
+        if receiver.has_v2:
+            copy.note_v2()
 
 
 def _begin_of(text: str) -> Begin | int:

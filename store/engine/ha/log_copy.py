@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from store.broker_line import LINE_4_9
+from store.broker_line import LINE_4_9, LINE_5_3
 from store.engine.ha.segment_start import require_segment_start
 from store.engine.ha.unwritten import unwritten
 from store.errors import BadRequest, Diverged, StoreIOError, UncleanStore
@@ -50,6 +50,7 @@ class LogCopy:
     def __init__(self, root: Path, settings: Mapping[str, Any], fs: Filesystem, *, compat: str | None = None) -> None:
         self._layout = make_layout(root, settings)
         self._fs = fs
+        self._is_line_given = compat is not None
         self._lock = StoreLock(self._layout.lock, fs)
         self._file: Descriptor | None = None
         self._file_start: int
@@ -151,6 +152,11 @@ class LogCopy:
         if self._file is not None and self.durable < self.end:
             self._fs.fdatasync(self._file)
         self.durable = self.end
+
+    def note_v2(self) -> None:
+        """Take the copy for one of 5.3, unless its version is given; call it after a record of version 2."""
+        if self._line is LINE_4_9 and not self._is_line_given:
+            self._line = LINE_5_3
 
     def close(self) -> None:
         """Make everything durable, and release the store."""

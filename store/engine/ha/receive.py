@@ -164,6 +164,11 @@ class Receiver:
             report.record_count = self._verifier.record_count
             report.unfinished_bytes = self._verifier.pending_bytes
 
+    @property
+    def has_v2(self) -> bool:
+        """Whether a record of version 2 was received."""
+        return self._verifier is not None and self._verifier.has_v2
+
     # Beginning.
 
     def _one_connection(self) -> None:
@@ -180,7 +185,7 @@ class Receiver:
         copy, before = self._copy, self._verifier
         verifier = LogVerifier(copy.end, copy.segment_size, is_assumed=copy.is_size_assumed)
         if before is not None:
-            verifier.record_count = before.record_count
+            verifier.record_count, verifier.has_v2 = before.record_count, before.has_v2
         elif not copy.is_empty:
             self.report.resumed_at = copy.end
         return verifier

@@ -18,7 +18,8 @@ import numpy as np
 from store import kernels
 from store.errors import ReplicationError
 from store.formats.columns import COLUMN_NAMES, Column, DamageReason, ScanOutcome
-from store.formats.message import BLANK_SIZE, RECORD_MIN_SIZE
+from store.formats.message import BLANK_SIZE, RECORD_MIN_SIZE, TOPIC_SIZE_V2
+from store.formats.run import Columns, Int64Array
 
 LARGEST_RECORD_BYTES = 64 << 20
 """Larger records are refused at once; a broker's default limit is 4 MiB."""
@@ -42,6 +43,8 @@ class LogVerifier:
         self.segment_size = segment_size
         self.is_assumed = is_assumed
         self.record_count = 0
+        self.has_v2 = False
+        """Whether a record of version 2 was met: a 4.x broker writes none."""
         self.next_offset = log_offset
         """The log offset of the next received byte."""
         self._start = log_offset
@@ -101,6 +104,7 @@ class LogVerifier:
         count = kernels.scan_records(self._buffer, position, limit, True, True, self._columns, self._state)
         self._check_offsets(count)
         self.record_count += count
+        self.has_v2 = self.has_v2 or bool((self._topic_widths(count) == TOPIC_SIZE_V2.size).any())
         stopped, outcome = int(self._state[0]), int(self._state[1])
         if outcome == ScanOutcome.BLANK:
             return self._pass_blank(stopped)
@@ -110,6 +114,11 @@ class LogVerifier:
 
     def _segment_end(self, log_offset: int) -> int:
         return log_offset - log_offset % self.segment_size + self.segment_size
+
+    def _topic_widths(self, count: int) -> Int64Array:
+        """Return the bytes of each record's topic length."""
+        columns = Columns(*self._columns[:, :count])
+        return columns.topic_position - columns.body_position - columns.body_size
 
     def _check_offsets(self, count: int) -> None:
         named = self._columns[Column.LOG_OFFSET, :count]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from store import open_store
+from store import Message, open_store
 from store.engine.ha import receive as store_receive
 from store.engine.ha.link import Address
 from store.engine.ha.log_copy import LogCopy
@@ -325,3 +325,19 @@ def test_an_address_is_host_and_port(address: str, tmp_path: Path) -> None:
 def test_a_locked_copy_is_left_alone(tmp_path: Path) -> None:
     with open_store(tmp_path / "copy", read_only=False, settings=SMALL):
         assert rmqctl("receive", "127.0.0.1:1", "--to", tmp_path / "copy").code == 4
+
+
+@pytest.mark.parametrize(
+    ("topic_bytes", "given", "compat"),
+    [(127, [], "4.9"), (128, [], "5.3"), (128, ["--compat", "4.9"], "4.9"), (128, ["--compat", "5.5"], "5.3")],
+)
+def test_a_copy_with_a_record_of_version_2_is_one_of_5_3(
+    topic_bytes: int, given: list[str], compat: str, tmp_path: Path
+) -> None:
+    with open_store(tmp_path / "master", settings=SMALL, read_only=False, compat="5.3") as store:
+        for topic in ("T", "T" * topic_bytes, "T"):
+            assert store.put(Message(topic, b"x")).is_ok
+        end = store.max_log_offset
+    run = receive(honest(tmp_path / "master", end), tmp_path / "copy", *given)
+    assert run.code == 0, run.err
+    assert rmqctl("-f", "json", "info", store=tmp_path / "copy").json["compat"] == compat
