@@ -18,7 +18,7 @@ import orjson
 
 from store import Host, Message
 from store.errors import BadRequest
-from store.formats import decode_properties, encode_body
+from store.formats import crc32, decode_properties, encode_body
 
 TRANSACTIONS = {"none": 0x0, "prepared": 0x4, "commit": 0x8, "rollback": 0xC}
 _TRANSACTION_MASK = 0xC
@@ -46,6 +46,8 @@ class StoredLine(NamedTuple):
     message: Message
     store_timestamp_ms: int | None
     crc_ok: bool
+    is_recompressed: bool = False
+    """Whether its compressed body has other bytes than the stored one, by the line's `body_crc`."""
 
 
 def parse_stored(line: str | bytes, default_topic: str | None, now_ms: int) -> StoredLine:
@@ -92,7 +94,10 @@ def _stored(row: dict[str, Any], default_topic: str | None, now_ms: int) -> Stor
     stored_ms = _read_integer(row, "store_timestamp_ms", 63) if row.get("store_timestamp_ms") is not None else None
     row["topic"] = topic
     message = build_message(row, _read_body(row), now_ms)
-    return StoredLine(message, stored_ms, row.get("crc_ok") is not False)
+    is_sound = row.get("crc_ok") is not False
+    is_compressed = row.get("body_state") == "decompressed" and row.get("body_crc") is not None
+    is_recompressed = is_sound and is_compressed and crc32(message.body) != row["body_crc"]
+    return StoredLine(message, stored_ms, is_sound, is_recompressed)
 
 
 def build_message(row: Mapping[str, object], body: bytes, now_ms: int) -> Message:

@@ -71,7 +71,7 @@ class LinePut:
 
         self._copies = None if form.as_stored else CopyFilter()
         self._counts: Counter[str] = Counter()
-        self._damaged_count = self._read_bytes = 0
+        self._damaged_count = self._recompressed_count = self._read_bytes = 0
         self._topics: set[str] = set()
         self._problem: typer.BadParameter | None = None
         self._said_no_segment = False
@@ -160,6 +160,7 @@ class LinePut:
                 self._problem = typer.BadParameter(f"{block.source.place(row)}: {error}", param_hint="--input")
                 batch.end_before(row)
                 break
+            self._recompressed_count += found.is_recompressed
             message = self._copies.choose(found.message, line) if self._copies and chooses else found.message
             if message is not None:
                 batch.add(row, self._form.place(message), found.store_timestamp_ms, is_damaged=not found.crc_ok)
@@ -197,6 +198,9 @@ class LinePut:
             say_refused_topics(self._session, self._topics)
         if self._problem is not None:
             raise self._problem
+        if self._form.as_stored and self._recompressed_count:
+            bodies = count(self._recompressed_count, "compressed body").replace("bodys", "bodies")
+            self._session.warn(f"{bodies} got other bytes than stored: an export with --stored-body keeps them")
         if self._damaged_count:
             lines = f"{count(self._damaged_count, 'line')} of --input with crc_ok false"
             put = "the damaged bodies were put unchanged, with a CRC that matches them now"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 
 from rmqctl.message_input import StoredLine, parse_stored
+from store import Message, open_store
 from store.reading import MessageLines
 from tests.cli.running import rmqctl
+from tests.support.stores import SMALL
 
 NOW_MS = 1_800_000_000_000
 SHOWN: dict[str, Any] = {
@@ -290,3 +293,27 @@ def test_the_line_that_is_wrong_is_named_in_a_later_block_too(tmp_path: Path) ->
     run = rmqctl("-f", "jsonl", "put", "--input", str(tmp_path / "lines.jsonl"), store=tmp_path / "store")
     assert (run.code, len(run.out.splitlines())) == (2, 2345)
     assert "line 2346: flag is not a whole number" in " ".join(run.err.split())
+
+
+@pytest.mark.parametrize(
+    ("level", "exported", "form", "says"),
+    [
+        (5, (), ("--as-stored",), ""),
+        (6, (), ("--as-stored",), "1 compressed body got other bytes than stored"),
+        (6, (), (), ""),
+        (6, ("--stored-body",), ("--as-stored",), ""),
+    ],
+)
+def test_a_body_that_was_compressed_anew_with_other_bytes_is_said(
+    level: int, exported: tuple[str, ...], form: tuple[str, ...], says: str, tmp_path: Path
+) -> None:
+    """Producers compress with level 5."""
+    with open_store(tmp_path / "from", settings=SMALL, read_only=False) as store:
+        for body, sys_flag in ((b"plain", 0), (zlib.compress(b"ok" * 100, level), 1), (b"no zlib", 1)):
+            assert store.put(Message("T", body, sys_flag=sys_flag)).is_ok
+    lines = rmqctl("export", "--to", "-", "--as", "jsonl", *exported, store=tmp_path / "from").out
+    run = rmqctl("put", "--input", "-", "--keep-times", *form, store=tmp_path / "to", stdin=lines.encode())
+    assert run.code == 0, run.err
+    assert [line for line in run.err.splitlines() if "compressed" in line] == [
+        f"warning: {says}: an export with --stored-body keeps them"
+    ] * bool(says)
