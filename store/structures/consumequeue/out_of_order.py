@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from store.formats.wording import amount
+
 
 @dataclass(frozen=True, slots=True)
 class OutOfOrder:
@@ -37,7 +39,7 @@ class OutOfOrder:
             shift, last_place = self.queue_offset - self.place, self.place + self.count - 1
             places = f"{self.place}" if self.count == 1 else f"{self.place} to {last_place}"
             came += f", with the entry at {places} as in a broker: consumers' offsets point "
-            came += f"{abs(shift)} messages too {'far' if shift > 0 else 'low'}"
+            came += f"{amount(abs(shift), 'message')} too {'far' if shift > 0 else 'low'}"
         else:
             came += ", without an entry: others have these queue offsets; put them again"
         if self.count == 1:

@@ -286,3 +286,11 @@ def test_a_unit_is_rewritten_but_for_a_tags_code_that_a_broker_writes(
         was, wanted = QueueUnit(100, size, found), QueueUnit(100, 10, kept)
         is_rewritten = _rewrite(cast(Any, queue), 7, was, QueueUnit(100, 10, code))
         assert (is_rewritten, queue.units) == (was != wanted, [(7, wanted)] * (was != wanted))
+
+
+@pytest.mark.parametrize(
+    ("queue_offset", "says"),
+    [(5, "2 messages too low"), (6, "1 message too low"), (8, "1 message too far"), (9, "2 messages too far")],
+)
+def test_a_message_out_of_order_says_how_far_offsets_point(queue_offset: int, says: str) -> None:
+    assert OutOfOrder("T", 0, queue_offset, 7).describe().endswith(f"consumers' offsets point {says}")
