@@ -154,7 +154,7 @@ class OpenedStore:
 
     @property
     def commit_log(self) -> CommitLog:
-        """Return the log as one that takes puts; from the first call on it is `log` too."""
+        """The log as one that takes puts; from its first use on it is `log` too."""
         from store.structures.commitlog.commit_log import CommitLog
 
         if not isinstance(self.log, CommitLog):
