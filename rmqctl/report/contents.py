@@ -38,7 +38,7 @@ class Cell:
     @property
     def is_long(self) -> bool:
         """Whether one of its words may be broken."""
-        return max(map(len, self.text.split()), default=0) > LONG_WORD
+        return any(len(word) > LONG_WORD for word in self.text.split())
 
 
 @dataclass(slots=True)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from store.files.filesystem import Entry, Filesystem
 from store.layout import StoreLayout, parse_segment_name
+
+if TYPE_CHECKING:
+    from store.files.store_reader import StoredFile
 
 SOME_QUEUES = 16
 
@@ -36,10 +40,10 @@ def some_queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
                 return
 
 
-def usual_size(entries: Iterable[Entry]) -> int:
+def usual_size(files: Iterable[Entry | StoredFile]) -> int:
     """Return the most frequent length above 0, else 0.
 
     Loading the folder reports wrong lengths.
     """
-    counts = Counter(entry.size for entry in entries if entry.size)
+    counts = Counter(file.size for file in files if file.size)
     return counts.most_common(1)[0][0] if counts else 0

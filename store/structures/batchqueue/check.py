@@ -10,7 +10,7 @@ Imported only if a store has batch queues.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from store import kernels
 from store.errors import DamagedRecord
+from store.files.numbered import usual_size
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.inner_batch import count_inner, inner_batch_of
 from store.formats.message import INNER_BATCH as INNER_BATCH_FLAG
@@ -97,8 +98,7 @@ def check(store: CheckedStore) -> Iterator[Finding]:
             log.take(step)
             yield from log.inner_findings(step)
     stored = files_of(files)
-    sizes = Counter(file.size for of_queue in stored.values() for file in of_queue)
-    usual = file_size or (sizes.most_common(1)[0][0] if sizes else 0)
+    usual = file_size or usual_size(file for of_queue in stored.values() for file in of_queue)
     for queue in sorted({*stored, *log.units}):
         of_queue = _QueueCheck(files, queue, stored.get(queue, ()), usual, is_written_to=horizon is not None)
         expected = log.of(queue)

@@ -20,6 +20,7 @@ from pathlib import Path
 from store.change.actions import Remove
 from store.change.change import AnyChange, Change
 from store.files.filesystem import Filesystem
+from store.files.numbered import usual_size
 from store.files.store_reader import StoredFile, StoreReader
 from store.layout import StoreLayout, parse_segment_name, segment_name
 from store.structures.commitlog.scan import Damage
@@ -37,7 +38,6 @@ from store.structures.compaction.files import (
     read_units,
     records_of,
     units_of_log,
-    usual_size,
 )
 from store.structures.compaction.originals import Originals
 
@@ -60,7 +60,7 @@ class _Mend:
             mended = len(self.change.actions)
             self._mend(queue)
             if len(self.change.actions) == mended:
-                self._feed(queue, usual_size(queue.logs), usual_size(queue.units))
+                self._feed(queue, usual_size(queue.logs.values()), usual_size(queue.units.values()))
         self._feed_lost({queue.queue for queue in queues}, queues)
         if queues or self.files.file_at(POSITIONS) is not None:
             self._mend_positions()
@@ -95,7 +95,7 @@ class _Mend:
 
     def _agree(self, queue: QueueFiles, log: StoredFile, units: StoredFile) -> None:
         """Correct the length of a log file, and write the units of its records."""
-        log_size, unit_size = usual_size(queue.logs), usual_size(queue.units)
+        log_size, unit_size = usual_size(queue.logs.values()), usual_size(queue.units.values())
         runs, outcome = records_of(self.files, log)
         if log.size != log_size:
             end = outcome.position if isinstance(outcome, Damage) else log.size
@@ -111,7 +111,7 @@ class _Mend:
 
     def _feed_lost(self, known: set[Queue], queues: list[QueueFiles]) -> None:
         """Copy the messages of compacted topics' queues that have no files in the compaction store."""
-        sizes = {(usual_size(queue.logs), usual_size(queue.units)) for queue in queues if queue.pairs}
+        sizes = {(usual_size(queue.logs.values()), usual_size(queue.units.values())) for queue in queues if queue.pairs}
         for topic, queue_id in self.files.queues():
             if topic not in self.topics or (topic, queue_id) in known:
                 continue
@@ -169,7 +169,7 @@ class _Mend:
         log_folder, unit_folder = queue.folders
         unfinished = {file.path: file for file in queue.unfinished}
         taken: set[str] = set()
-        size = next((file.size for file in units.values()), 0)
+        size = usual_size(units.values())
         for name in sorted(logs.keys() ^ units.keys()):
             file_name = segment_name(name)
             if name in logs:

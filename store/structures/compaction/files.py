@@ -15,8 +15,7 @@ Source: CompactionStore, CompactionLog, SparseConsumeQueue, CompactionPositionMg
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +23,7 @@ import numpy as np
 
 from store import kernels
 from store.files.filesystem import Filesystem
+from store.files.numbered import usual_size
 from store.files.store_reader import StoredFile, StoreReader
 from store.files.stored_segment import StoredSegment
 from store.formats.queue_unit import BATCH_UNIT_SIZE
@@ -154,15 +154,10 @@ def start_faults(queue: QueueFiles) -> Iterator[tuple[StoredFile, str]]:
         if file.size:
             yield file, "replaced by a run that was cut short"
     for tree in (queue.logs, queue.units):
-        size = usual_size(tree)
+        size = usual_size(tree.values())
         for file in tree.values():
             if file.size != size:
                 yield file, f"{file.size} bytes instead of {size}"
-
-
-def usual_size(tree: Mapping[int, StoredFile]) -> int:
-    """Return the most frequent length of a tree's files, 0 without files."""
-    return Counter(file.size for file in tree.values()).most_common(1)[0][0] if tree else 0
 
 
 def iterate_names(queue: QueueFiles) -> Iterator[tuple[int, bool, bool]]:

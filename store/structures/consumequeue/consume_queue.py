@@ -212,9 +212,9 @@ class ConsumeQueue:
         if not (units["log_offset"] >= min_log_offset).any():
             units = unit_array(first)[: first.readable_position // UNIT_SIZE]
         live = units["log_offset"] >= min_log_offset
-        index = int(np.argmax(live)) if len(live) else 0
-        if not len(live) or not live[index]:
+        if not live.any():
             return
+        index = int(np.argmax(live))
         self._min_address = first.file_start + index * UNIT_SIZE
         tags_code = int(units["tags_code"][index])
         if self.ext is not None and is_ext_address(tags_code):

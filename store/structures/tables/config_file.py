@@ -172,7 +172,6 @@ def _replace(fs: Filesystem, path: Path, data: bytes) -> None:
 def _read_copy(path: Path, fs: Filesystem) -> ConfigCopy:
     if not fs.exists(path):
         return ConfigCopy(path, State.MISSING)
-    fs.require_file(path)
     data, mtime_ms = fs.read_file(path), fs.mtime_ns(path) // 1_000_000
     if not data:
         return ConfigCopy(path, State.EMPTY, reason="0 bytes", mtime_ms=mtime_ms)

@@ -65,7 +65,7 @@ def _plain_tokens(text: str) -> Iterator[str]:
     """Yield the tokens of a document written by hand, converted to plain JSON."""
     last, is_comma_due = "", False
     for match in _TOKEN.finditer(text):
-        kind, token = match.lastgroup, match[match.lastgroup or 0]
+        kind, token = match.lastgroup, match[match.lastgroup or "other"]
         if kind == "space":
             continue
         if token == ",":

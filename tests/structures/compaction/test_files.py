@@ -15,7 +15,6 @@ from store.structures.compaction.files import (
     queues_of,
     read_positions,
     start_faults,
-    usual_size,
 )
 
 LOG, UNITS = "compaction/compactionLog", "compaction/compactionCq"
@@ -55,7 +54,6 @@ def test_names_come_in_order_with_the_trees_that_have_them() -> None:
     assert list(iterate_names(given)) == [(0, True, True), (10, False, True), (20, True, False)]
     assert [(log.path, units.path) for log, units in given.pairs] == [("log/0", "units/0")]
     assert given.folders == (f"{LOG}/T/0", f"{UNITS}/T/0")
-    assert [usual_size(tree) for tree in (given.logs, {})] == [10, 0]
 
 
 BLANK, ZEROS = Blank(0, Path(), 0, 8), End(0, Path(), 0)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from store.broker_line import LINE_4_9, LINE_5_3
+from store.errors import ForeignFile
 from store.files.filesystem import Filesystem
 from store.structures.tables import config_file
 from store.structures.tables.config_file import ConfigCopy, Load, State, _read_database, read_config_file
@@ -51,6 +54,17 @@ def test_the_newest_copy_is_the_temporary_file_of_a_4x_broker_and_the_backup_of_
     found = read_config_file(tmp_path, NAME, Filesystem())
     assert found.best(LINE_4_9) is found.temporary
     assert found.best(LINE_5_3) is found.backup
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+@pytest.mark.parametrize("end", ["", ".bak", ".tmp"])
+def test_a_folder_or_pipe_in_place_of_a_table_is_refused(
+    make: Callable[[Path], None], end: str, tmp_path: Path
+) -> None:
+    make(tmp_path / f"{NAME}{end}")
+    with pytest.raises(ForeignFile) as refused:
+        read_config_file(tmp_path, NAME, Filesystem())
+    assert refused.value.file == tmp_path / f"{NAME}{end}"
 
 
 def test_a_file_says_why_it_is_damaged(tmp_path: Path) -> None:
