@@ -251,6 +251,16 @@ def test_typer_testing_shows_what_the_process_shows(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["--store", str(tmp_path / "none"), "get", "T"]).exit_code == 4
 
 
+def test_a_log_ends_with_its_run(tmp_path: Path) -> None:
+    store = make_store(tmp_path / "store", 1)
+    logs = [tmp_path / name for name in ("first", "second")]
+    for log in logs:
+        assert rmqctl("get", "T", "--log", log, store=store).code == 0
+    assert [log.read_text().count("exit code 0") for log in logs] == [1, 1]
+    held = {str(one.readlink()) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()}
+    assert held.isdisjoint(map(str, logs))
+
+
 def test_a_log_says_what_was_run_and_how_it_ended_without_control_characters(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     run = rmqctl("get", "T", "--log", log, store=tmp_path / "no\x1b[31mne")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from store.errors import StoreIOError
-from store.files import lost_pages
+from store.files import Filesystem, lost_pages
 from store.files.lost_pages import LostPages, WatchedMap
 from tests.support.processes import REPOSITORY, environment, run
 from tests.support.shortened import needs_handler
@@ -52,6 +52,23 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "file"
     path.write_bytes(b"x" * (8 * PAGE))
     return path
+
+
+@pytest.mark.parametrize("writable", [False, True])
+def test_a_map_that_nobody_holds_is_removed_and_not_before(writable: bool, path: Path) -> None:
+    fs = Filesystem()
+    view = fs.map(fs.open_write(path), 8 * PAGE, writable=writable)
+    part = view[PAGE:]
+    del view
+    gc.collect()
+    assert (part[0], is_mapped_here(path)) == (ord("x"), True)
+    del part
+    gc.collect()
+    assert not is_mapped_here(path)
+
+
+def is_mapped_here(path: Path) -> bool:
+    return str(path) in Path("/proc/self/maps").read_text()
 
 
 def outcome(path: Path, code: str, *options: str) -> tuple[int, list[str]]:

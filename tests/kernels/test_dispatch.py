@@ -118,7 +118,14 @@ def test_prepared_and_rolled_back_messages_are_in_no_queue() -> None:
 
 @pytest.mark.parametrize(
     ("level", "levels", "delay"),
-    [(b"2", LEVELS, 5000), (b"9", LEVELS, 10000), (b"0", LEVELS, None), (b"-1", LEVELS, None), (b"2", [], None)],
+    [
+        (b"1", LEVELS, 1000),
+        (b"2", LEVELS, 5000),
+        (b"9", LEVELS, 10000),
+        (b"0", LEVELS, None),
+        (b"-1", LEVELS, None),
+        (b"2", [], None),
+    ],
 )
 def test_a_delayed_message_has_its_deliver_time_for_a_tags_code(
     level: bytes, levels: list[int], delay: int | None

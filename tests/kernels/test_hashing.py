@@ -46,7 +46,14 @@ def test_tags_hash_alike_in_both_modes(tags: bytes) -> None:
 @pytest.mark.parametrize(
     ("text", "code"),
     # Values of String.hashCode(), known from Java itself.
-    [("TagA", 2598919), ("polygenelubricants", -(1 << 31)), ("hello", 99162322), ("😀", 1772899)],
+    [
+        ("TagA", 2598919),
+        ("polygenelubricants", -(1 << 31)),
+        ("hello", 99162322),
+        ("😀", 1772899),
+        ("\uffff", 65535),
+        ("\U00010000", 1770496),
+    ],
 )
 def test_known_hash_codes(text: str, code: int) -> None:
     assert tags_code(text.encode()) == code

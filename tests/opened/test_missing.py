@@ -206,6 +206,19 @@ def test_queues_that_are_met_in_the_log_are_repaired_once_and_progress_is_told(
     assert [done for done, _ in told] == sorted({done for done, _ in told})
 
 
+@pytest.mark.parametrize(("tails", "built"), [((0, 0), 8), ((0, 6), 6), ((6, 0), 6), ((6, 6), 4), ((9, None), 1)])
+def test_the_log_is_read_from_the_first_start_of_all_repairs(
+    tails: tuple[int, int | None], built: int, tmp_path: Path
+) -> None:
+    log = mixed_log()
+    builder = builder_of(tmp_path, log, log.end)
+    repairs = {
+        key: Repair(builder._queues.find_or_create(*key), tail=None if tail is None else log.units[tail].log_offset)
+        for key, tail in zip((("T", 0), ("U", 1)), tails, strict=True)
+    }
+    assert builder.repair(repairs) == built
+
+
 @pytest.mark.parametrize(("bad", "stop", "is_noted"), [(5, 12, True), (5, 6, True), (5, 5, False)])
 def test_damage_before_the_stop_is_noted_and_records_past_it_are_built(
     bad: int, stop: int, is_noted: bool, tmp_path: Path

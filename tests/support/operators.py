@@ -1,10 +1,10 @@
 """Changes of a module's source, one at a time, that a test should see: what `python -m tests.mutants --random` tries.
 
-Left out is what no test can see: annotations, assertions, decorators, protocols, the arguments of UNSEEN, sizes of a
-drawing, pauses, time that has passed (no test is timed), and how much is done at once (TUNING, and what is compared
-with it), which changes speed and memory alone. So is what a module does as a program: processes that a test starts run
-the code as it is. What is fetched ahead changes speed alone. A -1 that stands for none becomes 0 alone, as -2 stands
-for none too.
+Left out is what no test can see: annotations, assertions, decorators, protocols, stubs that another function replaces,
+the arguments of UNSEEN, sizes of a drawing, pauses, time that has passed (no test is timed), and how much is done at
+once (TUNING, and what is compared with it), which changes speed and memory alone. So is what a module does as a
+program: processes that a test starts run the code as it is. What is fetched ahead changes speed alone. A -1 that
+stands for none becomes 0 alone, as -2 stands for none too.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ DRAWN = (
     "major_label_font_size",
     "value_font_size",
 )
+STUBS = ("overload", "abstractmethod")
 AHEAD = "prefetch"
 CLOCKS = ("monotonic", "perf_counter", "perf_counter_ns")
 TOLD = tomllib.loads(Path(__file__).parents[1].joinpath("mutants.toml").read_text(encoding="utf-8"))
@@ -164,8 +165,8 @@ def _is_unseen(node: ast.AST) -> bool:
         target = node.targets[0]
         names = target.elts if isinstance(target, ast.Tuple) else [target]
         return all(isinstance(name, ast.Name) and name.id in TUNING for name in names)
-    if isinstance(node, ast.FunctionDef) and node.name.startswith(AHEAD):
-        return True
+    if isinstance(node, ast.FunctionDef):
+        return node.name.startswith(AHEAD) or any(ast.unparse(one) in STUBS for one in node.decorator_list)
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name):
         return node.value.func.id.startswith(AHEAD)
     if isinstance(node, ast.If):

@@ -17,6 +17,7 @@ from store.broker_line import LINE_4_9
 from store.errors import NotAStore
 from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
+from store.formats.index_page import IndexHeader
 from store.formats.queue_unit import QueueUnit
 from store.formats.run import Run
 from store.opened.detect import make_layout
@@ -400,6 +401,20 @@ def test_a_backup_of_the_log_alone_lacks_neither_queues_nor_an_index(tmp_path: P
     back_up(make_store(tmp_path / "store", 3), tmp_path / "backups")
     run = rmqctl("--format", "json", "info", store=f"backup:{tmp_path / 'backups'}")
     assert (run.code, run.json["problems"]) == (0, [])
+
+
+@pytest.mark.parametrize(("ends", "built_to"), [((), -1), ((300,), 300), ((300, 200), 300), ((200, 300), 300)])
+def test_the_index_is_built_to_the_newest_record_of_all_its_files(
+    ends: tuple[int, ...], built_to: int, tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store", 5)
+    shutil.rmtree(root / "index")
+    (root / "index").mkdir()
+    for number, end in enumerate(ends):
+        header = IndexHeader(1, 1, 0, end, 1, 2).encode()
+        (root / f"index/{20261128000000000 + number}").write_bytes(header.ljust(8192, b"\0"))
+    found = look(root).index
+    assert (found.file_count, found.built_to) == (len(ends), built_to)
 
 
 @pytest.mark.leaves_damage

@@ -18,7 +18,8 @@ from store import BadRequest, Message, ServedStore, StoreClosed, open_store
 from store.engine.ha import Limits
 from store.engine.serving import ControlServer, StoreClient
 from store.engine.serving.frames import SIZES, Frame, receive_frame, send_frame
-from store.engine.serving.place import connect_to, socket_path
+from store.engine.serving.place import connect_to, listen_at, socket_path
+from store.files import Filesystem
 from store.formats.host import Host
 from store.reading.filter import TagExpression, compile_sql
 from store.structures.commitlog.put_result import PutStatus
@@ -187,6 +188,49 @@ def test_a_socket_that_a_killed_owner_left_is_replaced(root: Path) -> None:
     assert StoreClient.find(root) is None
     with serving(root), StoreClient.connect(root) as client:
         assert client.put(text_message(1)).is_ok
+
+
+@pytest.mark.parametrize(
+    ("hellos", "reason"),
+    [
+        ((7, 7), None),
+        ((7, 8), "another process serves the store"),
+        ((7, None), "another process serves the store"),
+        ((7,), "the connection was closed"),
+    ],
+)
+def test_a_connection_that_its_owner_ended_is_made_again_to_the_same_process_alone(
+    hellos: tuple[int | None, ...], reason: str | None, root: Path
+) -> None:
+    """An owner that answers each connection's hello with a process id, or ends it without, and then one call."""
+    listener = listen_at(socket_path(root), Filesystem())
+
+    def serve() -> None:
+        for number, process_id in enumerate(hellos):
+            connection, _ = listener.accept()
+            with connection:
+                receive_frame(connection)
+                if process_id is None:
+                    break
+                hello = {"process_id": process_id, "line": "4.9", "services": [], "delay_level_count": 18}
+                send_frame(connection, Frame(hello))
+                if number and receive_frame(connection) is not None:
+                    send_frame(connection, Frame({"max_offset": 3}))
+        listener.close()
+
+    owner = threading.Thread(target=serve, daemon=True)
+    owner.start()
+    client = StoreClient.connect(root)
+    if len(hellos) == 1:
+        owner.join(PATIENCE_S)
+    eventually(lambda: client._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b"")
+    if reason is None:
+        assert client.max_offset("T", 0) == 3
+    else:
+        with pytest.raises(StoreClosed, match=reason):
+            client.max_offset("T", 0)
+    client.close()
+    owner.join(PATIENCE_S)
 
 
 def test_stop_ends_the_serving_and_says_when_the_store_is_closed(root: Path) -> None:

@@ -128,6 +128,15 @@ def test_the_unit_of_an_offset_holds_it_and_is_followed_by_those_of_its_file(
     assert (None if rows is None else [one.queue_offset for one in rows]) == found
 
 
+@pytest.mark.parametrize(
+    ("queue_offset", "rolled"), [(-1, 4), (3, 4), (4, 20), (9, 20), (19, 20), (20, 21), (21, 21), (99, 21)]
+)
+def test_the_next_file_begins_with_its_first_unit_also_past_units_that_no_file_holds(
+    queue_offset: int, rolled: int, tmp_path: Path
+) -> None:
+    assert queue_of(tmp_path, ROWS).roll_next_file(queue_offset) == rolled
+
+
 def test_a_queue_without_units_has_no_offset_but_0(tmp_path: Path) -> None:
     queue = queue_of(tmp_path, [])
     queue.correct_min_offset(100)

@@ -110,7 +110,7 @@ def test_a_full_disk_is_told_before_a_key_is_put(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("count", [11, 4])
+@pytest.mark.parametrize("count", [11, 4, 99])
 def test_a_slot_that_names_the_entry_behind_the_last_one_is_empty(count: int, tmp_path: Path) -> None:
     _, (path,) = made(tmp_path, 11)
     data = bytearray(path.read_bytes())

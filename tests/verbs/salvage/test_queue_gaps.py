@@ -113,6 +113,7 @@ def test_a_record_of_several_messages_takes_an_offset_for_each_and_one_placehold
         (0, ROOM - 1, 1, None),
         (0, 0, 1, {}),
         (SIZE, ROOM, 1, {}),
+        (SIZE, 0, 1, {}),
     ],
 )
 def test_first_queue_offsets_are_missing_in_a_log_that_begins_at_0_as_far_as_its_gaps_have_room(
