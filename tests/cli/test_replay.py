@@ -290,6 +290,27 @@ def test_a_plan_and_a_replay_warn_of_what_they_leave_out(broker: FakeBroker, tmp
     assert [run.err.count("warning: left out: ") for run in runs] == [1, 1]
 
 
+def test_topics_and_ids_that_are_named_come_in_order(store: Path, broker: FakeBroker) -> None:
+    chosen = ["--topic", "Z", "--topic", "TopicB", "--topic", "TopicA", "--topic", "Y", "--id", "U04", "--id", "U01"]
+    maps = ["--topic-map", "Z=z", "--topic-map", "Y=y"]
+    ids = [word for number in (9, 3, 7, 5, 1, 8) for word in ("--id", f"N{number}")]
+    broker.topics.clear()
+    run = rmqctl("-f", "json", "replay", store, "--to", broker.address, "--dry-run", *chosen, *maps, *ids)
+    assert [row["topic"] for row in run.json["topics"]] == ["TopicA", "TopicB"]
+    assert [row["topic"] for row in run.json["refused"]] == ["TopicA", "TopicB"]
+    assert [line.removeprefix("warning: ") for line in run.err.splitlines()] == [
+        "6 ids not found among the chosen messages: N1, N3, N5, N7, N8, …",
+        "no message of Y was chosen: --topic names it without effect",
+        "no message of Z was chosen: --topic names it without effect",
+        "no message of Y was chosen: --topic-map names it without effect",
+        "no message of Z was chosen: --topic-map names it without effect",
+    ]
+    refused = rmqctl("replay", store, "--to", broker.address, "--topic", "TopicA", *maps, "--dry-run")
+    assert (refused.code, "--topic chooses no message of Y, Z" in " ".join(refused.err.split())) == (2, True), (
+        refused.err
+    )
+
+
 def test_kinds_that_are_left_out_are_counted_in_order() -> None:
     one = session()
     for left_out in ({"unreadable": 1, "damaged": 2}, {}):

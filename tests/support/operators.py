@@ -234,9 +234,9 @@ def _steps_told(number: ast.Constant, parent: ast.AST) -> Iterator[int]:
 
 
 def _swaps(nodes: list[ast.AST], place: Place) -> Iterator[_Change]:
-    """Yield swaps of two adjacent statements that yield or append."""
+    """Yield swaps of two adjacent statements that yield, or append to the same list."""
     for at, (first, second) in enumerate(pairwise(nodes)):
-        if _gives_a_row(first) and _gives_a_row(second):
+        if (rows := _rows_of(first)) and rows == _rows_of(second):
             shown = f"{ast.unparse(first)} -> after: {ast.unparse(second)}".replace("\n", " ")
             yield _Change(
                 first.lineno,
@@ -246,11 +246,14 @@ def _swaps(nodes: list[ast.AST], place: Place) -> Iterator[_Change]:
             )
 
 
-def _gives_a_row(node: ast.AST) -> bool:
+def _rows_of(node: ast.AST) -> str:
+    """Name the rows that a statement adds to: those that are yielded, or a list; empty for another statement."""
     match node:
-        case ast.Expr(ast.Yield() | ast.YieldFrom() | ast.Call(ast.Attribute(attr="append" | "extend"))):
-            return True
-    return False
+        case ast.Expr(ast.Yield() | ast.YieldFrom()):
+            return "yield"
+        case ast.Expr(ast.Call(ast.Attribute(rows, "append" | "extend"))):
+            return ast.unparse(rows)
+    return ""
 
 
 def _reversed(call: ast.Call) -> ast.Call:

@@ -58,6 +58,10 @@ def client(served: ServedStore) -> Iterator[StoreClient]:
         yield one
 
 
+def test_a_client_learns_the_services_in_order(client: StoreClient) -> None:
+    assert client.services == sorted(ALL)
+
+
 def test_a_message_arrives_with_all_its_fields(served: ServedStore, client: StoreClient) -> None:
     message = Message(
         "Тема", b"\x00\xff body", 3, b"KEYS\x01a b\x02", 7, 1 << 5, 123456789, Host.parse("[::1]:80"),
