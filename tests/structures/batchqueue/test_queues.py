@@ -154,6 +154,29 @@ def test_a_queue_ends_with_the_last_unit_of_its_last_two_files(emptied: int, end
     assert queue.max_offset == end
 
 
+@pytest.mark.parametrize(
+    ("file_count", "cut_at", "newest", "end"),
+    [
+        (1, 1, 0, 1),
+        (2, 2, 100, 2),
+        (2, 3, 200, 3),
+        (4, 7, 600, 7),
+        (5, 2, 900, 10),
+        (5, 4, -1, 4),
+        (5, 5, 400, 5),
+    ],
+)
+def test_a_recovery_ends_at_the_first_gap_of_the_last_three_files(
+    file_count: int, cut_at: int, newest: int, end: int, tmp_path: Path
+) -> None:
+    """`cut_at` is the first unit that is cleared, with those after it in its file."""
+    queue = queue_of(tmp_path, [(100 * number, number, 1) for number in range(2 * file_count)])
+    queue.max_physic_offset = -1
+    file = queue.files.files[cut_at // 2]
+    file.write_buffer[cut_at % 2 * BATCH_UNIT_DTYPE.itemsize :] = bytes(SIZE - cut_at % 2 * BATCH_UNIT_DTYPE.itemsize)
+    assert (queue.recover(), queue.files.flushed_where) == (newest, end * BATCH_UNIT_DTYPE.itemsize)
+
+
 @pytest.mark.parametrize(("count", "end"), [(-1, 0), (0, 9), (1, 10)])
 def test_a_record_gets_a_unit_unless_its_count_is_negative(count: int, end: int, tmp_path: Path) -> None:
     queue = queue_of(tmp_path, [])

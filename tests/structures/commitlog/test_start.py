@@ -11,6 +11,7 @@ import pytest
 from store import open_store
 from store.broker_line import LINE_4_9, LINE_5_5, BrokerLine
 from store.formats.message import RECORD_MIN_SIZE
+from store.structures.commitlog import start as start_room
 from store.structures.commitlog.commit_log import CommitLog
 from store.structures.commitlog.scan import ScanRules
 from store.structures.commitlog.start import _trust_rule, reads_whole_log, starting_segment
@@ -130,3 +131,39 @@ def test_a_line_that_recovers_some_segments_is_noted_where_there_are_more(
 
     found = [(trap.code, trap.subject) for trap in notes(store(own_matches), store(matches))]
     assert found == [("recovers-some-segments", (3,))] * is_noted
+
+
+@pytest.mark.parametrize(
+    ("start", "queue_end", "ends", "abnormal", "entered"),
+    [
+        (10, 50, [], False, 51),
+        (10, 50, [40, 60], False, 41),
+        (10, 50, [0, -1, 60], False, 51),
+        (45, 50, [40], False, 45),
+        (41, 50, [40], False, 41),
+        (10, 50, [40], True, 10),
+    ],
+)
+def test_records_are_dispatched_from_the_lowest_end_but_not_before_the_scan(
+    start: int, queue_end: int, ends: list[int], abnormal: bool, entered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start_room, "_rooms_beside", lambda opened, function: ())
+    monkeypatch.setattr(start_room, "_entered", lambda opened: ends)
+    opened: Any = SimpleNamespace()
+    assert start_room.entered_from(opened, start, queue_end, abnormal=abnormal) == entered
+
+
+@pytest.mark.parametrize(("ends", "begin"), [([], 50), ([40, 60], 40), ([0, 60], 50), ([120], 50), ([50], 50)])
+def test_an_accelerated_recovery_begins_at_the_lowest_end(
+    ends: list[int], begin: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start_room, "_rooms_beside", lambda opened, function: ())
+    monkeypatch.setattr(start_room, "_entered", lambda opened: ends)
+    segments = SimpleNamespace(find_by_offset=lambda at: SimpleNamespace(file_start=0, size=100))
+    opened: Any = SimpleNamespace(
+        as_broker=True,
+        config=SimpleNamespace(enable_accelerated_recovery=True),
+        checkpoint=SimpleNamespace(logics_log_offset=1, physic_ms=1),
+        log=SimpleNamespace(segments=segments),
+    )
+    assert start_room.accelerated(opened, start_room.Start(0, "first"), 50).log_offset == begin

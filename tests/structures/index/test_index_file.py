@@ -150,7 +150,10 @@ def test_a_file_whose_header_cannot_be_read_is_left_out_with_the_reason(tmp_path
     assert [(error.file, error.hint) for error in index.failures] == [(paths[0], "rebuild the index from the log")]
 
 
-@pytest.mark.parametrize(("bad", "kept", "begin"), [([], 3, None), ([2], 2, 21), ([1], 1, 10), ([0], 0, None)])
+@pytest.mark.parametrize(
+    ("bad", "kept", "begin"),
+    [([], 3, None), ([2], 2, 21), ([1], 1, 10), ([0], 0, None), ([1, 2], 1, 10), ([0, 2], 0, None)],
+)
 def test_behind_a_file_that_cannot_be_read_the_index_begins_anew(
     bad: list[int], kept: int, begin: int | None, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from store.errors import StoreIOError
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
+from store.formats.index_page import HEADER_SIZE, IndexHeader
 from store.opened.detect import make_layout
 from store.structures.findings import LOST_INDEX, MISSING_INDEX_ENTRY, Finding
 from store.structures.messagedb import check as messagedb_check
@@ -278,3 +279,28 @@ def test_an_unreadable_index_file_hides_no_missing_key(monkeypatch: pytest.Monke
     owns = messagedb_check.owned_by(cast(Any, names))
     assert not owns(Finding(MISSING_INDEX_ENTRY, "commitlog/0", sys.maxsize - 1))
     assert owns(Finding(LOST_INDEX, "index", 0))
+
+
+@pytest.mark.parametrize(
+    ("ends", "last", "oldest", "alone_from"),
+    [
+        ([], 500, 400, sys.maxsize),
+        ([300, 200], 500, 400, 400),
+        ([200, 300], 500, 250, sys.maxsize),
+        ([300], 500, 300, sys.maxsize),
+        ([300], 500, 301, 301),
+        ([300], 300, 400, sys.maxsize),
+        ([300], 301, 400, 400),
+    ],
+)
+def test_keys_are_in_the_database_alone_past_the_end_of_all_index_files(
+    ends: list[int], last: int, oldest: int, alone_from: int
+) -> None:
+    headers = {str(number): IndexHeader(end_log_offset=end).encode() for number, end in enumerate(ends)}
+    files = SimpleNamespace(
+        index_files=lambda: [SimpleNamespace(path=path, size=HEADER_SIZE) for path in headers],
+        read=lambda path, start, size: headers[path],
+    )
+    database = SimpleNamespace(long=lambda family, name: last, oldest_indexed=lambda: oldest)
+    found = messagedb_check._indexed_alone_from(cast(Any, SimpleNamespace(files=files)), cast(Any, database))
+    assert found == alone_from

@@ -11,7 +11,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -274,3 +275,33 @@ def test_no_database_is_opened_if_settings_tell_the_queues(
 ) -> None:
     monkeypatch.delattr(owner, "_compare")
     assert list(find_structures(make_layout(state("files-behind"), given), FS))
+
+
+@pytest.mark.parametrize(
+    ("files", "newest", "checkpoint", "aborted", "found"),
+    [
+        ((100, 90), (50, 60), 70, False, Owner.FILES),
+        ((90, 100), (60, 50), 70, False, Owner.FILES),
+        ((100, 90), (50, 70), 70, False, Owner.BOTH),
+        ((90, 100), (80, 50), 70, False, Owner.BOTH),
+        ((70, 60), (50, 60), 70, False, Owner.BOTH),
+        ((60, 71), (50, 60), 70, False, Owner.FILES),
+        ((100, 90), (50, 60), 70, True, Owner.BOTH),
+        ((), (), -1, False, Owner.BOTH),
+    ],
+)
+def test_files_past_a_flushed_database_are_the_brokers(
+    files: tuple[int, ...],
+    newest: tuple[int, ...],
+    checkpoint: int,
+    aborted: bool,
+    found: Owner,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(owner, "_end_of", lambda reader, queue: (0, files[queue[1]]))
+    places = {("T", number): SimpleNamespace(log_offset=at) for number, at in enumerate(newest)}
+    database: Any = SimpleNamespace(newest=places, checkpoint=checkpoint)
+    reader: Any = SimpleNamespace(queues=lambda: [("T", number) for number in range(len(files))])
+    layout, fs = SimpleNamespace(abort="abort"), SimpleNamespace(exists=lambda path: aborted)
+    ends = owner._compare(database, reader, cast(Any, layout), cast(Any, fs))
+    assert ends == (found, max(files, default=-1), checkpoint)

@@ -13,6 +13,7 @@ from store.broker_line import LINE_5_3, LINE_5_5, BrokerLine
 from store.files.rocksdb_files import CURRENT
 from store.structures.commitlog.start import Start
 from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE
+from store.structures.queuedb import start
 from store.structures.queuedb.keys import Place
 from store.structures.queuedb.start import Reach, _Entered, _LightFaults, blockers
 from tests.support.small_log import SmallLog
@@ -143,3 +144,11 @@ def test_the_first_fault_of_light_queues_and_every_reason_is_a_trap() -> None:
     found = reach_of({})._replace(faults=["no rocksdict"], light_faults=[7, 9])
     assert [trap.code for trap in found.traps()] == ["no-rocksdict", "light-queue-poison-rocksdb"]
     assert "of the record at 7;" in [trap.detail for trap in found.traps()][1]
+
+
+@pytest.mark.parametrize(("end", "lower"), [(None, 50), (40, 40), (50, 50), (60, 50), (0, 0)])
+def test_a_start_goes_by_the_lower_end_of_files_and_database(
+    end: int | None, lower: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start, "_end_beside", lambda opened: end)
+    assert start.end_beside(cast(Any, None), 50) == lower

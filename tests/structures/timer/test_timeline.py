@@ -222,3 +222,17 @@ def test_the_database_fires_timers_where_it_is_on_or_had_some(
     monkeypatch.setattr(room, "open_database", lambda folder, scratch, fs: database)
     monkeypatch.setattr(room, "_scanned_by_wheel", lambda opened: 7)
     assert read_timeline(opened) == timeline
+
+
+@pytest.mark.parametrize(
+    ("offsets", "first"), [(None, 0), ((0, 3), 0), ((3, 0), 0), ((2, 3), 20), ((3, 2), 20), ((9, 9), 777)]
+)
+def test_a_wheel_reads_on_at_the_lower_offset_of_its_checkpoint(offsets: tuple[int, int] | None, first: int) -> None:
+    units = {2: SimpleNamespace(log_offset=20), 3: SimpleNamespace(log_offset=30)}
+    opened: Any = SimpleNamespace(
+        queues=SimpleNamespace(find=lambda topic, queue_id: SimpleNamespace(unit=units.get)),
+        log=SimpleNamespace(max_offset=777),
+    )
+    names = ("queue_offset", "master_queue_offset")
+    checkpoint: Any = SimpleNamespace(**dict(zip(names, offsets, strict=True))) if offsets else None
+    assert room._first_for_wheel(opened, checkpoint) == first
