@@ -27,6 +27,7 @@ from store.files.filesystem import Filesystem
 from store.files.lock import AbortMarker
 from store.files.lock_holder import LockHolder, find_lock_holder
 from store.files.store_reader import StoredFile, StoreReader
+from store.files.stored_segment import StoredSegment
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, decode_checkpoint
 from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, decode_header
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
@@ -44,6 +45,7 @@ from store.opened.detect import (
 from store.structures.commitlog.scan import Damage, ScanRules
 from store.structures.commitlog.segment_list import segment_list_findings
 from store.structures.commitlog.slices import LogSlice, walk_slice
+from store.structures.consumequeue.overwritten import is_overwritten
 from store.structures.findings import MISSING_SEGMENT
 from store.structures.registry import WHOLLY_UNREADABLE, Present, names_of, rooms_with, unknown_names
 from store.structures.tables.config_file import Load, read_config_files
@@ -163,6 +165,7 @@ class _Look:
         self.reader = StoreReader(str(layout.root), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
         self.reader.queue_settings = layout.queue_settings
         self.failures: list[Problem] = []
+        self._flushed_ms = -1
         self.info = StoreInfo(layout, LINE_4_9, [], [], {})
         with self._noting():
             self.info.structures = find_structures(layout, fs)
@@ -188,8 +191,10 @@ class _Look:
             info.holds_log_alone = self.reader.holds_log_alone and not info.queues
             info.are_queues_read = not info.holds_log_alone
         with self._noting():
+            self._look_at_checkpoint()
+        with self._noting():
             self._look_at_log(segments)
-        for step in (self._look_at_abort, self._look_at_index, self._look_at_checkpoint, self._look_at_config):
+        for step in (self._look_at_abort, self._look_at_index, self._look_at_config):
             with self._noting():
                 step()
         lost: list[Problem] = []
@@ -250,13 +255,16 @@ class _Look:
     def _walk_tail(self, segment: StoredFile) -> None:
         """Walk the last written segment from the newest record with a queue unit.
 
-        If no record starts there, the walk begins at the segment's start.
+        If no record starts there, or the checkpoint is newer than what follows, the walk begins at the segment's start:
+        a broker's own truncation leaves units and records past the log's end.
         """
+        log = self.info.log
         named = [queue.newest for queue in self.info.queues if 0 <= queue.newest - segment.number < segment.size]
         damage = self._walk_from(segment, max(named, default=segment.number) - segment.number)
-        if damage is not None and named and self.info.log.last_ms < 0:
+        if named and (log.last_ms < self._flushed_ms if log.last_ms >= 0 else damage is not None):
+            log.unqueued_count = 0
             damage = self._walk_from(segment, 0)
-        if damage is not None:
+        if damage is not None and not is_overwritten(StoredSegment(self.reader, segment), log.end, log.last_ms):
             place = f"{damage.path.name}, offset {damage.file_start + damage.position - segment.number}"
             detail = f"the log ends in damage ({place}): {damage.describe_reason()}"
             self.failures.append(Problem("damage", detail, code="damage"))
@@ -291,7 +299,8 @@ class _Look:
     def _look_at_checkpoint(self) -> None:
         if self.fs.exists(self.layout.checkpoint):
             data = self.fs.read(self.fs.open_read(self.layout.checkpoint), 0, CHECKPOINT_SIZE)
-            self.info.checkpoint_ms = decode_checkpoint(data).min_timestamp_ms
+            page = decode_checkpoint(data)
+            self.info.checkpoint_ms, self._flushed_ms = page.min_timestamp_ms, page.physic_ms
 
     def _look_at_config(self) -> None:
         for file in read_config_files(self.layout.config, self.fs):

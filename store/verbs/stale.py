@@ -1,6 +1,7 @@
 """stale: records past the valid end of a segment, left by an earlier recovery.
 
-    1. live      every record up to the blank or the zeros that end its segment, also after damage
+    1. live      every record up to the blank or the zeros that end its segment, also after damage; in the newest
+                 segment up to damage with an older record behind: new records overwrote the one before it
     2. stale     after that end, each record with its own log offset; all records of segments in the quarantine
     3. mark      duplicate    the live log has the same message: unique key, topic and queue, body's CRC
                  overwritten  the live log has another message at the same queue offset of the same queue;
@@ -14,7 +15,7 @@ lengths overwrite the bytes before them. A record whose front was overwritten is
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -97,25 +98,36 @@ def find_stale(
 ) -> list[StaleRecord]:
     """Run steps 1 to 3; return the records in the order of their files and positions."""
     found: list[StaleRecord] = []
-    for segment in reader.segments():
-        end = _end_of(reader, segment)
+    ends: dict[int, int] = {}
+    segments = reader.segments()
+    for segment in segments:
+        end = _end_of(reader, segment, is_newest=segment is segments[-1])
+        ends[segment.number] = segment.size if end is None else end
         if end is not None:
             found += _records_from(reader, segment, end)
     for kept_reader, segment in _kept_segments(root, fs):
         found += _records_from(kept_reader, segment, 0)
     if found:
-        _mark(found, reader, on_progress)
+        _mark(found, reader, ends, on_progress)
     return found
 
 
-def _end_of(reader: StoreReader, segment: StoredFile) -> int | None:
-    """Return the position after the blank or at the zeros that end a segment; None if records fill it."""
+def _end_of(reader: StoreReader, segment: StoredFile, *, is_newest: bool) -> int | None:
+    """Return the position after a segment's blank, or at its final zeros or leftovers; None if full."""
     end: int | None = None
+    damaged, last_ms = -1, -1
     for step in walk_slice(reader, whole_segment(segment), ScanRules()):
-        if isinstance(step, Blank):
+        if isinstance(step, Run):
+            times = step.columns.store_timestamp_ms
+            if is_newest and damaged >= 0 and times[0] < last_ms:
+                return damaged
+            damaged, last_ms = -1, int(times[-1])
+        elif isinstance(step, Blank):
             end = step.file_start + step.position + BLANK_SIZE - segment.number
         elif isinstance(step, End):
             end = step.file_start + step.position - segment.number
+        else:
+            damaged = step.file_start + step.position - segment.number
     return end
 
 
@@ -181,8 +193,8 @@ def _kept_segments(root: Path, fs: Filesystem) -> Iterator[tuple[StoreReader, St
 # The marks.
 
 
-def _mark(stale: list[StaleRecord], reader: StoreReader, on_progress: OnProgress) -> None:
-    """Run step 3, in one walk of the live log."""
+def _mark(stale: list[StaleRecord], reader: StoreReader, ends: Mapping[int, int], on_progress: OnProgress) -> None:
+    """Run step 3, in one walk of the live log up to the end of each segment."""
     by_key: dict[MessageKey, list[StaleRecord]] = {}
     by_place: dict[QueuePlace, list[StaleRecord]] = {}
     for one in stale:
@@ -191,7 +203,7 @@ def _mark(stale: list[StaleRecord], reader: StoreReader, on_progress: OnProgress
         if one.uniq_key:
             by_key.setdefault(one.message_key, []).append(one)
     topics = pa.array(sorted({one.topic for one in stale}))
-    for batch in _live_batches(reader, topics, on_progress):
+    for batch in _live_batches(reader, ends, topics, on_progress):
         for row in batch.to_pylist():
             for one in by_key.get((row["uniq_key"], row["topic"], row["queue_id"], row["body_crc"]), ()):
                 _take(one, StaleState.DUPLICATE, row)
@@ -206,11 +218,14 @@ def _take(one: StaleRecord, state: StaleState, row: dict[str, int]) -> None:
         one.state, one.live_log_offset = state, row["log_offset"]
 
 
-def _live_batches(reader: StoreReader, topics: pa.Array, on_progress: OnProgress) -> Iterator[pa.RecordBatch]:
+def _live_batches(
+    reader: StoreReader, ends: Mapping[int, int], topics: pa.Array, on_progress: OnProgress
+) -> Iterator[pa.RecordBatch]:
     """Yield live records of these topics."""
     done = 0
     for segment in reader.segments():
-        for step in walk_slice(reader, whole_segment(segment), ScanRules()):
+        live = whole_segment(segment)._replace(stop=ends[segment.number])
+        for step in walk_slice(reader, live, ScanRules()):
             if isinstance(step, Run):
                 batch = MessageRows(step.buffer, step.file_start, step.columns).batch(_COLUMNS)
                 yield batch.filter(pc.is_in(batch.column("topic"), value_set=topics))

@@ -28,13 +28,15 @@ class Leftovers:
 
     segments  the segment of the end and all later ones
     first     the first run past the end
+
+    is_overwritten  whether the end is inside an older record, by the times
     """
 
     def __init__(self, segments: Sequence[Segment], end: LogEnd, first: Run | None) -> None:
         self._newest_ms = end.last_store_timestamp_ms
         is_older = first is not None and int(first.columns.store_timestamp_ms[0]) < self._newest_ms
-        is_overwritten = isinstance(end.outcome, Damage) and len(segments) == 1 and is_older
-        ends_here = bool(segments) and (is_overwritten or isinstance(end.outcome, End))
+        self.is_overwritten = isinstance(end.outcome, Damage) and len(segments) == 1 and is_older
+        ends_here = bool(segments) and (self.is_overwritten or isinstance(end.outcome, End))
         self._segment = segments[0] if ends_here else None
         self._was_cut = (
             self._segment is not None

@@ -65,10 +65,16 @@ def _reached(
     newest_unit = max((s.high for s in surveys if isinstance(s, QueueFile)), default=-1)
     for room in rooms_with(Names.of_files(files, reads=False), "queues", "newest_record"):
         newest_unit = max(newest_unit, room.newest_record(files))
+    log_end = last.end or 0 if last is not None else 0
+    log_ms = max((seam.newest_ms for seam in seams), default=0)
+    queue_ms = _store_time(files, segments, newest_unit) if newest_unit < log_end else 0
+    if newest_unit >= 0 and not queue_ms:
+        # A unit past the end or inside a record is a leftover itself, or points to one.
+        queue_ms = log_ms
     return Reached(
-        log_end=last.end or 0 if last is not None else 0,
-        log_ms=max((seam.newest_ms for seam in seams), default=0),
-        queue_ms=_store_time(files, segments, newest_unit),
+        log_end=log_end,
+        log_ms=log_ms,
+        queue_ms=queue_ms,
         first_ms=_first_time(segments, seams),
         index_ms=max((s.end_timestamp_ms for s in surveys if isinstance(s, IndexFile) and s.is_full), default=0),
     )

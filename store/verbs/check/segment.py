@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from store.files.store_reader import StoredFile, StoreReader
+from store.files.stored_segment import StoredSegment
 from store.formats.columns import DamageReason
 from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct, is_in
@@ -31,6 +32,7 @@ from store.structures.consumequeue.compare import (
 from store.structures.consumequeue.dispatch_faults import dispatch_faults
 from store.structures.consumequeue.expect import Units, expected_units, with_light_units
 from store.structures.consumequeue.numbering import QueueTable
+from store.structures.consumequeue.overwritten import are_given_again
 from store.structures.consumequeue.survey import QueueFile
 from store.structures.findings import (
     BAD_CRC,
@@ -219,12 +221,16 @@ class _SegmentCheck:
     def _is_overwritten(self, run: Run) -> bool:
         """Return whether the damage before the run is the rest of an overwritten record.
 
-        The records before the damage end the log: the run is older, and no unit points to it.
+        The records before the damage end the log: the run is older, and no unit points to it, or its queue offsets
+        were given again.
         """
         if self.seam.outcome != "damage" or not self.seam.record_count or self.rules.horizon is not None:
             return False
         is_older = int(run.columns.store_timestamp_ms[0]) < self.seam.last_ms
-        return is_older and self.units.is_exhausted and self.files.segments()[-1].number == self.segment.number
+        if not is_older or self.files.segments()[-1].number != self.segment.number:
+            return False
+        segment = StoredSegment(self.files, self.segment)
+        return self.units.is_exhausted or are_given_again(segment, self.seam.end or 0, run)
 
     def _add(self, kind: str, offset: int, detail: str, count: int = 1) -> None:
         self.findings.append(Finding(kind, self.name, int(offset), count=count, detail=detail))

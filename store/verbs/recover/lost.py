@@ -5,7 +5,7 @@
     unreadable  no record can be read at a unit's log offset, or where the walk met damage
     unconsumed  per consumer group: lost messages past the group's offset in config/consumerOffset.json
 
-Leftovers past the log's end count as lost only if a queue unit points to them: the queue showed them.
+Leftovers past the log's end count as lost only if a queue unit points to them, and no new record has their offsets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from store.change.plan_report import PlanReport
-from store.files.filesystem import Filesystem
 from store.formats.columns import DamageReason
 from store.formats.derived import entries_of
 from store.formats.java import decode_utf8
@@ -34,6 +33,7 @@ from store.structures.commitlog.resync import has_bytes_behind, readable_behind
 from store.structures.commitlog.scan import Damage, ScanRules, Segment
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.numbering import QueueTable
+from store.structures.consumequeue.overwritten import are_given_again
 from store.structures.index.index_file import IndexFile
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ class LossCounter:
         self._table = QueueTable()
         self._tally = LossTally()
         self._places: list[Int64Array] = []
-        """Log offsets of every record that was counted."""
+        """Log offsets of every record that was counted, or whose queue offset was given again."""
         self._leftovers: list[tuple[Run, Int64Array]] = []
         self._holes: list[tuple[int, int]] = []
         """Log offset and claimed size of each damage without a readable record."""
@@ -242,8 +242,7 @@ class LossCounter:
 
         Segments never written there are not read.
         """
-        fs: Filesystem = self._opened.fs
-        at = end.log_end
+        at, fs = end.log_end, self._opened.fs
         written = [
             segment
             for segment in segments
@@ -254,9 +253,11 @@ class LossCounter:
         runs = _runs_behind(written, at, rules, holes)
         first = next(runs, None)
         leftovers = Leftovers(segments, end, first[0] if first else None)
+        is_replaced = bool(first and leftovers.is_overwritten and are_given_again(segments[0], at, first[0]))
         for run, is_damaged in itertools.chain([first] if first else [], runs):
             stale = leftovers.among(run)
-            self._leftovers += [(run, np.flatnonzero(stale))] if stale.any() else []
+            self._leftovers += [(run, np.flatnonzero(stale))] if stale.any() and not is_replaced else []
+            self._places += [run.log_offsets[stale]] if is_replaced else []
             self.add(run, np.flatnonzero(~stale), is_damaged=is_damaged)
         # After zeros in the same segment, only units distinguish a lost record from a leftover.
         behind_zeros = at if leftovers.stop is None else leftovers.stop

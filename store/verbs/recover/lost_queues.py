@@ -14,13 +14,14 @@ from store.opened.log_end import ViewedEnd, find_closed_end, find_crashed_end
 from store.opened.missing import QueueBuilder, Repair
 from store.opened.opened_store import OpenedStore
 from store.opened.verified import verified_until
+from store.structures.commitlog.readable_log import read_store_timestamp
 from store.structures.commitlog.resync import has_bytes_behind
 from store.structures.commitlog.scan import Segment
 from store.structures.commitlog.start import starting_segment
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.queue_set import QueueKey
 from store.verbs.recover.lost import LossCounter
-from store.verbs.recover.walk import Progress
+from store.verbs.recover.walk import Progress, walk
 
 
 def build_lost_queues(
@@ -46,6 +47,23 @@ def build_lost_queues(
     dispatched = start if abnormal else log.stop
     repairs = repair_queues(opened, log, dispatched, log.stop, finds_absent=finds_absent, progress=progress)
     return dropped + [_describe(repair) for repair in repairs]
+
+
+def sound_queue_end(opened: OpenedStore, start: int, queue_end: int) -> int:
+    """Return the queues' end, but no log offset past the log's end.
+
+    A broker's own truncation leaves units that point past it.
+
+    start  the log offset at which the recovery's walk begins
+
+    The log is only walked if the record of the newest unit is older than the checkpoint, as leftovers are.
+    """
+    newest = opened.queues.newest_unit() if queue_end > start else None
+    record = opened.log.read(*newest) if newest is not None else None
+    trusted_ms = opened.checkpoint.page.min_timestamp_ms
+    if newest is None or (record is not None and read_store_timestamp(record) >= trusted_ms):
+        return queue_end
+    return min(queue_end, walk(opened, start).log_end)
 
 
 def build_cut_short(opened: OpenedStore, stop: int, losses: LossCounter) -> list[str]:

@@ -39,7 +39,7 @@ from store.verbs.recover.confirm import up_to_confirmed
 from store.verbs.recover.differences import Difference, applying
 from store.verbs.recover.lost import LossCounter, LossReport, indexed_between
 from store.verbs.recover.lost_index import build_lost_index, cut_index, find_lost_index
-from store.verbs.recover.lost_queues import build_cut_short, build_lost_queues
+from store.verbs.recover.lost_queues import build_cut_short, build_lost_queues, sound_queue_end
 from store.verbs.recover.rules import RecoveryRules
 from store.verbs.recover.unseen import InDatabase
 from store.verbs.recover.walk import Progress, dispatch_stretch, walk
@@ -167,6 +167,7 @@ class _Recovery:
     def __init__(self, opened: OpenedStore, found: RecoveryReport, start: int, rules: RecoveryRules) -> None:
         self.opened, self.found, self.start, self.rules = opened, found, start, rules
         self.is_abnormal = found.mode == "abnormal"
+        self.queue_end = sound_queue_end(opened, start, found.queue_end_before)
         self.queues_only: Sequence[Handler] = [opened.queues]
         indexes = [opened.index] if opened.config.writes_index_files else []
         self.handlers: Sequence[Handler] = [opened.queues, *indexes]
@@ -179,7 +180,7 @@ class _Recovery:
         """Rebuild lost queues; a broker does not notice them."""
         if not self.rules.as_broker:
             opened, found, abnormal = self.opened, self.found, self.is_abnormal
-            built = build_lost_queues(opened, self.start, found.queue_end_before, abnormal=abnormal, progress=progress)
+            built = build_lost_queues(opened, self.start, self.queue_end, abnormal=abnormal, progress=progress)
             found.remarks += [*opened.assumed, *built]
             self.builds_lost_queues = bool(built)
         self.losses = LossCounter(self.opened)
@@ -243,7 +244,7 @@ class _Recovery:
         An index that has lost files is built up to there as well.
         """
         opened, start = self.opened, self.start
-        stop = start if self.is_abnormal else self.found.queue_end_before
+        stop = start if self.is_abnormal else self.queue_end
         unread_from = opened.index.drop_unreadable(with_empty=not self.rules.as_broker)
         unsafe = opened.index.unsafe_files(opened.checkpoint.index_ms) if self.is_abnormal else []
         self.found.lost_index = self._find_lost_index(unsafe, stop, progress)

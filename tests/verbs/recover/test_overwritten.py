@@ -11,31 +11,76 @@ from store import check, open_store
 from store.change.quarantine import undo
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
+from store.formats.message import BORN_HOST_AT
+from store.formats.queue_unit import UNIT_SIZE
 from tests.cli.running import rmqctl
 from tests.support.random_damage import records
+from tests.support.refstore import LINES, SETTINGS, ask, needs_refstore
 from tests.support.simulating import simulate
 from tests.support.snapshots import snapshot
 from tests.support.stores import SMALL, Clock, make_store, text_message, truncate
 
+STORE_TIME_AT = BORN_HOST_AT + 8
+"""Behind a host of 8 bytes."""
 
-def overwritten(root: Path) -> Path:
-    """A store of one segment that was cut in its middle, with ten longer messages of a broker put there since."""
+
+def overwritten(root: Path, *, keeps_units: bool = False) -> Path:
+    """A store of one segment that was cut in its middle, with ten longer messages of a broker put there since.
+
+    keeps_units  the broker itself cut the log: it zeroes no queue unit
+    """
     make_store(root, 60)
     path, at, _ = records(root)[30]
     before = path.read_bytes()
+    units = {queue: queue.read_bytes() for queue in (root / "consumequeue").rglob("0" * 20)}
     truncate(root, at)
     with open_store(root, settings=SMALL, read_only=False, clock=Clock(1_700_000_600_000)) as opened:
         for number in range(10):
             assert opened.put(replace(text_message(number), body=b"longer" * 3)).is_ok
         end = opened.max_log_offset
     path.write_bytes(path.read_bytes()[:end] + before[end:])
+    for queue, old in units.items() if keeps_units else ():
+        now = queue.read_bytes()
+        end = -(-len(now.rstrip(b"\0")) // UNIT_SIZE) * UNIT_SIZE
+        queue.write_bytes(now[:end] + old[end:])
     assert end not in [position for _, position, _ in records(root)]
     return root
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return overwritten(tmp_path / "store")
+@pytest.fixture(params=[False, True], ids=["without units", "with units"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return overwritten(tmp_path / "store", keeps_units=request.param)
+
+
+def test_recover_builds_nothing_of_the_leftovers(tmp_path: Path) -> None:
+    root = overwritten(tmp_path / "store", keeps_units=True)
+    before = snapshot(root)
+    plan = rmqctl("--format", "json", "recover", "--dry-run", store=root).json
+    assert [(row["action"], row["file"]) for row in plan["actions"]] == [
+        ("patch", f"commitlog/{0:020d}"),
+        ("write", f"consumequeue/T/1/{0:020d}"),
+        ("write", f"consumequeue/T/2/{0:020d}"),
+    ]
+    assert (plan["lost_messages"], plan["lost_units_cut"], snapshot(root)) == (0, 15, before)
+
+
+@needs_refstore
+@pytest.mark.parametrize("line", LINES)
+def test_a_real_broker_that_cut_the_log_itself_loses_nothing_at_its_next_start(line: str, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 120, **SETTINGS)
+    places = records(root)
+    path, at, size = places[70]
+    data = bytearray(path.read_bytes())
+    data[at + size // 2] ^= 0x20
+    path.write_bytes(data)
+    puts = [{"op": "put", "msg": {"topic": "T", "queueId": 0, "bodyText": f"new {n}"}} for n in range(10)]
+    answers = ask(line, root, *puts)
+    assert [one["res"]["status"] for one in answers if "msg" in one.get("req", {})] == ["PUT_OK"] * 10
+    start = simulate(root, {"49": "4.9", "53": "5.3"}[line], **SETTINGS)
+    assert (start.log_end, start.lost.messages, start.lost.units_cut > 0) == (sum(records(root)[-1][1:]), 0, True)
+    assert "stale-tail" in {finding.kind for finding in check(root)}
+    shown = ask(line, root, {"op": "minmax", "topic": "T", "queue": 0})
+    assert shown[-1]["res"]["max"] == 34
 
 
 @pytest.mark.parametrize("line", ["4.9", "5.3"])
@@ -44,21 +89,40 @@ def test_a_start_loses_nothing(line: str, store: Path) -> None:
     assert (start.lost.is_empty, start.traps, start.unseen) == (True, [], {})
 
 
-def test_check_finds_the_stale_tail_alone(store: Path) -> None:
-    assert [finding.kind for finding in check(store)] == ["stale-tail"]
+def test_check_finds_the_stale_tail_and_units_without_a_record(tmp_path: Path) -> None:
+    plain, kept = (overwritten(tmp_path / str(keeps), keeps_units=keeps) for keeps in (False, True))
+    assert [finding.kind for finding in check(plain)] == ["stale-tail"]
+    assert {finding.kind for finding in check(kept)} == {"stale-tail", "unit-nowhere"}
 
 
-def test_doctor_counts_no_lost_message(store: Path) -> None:
+def test_doctor_counts_no_lost_message_and_stale_shows_every_leftover(store: Path) -> None:
     assert rmqctl("--format", "json", "doctor", store=store).json["lost_messages"] == 0
+    (tail,) = (finding for finding in check(store) if finding.kind == "stale-tail")
+    stale = rmqctl("--format", "json", "stale", store=store).json["stale_records"]
+    rows = [row for row in stale if row["file"].startswith("commitlog/")]
+    assert (len(rows), rows[0]["log_offset"], rows[-1]["uniq_key"]) == (tail.count, tail.offset, "U59")
 
 
-def test_leftovers_that_an_entry_names_are_lost(store: Path) -> None:
-    """The log's end is damaged where its queue shows more."""
-    path = store / "consumequeue/T/0" / f"{0:020d}"
-    data, (_, at, size) = path.read_bytes(), _last_leftover(store)
-    path.write_bytes(data[:260] + at.to_bytes(8, "big") + size.to_bytes(4, "big") + bytes(8) + data[280:])
-    assert simulate(store, **SMALL).lost.messages > 0
-    assert "stale-tail" not in {finding.kind for finding in check(store)}
+def test_info_and_the_checkpoint_s_review_end_the_log_at_the_new_records(store: Path) -> None:
+    end = records(store)[-1][1] + records(store)[-1][2]
+    info = rmqctl("--format", "json", "info", store=store).json
+    assert (info["log_end"], info["last_ms"]) == (end, 1_700_000_600_000)
+    assert {problem["what"] for problem in info["problems"]} <= {"queues ahead"}
+    review = rmqctl("--format", "json", "checkpoint", "show", store=store).json
+    assert (review["log_end"], {row["verdict"] for row in review["times"]}) == (end, {"ok"})
+
+
+def test_records_that_a_clock_set_back_made_older_are_lost_behind_damage(tmp_path: Path) -> None:
+    """They go on with the queue offsets of the records before, but for the damaged one."""
+    root = make_store(tmp_path / "store", 60)
+    places = records(root)
+    data = bytearray(segment_of(root).read_bytes())
+    data[places[30][1] + 4] ^= 0x20
+    for _, at, _ in places[31:]:
+        data[at + STORE_TIME_AT : at + STORE_TIME_AT + 8] = (1_600_000_000_000).to_bytes(8, "big")
+    segment_of(root).write_bytes(data)
+    assert simulate(root, **SMALL).lost.messages == 30
+    assert "stale-tail" not in {finding.kind for finding in check(root)}
 
 
 def cut_in_the_middle(root: Path) -> tuple[Path, int]:
@@ -127,12 +191,3 @@ def test_recover_says_that_no_broker_may_start_over_a_stale_tail(tmp_path: Path)
     assert [run.err.splitlines()[0] for run in runs] == [warning] * 3
     assert rmqctl("truncate-dirty", "--yes", store=root).code == 0
     assert rmqctl("recover", "--abnormal", "--dry-run", store=root).err == ""
-
-
-def _last_leftover(root: Path) -> tuple[Path, int, int]:
-    with open_store(root) as opened:
-        end = opened.max_log_offset
-    (path,) = (root / "commitlog").iterdir()
-    data = path.read_bytes()
-    at = next(n for n in range(end + 1, len(data)) if data[n + 4 : n + 8] == b"\xda\xa3\x20\xa7")
-    return path, at, int.from_bytes(data[at : at + 4], "big")
