@@ -81,6 +81,8 @@ HINTS = {
     "index-keys": "run `rmqctl recover --keep-index`",
     "lost-index": "run `rmqctl rebuild --index`",
     "index-ahead": "run `rmqctl rebuild --index`",
+    "light-queues-without-files": "run `rmqctl rebuild --queues` if the broker has enableMultiDispatch=true; "
+    "else give it as false, and nothing is missing",
     "lost-queue": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",
     "nameless-queue": "see where `rmqctl check` finds their records: no folder can have this topic's name",
     "light-queue-poison-rocksdb": "start once with enableLmq=false and stop cleanly",

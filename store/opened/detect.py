@@ -85,6 +85,16 @@ def finds_light(layout: StoreLayout, settings: Mapping[str, object], fs: Filesys
     return "enableMultiDispatch" not in settings and not any(room.may_hold_light(layout, fs) for room in rooms)
 
 
+def lacks_light_files(layout: StoreLayout, line: BrokerLine, fs: Filesystem) -> bool:
+    """Return whether queues have files, and none that shares records: 5.x may have written none.
+
+    4.9 gives no queue offsets in queues that it does not write.
+    """
+    if line is LINE_4_9 or any(one.shares_records for one in present(names_of(layout, fs))):
+        return False
+    return any(fs.list_folder(layout.consumequeue))
+
+
 def find_other_queues(layout: StoreLayout, config: StoreConfig, fs: Filesystem) -> OtherQueues:
     """Return the topics with queues of another type than plain; none if queues are in a database."""
     if not config.queues_in_database:

@@ -159,6 +159,8 @@ class _Examiner:
                 diagnoses += step()
             except StoreError as error:
                 diagnoses.append(Diagnosis(Rank.WRONG, area, "could not be examined", str(error)))
+        checked = {one.what for one in diagnoses if one.area == "check"}
+        diagnoses = [one for one in diagnoses if one.area != "simulate" or one.what not in checked]
         found.diagnoses = sorted(diagnoses, key=lambda one: (one.rank, -one.count, one.area, one.what))
         return found
 

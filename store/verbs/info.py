@@ -38,6 +38,7 @@ from store.opened.detect import (
     find_other_queues,
     finds_light,
     infer_settings,
+    lacks_light_files,
     newer_structures,
     traces_of_5,
     traces_of_5_5,
@@ -332,10 +333,12 @@ class _Look:
         if info.is_walked and info.queues_built_to >= 0 and self.reader.is_local:
             config = self._config
             stop = info.log.end if is_closed else min(info.log.end, info.queues_built_to)
+            of_records = finds_light(self.layout, self.settings, self.fs)
             expected = ExpectedQueues(
                 config.mapped_file_size_consume_queue,
                 find_other_queues(self.layout, config, self.fs).topics,
-                config.enable_multi_dispatch or finds_light(self.layout, self.settings, self.fs),
+                config.enable_multi_dispatch or of_records,
+                of_records and lacks_light_files(self.layout, info.line, self.fs),
             )
             parts += find_lost_parts(self.reader, segments, info.queues, stop, expected)
         yield from parts

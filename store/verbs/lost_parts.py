@@ -18,10 +18,12 @@ from store.files.stored_segment import StoredSegment
 from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, decode_header
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array, Run
+from store.formats.topics import shares_records
 from store.formats.wording import amount, amount_is
 from store.layout import is_topic_folder_name, segment_name
 from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import ScanRules
+from store.structures.consumequeue.dispatch_faults import LIGHT_WITHOUT_FILES, describe_without_files
 from store.structures.consumequeue.multi_dispatch import find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.index.expect import expected_entries
@@ -45,11 +47,13 @@ class ExpectedQueues(NamedTuple):
     file_size     of each queue file
     other_topics  topics with queues of another type
     has_light     whether records have units in light queues
+    lacks_light   whether a broker may have written no light queue
     """
 
     file_size: int
     other_topics: frozenset[str] = frozenset()
     has_light: bool = False
+    lacks_light: bool = False
 
 
 def find_lost_parts(
@@ -114,7 +118,12 @@ class _QueueFiles:
             of_queue[start] = of_queue.get(start, 0) + count
 
     def lost(self) -> Iterator[Problem]:
+        light = {queue for queue in self._counts if shares_records(queue[0])} if self._expected.lacks_light else set()
+        if light:
+            yield Problem("no light queue", describe_without_files(len(light)), LIGHT_WITHOUT_FILES)
         for (topic, queue_id), counts in sorted(self._counts.items()):
+            if (topic, queue_id) in light:
+                continue
             name, subject = f"{topic}, queue {queue_id}", (topic, queue_id)
             messages = sum(counts.values())
             if (topic, queue_id) not in self._starts:

@@ -37,6 +37,11 @@ def dispatch_faults(
         yield kind_of_poison, log_offset, f"{detail}, and {consequence}"
 
 
+def describe_without_files(count: int) -> str:
+    """Return the two causes of so many light queues without files, as a clause for people."""
+    return f"{amount(count, 'light queue')}: lost, or never written by a broker without enableMultiDispatch"
+
+
 def gather_without_files(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield the findings, with one finding in place of those on light queues.
 
@@ -51,8 +56,7 @@ def gather_without_files(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield finding
     missing = [finding for finding in of_light if finding.kind == MISSING_UNIT]
     if missing:
-        count = amount(len({(finding.topic, finding.queue_id) for finding in missing}), "light queue")
-        detail = f"{count}: lost, or never written by a broker without enableMultiDispatch; give it as true or false"
+        detail = describe_without_files(len({(finding.topic, finding.queue_id) for finding in missing}))
         units = sum(finding.count for finding in missing)
         yield replace(missing[0], kind=LIGHT_WITHOUT_FILES, topic=None, queue_id=None, count=units, detail=detail)
     else:

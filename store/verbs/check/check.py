@@ -23,11 +23,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from store.broker_line import LINE_4_9
 from store.config import StoreConfig
 from store.errors import BadRequest
 from store.files.store_reader import StoredFile, StoreReader
-from store.opened.detect import detect_line, finds_light, make_layout, newer_structures
+from store.opened.detect import detect_line, finds_light, lacks_light_files, make_layout, newer_structures
 from store.structures.checked import CheckedStore
 from store.structures.checkpoint.files import confirmed_offset
 from store.structures.commitlog.segment_list import segment_list_findings
@@ -171,9 +170,9 @@ class _Check:
         self.segments = self.listing.segments
         root, fs = files.tree
         self.layout = layout = make_layout(root, options.settings)
-        shares_records = any(one.shares_records for one in present(names_of(layout, fs)))
+        has_light = any(one.shares_records for one in present(names_of(layout, fs)))
         of_records = finds_light(layout, options.settings, fs)
-        self.shares_records = options.config.enable_multi_dispatch or shares_records or of_records
+        self.shares_records = options.config.enable_multi_dispatch or has_light or of_records
         self.store = CheckedStore(
             files,
             layout,
@@ -184,9 +183,7 @@ class _Check:
             horizon=progress.horizon,
             confirmed=confirmed_offset(files),
         )
-        # A broker of 4.9 gives no queue offsets in queues that it does not write.
-        is_told = shares_records or not of_records or self.store.line is LINE_4_9
-        self.gathers = not is_told and bool(self.listing.queues)
+        self.gathers = of_records and lacks_light_files(layout, self.store.line, fs)
         self.surveys: list[Survey] = []
         self.seams: list[SegmentSummary] = []
         self.kinds: set[str] = set()

@@ -18,14 +18,23 @@ from store.files.overlay import Overlay
 from store.files.scratch import Scratch
 from store.formats.message import StoredMessage, decode_record, is_queued
 from store.formats.run import Run, Stretch
+from store.formats.topics import shares_records
 from store.formats.wording import amount
 from store.kernels.native import clock_ms
 from store.layout import is_topic_folder_name
-from store.opened.detect import FoundStore, find_store, make_layout, queue_type_faults, require_store
+from store.opened.detect import (
+    FoundStore,
+    find_store,
+    lacks_light_files,
+    make_layout,
+    queue_type_faults,
+    require_store,
+)
 from store.opened.opened_store import OpenedStore
 from store.opened.reach import reach_store
 from store.structures.commitlog.scan import Blank, End, scan_segment
 from store.structures.commitlog.start import is_abnormal, starting_segment
+from store.structures.consumequeue.dispatch_faults import LIGHT_WITHOUT_FILES, describe_without_files
 from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.registry import names_of, present
 from store.structures.trap import Trap
@@ -170,7 +179,7 @@ def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
         cut_reason=found.end.describe(),
         files=files,
         lost=LossReport() if blocker else found.lost,
-        traps=[*traps, *_lost_queues(unseen)],
+        traps=[*traps, *_lost_queues(opened, unseen)],
         unseen=unseen,
     )
 
@@ -256,8 +265,12 @@ def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
     yield from refused_later(opened)
 
 
-def _lost_queues(unseen: dict[QueueKey, int]) -> Iterator[Trap]:
+def _lost_queues(opened: OpenedStore, unseen: dict[QueueKey, int]) -> Iterator[Trap]:
     """Yield queues without entries for messages of the log; no broker notices them."""
+    light = {key for key in unseen if shares_records(key[0])}
+    if light and opened.finds_light and lacks_light_files(opened.layout, opened.line, opened.fs):
+        yield Trap(LIGHT_WITHOUT_FILES, describe_without_files(len(light)))
+        unseen = {key: count for key, count in unseen.items() if key not in light}
     for (topic, queue_id), count in unseen.items():
         detail = (
             f"{topic}, queue {queue_id} lacks {amount(count, 'entry')} and stays without: "

@@ -334,11 +334,12 @@ def test_lost_light_queues_are_reported_unless_the_setting_is_off(
     assert {topic for topic, _ in simulate(root, compat="5.3", settings=settings).unseen} == expected
     given = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     diagnoses = rmqctl("--format", "json", *given, "doctor", store=root).json["diagnoses"]
-    assert any("%LMQ%" in one["detail"] for one in diagnoses if one["area"] == "simulate") == bool(expected)
     found = list(check(root, CheckOptions(settings=settings)))
     if lose is lose_light_queues:
+        assert ["light-queues-without-files"] * bool(expected) == [one["what"] for one in diagnoses]
         assert [one.kind for one in found] == ["light-queues-without-files"] * bool(expected)
     else:
+        assert any("%LMQ%" in one["detail"] for one in diagnoses if one["area"] == "simulate") == bool(expected)
         assert {one.topic for one in found if one.topic.startswith("%")} == expected
 
 
@@ -367,7 +368,13 @@ def test_light_queues_that_5_3_may_never_have_written_are_one_finding(
     assert {one.kind for one in found} == kinds
     if "light-queues-without-files" in kinds:
         assert [(one.count, one.topic) for one in found] == [(6, None)]
-        assert found[0].detail.startswith("2 light queues: lost, or never written")
+        assert found[0].detail == "2 light queues: lost, or never written by a broker without enableMultiDispatch"
+        examined = rmqctl("--format", "json", "doctor", store=tmp_path).json
+        assert [(row["rank"], row["what"]) for row in examined["diagnoses"]] == [(3, "light-queues-without-files")]
+        traps = rmqctl("--format", "json", "simulate", store=tmp_path).json["traps"]
+        assert [row["name"] for row in traps] == ["light-queues-without-files"]
+        problems = rmqctl("--format", "json", "info", store=tmp_path).json["problems"]
+        assert [(row["what"], row["detail"]) for row in problems] == [("no light queue", found[0].detail)]
 
 
 def test_a_start_as_a_broker_builds_light_queues_by_the_setting_alone(tmp_path: Path) -> None:
