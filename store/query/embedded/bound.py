@@ -22,11 +22,15 @@ from store.query.tables.schema import TABLES, arrow_schema
 _TYPES_ALONE = {
     "size_of": "size_of(x) as try_cast(hash(x) % 7 as bigint)",
     "to_string": "to_string(x) as try_cast(x as varchar)",
+    "to_bigint": "to_bigint(x) as try_cast(x as bigint)",
     "part_of": "part_of(x, first) as substring(x, first), (x, first, count) as substring(x, first, count)",
     "trunc_of": "trunc_of(unit, x) as case when unit || '' = '' then try_cast(x as timestamptz) end",
 }
 _MACROS = [_TYPES_ALONE.get(macro.split("(")[0], re.sub(r"\bcast\(", "try_cast(", macro)) for macro in MACROS]
 _PLAN = "select json_serialize_plan(?, optimize := false, skip_null := true, skip_empty := true, skip_default := true)"
+
+_NAN = re.compile('("value":)-?nan', re.IGNORECASE)
+"""A value as DuckDB writes it, which is not JSON."""
 
 
 def check_binds(text: str, *, is_fleet: bool = False) -> None:
@@ -43,9 +47,10 @@ def check_binds(text: str, *, is_fleet: bool = False) -> None:
             for name, kind in zip(query.columns, query.types, strict=True):
                 if kind == "INTERVAL":
                     raise interval_refusal(name)
-            plan = json.loads(connection.execute(_PLAN, [asked]).fetchall()[0][0])
+            [(written,)] = connection.execute(_PLAN, [asked]).fetchall()
         except duckdb.Error as error:
             raise as_store_error(error) from None
+    plan = json.loads(_NAN.sub(r"\1NaN", written))
     if plan["error"]:
         raise BadRequest(f"the query fails: {plan['error_message'].splitlines()[0]}")
     check_types(plan["plans"], asked)

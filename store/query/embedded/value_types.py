@@ -10,12 +10,10 @@ In the text of the plan a query's own cast is a TRY_CAST, so that a CAST is one 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from store.errors import quoted
-from store.query.tables.dialect import refusal
+from store.query.tables.dialect import check_written, refusal
 
 Node = Mapping[str, Any]
 
@@ -39,9 +37,8 @@ _CAST_FROM = {
 _JOINED = ("INTEGER", "BIGINT", "BOOLEAN")
 """The types with one form of text in both engines: `topic || queue_id`."""
 
-_DAY = r"\d{4}-\d\d-\d\d"
-_WRITTEN = {DATE: re.compile(_DAY), TIME: re.compile(_DAY + r"([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?")}
-"""The texts that both engines read as a day and a time."""
+_WRITTEN = {DATE: "date", TIME: "timestamp"}
+"""The type that a text in quotes is read as, where an operator wants the kind."""
 
 _HINTS = {BYTES: "hex(x) gives text", LIST: "get(keys, 0) is text", MAP: "properties['NAME'] is text"}
 _CONVERT = "cast(x as type) converts a value"
@@ -86,9 +83,7 @@ def _check_cast(node: Node, parent: Node) -> None:
     if source == target or (source == NULL and not _is_condition(node, parent)):
         return
     if source == TEXT and target in _WRITTEN and value["type"] == "VALUE_CONSTANT":
-        written = str(value["value"].get("value"))
-        if not _WRITTEN[target].fullmatch(written):
-            raise refusal(f"{quoted(written)} as {target}", "write YYYY-MM-DD, and HH:MM:SS after a blank")
+        check_written(str(value["value"].get("value")), _WRITTEN[target])
     if node["function_data"].get("try_cast"):
         if source not in _CAST_FROM.get(target, ()):
             raise refusal(f"a cast of {source} to {target}", _HINTS.get(source))

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from store.errors import BadRequest
+from store.errors import BadRequest, quoted
 
 MACROS = (
     "unix_millis(moment) as epoch_ms(moment)",
@@ -30,7 +30,8 @@ MACROS = (
         when typeof(x) in ('DOUBLE', 'FLOAT') then double_text(try_cast(x as double)) else cast(x as varchar) end""",
     "upper_of(x) as case when strlen(x) = len(x) then upper(x) else upper_text(x) end",
     "lower_of(x) as case when strlen(x) = len(x) then lower(x) else lower_text(x) end",
-    """to_bigint(x) as case when typeof(x) in ('DOUBLE', 'FLOAT') then cast(trunc(try_cast(x as double)) as bigint)
+    f"long_of(x) as case when x = {2**63} then {2**63 - 1} else cast(x as bigint) end",
+    """to_bigint(x) as case when typeof(x) in ('DOUBLE', 'FLOAT') then long_of(trunc(try_cast(x as double)))
         else cast(x as bigint) end""",
     "to_int(x) as cast(to_bigint(x) as int)",
     "trunc_of(unit, x) as date_trunc(unit, cast(x as timestamptz))",
@@ -73,10 +74,33 @@ FUNCTIONS = {name: name for name in _SAME.split()} | {
 }  # fmt: skip
 """The functions that queries may call, each with its name in DuckDB."""
 
-_CASTS = {
-    "string": "to_string", "int": "to_int", "bigint": "to_bigint",
-    "double": "cast", "date": "cast", "timestamp": "cast", "boolean": "cast",
-}  # fmt: skip
+_CASTS = {"string": "to_string", "int": "to_int", "bigint": "to_bigint"}
+"""The types with a macro of DuckDB for their casts."""
+_MOST_CASTS = 5
+"""The most casts inside casts: an engine gets the value of each several times."""
+
+_DAY = "[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}"
+_CLOCK = "([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?(Z|[+-](0[0-9]|1[0-7]):[0-5][0-9])?)?"
+_NUMBER = "[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[+-]?(?i:inf|infinity)|(?i:nan)"
+_BLANKS = r"[ \t\r\n]*"
+_WHOLE = "a whole number", f"{_BLANKS}[+-]?[0-9]+{_BLANKS}", "write digits alone"
+_WRITE_TIMES = "write YYYY-MM-DD, and HH:MM:SS after a blank"
+WRITTEN = {
+    "int": _WHOLE,
+    "bigint": _WHOLE,
+    "double": ("a number", f"{_BLANKS}({_NUMBER}){_BLANKS}", "write digits, a point and an exponent alone"),
+    "boolean": ("a boolean", "(?i:true|false|t|f|yes|no|y|n|1|0)", "write true or false"),
+    "date": ("a date", _DAY, _WRITE_TIMES),
+    "timestamp": ("a time", f"{_DAY}([ T]{_CLOCK})?", _WRITE_TIMES),
+}
+"""The texts of a type that both engines read alike: the type in words, the pattern and the hint of a refusal."""
+_GUARD_ON_SPARK = (
+    r"if ( typeof ( {0} ) = 'string' and not cast ( {0} as string ) rlike r'^{1}\z' , raise_error ( {2} ) , {0} )"
+)
+_GUARD_IN_DUCKDB = (
+    "case when typeof ( {0} ) = 'VARCHAR' and not regexp_full_match ( cast ( {0} as varchar ) , '{1}' ) "
+    "then error ( {2} ) else {0} end"
+)
 _COMPARISONS = frozenset(("=", "<>", "!=", "<", ">", "<=", ">="))
 _UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _OPERATORS = frozenset(("+", "-", "*", "/", "%", "&", "||", "in"))
@@ -129,17 +153,26 @@ def for_spark(text: str) -> str:
     """Translate a query or condition for Spark; BadRequest for one with another meaning in DuckDB."""
     tokens = _checked(text)
     is_short = ["." in token.text and "e" not in token.word and token.kind == "number" for token in tokens]
-    return " ".join(f"{token.text}e0" if short else token.text for token, short in zip(tokens, is_short, strict=True))
+    words = [f"{token.text}e0" if short else token.text for token, short in zip(tokens, is_short, strict=True)]
+    return _guarded(tokens, words, _GUARD_ON_SPARK, "string")
 
 
 def for_duckdb(text: str) -> str:
     """Translate a query or condition for DuckDB; BadRequest for one with another meaning in Spark."""
-    return " ".join(_in_duckdb(_checked(text)))
+    tokens = _checked(text)
+    return _guarded(tokens, _in_duckdb(tokens), _GUARD_IN_DUCKDB, "varchar")
+
+
+def check_written(text: str, kind: str) -> None:
+    """Raise BadRequest unless both engines read the text alike as this type of WRITTEN."""
+    name, pattern, hint = WRITTEN[kind]
+    if not re.fullmatch(pattern, text):
+        raise refusal(f"{quoted(text)} as {name}", hint)
 
 
 def for_types(text: str) -> str:
     """Translate a query for DuckDB to bind alone: its casts become TRY_CASTs, and no null is a constant."""
-    words = list(_in_duckdb(_checked(text)))
+    words = list(filter(None, _in_duckdb(_checked(text))))
     for place, (before, word, after) in enumerate(zip(["", *words], words, [*words[1:], ""], strict=False)):
         if word in ("date", "timestamptz") and after.startswith("'"):
             words[place : place + 2] = "", f"try_cast({after} as {word})"
@@ -169,11 +202,20 @@ def _checked(text: str) -> list[_Token]:
             raise refusal("date_trunc by another unit", f"the units are {', '.join(_UNITS)}")
         if token.word == "by" and before in ("order", "group") and (word := _foreign(tokens, place)):
             raise refusal(f"{word!r} in an order or a group", "give it a name in a query in brackets")
-    for _, stop in _casts(tokens):
+    casts = list(_casts(tokens))
+    for place, stop in casts:
         kind = _word(tokens, stop - 1)
-        if kind not in _CASTS:
-            raise refusal(f"a cast to {kind}", f"cast to {', '.join(_CASTS)}")
+        if kind not in (*WRITTEN, "string"):
+            raise refusal(f"a cast to {kind}", f"cast to string, {', '.join(WRITTEN)}")
+        if kind in WRITTEN and _is_of_text(tokens, place):
+            check_written(tokens[place + 2].text[1:-1].replace("''", "'"), kind)
+        if sum(first <= place < last for first, last in casts) > _MOST_CASTS:
+            raise BadRequest(f"more than {_MOST_CASTS} casts inside casts", hint="take some of them away")
     return tokens
+
+
+def _is_of_text(tokens: Sequence[_Token], cast: int) -> bool:
+    return tokens[cast + 2].kind == "text" and _word(tokens, cast + 3) == "as"
 
 
 def _foreign(tokens: Sequence[_Token], by: int) -> str:
@@ -288,13 +330,24 @@ def _casts(tokens: Sequence[_Token]) -> Iterator[tuple[int, int]]:
                     break
 
 
-def _in_duckdb(tokens: Sequence[_Token]) -> Iterator[str]:
-    written = {place: _word_in_duckdb(tokens, place) for place in range(len(tokens))}
+def _guarded(tokens: Sequence[_Token], words: list[str], guard: str, text_type: str) -> str:
+    """Return the joined words, whose casts fail for texts that the engines do not read alike."""
+    for place, stop in reversed(list(_casts(tokens))):
+        kind = _word(tokens, stop - 1)
+        if kind in WRITTEN and not _is_of_text(tokens, place):
+            name, pattern, hint = WRITTEN[kind]
+            value = " ".join(filter(None, words[place + 2 : stop - 2]))
+            failure = f"'sql does not take ''' || cast ( {value} as {text_type} ) || ''' as {name}: {hint}'"
+            words[place + 2 : stop - 2] = [guard.format(value, pattern, failure), *[""] * (stop - place - 5)]
+    return " ".join(filter(None, words))
+
+
+def _in_duckdb(tokens: Sequence[_Token]) -> list[str]:
+    words = [_word_in_duckdb(tokens, place) for place in range(len(tokens))]
     for place, stop in _casts(tokens):
-        function = _CASTS[_word(tokens, stop - 1)]
-        if function != "cast":
-            written[place], written[stop - 2], written[stop - 1] = function, "", ""
-    yield from filter(None, written.values())
+        if macro := _CASTS.get(_word(tokens, stop - 1)):
+            words[place], words[stop - 2], words[stop - 1] = macro, "", ""
+    return words
 
 
 def _word_in_duckdb(tokens: Sequence[_Token], place: int) -> str:

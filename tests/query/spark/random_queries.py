@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
+
+from store.query.tables.dialect import WRITTEN
 
 NUMBERS = ("queue_id", "queue_offset", "log_offset", "size", "flag", "sys_flag", "reconsume_times", "body_size")
 TEXTS = ("topic", "tags", "uniq_key", "born_host", "compression", "body_state", "properties['KEYS']")
@@ -48,17 +51,54 @@ PLACES = (
     "with t as (select {0} c from messages) select c from t group by c",
 )  # fmt: skip
 
+ODD_TEXTS = (
+    "1", "-0", "+5", "--5", "+-5", "- 5", "", " 7 ", "7\t", "\n7", "\x007", "\xa07", "1.5", "-2.5", ".5", "5.", ".",
+    "1e3", "1E+3", "e5", "1_000", "1_0.5", "0x10", "0b1", "0x1p3", "1d", "1.5F", "1L", "007", "\u0663", "1,000", "5a",
+    "2147483647", "2147483648", "-2147483649", "9223372036854775807", "9223372036854775808", "1e400", "-1e-400", "0.1",
+    "Infinity", "-inf", "+INF", "infinit", "NaN", "-nan", "+NaN", "t", "F", "true", "TRUE", " true", "tr", "y", "No",
+    "on", "off", "2", "null", "2024-01-05", "2024-1-5", "2024-01", "2024", "epoch", "now", "today", "infinity",
+    "2024/01/05", "20240105", " 2024-01-05", "2024-01-05\n", "2024-01-05T", "2024-01-05 10", "2024-01-05 10:00",
+    "2024-01-05 10:00Z", "2024-01-05 10:00:00", "2024-01-05T10:00:00Z", "2024-01-05 10:00:00.123456",
+    "2024-01-05 10:00:00.1234567", "2024-01-05 10:00:00+01", "2024-01-05 10:00:00+01:00", "2024-01-05 10:00:00-17:59",
+    "2024-01-05 10:00:00+18:00", "2024-01-05 10:00:00+10:60", "2024-01-05 10:00:00 UTC", "2024-01-05 24:00:00",
+    "2024-01-05 23:60", "2024-02-30", "2024-13-01", "2023-02-29", "0000-01-01", "0999-01-01", "1000-01-01",
+    "9999-12-31", "10000-01-01", "-2024-01-05", "1582-10-10", "10:00:00", "it's", "2024-01-05 10:00:00 Europe/Berlin",
+)  # fmt: skip
+"""Texts that an engine might read as a value of another type."""
+TYPES = tuple(WRITTEN)
+
 
 def of_any_kind(source: Random) -> str:
     """A query with operators and functions of values of all kinds: most are of no sense."""
 
     def value(depth: int) -> str:
         if depth == 0 or source.random() < 0.5:
-            return source.choice(OF_ANY_KIND)
+            odd = source.choice(ODD_TEXTS).replace("'", "''")
+            return source.choice((*OF_ANY_KIND, f"'{odd}'", f"'{odd}'"))
         return f"({source.choice(FORMS).format(value(depth - 1), value(depth - 1))})"
 
     form = source.choice(FORMS)
     return source.choice(PLACES).format(form.format(value(1), value(1)), value(1))
+
+
+def casts(source: Random) -> str:
+    """A query that reads odd texts as values of other types; it needs each of them."""
+
+    def cast(depth: int) -> str:
+        kind = source.choice((*TYPES, "string") if depth < 2 else TYPES)
+        if depth == 0 or source.random() < 0.6:
+            fitting = [text for text in ODD_TEXTS if kind != "string" and re.fullmatch(WRITTEN[kind][1], text)]
+            odd = source.choice(source.choice((fitting, ODD_TEXTS)) or ODD_TEXTS).replace("'", "''")
+            cut = source.randrange(len(odd) + 1) if "''" not in odd else 0
+            inner = source.choice((
+                f"'{odd}'", f"('{odd}')", f"'{odd[:cut]}' || '{odd[cut:]}'", f"replace('{odd}', file, '')",
+                f"coalesce(reason, '{odd}')", f"if(file_size > 0, '{odd}', file)",
+            ))  # fmt: skip
+        else:
+            inner = cast(depth - 1)
+        return f"cast({inner} as {kind})"
+
+    return f"select {cast(2)} a from segments where file_start = 0"
 
 
 def number(source: Random, depth: int = 2) -> str:

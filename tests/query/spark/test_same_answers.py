@@ -15,7 +15,7 @@ import pytest
 from store.errors import BadRequest, StoreError
 from store.query.embedded.engine import Engine, open_engine
 from store.query.spark.query import run_query
-from tests.query.spark.random_queries import of_any_kind, query
+from tests.query.spark.random_queries import casts, of_any_kind, query
 from tests.support.golden import golden
 from tests.support.quickly import one_of
 
@@ -116,7 +116,9 @@ def test_queries_at_random_get_the_same_names_types_rows_and_order(
             assert in_one_order(rows) == in_one_order(rows_on_spark), (seed, text)
 
 
-OVER_A_VALUE = re.compile(r"Conversion Error|Out of Range Error|CAST_|_CAST|OVERFLOW|zero|OUT_OF_RANGE")
+OVER_A_VALUE = re.compile(
+    r"sql does not take '.*' as .*: write|Conversion Error|Out of Range Error|CAST_|_CAST|OVERFLOW|zero|OUT_OF_RANGE"
+)
 
 
 def outcome(ask: Any, text: str) -> Any:
@@ -139,6 +141,15 @@ def test_values_of_every_kind_get_the_same_rows_or_are_refused_in_the_same_words
         here, there = outcome(engine.query, text), outcome(partial(run_query, spark, stores), text)
         # An engine may leave out a value that no row of the answer needs.
         assert here == there or None in (here, there), (seed, text)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize("stores", ["normal"], indirect=True, scope="module")
+def test_casts_at_random_get_the_same_values_or_fail_on_both(spark: Any, engine: Engine, stores: list[str]) -> None:
+    for seed in range(int(os.environ.get("RMQCTL_QUERIES", "24"))):
+        text = casts(Random(seed))
+        assert outcome(engine.query, text) == outcome(partial(run_query, spark, stores), text), (seed, text)
 
 
 SAYINGS = {

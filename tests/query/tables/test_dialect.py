@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from store.errors import BadRequest
 from store.query.embedded.bound import check_binds
 from store.query.embedded.engine import Engine, open_engine
-from store.query.tables.dialect import FUNCTIONS, for_duckdb, for_spark
+from store.query.tables.dialect import FUNCTIONS, WRITTEN, for_duckdb, for_spark
 from tests.support.golden import golden
 
 WORDS = [
@@ -33,10 +34,18 @@ WORDS = [
     ("select x;", "select x", "select x"),
     ("size(keys) > 1 and t = timestamp '2020-01-01'", "size ( keys ) > 1 and t = timestamp '2020-01-01'",
      "cardinality ( keys ) > 1 and t = timestamptz '2020-01-01'"),
-    ("cast(cast(a as int) as string) = 'x'", "cast ( cast ( a as int ) as string ) = 'x'",
-     "to_string ( to_int ( a ) ) = 'x'"),
-    ("cast(a as date) < cast('x' as timestamp)", "cast ( a as date ) < cast ( 'x' as timestamp )",
-     "cast ( a as date ) < cast ( 'x' as timestamptz )"),
+    ("cast(cast('7' as int) as string) = 'x'", "cast ( cast ( '7' as int ) as string ) = 'x'",
+     "to_string ( to_int ( '7' ) ) = 'x'"),
+    ("cast('7.' as double) < cast('2020-01-02' as timestamp)",
+     "cast ( '7.' as double ) < cast ( '2020-01-02' as timestamp )",
+     "cast ( '7.' as double ) < cast ( '2020-01-02' as timestamptz )"),
+    ("cast(a as int)",
+     (r"cast ( if ( typeof ( a ) = 'string' and not cast ( a as string ) rlike r'^[ \t\r\n]*[+-]?[0-9]+[ \t\r\n]*\z' , "
+      "raise_error ( 'sql does not take ''' || cast ( a as string ) || ''' as a whole number: write digits alone' ) "
+      ", a ) as int )"),
+     (r"to_int ( case when typeof ( a ) = 'VARCHAR' and not regexp_full_match ( cast ( a as varchar ) , "
+      r"'[ \t\r\n]*[+-]?[0-9]+[ \t\r\n]*' ) then error ( 'sql does not take ''' || cast ( a as varchar ) || "
+      "''' as a whole number: write digits alone' ) else a end )")),
     ("properties['a'] = 'it''s'", "properties [ 'a' ] = 'it''s'", "properties [ 'a' ] = 'it''s'"),
 ]  # fmt: skip
 
@@ -66,6 +75,9 @@ def test_each_engine_gets_its_words(text: str, on_spark: str, on_duckdb: str) ->
         ("select 1 | 1", "the sign '|'"),
         ("select 7 div 2", "'div'"),
         ("select cast(size as decimal)", "a cast to decimal"),
+        ("select cast('it''s' as int)", '"it\'s" as a whole number'),
+        ("select cast( '2024-1-5' as DATE)", "'2024-1-5' as a date"),
+        ("select size from t where cast('on' as boolean)", "'on' as a boolean"),
         ("select null + 1", "null as an operand"),
         ("select 1 - null", "null as an operand"),
         ("select contains(null, 'x')", "null as an operand"),
@@ -115,6 +127,67 @@ def test_what_the_engines_read_differently_is_refused_by_name(text: str, named: 
 def test_what_the_engines_read_alike_is_taken(text: str) -> None:
     for translate in (for_spark, for_duckdb):
         translate(text)
+
+
+def test_more_than_five_casts_inside_casts_are_refused() -> None:
+    nested = "a"
+    for _ in range(5):
+        nested = f"cast({nested} as int)"
+    for translate in (for_spark, for_duckdb):
+        translate(f"{nested} = {nested}")
+        with pytest.raises(BadRequest, match="more than 5 casts inside casts"):
+            translate(f"cast({nested} as string)")
+
+
+# Tried with Spark 4.3 and DuckDB 2.0: each text is read by both, and gives the same value; None where both fail.
+READ = {
+    "int": {"7": 7, "-0": 0, "+5": 5, " 7\t": 7, "\n007\r": 7, "2147483647": 2147483647, "2147483648": None,
+            "-2147483648": -2147483648, "-2147483649": None},
+    "bigint": {"9223372036854775807": 9223372036854775807, "9223372036854775808": None, "-1": -1},
+    "double": {"1.5": 1.5, "-.5": -0.5, "5.": 5.0, "1e3": 1000.0, "1E+3": 1000.0, " 7 ": 7.0, "-1e-400": -0.0},
+    "boolean": {"t": True, "F": False, "tRUE": True, "no": False, "Y": True, "0": False, "1": True},
+    "date": {"2024-02-29": "2024-02-29", "2023-02-29": None, "1000-01-01": "1000-01-01", "9999-12-31": "9999-12-31"},
+    "timestamp": {"2024-01-05": "2024-01-05T00:00:00.000Z", "2024-01-05 10:00": "2024-01-05T10:00:00.000Z",
+                  "2024-01-05T23:59:59.123456": "2024-01-05T23:59:59.123Z", "2024-01-05 23:60": None,
+                  "2024-01-05 10:00:00+17:59": "2024-01-04T16:01:00.000Z",
+                  "2024-01-05 10:00:00.5Z": "2024-01-05T10:00:00.500Z"},
+}  # fmt: skip
+NOT_READ = {
+    "int": ("", " ", "1.5", "1e3", "1_000", "0x10", "0b1", "5.", "--5", "+-5", "- 5", "5a", "\x007", "\xa07", "٣", "t"),
+    "bigint": ("1.0", ".5", "7\x00", "1L"),
+    "double": ("", ".", "e5", "1_0.5", "1d", "1.5F", "0x1p3", "+-5", "+nan", "-nan", "infinit", "1,5"),
+    "boolean": ("", " true ", "on", "off", "tr", "2", "1.0", "true\n"),
+    "date": ("2024-1-5", "2024", "epoch", "now", "infinity", " 2024-01-05", "2024-01-05\n", "2024-01-05 10:00:00",
+             "0999-01-01", "10000-01-01", "+2024-01-01", "2024/01/05"),
+    "timestamp": ("2024", "epoch", "10:00:00", "2024-01-05 ", "2024-01-05 10", "2024-01-05 24:00", "2024-01-05 10:00Z",
+                  "2024-01-05 10:00:00+18:00", "2024-01-05 10:00:00+10:60", "2024-01-05 10:00:00+01",
+                  "2024-01-05 10:00:00 UTC", "2024-01-05 10:00:00.1234567", "infinity"),
+}  # fmt: skip
+"""One engine alone reads each text, or each reads another value."""
+
+
+def test_texts_are_cast_by_the_rule_of_both_engines(engine: Engine) -> None:
+    for kind, texts in READ.items():
+        whole = {text: value for text, value in texts.items() if value is not None}
+        for form in ("'{}'", "('{}')", "replace('{}', topic, '')"):
+            casts = [f"cast({form.format(text)} as {kind}) c{number}" for number, text in enumerate(whole)]
+            _, [row] = engine.query(f"select {', '.join(casts)} from messages", limit=1)
+            assert list(map(repr, row.values())) == list(map(repr, whole.values())), kind
+        for text in texts.keys() - whole:
+            with pytest.raises(BadRequest, match="Conversion Error"):
+                engine.query(f"select cast('{text}' as {kind})", limit=1)
+
+
+@pytest.mark.parametrize("kind", NOT_READ)
+def test_other_texts_are_cast_by_neither_engine(kind: str, engine: Engine) -> None:
+    name, _, hint = WRITTEN[kind]
+    for text in NOT_READ[kind]:
+        refused = re.escape(f"sql does not take {text!r} as {name}: DuckDB and Spark do not read it alike")
+        for translate in (for_spark, for_duckdb):
+            with pytest.raises(BadRequest, match=refused):
+                translate(f"cast('{text}' as {kind})")
+        with pytest.raises(BadRequest, match=re.escape(f"as {name}: {hint}")):
+            engine.query(f"select cast(replace('{text}', topic, '') as {kind}) from messages", limit=1)
 
 
 TYPES_REFUSED = {
@@ -221,6 +294,7 @@ JAVA_TEXTS = {
     "cast(-12.25 as string)": "-12.25", "cast(cast('NaN' as double) as string)": "NaN",
     "cast(cast('-Infinity' as double) as string)": "-Infinity",
     "cast(cast('Infinity' as double) as string)": "Infinity",
+    "abs(cast('nan' as double))": None, "cast(9223372036854775807e0 as bigint)": 9223372036854775807,
 }  # fmt: skip
 """Tried with Spark 4.3 on Java 17; test_same_answers asks both engines."""
 
