@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.exit_codes import DECLINED, FINDINGS, OK, exit_code_of
+from rmqctl.commands import COMMANDS
+from rmqctl.exit_codes import DECLINED, FINDINGS, OK, USAGE, exit_code_of
 from store.errors import BadRequest, DamagedFile, NotAStore, StoreClosed, StoreIOError, StoreLocked
 
 
@@ -34,3 +35,15 @@ def test_the_codes_of_a_command_that_ended_by_itself() -> None:
 )
 def test_an_error_has_the_code_of_its_class_and_a_missing_path_its_own(error: BaseException, code: int) -> None:
     assert exit_code_of(error) == code
+
+
+def test_commands_have_meanings_of_their_own_for_findings_and_for_wrong_use_alone() -> None:
+    found = {place.path: sorted(codes) for place in COMMANDS if (codes := place.exit_codes())}
+    assert {tuple(codes): sorted(path for path in found if found[path] == codes) for codes in found.values()} == {
+        (FINDINGS,): [
+            "bundle", "check", "doctor", "dump", "filter show", "find", "get", "index-query", "info", "put", "replay",
+            "report", "stale", "upgrade show",
+        ],
+        (USAGE,): ["filter unregister", "flush"],
+        (FINDINGS, USAGE): ["filter register", "stats", "stop"],
+    }  # fmt: skip

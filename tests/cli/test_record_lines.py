@@ -126,6 +126,22 @@ def test_bytes_that_are_no_whole_record_are_left_between_others(name: str) -> No
     assert "".join(texts) == f"{message_line(V1)}\nleft\n{message_line(V2)}\n"
 
 
+@pytest.mark.parametrize(("size", "is_left"), [(126, False), (127, False), (128, True), (200, True), (255, True)])
+def test_a_topic_whose_size_is_negative_as_a_byte_is_left(size: int, is_left: bool) -> None:
+    whole = stored(Message("t" * 100, b"x", properties=b"a\1b"))
+    at = whole.index(b"t" * 100) - 1
+    record = whole[:at] + bytes([size]) + b"t" * (size - 100) + whole[at + 1 :]
+    record = len(record).to_bytes(4, "big") + record[4:]
+    left: list[bytes] = []
+
+    def to_line(one: bytes) -> str:
+        left.append(bytes(one))
+        return "{}\n"
+
+    lines = RecordLines(to_line, with_body=True).texts(memoryview(record), np.array([0]), np.array([len(record)]))
+    assert ("t" * size in "".join(lines), left) == (not is_left, [record] if is_left else [])
+
+
 @pytest.mark.turns(3)
 def test_no_mutated_record_gets_another_line() -> None:
     source = random.Random(2)

@@ -91,6 +91,14 @@ def test_index_files_of_golden_stores_are_the_twins(name: str) -> None:
         assert index_files(data, 500, 300) == naive.index_files(records_of(data), 500, 300)
 
 
+@pytest.mark.parametrize("begin_ms", [-1, 0, 1, 2])
+@pytest.mark.parametrize("passed_ms", [-1000, 0, 999, 1000, (1 << 31) * 1000 - 1, (1 << 31) * 1000])
+def test_an_entry_has_the_seconds_since_its_files_begin(begin_ms: int, passed_ms: int) -> None:
+    times = begin_ms, begin_ms + passed_ms
+    data = log_of([{"properties": b"KEYS\x01k", "store_timestamp_ms": time_ms} for time_ms in times])
+    assert index_files(data, 3, 10) == naive.index_files(records_of(data), 3, 10)
+
+
 @given(st.lists(parts, max_size=12))
 def test_queue_units_of_any_log_are_the_twins(log: list[dict[str, object]]) -> None:
     data = log_of(log)
