@@ -71,7 +71,9 @@ class Moves:
     def find(self, old: int) -> int:
         """Return the new log offset of a record, -1 if it was not moved."""
         number = bisect_right(self.runs, old, key=lambda run: int(run[0][0])) - 1
-        before, after = self.runs[number] if number >= 0 else (np.empty(0, np.int64),) * 2
+        if number < 0:
+            return -1
+        before, after = self.runs[number]
         row = int(np.searchsorted(before, old))
         return int(after[row]) if row < len(before) and before[row] == old else -1
 
