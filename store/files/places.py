@@ -90,7 +90,7 @@ class LocalPlace:
         folder = f"{self._root}/{folder}"
         size = self._fs.only_file(folder, _FIRST_FILE)
         try:
-            return self._fs.read_start(f"{folder}/{_FIRST_FILE}", min(size, PAGE_SIZE)) if size else None
+            return self._fs.read_start(f"{folder}/{_FIRST_FILE}", PAGE_SIZE) if size else None
         except StoreError:
             return None
 

@@ -72,3 +72,23 @@ def test_a_light_queue_without_files_is_that_of_the_database(topic: str, has_fil
 def test_a_database_that_cannot_be_read_has_no_queue_alone(tmp_path: Path) -> None:
     view = view_of(CombinedQueueView, tmp_path, None)
     assert (view._alone, view._view_of((LIGHT, 0))) == (set(), QueueView)
+
+
+def test_topics_and_ids_of_both_come_once_and_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = view_of(CombinedQueueView, tmp_path, None)
+    view.__dict__["_alone"] = {("%LMQ%b", 0), ("%LMQ%a", 3), ("%LMQ%a", 1)}
+    monkeypatch.setattr(QueueView, "topics", lambda self: ["T", "%LMQ%a"])
+    monkeypatch.setattr(QueueView, "queue_ids", lambda self, topic: [2, 1])
+    monkeypatch.setattr(QueueView, "_keys_on_disk", lambda self: iter([("T", 0)]))
+    assert view.topics() == ["%LMQ%a", "%LMQ%b", "T"]
+    assert [view.queue_ids(topic) for topic in ("T", "%LMQ%a")] == [[1, 2], [1, 2, 3]]
+    assert list(view._keys_on_disk()) == [("T", 0), ("%LMQ%a", 1), ("%LMQ%a", 3), ("%LMQ%b", 0)]
+
+
+def test_damage_is_described_in_the_logs_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    damages = {at: SimpleNamespace(describe=lambda at=at: f"damage at {at}") for at in (70, 5, 600)}
+    view = object.__new__(QueueView)
+    view._builder = SimpleNamespace(damages=damages)  # type: ignore[assignment]
+    monkeypatch.setattr(QueueView.__mro__[1], "describe_findings", lambda self: ["others"])
+    passed = [f"passed over while queues were built from the log: damage at {at}" for at in (5, 70, 600)]
+    assert view.describe_findings() == [*passed, "others"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -257,3 +259,29 @@ def test_the_newest_record_of_queues_that_share_records_is_the_last_that_names_t
     ]
     newest = builder_of(tmp_path, log, log.end).newest_records(0)
     assert newest == {("T", 0): places[3], ("%LMQ%a", 0): places[1], ("%LMQ%b", 0): places[3]}
+
+
+@pytest.mark.parametrize(
+    ("newest", "end", "log", "lost"),
+    [
+        (500, 920, Stretch(0, 900), [Stretch(500, 900)]),
+        (500, 920, Stretch(700, 900), [Stretch(700, 900)]),
+        (-1, 920, Stretch(0, 900), [Stretch(0, 900)]),
+        (500, 966, Stretch(0, 900), []),
+    ],
+)
+def test_batch_units_are_lost_after_a_full_last_file_alone(
+    newest: int, end: int, log: Stretch, lost: list[Stretch]
+) -> None:
+    files = SimpleNamespace(max_offset=end, file_size=92)
+    queue: Any = SimpleNamespace(holds_batches=True, max_physic_offset=newest, files=files)
+    assert lost_stretches(queue, log) == lost
+
+
+@pytest.mark.parametrize(("starts", "met_from"), [((6,), 6), ((6, 3), 3), ((3, 6), 3)])
+def test_queues_are_met_from_the_earliest_read_on(starts: tuple[int, ...], met_from: int, tmp_path: Path) -> None:
+    log = mixed_log()
+    builder = builder_of(tmp_path, log, log.end)
+    for start in starts:
+        builder.repair({}, start=log.units[start].log_offset)
+    assert builder.met_from == log.units[met_from].log_offset

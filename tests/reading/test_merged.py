@@ -26,3 +26,16 @@ def test_without_a_message_the_status_is_that_of_the_first_queue(
     merged = MergedMessages(readers)
     merged.found_count = count
     assert merged.status is status
+
+
+@pytest.mark.parametrize(("most", "readers", "each"), [(1 << 12, 2, 1 << 11), (64, 2, 32), (63, 2, 32), (66, 2, 33)])
+def test_each_reader_keeps_its_share_of_runs_but_a_call_of_messages(most: int, readers: int, each: int) -> None:
+    asked: list[int] = []
+
+    def runs(count: int) -> Any:
+        asked.append(count)
+        return iter(())
+
+    given = [cast(Any, SimpleNamespace(runs=runs)) for _ in range(readers)]
+    assert list(MergedMessages(given).runs(most)) == []
+    assert asked == [each] * readers

@@ -22,7 +22,7 @@ def refuse(layout: StoreLayout, fs: Filesystem) -> None:
 
 def _begins_with_entry(segment: Entry, fs: Filesystem) -> bool:
     try:
-        head = fs.read(fs.open_read(segment.path), 0, min(segment.size, SEGMENT_HEAD_SIZE))
+        head = fs.read(fs.open_read(segment.path), 0, SEGMENT_HEAD_SIZE)
     except StoreIOError as error:
         if error.errno == errno.EIO:
             # A bad sector shows neither; the scan reports its position.

@@ -68,7 +68,7 @@ def read_resting(folder: str, file_size: int, fs: Filesystem) -> RestingQueue | 
     if fs.only_file(folder, FIRST_FILE) != file_size:
         return None
     try:
-        return ends_of_page(fs.read_start(f"{folder}/{FIRST_FILE}", min(PAGE_SIZE, file_size)))
+        return ends_of_page(fs.read_start(f"{folder}/{FIRST_FILE}", PAGE_SIZE))
     except StoreError:
         # Opening the queue raises the error.
         return None

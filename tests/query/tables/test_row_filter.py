@@ -29,6 +29,7 @@ C = Condition
         ([C("size", "in", (7, 3, 5))], (3, 7)),
         ([C("size", "in", (None, 3))], (3, 3)),
         ([C("size", "in", ())], (None, None)),
+        ([C("size", "in", (7, 3, 5)), C("size", "in", (4, 9))], (4, 7)),
         ([C("size", "==", None)], (None, None)),
         ([C("size", ">", 5), C("size", ">=", 9), C("size", "<", 20), C("size", "<=", 12)], (9, 12)),
         ([C("size", ">", 9), C("size", ">", 5), C("size", "<", 12), C("size", "<", 20)], (9, 12)),
