@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store.change.actions import Action, Patch, Publish, Remove, Workplace
+from store.change.actions import HASH_SIZE_LIMIT, Action, Patch, Publish, Remove, Workplace, replace_files
 from store.change.change import Change
 from store.change.quarantine import UndoReport, list_quarantine, undo
 from store.errors import BadRequest, ForeignFile
@@ -110,3 +110,21 @@ def test_a_file_of_up_to_32_mib_has_a_digest_in_the_manifest(size: int, has_dige
     entry = Workplace(root, root / ".rmqctl", FS).describe(0, Remove(path, "test"))
     assert entry["original"]["size"] == size
     assert ("sha256" in entry["original"]) is has_digest
+
+
+@pytest.mark.parametrize(("size", "is_hashed"), [(0, True), (HASH_SIZE_LIMIT, True), (HASH_SIZE_LIMIT + 1, False)])
+def test_files_up_to_32_mib_are_known_by_their_hash_too(size: int, is_hashed: bool, tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as file:
+        file.truncate(size)
+    place = Workplace(tmp_path, tmp_path / "quarantine", Filesystem())
+    original = place.describe(0, Remove(tmp_path / "file", "why"))["original"]
+    assert (original["size"], "sha256" in original) == (size, is_hashed)
+    assert HASH_SIZE_LIMIT == 32 << 20
+
+
+def test_files_are_replaced_in_order_after_those_without_a_successor(tmp_path: Path) -> None:
+    staged = {tmp_path / name: tmp_path / f"staged-{name}" for name in ("c", "a", "b")}
+    actions = replace_files([tmp_path / "z", tmp_path / "b", tmp_path / "y"], staged)
+    assert [(one.verb, one.path.name) for one in actions] == [
+        ("remove", "z"), ("remove", "y"), ("write", "a"), ("write", "b"), ("write", "c")
+    ]  # fmt: skip

@@ -100,3 +100,17 @@ def test_a_structure_is_described_by_its_files(
         (tmp_path / name).write_bytes(data)
     describe = import_module(f"store.structures.{room}.show").describe
     assert list(describe(StoreLayout(tmp_path), Filesystem())) == found
+
+
+@pytest.mark.parametrize(
+    ("room", "folder", "words"),
+    [
+        ("compaction", "compaction/compactionLog", "cleanup.policy=COMPACTION"),
+        ("batchqueue", "batchconsumequeue", "queue.type=BatchCQ"),
+    ],
+)
+def test_at_most_five_topics_are_named(room: str, folder: str, words: str, tmp_path: Path) -> None:
+    for count in range(1, 8):
+        (tmp_path / folder / f"T{count}").mkdir(parents=True)
+        [found] = import_module(f"store.structures.{room}.show").describe(StoreLayout(tmp_path), Filesystem())
+        assert found.detail == f"{words} of {', '.join(f'T{number}' for number in range(1, min(count, 5) + 1))}"

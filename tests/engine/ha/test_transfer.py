@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -669,3 +670,30 @@ def test_an_error_of_accept_ends_one_quiet_connection(monkeypatch: pytest.Monkey
     worker.start()
     worker.join(10)
     assert (asked, one.trouble) == ([("error", 0)], "too many open files")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "taken"),
+    [
+        ([4, 4], [1]),
+        ([8, 8], [1, 2]),
+        ([12, 4], [1, 2]),
+        ([20, 4], [2, 3]),
+        ([24], [3]),
+        ([7, 1, 16], [1, 3]),
+        ([7], []),
+    ],
+)
+def test_reports_are_read_from_any_pieces_and_the_last_of_a_piece_counts(pieces: list[int], taken: list[int]) -> None:
+    data = b"".join(number.to_bytes(8, "big") for number in (1, 2, 3))
+    places = [sum(pieces[:number]) for number in range(len(pieces) + 1)]
+    received = iter([*(data[start:stop] for start, stop in itertools.pairwise(places)), b""])
+    reports, notes = list[int](), list[None]()
+    connection: Any = SimpleNamespace(
+        _is_over=False,
+        _socket=SimpleNamespace(recv=lambda most: next(received)),
+        _take_report=reports.append,
+        _peer=SimpleNamespace(note_request=lambda: notes.append(None)),
+    )
+    assert master._Connection._read(connection) == "the slave closed"
+    assert (reports, len(notes)) == (taken, len(taken))

@@ -6,15 +6,19 @@ import json
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from store import check, open_store
 from store.change.change import Change
 from store.formats.message import LOG_OFFSET_AT, store_timestamp_at
+from store.formats.run import Stretch
 from store.structures.commitlog.leftovers import is_zeroed_cut
-from store.verbs.recover.lost import LossReport, LostCounts, LostForGroup, LostOfGroup, LostQueue
+from store.verbs.recover import unseen
+from store.verbs.recover.lost import LossCounter, LossReport, LostCounts, LostForGroup, LostOfGroup, LostQueue
 from tests.cli.running import rmqctl
 from tests.support.golden import copy_store, golden
 from tests.support.stores import LATER_MS, SMALL, Clock, make_store, recover, text_message, truncate
@@ -335,3 +339,10 @@ def test_a_report_has_the_sums_of_its_queues_and_groups_by_name() -> None:
 )
 def test_a_message_a_key_or_a_deliver_time_is_a_loss(report: LossReport, is_empty: bool) -> None:
     assert report.is_empty is is_empty
+
+
+def test_without_entries_nothing_is_left_over_and_nothing_is_marked() -> None:
+    counter: Any = SimpleNamespace(_leftovers=[])
+    assert len(LossCounter._leftover_rows(counter, np.empty(0, np.int64))) == 0
+    queue: Any = SimpleNamespace(files=SimpleNamespace(files=[]), min_offset=0)
+    assert len(unseen._entries(queue, Stretch(0, 100))) == 0
