@@ -213,3 +213,17 @@ def test_latencies_are_counted_up_to_each_bound_in_seconds() -> None:
         (f"{name}_count", {}, 6),
         (f"{name}_sum", {}, 20.624),
     ]
+
+
+def test_metrics_come_in_an_order(tmp_path: Path) -> None:
+    services = ("schedule", "transactions", "cleaning", "statistics")
+    with open_store(tmp_path / "store", read_only=False, services=services, settings=SMALL) as opened:
+        names = [one.name.removeprefix("rocketmq_store_") for one in StoreCollector(opened).collect()]
+    assert names == [
+        "failed_puts", "transferred_messages", "gets", "put_messages", "put_bytes", "put_latency_seconds",
+        "log_start_offset", "log_end_offset", "unflushed_bytes", "undispatched_bytes", "held_gets", "findings",
+        "disk_used_ratio", "running_flag", "slaves", "push_to_slave_max_offset", "slave_acknowledged_offset",
+        "slave_behind_bytes", "delay_waiting_messages", "delay_overdue_messages", "delay_overdue_seconds",
+        "halves_in_doubt", "halves_given_up", "connections", "connection_limit", "ended_connections",
+        "service_failed", "service_retrying",
+    ]  # fmt: skip
