@@ -133,6 +133,9 @@ def test_prepared_and_rolled_back_messages_are_in_no_queue() -> None:
         (b"0", LEVELS, None),
         (b"-1", LEVELS, None),
         (b"2", [], None),
+        (b"1", [-1, 5], 1000),
+        (b"1", [0, 5], 0),
+        (b"3", [1, -7], 1000),
     ],
 )
 def test_a_delayed_message_has_its_deliver_time_for_a_tags_code(

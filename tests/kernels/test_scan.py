@@ -350,6 +350,7 @@ def is_damage(reason: DamageReason = DamageReason.BAD_MAGIC, size: int = -1, at:
         (entry(b"", 2) + entry(b"", 2, place=48), passes(96)),
         (entry(b"", 2) + entry(b"", 2, place=47), is_damage(at=48)),
         *((entry(b"", 2, unused=one), is_damage()) for one in ((1, 0, 0), (0, 1, 0), (0, 0, 1))),
+        *((entry(b"", 2, unused=one), is_damage()) for one in ((1 << 24, 0, 0), (0, 1 << 24, 0), (0, 0, 1 << 24))),
         (struct.pack(">ii", -1, 8), is_blank(8)),
         (struct.pack(">ii", -1, 7), is_damage()),
         (struct.pack(">ii", -1, 99) + b"\1" * 7, is_blank(99)),
