@@ -9,6 +9,8 @@ import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,7 @@ from store.engine.ha.log_copy import LogCopy
 from store.engine.ha.receive import ReceiveOptions, Receiver
 from store.errors import Diverged
 from store.files.filesystem import Filesystem
+from store.layout import segment_name
 from tests.cli.running import Run, rmqctl
 from tests.support.fake_master import FakeMaster, Frame, Script, honest, log_of
 from tests.support.stores import SMALL, make_store
@@ -341,3 +344,18 @@ def test_a_copy_with_a_record_of_version_2_is_one_of_5_3(
     run = receive(honest(tmp_path / "master", end), tmp_path / "copy", *given)
     assert run.code == 0, run.err
     assert rmqctl("-f", "json", "info", store=tmp_path / "copy").json["compat"] == compat
+
+
+@pytest.mark.parametrize(
+    ("log_offset", "end", "first"),
+    [(0, 350, 0), (99, 350, 0), (100, 350, 100), (199, 350, 100), (350, 350, 300), (900, 300, 200), (900, 301, 300),
+     (100, 100, 0), (100, 101, 100)],
+)  # fmt: skip
+def test_segments_before_an_offset_are_deleted_but_for_the_newest(
+    log_offset: int, end: int, first: int, tmp_path: Path
+) -> None:
+    deleted: list[str] = []
+    fs = SimpleNamespace(unlink=lambda path: deleted.append(path.name))
+    copy: Any = SimpleNamespace(first=0, end=end, segment_size=100, folder=tmp_path, _fs=fs)
+    LogCopy.drop_before(copy, log_offset)
+    assert (copy.first, deleted) == (first, [segment_name(start) for start in range(0, first, 100)])
