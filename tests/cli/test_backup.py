@@ -54,6 +54,10 @@ def test_backups_are_listed_verified_compared_pruned_and_restored(folder: Path, 
     for keep, verdict in (("1", "would delete 1 backup, "), ("2", "nothing to delete\n"), ("9", "nothing to delete\n")):
         run = rmqctl("backup", "prune", folder, "--keep-last", keep, "--dry-run")
         assert (run.code, run.out.startswith(verdict)) == (OK, True)
+    planned = rmqctl("-f", "json", "backup", "prune", folder, "--keep-last", "1", "--dry-run").json
+    assert [row["backup_id"] for row in planned["backups"]] == ids(folder)
+    assert [row["stored_as"] for row in planned["files"]] == sorted(row["stored_as"] for row in planned["files"])
+    assert len(planned["files"]) > 1
     assert len(ids(folder)) == 2
     assert rmqctl("backup", "prune", folder, "--keep-last", "1", "--yes").out.startswith("deleted 1 backup, ")
     assert len(ids(folder)) == 1

@@ -9,10 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from rmqctl import fleet, querying
+from rmqctl import fleet, group, querying
 from rmqctl.commands import lag, report, schema, serve
 from rmqctl.completion import _chosen
 from rmqctl.put_lines import LEFT_OUT, LinePut
+from rmqctl.schema import _property
 from store import BadRequest, Message, open_store
 from store.change.quarantine import purge
 from store.engine.ha import Limits
@@ -111,3 +112,17 @@ def test_messages_of_a_key_come_in_the_logs_order_and_times_too(tmp_path: Path) 
 def test_changes_that_are_not_there_are_named_in_order(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="no quarantined change a, b, c"):
         purge(make_store(tmp_path / "s", 1), ["c", "a", "b"], fs=Filesystem())
+
+
+def test_the_names_of_commands_are_padded_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "PANELS", {"One": ["ab", "a"], "Other": ["abcd"]})
+    lists: list[list[tuple[str, str]]] = []
+    formatter = SimpleNamespace(section=lambda title: nullcontext(), write_dl=lists.append)
+    given = SimpleNamespace(_summaries=lambda: {"ab": "x", "a": "y", "abcd": "z"})
+    group.RootGroup.format_commands(cast(Any, given), cast(Any, None), cast(Any, formatter))
+    assert lists == [[("ab  ", "x"), ("a   ", "y")], [("abcd", "z")]]
+
+
+def test_a_type_that_the_vocabulary_lacks_is_named_with_those_that_it_has() -> None:
+    with pytest.raises(TypeError, match=r"^log_offset is \['boolean', 'string'\], and \['integer', 'null'\] in"):
+        _property("log_offset", bool | str, {})

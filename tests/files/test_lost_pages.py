@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -360,3 +361,11 @@ def test_the_first_lost_page_of_a_process_is_seen() -> None:
     found.lose((1100, 1200))
     with pytest.raises(StoreIOError, match=r"^a, offset 100: bytes 100 to 200 were lost while they were in use"):
         fresh.require_none()
+
+
+@pytest.mark.parametrize(("starts", "first"), [((), 90), ((30,), 30), ((30, 20), 20), ((20, 30), 20)])
+def test_the_first_lost_page_of_a_range_counts(
+    starts: tuple[int, ...], first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_pages, "_overlapping", lambda start, stop: [SimpleNamespace(start=at) for at in starts])
+    assert lost_pages.first_lost(10, 90) == first
