@@ -18,6 +18,7 @@ from store import BadRequest, Message, open_store
 from store.change.quarantine import purge
 from store.engine.ha import Limits
 from store.files import Filesystem
+from store.structures.commitlog.put_result import PutStatus
 from store.structures.findings import Finding
 from tests.cli.running import rmqctl
 from tests.support.sessions import said, session
@@ -126,3 +127,18 @@ def test_the_names_of_commands_are_padded_to_the_longest(monkeypatch: pytest.Mon
 def test_a_type_that_the_vocabulary_lacks_is_named_with_those_that_it_has() -> None:
     with pytest.raises(TypeError, match=r"^log_offset is \['boolean', 'string'\], and \['integer', 'null'\] in"):
         _property("log_offset", bool | str, {})
+
+
+@pytest.mark.parametrize(
+    ("status", "numbers"), [(PutStatus.PUT_OK, [1, 3, 7]), (PutStatus.FLUSH_DISK_TIMEOUT, [*range(9)])]
+)
+def test_refused_lines_come_in_order(status: PutStatus, numbers: list[int]) -> None:
+    found, answer = [None] * 9, SimpleNamespace(status=status, refused={7: "x", 1: "x", 3: "x"})
+    given = SimpleNamespace(
+        _answers=lambda: [(_Columns(found), answer)], _rows=lambda messages, answer, numbers: iter(numbers)
+    )
+    assert list(LinePut._refused(cast(Any, given))) == numbers
+
+
+class _Columns(list[None]):
+    messages = None

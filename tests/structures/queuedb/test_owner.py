@@ -305,3 +305,36 @@ def test_files_past_a_flushed_database_are_the_brokers(
     layout, fs = SimpleNamespace(abort="abort"), SimpleNamespace(exists=lambda path: aborted)
     ends = owner._compare(database, reader, cast(Any, layout), cast(Any, fs))
     assert ends == (found, max(files, default=-1), checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("following", "newest", "records", "logics_ms", "found"),
+    [
+        ({100: 5, 90: 4}, (), (90,), 0, Owner.BOTH),
+        ({100: 5, 120: 7}, (), (100,), 0, Owner.DATABASE),
+        ({120: 7, 100: 5}, (), (100,), 0, Owner.DATABASE),
+        ({120: 7, 100: 5}, (), (120,), 0, Owner.BOTH),
+        ({100: 5, 120: 7}, (300,), (300,), 0, Owner.DATABASE),
+        ({100: 5}, (99,), (99,), 0, Owner.BOTH),
+        ({100: 5, 99: 1}, (), (100,), 0, Owner.UNKNOWN),
+        ({100: 5, 120: 7}, (), (100,), 4, Owner.DATABASE),
+        ({100: 5, 120: 7}, (), (100,), 5, Owner.BOTH),
+        ({120: 7, 100: 5}, (), (100,), 6, Owner.BOTH),
+        ({100: 0, 120: 7}, (), (100,), 9, Owner.DATABASE),
+    ],
+)
+def test_a_database_past_the_files_is_the_brokers_from_the_first_record_that_they_lack(
+    following: dict[int, int],
+    newest: tuple[int, ...],
+    records: tuple[int, ...],
+    logics_ms: int,
+    found: Owner,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The queue files end at 100."""
+    monkeypatch.setattr(owner, "_following", lambda *given: following.items())
+    monkeypatch.setattr(owner, "_starts_record", lambda reader, at: at in records)
+    monkeypatch.setattr(owner, "read_page", lambda reader: (SimpleNamespace(logics_ms=logics_ms), None))
+    database: Any = SimpleNamespace(newest={at: SimpleNamespace(log_offset=at) for at in newest})
+    nothing = cast(Any, None)
+    assert owner._owner_past_files(database, nothing, nothing, nothing, {}, 100) is found
