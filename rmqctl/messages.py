@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
@@ -171,9 +172,12 @@ class MessageRows:
         return body
 
 
-def message_line(record: bytes, *, with_body: bool = True, stored: bool = False, encoding: str = "utf-8") -> str:
+def message_line(
+    record: bytes, outer: int | None = None, *, with_body: bool = True, stored: bool = False, encoding: str = "utf-8"
+) -> str:
     """Return the message object of a stored record as one line of JSON for put --input.
 
+    outer     outer_queue_offset of a message inside a record of several
     encoding  of the target; ASCII with escapes unless it is UTF-8
     """
     from store.formats import decode_record
@@ -181,7 +185,7 @@ def message_line(record: bytes, *, with_body: bool = True, stored: bool = False,
     shown = BodyEncoding.BASE64 if with_body else BodyEncoding.NONE
     # A body that cannot be decompressed is marked in its row, by body_state.
     rows = MessageRows(shown, Format.JSONL, stored=stored, warn=lambda text: None)
-    return to_json(rows.row(decode_record(record)), ascii_only=not is_utf8(encoding))
+    return to_json(rows.row(replace(decode_record(record), outer_queue_offset=outer)), ascii_only=not is_utf8(encoding))
 
 
 def _encode(body: bytes, wanted: BodyEncoding | None, form: Format) -> tuple[BodyEncoding, str]:

@@ -183,6 +183,8 @@ def _message(row: Cells) -> dict[str, object]:
         found[f"{name}_ms"] = _milliseconds(row[name], name)
     found["crc_ok"] = row["crc_ok"] in (True, "true")
     found["body"] = _base64(row["body"])
+    if row.get("outer_queue_offset") not in (None, ""):
+        found["outer_queue_offset"] = int(row["outer_queue_offset"])
     properties = row["properties"]
     if row["property_bytes"]:
         found["property_bytes"] = _base64(row["property_bytes"])

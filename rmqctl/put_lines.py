@@ -11,6 +11,7 @@ Steps of LinePut:
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ from rmqctl.put_rows import (
 from rmqctl.result import Result, Table
 from rmqctl.show import count
 from store import PutStatus
+from store.formats import INNER_BATCH
 from store.reading import MessageLines
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from store.engine.serving import StoreClient
     from store.reading import LineColumns
 
+_INNER = re.compile(rb'"outer_queue_offset": ?[0-9]')
 LEFT_OUT = {
     "half": "half messages",
     "op": "marks of ended transactions",
@@ -71,7 +74,7 @@ class LinePut:
 
         self._copies = None if form.as_stored else CopyFilter()
         self._counts: Counter[str] = Counter()
-        self._damaged_count = self._recompressed_count = self._read_bytes = 0
+        self._damaged_count = self._recompressed_count = self._inner_count = self._read_bytes = 0
         self._topics: set[str] = set()
         self._problem: typer.BadParameter | None = None
         self._said_no_segment = False
@@ -150,6 +153,7 @@ class LinePut:
     def _read(self, block: Block, *, chooses: bool = True) -> LineColumns:
         """Return the messages of a block, up to a line that is not a message: that is the problem to report."""
         batch = self._lines.read(block.text)
+        self._inner_count += len(_INNER.findall(block.text)) if self._form.as_stored else 0
         for row in batch.left:
             line = batch.line(row)
             if line.isspace():
@@ -168,6 +172,9 @@ class LinePut:
         return self._noted(batch.columns())
 
     def _noted(self, found: LineColumns) -> LineColumns:
+        if not self._form.as_stored and (found.messages.numbers["sys_flag"] & INNER_BATCH).any():
+            problem = "records of several messages (export --outer) are no new messages; put them with --as-stored"
+            raise typer.BadParameter(problem, param_hint="--input")
         self._damaged_count += found.damaged_count
         self._topics.update(found.messages.topics)
         if self._copies is not None:
@@ -201,6 +208,9 @@ class LinePut:
         if self._form.as_stored and self._recompressed_count:
             bodies = count(self._recompressed_count, "compressed body").replace("bodys", "bodies")
             self._session.warn(f"{bodies} got other bytes than stored: an export with --stored-body keeps them")
+        if self._inner_count:
+            lay = f"{count(self._inner_count, 'message')} lay inside records of several"
+            self._session.warn(f"{lay} and were put as single messages: export --outer keeps such records")
         if self._damaged_count:
             lines = f"{count(self._damaged_count, 'line')} of --input with crc_ok false"
             put = "the damaged bodies were put unchanged, with a CRC that matches them now"

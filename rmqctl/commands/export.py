@@ -65,8 +65,9 @@ def run(
     The folder appears when everything is written, or not at all. JSON lines hold the message object of `get`. Parquet
     and CSV hold the columns of the table messages, with bodies as stored. `put --input` reads all of them. crc_ok is
     false for a body that does not match the record's CRC. body_problem (body_state in JSON lines) is set for a body
-    that cannot be decompressed. CSV keeps text as stored, even if a spreadsheet would take it as a formula; `get
-    --format csv` escapes it.
+    that cannot be decompressed. A record of several messages (5.x) becomes a line for each of them; with --outer
+    it is one line, and `put --as-stored` stores the record again. CSV keeps text as stored, even if a spreadsheet would
+    take it as a formula; `get --format csv` escapes it.
     """
     session: Session = ctx.obj
 
@@ -80,17 +81,24 @@ def run(
     if only_sound:
         where = f"({where}\n) and crc_ok" if where is not None else "crc_ok"
     condition = and_store_times(session, where, since, until)
+    inner = list[int]()
     to_lines = RecordLines(to_line, with_body=not no_body).texts
-    export = Export(
-        kind.value, condition, columns, with_body=not no_body, to_line=to_line, to_lines=to_lines, limit=limit
-    )
+    export = Export(kind.value, condition, columns, not no_body, to_line, to_lines, limit=limit, on_inner=inner.append)
     check_export(to, export, len(stores_of(session, stores)))
     with open_tables(session, stores, engine, master, remote, spark_above, outer=outer) as tables:
         if str(to) == STDOUT:
             session.environment.stdout.writelines(tables.export_lines(export))
+            _warn_of_inner(session, sum(inner))
             return None
         tables.export(to, export)
+    _warn_of_inner(session, sum(inner))
     files = [path for path in to.rglob("*") if path.is_file() and not path.name.startswith((".", "_"))]
     size = sum(path.stat().st_size for path in files)
     facts = {"folder": str(to), "file_count": len(files), "size_bytes": size}
     return Result("export", facts, verdict=f"{count(len(files), 'file')} with {show_bytes(size)} written")
+
+
+def _warn_of_inner(session: Session, inner: int) -> None:
+    if inner:
+        lay = f"{count(inner, 'message')} lay inside records of several"
+        session.warn(f"{lay}, and put as single messages they differ: --outer keeps such records for put --as-stored")

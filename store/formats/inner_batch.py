@@ -15,8 +15,8 @@ from dataclasses import replace
 
 from store.errors import DamagedRecord
 from store.formats.java import crc32
-from store.formats.message import INNER_BATCH, StoredMessage
-from store.formats.properties import INNER_BASE, INNER_NUM
+from store.formats.message import INNER_BATCH, Message, StoredMessage
+from store.formats.properties import INNER_BASE, INNER_NUM, decode_properties
 
 _HEADER = struct.Struct(">iiiii")
 _PROPERTIES_SIZE = struct.Struct(">h")
@@ -35,6 +35,19 @@ def inner_batch_of(properties: dict[str, str]) -> tuple[int, int] | None:
         # A broker's dispatch fails here (NumberFormatException); no put writes such a record.
         return None
     return (base, count) if -MAX_MESSAGE_COUNT <= count <= MAX_MESSAGE_COUNT else None
+
+
+def at_queue_offset(message: Message, queue_offset: int) -> tuple[Message, int]:
+    """Return a message for a queue's next offset, and the number of offsets that it takes.
+
+    A record of several messages has the first of its queue offsets in INNER_BASE.
+    """
+    found = inner_batch_of(decode_properties(message.properties)) if message.sys_flag & INNER_BATCH else None
+    if found is None or found[1] < 1:
+        return message, 1
+    old, new = (b"%s\x01%d\x02" % (INNER_BASE.encode(), base) for base in (found[0], queue_offset))
+    properties = (b"\x02" + message.properties + b"\x02").replace(b"\x02" + old, b"\x02" + new)[1:-1]
+    return replace(message, properties=properties), found[1]
 
 
 def unwrap(record: StoredMessage) -> Iterator[StoredMessage]:

@@ -25,7 +25,7 @@ from store.files.segment_folders import SegmentFolders
 from store.formats.run import Run
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
-from store.opened.detect import FoundStore
+from store.opened.detect import FoundStore, find_other_queues
 from store.opened.index_view import IndexView
 from store.opened.queue_view import QueueView
 from store.structures.commitlog.readable_log import ReadableLog
@@ -159,6 +159,7 @@ class OpenedStore:
 
         if not isinstance(self.log, CommitLog):
             self.log = CommitLog(self.log.segments, self.config, self.clock, self.line)
+            self.log.inner_topics = find_other_queues(self.layout, self.config, self.fs).topics
         return self.log
 
     def rooms_with(self, kind: str, function: str) -> Iterator[ModuleType]:

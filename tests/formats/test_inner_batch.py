@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from store.errors import DamagedRecord
-from store.formats.inner_batch import count_inner, inner_batch_of, inner_parts, unwrap
+from store.formats.inner_batch import at_queue_offset, count_inner, inner_batch_of, inner_parts, unwrap
 from store.formats.java import crc32
 from store.formats.message import INNER_BATCH, Message, StoredMessage, decode_record, encode_record
 
@@ -112,3 +112,24 @@ def test_the_last_message_may_have_neither_body_nor_properties() -> None:
     assert [one.body for one in unwrap(record(inner(b"x") + inner()))] == [b"x", b""]
     with pytest.raises(DamagedRecord, match="at byte 22 21 bytes are left, a message takes 22 at least"):
         list(unwrap(record(inner() + inner()[:21])))
+
+
+@pytest.mark.parametrize(
+    ("sys_flag", "properties", "moved", "count"),
+    [
+        (INNER_BATCH, b"INNER_BASE\x017\x02INNER_NUM\x013\x02", b"INNER_BASE\x0140\x02INNER_NUM\x013\x02", 3),
+        (INNER_BATCH, b"INNER_NUM\x011\x02INNER_BASE\x017", b"INNER_NUM\x011\x02INNER_BASE\x0140", 1),
+        (INNER_BATCH, b"aINNER_BASE\x017\x02INNER_BASE\x017\x02INNER_NUM\x012", None, 2),
+        (INNER_BATCH, b"INNER_NUM\x013\x02", b"INNER_NUM\x013\x02", 1),
+        (INNER_BATCH, b"INNER_BASE\x01x\x02INNER_NUM\x013", b"INNER_BASE\x01x\x02INNER_NUM\x013", 1),
+        (0, b"INNER_BASE\x017\x02INNER_NUM\x013\x02", b"INNER_BASE\x017\x02INNER_NUM\x013\x02", 1),
+        (INNER_BATCH, b"INNER_BASE\x017\x02INNER_NUM\x010", b"INNER_BASE\x017\x02INNER_NUM\x010", 1),
+        (INNER_BATCH, b"", b"", 1),
+    ],
+)
+def test_a_record_of_several_gets_the_queue_offset_as_its_base(
+    sys_flag: int, properties: bytes, moved: bytes | None, count: int
+) -> None:
+    moved = b"aINNER_BASE\x017\x02INNER_BASE\x0140\x02INNER_NUM\x012" if moved is None else moved
+    message = Message("T", b"body", 1, properties, sys_flag=sys_flag)
+    assert at_queue_offset(message, 40) == (replace(message, properties=moved), count)

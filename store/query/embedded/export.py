@@ -23,7 +23,7 @@ from store.query.embedded.engine import MESSAGES_WITH_RECORDS, Engine
 from store.query.tables.dialect import for_duckdb
 from store.query.tables.export import DAY, Export, published, require_to_line
 from store.query.tables.json_values import plain
-from store.query.tables.schema import RECORD
+from store.query.tables.schema import MESSAGES, OUTER, RECORD
 from store.structures.commitlog.arrow_columns import bytes_of
 
 MOST_OPEN = 64
@@ -57,6 +57,7 @@ def write_export(engine: Engine, target: Path, export: Export, *, on_progress: O
         files = _Files(folder, export, written)
         try:
             for batch in answer:
+                export.on_inner(_inner_count(batch))
                 for place, rows in _by_partition(batch, count, export.partition_by):
                     files.write(place, rows)
         finally:
@@ -66,15 +67,23 @@ def write_export(engine: Engine, target: Path, export: Export, *, on_progress: O
 def export_lines(engine: Engine, export: Export, *, on_progress: OnProgress | None = None) -> Iterator[str]:
     """Yield the lines of an export as JSON lines, in log order and with newlines; many per text."""
     for batch in _answer(engine, export, on_progress):
+        export.on_inner(_inner_count(batch))
         yield from _lines(export, batch)
 
 
 def _lines(export: Export, batch: pa.RecordBatch) -> Iterator[str]:
-    if export.to_lines is not None:
+    if export.to_lines is not None and not _inner_count(batch):
         records, ends = bytes_of(batch, batch.schema.names[0], may_be_null=False)
         return export.to_lines(records, ends[:-1], np.diff(ends))
     to_line = require_to_line(export)
-    return (to_line(record) + "\n" for record in batch.column(0).to_pylist())
+    outer = batch.column(OUTER).to_pylist()
+    return (to_line(*both) + "\n" for both in zip(batch.column(0).to_pylist(), outer, strict=True))
+
+
+def _inner_count(batch: pa.RecordBatch) -> int:
+    """Return the number of messages that lay inside records of several."""
+    column = batch.schema.get_field_index(OUTER)
+    return batch.num_rows - batch.column(column).null_count if column >= 0 else 0
 
 
 def read_records(engine: Engine, where: str | None, *, on_progress: OnProgress | None = None) -> Iterator[bytes]:
@@ -105,7 +114,7 @@ def _query(engine: Engine, export: Export) -> str:
 
 def _columns(engine: Engine, export: Export) -> dict[str, str]:
     if export.kind == "jsonl":
-        return {RECORD: "binary"}
+        return {RECORD: "binary", OUTER: MESSAGES[OUTER]}
     stores = {"store": "string"} if engine.is_fleet else {}
     return {name: kind for name, kind in (stores | export.columns).items() if name not in export.partition_by}
 

@@ -6,8 +6,9 @@ A view has the columns that the query's text may refer to: see store.query.table
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial, reduce
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +20,10 @@ from store.query.spark.damage import FOLDER
 from store.query.spark.described import to_json_row
 from store.query.spark.job import Progress, errors_as_sentences, watched
 from store.query.tables.dialect import for_spark
-from store.query.tables.export import DAY, Export, published, require_to_line
+from store.query.tables.export import DAY, Export, ToLine, published, require_to_line
 from store.query.tables.json_values import Row, unique_names
 from store.query.tables.query_text import check_is_query, columns_named, is_translated, tables_named
-from store.query.tables.schema import RECORD, ddl
+from store.query.tables.schema import OUTER, RECORD, ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -140,13 +141,16 @@ def _flat(frame: DataFrame) -> DataFrame:
 
 def _lines(frame: DataFrame, export: Export) -> DataFrame:
     """Return each record's JSON line, and the partition columns."""
-    frame = frame.select(RECORD, *export.partition_by)
-    schema = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in frame.schema.fields[1:])
+    from pyspark.sql.functions import col
+
+    frame = frame.select(RECORD, col(OUTER).alias("outer"), *export.partition_by)
+    schema = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in frame.schema.fields[2:])
     return frame.mapInArrow(partial(_to_lines, require_to_line(export)), f"line string{', ' if schema else ''}{schema}")
 
 
-def _to_lines(to_line: Callable[[bytes], str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _to_lines(to_line: ToLine, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        lines = pa.array([to_line(record) for record in batch.column(0).to_pylist()], pa.string())
-        names = ["line", *batch.schema.names[1:]]
-        yield pa.RecordBatch.from_arrays([lines, *batch.columns[1:]], names=names)
+        both = zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
+        lines = pa.array(starmap(to_line, both), pa.string())
+        names = ["line", *batch.schema.names[2:]]
+        yield pa.RecordBatch.from_arrays([lines, *batch.columns[2:]], names=names)

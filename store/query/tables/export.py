@@ -20,6 +20,7 @@ from store.query.tables.schema import MESSAGES
 
 FORMATS = ("parquet", "jsonl", "csv")
 DAY = "day"
+ToLine = Callable[[bytes, int | None], str]
 STDOUT = "-"
 """The target that is no folder but a stream of lines."""
 
@@ -32,7 +33,8 @@ class Export:
     where         a condition in SQL over the columns of `messages`, `store` and `day`; None for all
     limit         the most messages; the first of the log, on Spark of its parts
     partition_by  columns that make folders, as topic=T/day=2026-11-21
-    to_line       for jsonl: the line of a stored record
+    to_line       for jsonl: the line of a stored record; of an inner message with its outer queue offset
+    on_inner      called in this process with numbers of messages that lay inside records of several
     to_lines      the lines of many, with their ends: of their bytes, and the place and size of each
     """
 
@@ -40,9 +42,10 @@ class Export:
     where: str | None = None
     partition_by: Sequence[str] = ()
     with_body: bool = True
-    to_line: Callable[[bytes], str] | None = None
+    to_line: ToLine | None = None
     to_lines: Callable[[memoryview, Int64Array, Int64Array], Iterator[str]] | None = None
     limit: int | None = None
+    on_inner: Callable[[int], None] = lambda _: None
 
     @property
     def columns(self) -> dict[str, str]:
@@ -72,7 +75,7 @@ def check_export(target: Path, export: Export, store_count: int = 1) -> None:
         raise BadRequest("a column to partition by is named twice")
 
 
-def require_to_line(export: Export) -> Callable[[bytes], str]:
+def require_to_line(export: Export) -> ToLine:
     """Return the function that makes a line of a record.
 
     BadRequest where an export as JSON lines has none.

@@ -85,6 +85,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
+OUTER = "outer_queue_offset"
+
 MESSAGES = {
     "topic": "string",
     "queue_id": "int",
@@ -112,7 +114,7 @@ MESSAGES = {
     "body_state": "string",
     "body_problem": "string",
     "body": "binary",
-    "outer_queue_offset": "bigint",
+    OUTER: "bigint",
 }
 
 RECORD = "record"

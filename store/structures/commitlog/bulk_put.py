@@ -23,6 +23,7 @@ from store.formats.columns import COLUMN_NAMES, Column, ScanOutcome
 from store.formats.message import (
     BLANK_SIZE,
     BORN_HOST_IPV6,
+    INNER_BATCH,
     MAX_TOPIC_SIZE_V1,
     RECORD_MIN_SIZE,
     STORE_HOST_IPV6,
@@ -72,7 +73,8 @@ def put_many_replayed(
         time_ms = None if store_timestamps_ms is None else int(store_timestamps_ms[row])
         return log.put_replayed(messages.message(row), as_stored=as_stored, store_timestamp_ms=time_ms)
 
-    if _needs_care(log, messages) or (not as_stored and messages.find_in_properties(DELAY_MARK)):
+    has_inner = (messages.numbers["sys_flag"] & INNER_BATCH).any()
+    if has_inner or _needs_care(log, messages) or (not as_stored and messages.find_in_properties(DELAY_MARK)):
         return PutManyResult.of([put_one(row) for row in range(len(messages))])
     return _put_rows(log, messages, put_one, store_timestamps_ms)
 

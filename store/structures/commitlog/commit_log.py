@@ -38,9 +38,11 @@ from store.files import lost_pages
 from store.files.mapped_file import MappedFile
 from store.files.mapped_file_queue import MappedFileQueue
 from store.formats.given import check_message, check_number
+from store.formats.inner_batch import at_queue_offset
 from store.formats.message import (
     BLANK_SIZE,
     BORN_HOST_IPV6,
+    INNER_BATCH,
     MAX_TOPIC_SIZE_V1,
     QUEUE_OFFSET_AT,
     STORE_HOST_IPV6,
@@ -106,6 +108,8 @@ class CommitLog(ReadableLog):
         self.put_lock = threading.RLock()
         self.locked_since_ms = 0
         """When the running put took the lock; 0 while the lock is free."""
+        self.inner_topics = frozenset[str]()
+        """Topics whose queues take records of several messages (5.x)."""
         self.stale_segment = -1
         """Start of a segment in which old records lie past the log's end, -1 without one."""
         self._gate = bytearray(_GATE.size)
@@ -208,9 +212,19 @@ class CommitLog(ReadableLog):
             message = self.rules.delayed(message)
         queue = self.put_queue(message.topic, message.queue_id)
         now_ms = self.clock() if store_timestamp_ms is None else store_timestamp_ms
-        with self.put_lock:
+        is_inner = message.sys_flag & INNER_BATCH
+        if is_inner and message.topic not in self.inner_topics:
+            return illegal(
+                f"the queues of {message.topic} take no record of several messages: give the topic the queue.type in "
+                "config/topics.json that it had in the other store"
+            )
+        with self.locked() if is_inner else self.put_lock:
+            message, count = at_queue_offset(message, queue.queue_offset)
             # An extra gate, as the given time may be before the newest store time.
-            return self._append(message, queue, _open_gate(now_ms), now_ms)
+            result = self._append(message, queue, _open_gate(now_ms), now_ms)
+            if count != 1 and result.is_ok:
+                queue.move_to(result.queue_offset + count)
+            return result
 
     def _append(self, message: Message, queue: PutQueue, gate: bytearray, now_ms: int) -> PutResult:
         hosts = self._parts.hosts

@@ -18,6 +18,7 @@ from store.query.spark.described import to_json_row
 from store.query.spark.query import register_views, run_query, write_export
 from store.query.tables.export import Export
 from store.query.tables.schema import MESSAGES, TABLES
+from tests.support.five_stores import five
 from tests.support.golden import golden
 from tests.support.processes import command_line, run
 from tests.support.spark_stores import records_of
@@ -68,6 +69,17 @@ def test_an_export_goes_on_over_what_a_killed_one_left(spark: Any, tmp_path: Pat
     lines = [line for path in (tmp_path / "out").glob("*.jsonl") for line in path.read_text().splitlines()]
     assert len(lines) == 160
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.turns(4)
+@pytest.mark.spark
+def test_a_line_names_the_outer_record(spark: Any, tmp_path: Path) -> None:
+    where = "topic = 'BatchA' and queue_id = 0 and queue_offset between 4 and 6"
+    stores, outer = [str(five("bcq") / "store")], "outer_queue_offset"
+    write_export(spark, stores, tmp_path / "out", Export("jsonl", where, [outer], to_line=message_line))
+    files = (tmp_path / "out" / f"{outer}=4").glob("*.jsonl")
+    lines = [line for path in files for line in path.read_text().splitlines()]
+    assert sorted((row["queue_offset"], row[outer]) for row in map(json.loads, lines)) == [(4, 4), (5, 4), (6, 4)]
 
 
 @pytest.mark.turns(4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +95,82 @@ def test_find_finds_keys_that_no_index_holds(words: list[str]) -> None:
     assert inner
     found = rmqctl("--format", "json", "find", "k15", *words, store=root).json["messages"]
     assert {(one["topic"], one["queue_id"], one["queue_offset"]) for one in found} == expected
+
+
+LAY = "404 messages lay inside records of several"
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv"])
+def test_messages_put_out_of_their_records_are_counted_by_export_and_put(kind: str, tmp_path: Path) -> None:
+    exported = rmqctl("export", "--to", tmp_path / "out", "--as", kind, store=ROOT)
+    assert f"warning: {LAY}, and put as single messages they differ: --outer keeps such" in exported.err
+    put = rmqctl("put", "--from", tmp_path / "out", "--as-stored", store=tmp_path / "store")
+    assert f"warning: {LAY} and were put as single messages: export --outer keeps such records" in put.err
+    put = rmqctl("put", "--from", tmp_path / "out", store=tmp_path / "new")
+    assert (put.code, "lay inside" in put.err) == (0, False)
+
+
+def test_a_line_names_the_outer_record() -> None:
+    lines = rmqctl("export", "--to", "-", "--as", "jsonl", "--where", IN_RECORD_4, store=ROOT).out.splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [(row["queue_offset"], row["outer_queue_offset"], row["log_offset"]) for row in rows] == [
+        (4, 4, 7929),
+        (5, 4, 7929),
+        (6, 4, 7929),
+    ]
+
+
+def target_with_types(root: Path) -> Path:
+    (root / "commitlog").mkdir(parents=True)
+    shutil.copytree(ROOT / "config", root / "config")
+    return root
+
+
+def records(root: Path, where: str = "true") -> list[dict[str, Any]]:
+    lines = rmqctl("export", "--to", "-", "--as", "jsonl", "--outer", "--where", where, store=root).out.splitlines()
+    changed = ("log_offset", "msg_id", "store_timestamp_ms")
+    return [{name: value for name, value in json.loads(line).items() if name not in changed} for line in lines]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv"])
+def test_records_of_several_come_back_as_they_were(kind: str, tmp_path: Path) -> None:
+    exported = rmqctl("export", "--to", tmp_path / "out", "--as", kind, "--outer", store=ROOT)
+    assert (exported.code, exported.err) == (0, "")
+    target = target_with_types(tmp_path / "store")
+    put = rmqctl("put", "--from", tmp_path / "out", "--as-stored", "--compat", "5.3", store=target)
+    assert (put.code, put.err) == (0, "")
+    assert records(target) == records(ROOT)
+    assert rmqctl("check", store=target).code == 0
+    with open_store(target) as store:
+        assert [one.body for one in store.messages("BatchA", 0)] == [
+            body for topic, queue_id, _, body in every_message() if (topic, queue_id) == ("BatchA", 0)
+        ]
+
+
+def test_a_record_of_several_takes_the_next_offsets_of_its_queue(tmp_path: Path) -> None:
+    where = "topic = 'BatchA' and queue_id = 0 and queue_offset in (4, 10)"
+    lines = rmqctl("export", "--to", "-", "--as", "jsonl", "--outer", "--where", where, store=ROOT).out
+    (tmp_path / "lines").write_text(lines, encoding="utf-8")
+    target = target_with_types(tmp_path / "store")
+    put = rmqctl("put", "--from", tmp_path / "lines", "--as-stored", "--compat", "5.3", store=target)
+    assert (put.code, put.err) == (0, "")
+    assert rmqctl("check", store=target).code == 0
+    counts = [int(json.loads(line)["properties"].get("INNER_NUM", 1)) for line in lines.splitlines()]
+    assert [row["queue_offset"] for row in records(target)] == [0, *counts[:-1]]
+    with open_store(target) as store:
+        found = [one.queue_offset for one in store.messages("BatchA", 0)]
+    assert found == list(range(sum(counts)))
+
+
+def test_a_record_of_several_is_refused_where_no_queue_takes_it(tmp_path: Path) -> None:
+    rmqctl("export", "--to", tmp_path / "out", "--as", "jsonl", "--outer", store=ROOT)
+    put = rmqctl("--format", "json", "put", "--from", tmp_path / "out", "--as-stored", store=tmp_path / "store")
+    refused = [row for row in put.json["results"] if row["status"] != "PUT_OK"]
+    assert (put.code, len(refused), {row["status"] for row in refused}) == (1, 68, {"MESSAGE_ILLEGAL"})
+    assert {row["reason"] for row in refused} == {
+        f"the queues of {topic} take no record of several messages: give the topic the queue.type in "
+        "config/topics.json that it had in the other store"
+        for topic in ("BatchA", "BatchB")
+    }
+    put = rmqctl("put", "--from", tmp_path / "out", store=tmp_path / "new")
+    assert (put.code, "records of several messages (export --outer) are no new messages" in put.err) == (2, True)
