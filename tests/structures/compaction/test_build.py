@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -12,6 +14,7 @@ from store.change.actions import Publish, Remove
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.layout import StoreLayout
+from store.structures.compaction import build
 from store.structures.compaction.build import plan_compaction_mend
 from store.structures.compaction.files import read_units
 from tests.support.five_stores import copy_of_five, five
@@ -242,3 +245,36 @@ def test_where_no_file_is_left_each_queue_of_a_compacted_topic_is_named(root: Pa
     assert (change.actions, sorted(change.remarks)) == (
         [], [f"{topic}, queue {queue} {lost}" for topic, queue in (("CompB", 0), ("Comp_A", 0), ("Comp_A", 1))]
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pairs", "fed"),
+    [
+        ([((10, 46), True)], (10, 46)),
+        ([((10, 46), True), ((20, 92), True)], (20, 92)),
+        ([((20, 92), True), ((10, 46), True)], (20, 92)),
+        ([((10, 46), True), ((20, 92), False)], (10, 46)),
+        ([((20, 92), False)], None),
+        ([], None),
+    ],
+)
+def test_a_lost_queue_gets_files_of_the_largest_length_of_whole_pairs(
+    pairs: list[tuple[tuple[int, int], bool]], fed: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def files(size: int) -> dict[int, StoredFile]:
+        return {0: StoredFile("file", 0, size, 0)}
+
+    queues = [SimpleNamespace(logs=files(log), units=files(units), pairs=whole) for (log, units), whole in pairs]
+    monkeypatch.setattr(build, "queue_files", lambda files, queue: queue)
+    calls: list[tuple[object, ...]] = []
+    remarks: list[str] = []
+    mend: Any = SimpleNamespace(
+        files=SimpleNamespace(queues=lambda: [("Other", 0), ("T", 0), ("T", 1)]),
+        topics={"T"},
+        change=SimpleNamespace(remarks=remarks),
+        _feed=lambda *given: calls.append(given),
+    )
+    build._Mend._feed_lost(mend, {("T", 0)}, cast(Any, queues))
+    assert calls == ([(("T", 1), *fed)] if fed else [])
+    lost = "T, queue 1 has no compaction log, and none is left whose files say how long they are"
+    assert remarks == ([] if fed else [lost])
