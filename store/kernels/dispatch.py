@@ -20,6 +20,7 @@ from store.kernels.cython import Address, Bytes, Flag, Long, Longs, Matrix, Writ
 from store.kernels.hashing import hash_text, to_int
 from store.kernels.native import (
     bytes_equal,
+    copy_bytes,
     prefetch,
     read_byte,
     read_int,
@@ -61,17 +62,19 @@ def assign_queues(
     start: Long,
     count: Long,
     queued_only: Flag,
-    names: Bytes,
+    names: Writable,
     queues: Matrix,
     table: Longs,
+    used: Longs,
     slots: Longs,
 ) -> Long:
-    """Fill slots[start … count - 1] with queue numbers; return `count`, or the row of an unknown queue.
+    """Fill slots[start … count - 1] with queue numbers; return `count`, or the row of a new queue without room.
 
     queued_only  give NO_QUEUE to prepared and rolled-back messages, which are in no consumer's queue
-    names        the known topics' bytes, one after another
-    queues       int64 [QUEUE_ROWS, known queues or more]; its followers are updated
-    table        int64 [a power of two]: queue numbers by hash, EMPTY elsewhere
+    names        the known topics' bytes, one after another, and room
+    queues       int64 [QUEUE_ROWS, known queues and room]; its followers are updated
+    table        int64 [a power of two, twice the queues with room]: queue numbers by hash, EMPTY elsewhere
+    used         int64 [2]: the known queues, and their bytes in `names`
     """
     data = start_of(buffer)
     name_bytes = start_of(names)
@@ -92,11 +95,46 @@ def assign_queues(
         if number == NO_QUEUE or not is_queue(data, at, size, queue_id, name_bytes, queues, number):
             number = find_queue(data, at, size, queue_id, name_bytes, queues, table)
             if number == NO_QUEUE:
-                return row
+                if used[0] == queues.shape[1] or used[1] + size > size_of(names):
+                    return row
+                number = add_queue(data, at, size, queue_id, name_bytes, queues, table, used)
             if last != NO_QUEUE:
                 queues[QUEUE_FOLLOWER, last] = number
         slots[row] = last = number
     return count
+
+
+@cfunc
+def add_queue(
+    buffer: Address, at: Long, size: Long, queue_id: Long, names: Address, queues: Matrix, table: Longs, used: Longs
+) -> Long:
+    """Give the queue the next number, and return it."""
+    number: Long = used[0]
+    copy_bytes(names, used[1], buffer, at, size)
+    queues[QUEUE_TOPIC_AT, number] = used[1]
+    queues[QUEUE_TOPIC_SIZE, number] = size
+    queues[QUEUE_ID, number] = queue_id
+    queues[QUEUE_HASH, number] = queue_hash(buffer, at, size, queue_id)
+    enter_queue(queues, table, number)
+    used[0] = number + 1
+    used[1] += size
+    return number
+
+
+@kernel
+def enter_queues(queues: Matrix, table: Longs, count: Long) -> None:
+    """Enter the first `count` queues into an empty table."""
+    for number in range(count):
+        enter_queue(queues, table, number)
+
+
+@cfunc
+def enter_queue(queues: Matrix, table: Longs, number: Long) -> None:
+    mask = len(table) - 1
+    place = queues[QUEUE_HASH, number] & mask
+    while table[place] != EMPTY:
+        place = (place + 1) & mask
+    table[place] = number
 
 
 @cfunc
@@ -121,12 +159,6 @@ def is_queue(
     if queues[QUEUE_ID, number] != queue_id or queues[QUEUE_TOPIC_SIZE, number] != size:
         return False
     return bytes_equal(buffer, at, names, queues[QUEUE_TOPIC_AT, number], size)
-
-
-@short_kernel
-def hash_queue(topic: Bytes, queue_id: Long) -> Long:
-    """Return the hash of a queue's topic and id for assign_queues."""
-    return queue_hash(start_of(topic), 0, size_of(topic), queue_id)
 
 
 @cfunc

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from store import kernels
 from store.config import StoreConfig
-from store.formats.columns import Column
+from store.formats.columns import COLUMN_NAMES, Column
+from store.kernels.dispatch import EMPTY, QUEUE_HASH, QUEUE_ROWS
 from store.kernels.index import MAX_KEYS_OF_RECORD
 from store.structures.consumequeue.numbering import QueueTable
 from tests.support import naive
@@ -327,11 +328,48 @@ def test_a_record_that_ends_where_the_one_before_it_does_is_a_break() -> None:
         assert both(lambda kernels: int(kernels.find_break(order, 0, 2, columns, 0, 0))) == found
 
 
+def numbered(topics: list[bytes], room: int, topic_bytes: int) -> tuple[int, list[int], list[int], list[int]]:
+    """Records of these topics, queue 3: the row returned, numbers and bytes used, the records' numbers, hashes."""
+    data, columns = b"".join(topics), np.zeros((len(COLUMN_NAMES), len(topics)), np.int64)
+    columns[Column.TOPIC_SIZE] = [len(topic) for topic in topics]
+    columns[Column.TOPIC_POSITION] = np.cumsum(columns[Column.TOPIC_SIZE]) - columns[Column.TOPIC_SIZE]
+    columns[Column.QUEUE_ID] = 3
+
+    def run(kernels: ModuleType) -> tuple[int, list[int], list[int], list[int]]:
+        names, queues = np.zeros(topic_bytes, np.uint8), np.zeros((QUEUE_ROWS, room), np.int64)
+        table, used = np.full(2 * room, EMPTY, np.int64), np.zeros(2, np.int64)
+        slots = np.full(len(topics), -2, np.int64)
+        row = kernels.assign_queues(
+            memoryview(data), columns, 0, len(topics), True, names.data, queues, table, used, slots
+        )
+        anew = np.full(2 * room, EMPTY, np.int64)
+        kernels.enter_queues(queues, anew, int(used[0]))
+        assert anew.tolist() == table.tolist()
+        return int(row), used.tolist(), slots.tolist(), queues[QUEUE_HASH].tolist()
+
+    return both(run)
+
+
 def test_each_byte_of_a_topic_changes_the_hash_of_its_queues() -> None:
     for size in range(1, 60):
         topics = [bytes(size), *(bytes(place) + b"x" + bytes(size - place - 1) for place in range(size))]
-        hashes = {both(lambda kernels: int(kernels.hash_queue(topic, 3))) for topic in topics}  # noqa: B023
-        assert len(hashes) == len(topics), size
+        *_, hashes = numbered(topics, 64, 4096)
+        assert len(set(hashes[: len(topics)])) == len(topics), size
+
+
+@pytest.mark.parametrize(
+    ("room", "topic_bytes", "row", "used", "numbers"),
+    [
+        (2, 9, 4, [2, 4], [0, 1, 0, 1]),
+        (2, 4, 4, [2, 4], [0, 1, 0, 1]),
+        (2, 3, 1, [1, 2], [0, -2, -2, -2]),
+        (1, 9, 1, [1, 2], [0, -2, -2, -2]),
+    ],
+)
+def test_new_queues_are_numbered_while_there_is_room_for_them_and_their_topics(
+    room: int, topic_bytes: int, row: int, used: list[int], numbers: list[int]
+) -> None:
+    assert numbered([b"aa", b"bb", b"aa", b"bb"], room, topic_bytes)[:3] == (row, used, numbers)
 
 
 def test_a_log_offset_whose_record_would_end_behind_every_long_is_a_break() -> None:

@@ -1,7 +1,7 @@
 """QueueTable: the queues met so far, numbered in the order of their first records.
 
-The arrays are the hash table that the kernel assign_queues reads. This class adds the queues that the kernel does not
-find, and doubles the arrays when the hash table is half full.
+The arrays are the hash table of the kernel assign_queues, which adds new queues to it. This class makes room for them,
+and doubles the arrays when the hash table is half full.
 """
 
 from __future__ import annotations
@@ -10,16 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from store import kernels
-from store.formats.columns import Column
+from store.formats.columns import COLUMN_NAMES, Column
 from store.formats.java import decode_utf8
-from store.kernels.dispatch import (
-    EMPTY,
-    QUEUE_HASH,
-    QUEUE_ID,
-    QUEUE_ROWS,
-    QUEUE_TOPIC_AT,
-    QUEUE_TOPIC_SIZE,
-)
+from store.kernels.dispatch import EMPTY, QUEUE_ID, QUEUE_ROWS, QUEUE_TOPIC_AT, QUEUE_TOPIC_SIZE
 
 Int64Array = npt.NDArray[np.int64]
 _FIRST_CAPACITY = 64
@@ -37,9 +30,10 @@ class QueueTable:
         self.queues: list[tuple[bytes, int]] = []
         self.names: list[tuple[str, int]] = []
         self._topics: npt.NDArray[np.uint8] = np.zeros(_FIRST_TOPIC_BYTES, np.uint8)
-        self._topics_size = 0
         self._rows: Int64Array = np.zeros((QUEUE_ROWS, _FIRST_CAPACITY), np.int64)
         self._table: Int64Array = np.full(2 * _FIRST_CAPACITY, EMPTY, np.int64)
+        self._used: Int64Array = np.zeros(2, np.int64)
+        """The queues in the arrays, and their bytes in `_topics`."""
 
     def __len__(self) -> int:
         return len(self.queues)
@@ -57,46 +51,38 @@ class QueueTable:
         slots = np.empty(count, np.int64) if slots is None else slots
         done = 0
         while True:
-            done = kernels.assign_queues(
-                buffer, columns, done, count, queued_only, self._topics.data, self._rows, self._table, slots
-            )
+            topics, rows, table, used = self._topics.data, self._rows, self._table, self._used
+            done = kernels.assign_queues(buffer, columns, done, count, queued_only, topics, rows, table, used, slots)
             if done >= count:
+                self._name_new_queues()
                 return slots
-            at, size = int(columns[Column.TOPIC_POSITION, done]), int(columns[Column.TOPIC_SIZE, done])
-            self.add(bytes(buffer[at : at + size]), int(columns[Column.QUEUE_ID, done]))
+            self._make_room(int(columns[Column.TOPIC_SIZE, done]))
 
     def add(self, topic: bytes, queue_id: int) -> int:
-        """Add a queue that is not in the table yet; return its number."""
-        number = len(self.queues)
-        if number == self._rows.shape[1]:
-            self._grow()
-        self._rows[QUEUE_TOPIC_AT, number] = self._append_topic(topic)
-        self._rows[QUEUE_TOPIC_SIZE, number] = len(topic)
-        self._rows[QUEUE_ID, number] = queue_id
-        self._rows[QUEUE_HASH, number] = kernels.hash_queue(topic, queue_id)
-        self.queues.append((topic, queue_id))
-        self.names.append((decode_utf8(topic), queue_id))
-        self._enter(number)
-        return number
+        """Return the queue's number; a queue that is not in the table yet is added."""
+        columns = np.zeros((len(COLUMN_NAMES), 1), np.int64)
+        columns[[Column.TOPIC_SIZE, Column.QUEUE_ID], 0] = len(topic), queue_id
+        return int(self.assign(memoryview(topic), columns, 1)[0])
 
-    def _append_topic(self, topic: bytes) -> int:
-        """Append the topic's bytes to the kernel's topic buffer; return their position."""
-        at, end = self._topics_size, self._topics_size + len(topic)
-        while end > len(self._topics):
+    def _name_new_queues(self) -> None:
+        first, count = len(self.queues), int(self._used[0])
+        if first == count:
+            return
+        places, sizes, queue_ids = self._rows[[QUEUE_TOPIC_AT, QUEUE_TOPIC_SIZE, QUEUE_ID], first:count].tolist()
+        topics, texts = self._topics[places[0] :].tobytes(), dict[bytes, str]()
+        for at, size, queue_id in zip(places, sizes, queue_ids, strict=True):
+            topic = topics[at - places[0] : at - places[0] + size]
+            if topic not in texts:
+                texts[topic] = decode_utf8(topic)
+            self.queues.append((topic, queue_id))
+            self.names.append((texts[topic], queue_id))
+
+    def _make_room(self, topic_size: int) -> None:
+        """Double the arrays that have no room for a queue with a topic of this size."""
+        queue_count, topic_bytes = self._used.tolist()
+        while topic_bytes + topic_size > len(self._topics):
             self._topics = np.concatenate([self._topics, np.zeros_like(self._topics)])
-        self._topics.data[at:end] = topic
-        self._topics_size = end
-        return at
-
-    def _enter(self, number: int) -> None:
-        mask = len(self._table) - 1
-        place = int(self._rows[QUEUE_HASH, number]) & mask
-        while self._table[place] != EMPTY:
-            place = (place + 1) & mask
-        self._table[place] = number
-
-    def _grow(self) -> None:
-        self._rows = np.hstack([self._rows, np.zeros_like(self._rows)])
-        self._table = np.full(2 * len(self._table), EMPTY, np.int64)
-        for number in range(len(self.queues)):
-            self._enter(number)
+        if queue_count == self._rows.shape[1]:
+            self._rows = np.hstack([self._rows, np.zeros_like(self._rows)])
+            self._table = np.full(2 * len(self._table), EMPTY, np.int64)
+            kernels.enter_queues(self._rows, self._table, queue_count)
