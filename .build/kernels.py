@@ -42,6 +42,7 @@ MODULES = (
     "hashing",
     "scan",
     "verify",
+    "queue_table",
     "dispatch",
     "index",
     "requests",

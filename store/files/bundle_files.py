@@ -45,6 +45,10 @@ class UnpackedFiles(Filesystem):
         self._require_readable(Path(path), size)
         return super().read_start(path, size)
 
+    def read_alone(self, path: str, size: int) -> bytes | None:
+        self._require_readable(Path(path), size)
+        return super().read_alone(path, size)
+
     def _is_unreadable(self, path: Path, start: int, stop: int) -> bool:
         return any(start < behind and first < stop for first, behind in self._unreadable.get(path, ()))
 

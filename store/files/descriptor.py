@@ -17,6 +17,7 @@ NEW_FILE_MODE = 0o644
 # <linux/limits.h>, in bytes.
 MAX_NAME, MAX_PATH = 255, 4096
 COPY_CHUNK_SIZE = 1 << 20
+O_NOATIME = getattr(os, "O_NOATIME", 0)
 _NO_KERNEL_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 MOVE_IT_OUT = "no broker made it; move it out of the store"
 KINDS = {
@@ -129,6 +130,18 @@ def require_kind(expected: int, status: os.stat_result, path: Path) -> None:
         raise ForeignFile(
             f"{KINDS.get(found, ODD_KIND)}, where {KINDS[expected]} is expected", file=path, hint=MOVE_IT_OUT
         )
+
+
+def open_no_link(path: str) -> int:
+    """Open a file that is no link for reading, without changing its access time if permitted."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        try:
+            return os.open(path, flags | O_NOATIME)
+        except PermissionError:
+            return os.open(path, flags)
+    except OSError as error:
+        raise StoreIOError.from_os(error, path, "open the file") from error
 
 
 def with_more_descriptors(action: Callable[[], T]) -> T:

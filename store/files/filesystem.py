@@ -35,9 +35,11 @@ from store.files.beneath import open_file, open_unnamed, parent_of
 from store.files.descriptor import (
     COPY_CHUNK_SIZE,
     MOVE_IT_OUT,
+    O_NOATIME,
     Descriptor,
     Entry,
     copy_some,
+    open_no_link,
     os_errors,
 )
 from store.files.file_tree import FileTree
@@ -52,7 +54,6 @@ __all__ = ["MOVE_IT_OUT", "Descriptor", "Entry", "Filesystem", "os_errors"]
 GROUPS_LIMIT_MS = 10
 _NO_UNNAMED_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
 _NO_RANGES = (errno.EINVAL, errno.EOPNOTSUPP)
-_O_NOATIME = getattr(os, "O_NOATIME", 0)
 _O_TMPFILE = getattr(os, "O_TMPFILE", 0)
 
 
@@ -74,7 +75,7 @@ class Filesystem(FileTree):
         """Open a file for reading, without changing its access time if permitted (the owner's privilege)."""
         with os_errors(path, "open the file"):
             try:
-                return open_file(path, os.O_RDONLY | _O_NOATIME)
+                return open_file(path, os.O_RDONLY | O_NOATIME)
             except PermissionError:
                 return open_file(path, os.O_RDONLY)
 
@@ -277,12 +278,18 @@ class Filesystem(FileTree):
 
     def read_start(self, path: str, size: int) -> bytes:
         """Return the first `size` bytes of a file without readahead, to open many small queues."""
-        try:
-            number = _open_without_atime(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError as error:
-            raise StoreIOError.from_os(error, path, "open the file") from error
+        return self._read_start(path, size, is_alone=False) or b""
+
+    def read_alone(self, path: str, size: int) -> bytes | None:
+        """Return like `read_start`, but None if bytes are written behind."""
+        return self._read_start(path, size, is_alone=True)
+
+    def _read_start(self, path: str, size: int, *, is_alone: bool) -> bytes | None:
+        number = open_no_link(path)
         try:
             advise(number, 0, 0, "POSIX_FADV_RANDOM")
+            if is_alone and self._next_written(number, size) is not None:
+                return None
             return os.pread(number, size, 0)
         except OSError as error:
             raise StoreIOError.from_os(error, path, "read the file") from error
@@ -389,10 +396,3 @@ class Filesystem(FileTree):
             with os_errors(descriptor.path, "look at the file"):
                 file = os.fstat(descriptor.number)
             lost_pages.require_whole((file.st_dev, file.st_ino))
-
-
-def _open_without_atime(path: str, flags: int) -> int:
-    try:
-        return os.open(path, flags | _O_NOATIME)
-    except PermissionError:
-        return os.open(path, flags)

@@ -107,6 +107,8 @@ class LocalPlace:
 
     def written(self, path: str, size: int) -> Stretch:
         """Return the first `size` bytes without the hole at their end; few bytes are copied."""
+        if (page := self._only_page(path, size)) is not None:
+            return Stretch(memoryview(page))
         descriptor = self._fs.open_read(self.find(path))
         if size > PAGE_SIZE:
             size = min(size, self._fs.written_size(descriptor))
@@ -114,6 +116,20 @@ class LocalPlace:
         return (
             self.map(path, 0, size) if size > _MOST_COPIED else Stretch(memoryview(self._fs.read(descriptor, 0, size)))
         )
+
+    def _only_page(self, path: str, size: int) -> bytes | None:
+        """Return the first `size` bytes of a file that is no segment, and has no byte behind its first page.
+
+        Most files of many queues are so. A path as text for each of 100,000 files takes half of the time.
+        """
+        if self._fs.fetches or path.startswith("commitlog"):
+            return None
+        place = f"{self._root}/{path}"
+        try:
+            return self._fs.read_start(place, size) if size <= PAGE_SIZE else self._fs.read_alone(place, PAGE_SIZE)
+        except StoreError:
+            # A link, or an unreadable byte.
+            return None
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
         return self._fs.written_ranges(self.find(path), position)

@@ -88,9 +88,7 @@ if compiled_module is None or TYPE_CHECKING:
     from store.kernels.commit_groups import CommitGroups
     from store.kernels.compare import first_differences, rows_with_property, timer_properties
     from store.kernels.dispatch import (
-        assign_queues,
         count_leading_units,
-        enter_queues,
         find_break,
         first_unit_between,
         order_by_queue,
@@ -105,6 +103,7 @@ if compiled_module is None or TYPE_CHECKING:
     from store.kernels.lines import read_lines
     from store.kernels.properties import find_text
     from store.kernels.put import put_message
+    from store.kernels.queue_table import assign_queues, enter_queues
     from store.kernels.requests import dispatch_requests
     from store.kernels.scan import find_record_start, read_records, scan_records
     from store.kernels.verify import (

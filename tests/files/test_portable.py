@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from store import open_store
-from store.files import filesystem, lock_holder, mapping
+from store.files import descriptor, filesystem, lock_holder, mapping
 from store.files.filesystem import Filesystem
 from store.files.portable import lower_priority, processors, sync_data
 from store.verbs.check.check import check
@@ -35,7 +35,8 @@ def poorer_system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
         monkeypatch.delattr(os, name)
     if request.param == "all of them":
         monkeypatch.setattr(filesystem, "_O_TMPFILE", 0)
-        monkeypatch.setattr(filesystem, "_O_NOATIME", 0)
+        for module in (descriptor, filesystem):
+            monkeypatch.setattr(module, "O_NOATIME", 0)
         monkeypatch.setattr(mapping, "_MADV_POPULATE_READ", 9999)
         monkeypatch.setattr(lock_holder, "PROC", tmp_path / "no proc")
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from store import kernels
 from store.config import StoreConfig
 from store.formats.columns import COLUMN_NAMES, Column
-from store.kernels.dispatch import EMPTY, QUEUE_HASH, QUEUE_ROWS
 from store.kernels.index import MAX_KEYS_OF_RECORD
+from store.kernels.queue_table import EMPTY, QUEUE_HASH, QUEUE_ROWS
 from store.structures.consumequeue.numbering import QueueTable
 from tests.support import naive
 from tests.support.golden import ALL, golden

@@ -35,6 +35,9 @@ class BadSectors(Filesystem):
     def read_start(self, path: Path, size: int) -> bytes:
         return self.read(self.open_read(path), 0, size)
 
+    def read_alone(self, path: str, size: int) -> bytes | None:
+        return None if Path(path).name in self.pages else super().read_alone(path, size)
+
     def is_bad(self, path: Path, start: int, stop: int) -> bool:
         first, behind = start // PAGE_SIZE, -(-stop // PAGE_SIZE)
         return any(first <= page < behind for page in self.pages.get(path.name, ()))

@@ -28,6 +28,7 @@ from store.kernels import (
     lines,
     properties,
     put,
+    queue_table,
     requests,
     verify,
 )
@@ -45,6 +46,7 @@ SOURCES = {
         requests,
         encode,
         put,
+        queue_table,
         properties,
         compare,
         commit_groups,

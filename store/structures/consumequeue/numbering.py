@@ -12,7 +12,7 @@ import numpy.typing as npt
 from store import kernels
 from store.formats.columns import COLUMN_NAMES, Column
 from store.formats.java import decode_utf8
-from store.kernels.dispatch import EMPTY, QUEUE_ID, QUEUE_ROWS, QUEUE_TOPIC_AT, QUEUE_TOPIC_SIZE
+from store.kernels.queue_table import EMPTY, QUEUE_ID, QUEUE_ROWS, QUEUE_TOPIC_AT, QUEUE_TOPIC_SIZE
 
 Int64Array = npt.NDArray[np.int64]
 _FIRST_CAPACITY = 64
