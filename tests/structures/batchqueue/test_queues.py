@@ -13,6 +13,7 @@ from store.files.filesystem import Filesystem
 from store.files.mapped_file import MappedFile
 from store.files.mapped_file_queue import MappedFileQueue
 from store.files.store_reader import StoreReader
+from store.structures.batchqueue import queue as queue_room
 from store.structures.batchqueue.queue import BatchConsumeQueue
 from store.structures.batchqueue.queues import (
     Extent,
@@ -198,3 +199,42 @@ def test_units_past_the_end_are_cleared_once_the_disk_has_room_for_them(
     assert (queue.clear_cut_units(), reserved) == (True, [SIZE])
     assert bytes(file.write_buffer) == units(ROWS[0])
     assert (queue.clear_cut_units(), reserved) == (False, [SIZE])
+
+
+@pytest.mark.parametrize(("emptied", "built_to"), [(0, 350), (1, 250), (2, -1)])
+def test_a_queue_is_built_to_the_end_of_its_newest_record(emptied: int, built_to: int, tmp_path: Path) -> None:
+    queue = queue_of(tmp_path, ROWS)
+    for file in queue.files.files[2 - emptied :]:
+        file.set_positions(0)
+    assert queue.built_to == built_to
+    first = queue.files.files[0]
+    assert queue.first_log_offset(first) == (-1 if emptied == 2 else 100)
+    assert queue.last_log_offset(first) == 200
+
+
+def test_a_batch_queue_has_no_extension_and_may_reach_anywhere(tmp_path: Path) -> None:
+    queue = queue_of(tmp_path, ROWS)
+    assert [queue.has_lost_extension(at) for at in (0, 999)] == [False, False]
+    assert [queue.ends_before(at) for at in (0, 999)] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("newest", "rows", "kept"),
+    [
+        (-1, [(100, -1, 1), (200, 0, 1), (300, 1, 1)], [0, 1]),
+        (100, [(100, 0, 1), (101, 1, 1)], [1]),
+        (99, [(100, 0, 1), (101, 1, 1)], [0, 1]),
+        (-1, [(100, 0, -1), (200, 1, 0)], [1]),
+    ],
+)
+def test_records_get_units_once_and_with_a_queue_offset_alone(
+    newest: int, rows: list[tuple[int, int, int]], kept: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = np.frombuffer(b"".join(units(row)[: SIZE // 2] for row in rows), BATCH_UNIT_DTYPE)
+    monkeypatch.setattr(queue_room, "units_of_records", lambda run, rows, codes: made)
+    queue = queue_of(tmp_path, [])
+    queue.max_physic_offset = newest
+    appended: list[int] = []
+    monkeypatch.setattr(queue, "append_units", lambda units: appended.extend(units["queue_offset"].tolist()))
+    assert queue.append_records(cast(Any, None), cast(Any, None), cast(Any, None)) == []
+    assert appended == kept

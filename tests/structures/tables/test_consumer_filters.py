@@ -86,6 +86,7 @@ def test_the_same_version_revives_a_dead_filter() -> None:
 
 
 def test_a_filter_dead_for_a_day_is_not_written(tmp_path: Path) -> None:
+    assert CLEAN_AFTER_MS == 86_400_000
     made = table()
     made.unregister("G", NOW_MS)
     assert len(list(reloaded(made, tmp_path, NOW_MS + CLEAN_AFTER_MS - 1))) == 1

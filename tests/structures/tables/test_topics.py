@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+import pytest
 
 from store.broker_line import LINE_5_3
-from store.structures.tables.topics import rebuild_topics, without_attribute
+from store.files.filesystem import Filesystem
+from store.structures.tables.topics import deleted_topics, rebuild_topics, refused_attributes, without_attribute
 
 
 def test_a_table_without_an_attribute_keeps_all_else() -> None:
@@ -31,3 +35,22 @@ def test_topics_are_rebuilt_in_order_with_as_many_queues_as_there_are() -> None:
     table = json.loads(found.text)["topicConfigTable"]
     assert list(table) == ["A", "B", "C"]
     assert [(entry["readQueueNums"], entry["writeQueueNums"]) for entry in table.values()] == [(1, 1), (3, 3), (5, 5)]
+
+
+@pytest.mark.parametrize(
+    ("table", "deleted"),
+    [
+        (None, set()),
+        ({"A": {}}, {"B"}),
+        ({"A": {}, "B": {}}, set()),
+        ({}, {"A", "B"}),
+    ],
+)
+def test_topics_that_the_table_lacks_were_deleted_but_for_the_brokers_own(
+    table: dict[str, object] | None, deleted: set[str], tmp_path: Path
+) -> None:
+    if table is not None:
+        (tmp_path / "topics.json").write_text(json.dumps({"topicConfigTable": table}))
+    own = ["SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "rmq_sys_REVIVE_LOG_c", "TBW102"]
+    assert deleted_topics(tmp_path, Filesystem(), ["A", "B", *own]) == deleted
+    assert refused_attributes(tmp_path, Filesystem()) == {}
