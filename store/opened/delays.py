@@ -5,6 +5,10 @@
 At most MOST_ENTRIES entries are read, spread over each level. Tags codes that are no times are skipped: a 4.9 broker
 writes the hash of the tags when it dispatches during a recovery.
 
+Where no entry shows the delay of a level, delivered copies in the log show whether it can be the default's:
+
+    the default's delay <= the copy's store time - the delayed record's store time < the same + LATE_MS
+
 Source: ConsumeQueue, CommitLogDispatcherBuildConsumeQueue, ScheduleMessageService.computeDeliverTimestamp (4.9.8).
 """
 
@@ -22,7 +26,7 @@ from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import numbered_files, segments_of
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.message import decode_record
-from store.formats.properties import delay_level
+from store.formats.properties import REAL_TOPIC, UNIQ_KEY, delay_level
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.topics import SCHEDULE_TOPIC
 from store.layout import StoreLayout, parse_queue_id, parse_segment_name
@@ -32,6 +36,8 @@ from store.structures.registry import STRUCTURES, names_of, rooms_with
 DELAY_LEVELS = "messageDelayLevel"
 MOST_ENTRIES = 1 << 13
 """Limit of entries whose records are read, for all levels together: each may cost a page of the disk."""
+LATE_MS = 5000
+"""A broker delivers within a second, unless it was down or behind; the least time of all copies of a level counts."""
 _SECOND_MS = 1000
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", _SECOND_MS))
 Delays = dict[int, set[int]]
@@ -70,13 +76,61 @@ def describe_inferred_delays(config: StoreConfig, settings: Mapping[str, object]
 
 
 def describe_assumed_delays(layout: StoreLayout, config: StoreConfig, fs: Filesystem, built: Set[int]) -> list[str]:
-    """Describe the default's delays of the levels `built` that no entry of the store shows."""
-    levels = sorted(built - refuse_mixed_delays(layout, fs).keys())
+    """Describe the default's delays of the levels `built` that no entry and no delivered copy shows.
+
+    Raise BadRequest if the copies show that a level has another delay, or if the default lacks a level.
+    """
+    unseen = built - refuse_mixed_delays(layout, fs).keys()
+    if unseen and max(unseen) > len(config.delay_levels_ms):
+        raise BadRequest(
+            f"the log has messages of delay level {max(unseen)}, and {DELAY_LEVELS}'s default has "
+            f"{len(config.delay_levels_ms)} levels; no entry shows the delay",
+            file=layout.queue_folder(SCHEDULE_TOPIC, max(unseen) - 1),
+            code="mixed-delays",
+        )
+    levels = sorted(unseen - _delivered_levels(layout, config, fs, unseen)) if unseen else []
     if not levels:
         return []
     assumed = ", ".join(f"{level} ({_word(config.delay_levels_ms[level - 1])})" for level in levels)
     text = f"no entry shows the delays of these levels, and {DELAY_LEVELS}'s default is assumed: {assumed}"
     return [f"{text}; give the broker's own as a setting, or these messages are delivered at other times"]
+
+
+def _delivered_levels(layout: StoreLayout, config: StoreConfig, fs: Filesystem, levels: Set[int]) -> set[int]:
+    """Return the levels with delivered copies; raise BadRequest where they show another delay."""
+    least = {level: after_ms for level, after_ms in _delivered_after(layout, fs).items() if level in levels}
+    for level, after_ms in sorted(least.items()):
+        delay_ms = config.delay_levels_ms[level - 1]
+        if not delay_ms <= after_ms < delay_ms + LATE_MS:
+            after = f"{after_ms / _SECOND_MS:g}s"
+            raise BadRequest(
+                f"messages of delay level {level} were delivered after {after} at the earliest, and "
+                f"{DELAY_LEVELS}'s default is {_word(delay_ms)}; no entry shows the delay",
+                file=layout.queue_folder(SCHEDULE_TOPIC, level - 1),
+                code="mixed-delays",
+            )
+    return set(least)
+
+
+def _delivered_after(layout: StoreLayout, fs: Filesystem) -> dict[int, int]:
+    """Return the least time (ms) from a delayed record to its delivered copy, by level."""
+    # Few stores need this scan of the whole log.
+    from store.files.store_reader import StoreReader
+    from store.files.stored_segment import StoredSegment
+    from store.structures.commitlog.rewritten import rewritten_in
+
+    files = StoreReader(str(layout.root), fs, layout.commitlogs_elsewhere)
+    waiting: dict[tuple[str | None, str | None], tuple[int, int]] = {}
+    least: dict[int, int] = {}
+    for record in rewritten_in([StoredSegment(files, file) for file in files.segments()]):
+        properties, at_ms = record.properties, record.store_timestamp_ms
+        key = properties.get(REAL_TOPIC), properties.get(UNIQ_KEY)
+        if record.topic == SCHEDULE_TOPIC:
+            waiting[key] = delay_level(properties), at_ms
+        elif record.topic == key[0] and key[1] is not None and key in waiting:
+            level, since_ms = waiting.pop(key)
+            least[level] = min(at_ms - since_ms, least.get(level, at_ms - since_ms))
+    return least
 
 
 def built_levels(published: Mapping[Path, Path], layout: StoreLayout, fs: Filesystem) -> set[int]:

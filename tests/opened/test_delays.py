@@ -112,13 +112,13 @@ def test_delayed_messages_keep_their_times(words: list[str], is_last_lost: bool,
     assert contents(root / QUEUES) == before
 
 
+BUILDING = [["recover", "--abnormal", "--yes"], ["rebuild", "--yes"], ["salvage", "--to", "{new}"]]
+LEVELS = "messageDelayLevel"
 ASSUMED = "no entry shows the delays of these levels, and messageDelayLevel's default is assumed: "
 
 
 @pytest.mark.turns(2)
-@pytest.mark.parametrize(
-    "words", [["recover", "--abnormal", "--yes"], ["rebuild", "--yes"], ["salvage", "--to", "{new}"]]
-)
+@pytest.mark.parametrize("words", BUILDING)
 @pytest.mark.parametrize(
     ("lost", "options", "assumed"),
     [
@@ -138,6 +138,63 @@ def test_delays_that_no_entry_tells_are_said_to_be_assumed(
     assert run.code == 0, run.err
     said = [line.split(ASSUMED)[1].split(";")[0] for line in (run.out + run.err).splitlines() if ASSUMED in line]
     assert said == ([assumed] if assumed else [])
+
+
+def delivered(root: Path, level: int, *after_ms: int) -> Path:
+    """Puts delayed messages of a level and their delivered copies, and loses the queue of the level."""
+    clock = Clock()
+    with open_store(root, settings=SMALL, read_only=False, clock=clock) as store:
+        for number, wait_ms in enumerate(after_ms):
+            key = f"UNIQ_KEY\x01K{number}\x02".encode()
+            assert store.put(Message("T", b"x", properties=key + b"DELAY\x01%d" % level)).is_ok
+            clock.now_ms += wait_ms
+            assert store.put(Message("T", b"x", properties=key + b"REAL_TOPIC\x01T\x02REAL_QID\x010\x02")).is_ok
+    shutil.rmtree(root / QUEUES / "SCHEDULE_TOPIC_XXXX")
+    return root
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("words", BUILDING)
+@pytest.mark.parametrize(
+    ("after_ms", "earliest"),
+    [
+        ((9_999,), "9.999s"),
+        ((10_000,), None),
+        ((14_999, 300_000), None),
+        ((15_000, 300_000), "15s"),
+        ((300_004, 300_090), "300.004s"),
+        ((20_000, 10_100, 40_000), None),
+    ],
+)
+def test_delivered_copies_tell_whether_the_default_delay_is_the_brokers(
+    after_ms: tuple[int, ...], earliest: str | None, words: list[str], tmp_path: Path
+) -> None:
+    root = delivered(tmp_path / "store", 3, *after_ms)
+    words = [word.format(new=tmp_path / "new") for word in words]
+    run = rmqctl(*words, store=root)
+    if earliest is None:
+        assert (run.code, ASSUMED in run.out + run.err) == (0, False)
+        return
+    fault = f"messages of delay level 3 were delivered after {earliest} at the earliest, and {LEVELS}'s default is 10s"
+    is_refused = words[0] != "salvage"
+    assert (run.code, fault in run.out + run.err) == (2 if is_refused else 0, True)
+    assert ("give the broker's messageDelayLevel by --broker-conf or --set" in run.err) is is_refused
+    shutil.rmtree(tmp_path / "new", ignore_errors=True)
+    run = rmqctl(*words, "--set", f"messageDelayLevel={OWN}", store=root)
+    assert (run.code, "at the earliest" in run.out + run.err) == (0, False)
+
+
+@pytest.mark.turns(2)
+@pytest.mark.parametrize("words", BUILDING)
+@pytest.mark.parametrize(("level", "is_lacking"), [(18, False), (19, True)])
+def test_a_level_that_the_default_lacks_is_not_built_without_an_entry(
+    level: int, is_lacking: bool, words: list[str], tmp_path: Path
+) -> None:
+    root = delayed(tmp_path / "store", " ".join(["1s"] * 19), level)
+    shutil.rmtree(root / QUEUES / "SCHEDULE_TOPIC_XXXX")
+    run = rmqctl(*(word.format(new=tmp_path / "new") for word in words), store=root)
+    fault = f"the log has messages of delay level 19, and {LEVELS}'s default has 18 levels"
+    assert (run.code, fault in run.out + run.err) == (2 if is_lacking and words[0] != "salvage" else 0, is_lacking)
 
 
 def test_a_broker_that_got_other_delays_has_sound_entries(tmp_path: Path) -> None:

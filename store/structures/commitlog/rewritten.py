@@ -14,7 +14,7 @@ that commit a transaction: 5.5 commits without REAL_TOPIC.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +26,7 @@ from store.formats.properties import NAME_VALUE_SEPARATOR, REAL_TOPIC
 from store.formats.queue_unit import UNIT_SIZE, QueueUnit, decode_unit
 from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct
+from store.structures.commitlog.scan import ScanRules, Segment, scan_segment
 
 if TYPE_CHECKING:
     from store.structures.commitlog.readable_log import ReadableLog
@@ -41,6 +42,16 @@ def rewritten_records(log: ReadableLog) -> Iterator[StoredMessage]:
                 # The bytes may be a part of a body.
                 if is_copy(record.sys_flag, record.properties):
                     yield record
+
+
+def rewritten_in(segments: Iterable[Segment]) -> Iterator[StoredMessage]:
+    """Yield the records of segments that have REAL_TOPIC, in log order; of each up to its first damage."""
+    for segment in segments:
+        for step in scan_segment(segment, 0, rules=ScanRules(check_crc=False, accept_v2=True)):
+            if isinstance(step, Run):
+                yield from (
+                    one for one in _decoded(step, _rows_around(step, REAL_TOPIC)) if REAL_TOPIC in one.properties
+                )
 
 
 def records_with(log: ReadableLog, name: str) -> Iterator[StoredMessage]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from store.broker_line import BrokerLine, broker_line
 from store.config import StoreConfig
-from store.errors import StoreError
+from store.errors import BadRequest, StoreError
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.run import Int64Array
@@ -228,7 +228,11 @@ def _write_store(
     if layout is not None and line is not None:
         report.remarks += [note.detail for note in notes_between(new, detect_line(layout, fs).name, line.name, {})]
     if layout is not None and not gives_delays:
-        report.remarks += describe_assumed_delays(layout, config, fs, stored_levels(new, here))
+        try:
+            report.remarks += describe_assumed_delays(layout, config, fs, stored_levels(new, here))
+        except BadRequest as refused:
+            # The new store is written, and the old one is still there to be salvaged again.
+            report.remarks.append(f"{refused.reason}: give the broker's own as a setting")
 
 
 def salvage_runs(
