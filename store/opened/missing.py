@@ -161,7 +161,7 @@ class QueueBuilder:
             return 0
         plan = _Plan(repairs, meet, self.met)
         has_light = has_light or any(shares_records(topic) for topic, _ in repairs)
-        table = QueueTable()
+        table, is_met, is_wanted = QueueTable(), np.zeros(0, bool), np.zeros(0, bool)
         for step in readable_behind(self._segments, begin, rules=self._rules):
             if not isinstance(step, Run):
                 at = step.file_start + step.position
@@ -172,7 +172,11 @@ class QueueBuilder:
                 break
             numbers = table.assign(step.buffer, step.array, step.count)
             inside = np.flatnonzero((numbers >= 0) & (step.columns.position + step.file_start < self._log.stop))
-            for number, rows in _by_queue(numbers, inside, len(table)):
+            # Most of 100,000 queues need no repair.
+            is_met, is_wanted = (np.pad(marks, (0, len(table) - len(marks))) for marks in (is_met, is_wanted))
+            for number in distinct(numbers[inside[~is_met[numbers[inside]]]]).tolist():
+                is_met[number], is_wanted[number] = True, plan.of(table.names[number]) is not None
+            for number, rows in _by_queue(numbers, inside[is_wanted[numbers[inside]]], len(table)):
                 self._take(plan.of(table.names[number]), step, rows)
             for key, run, _ in self._queues.light_parts(step, inside, always=has_light):
                 self._take(plan.of(key), run, np.arange(run.count))

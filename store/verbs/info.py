@@ -46,7 +46,6 @@ from store.opened.detect import (
 from store.structures.commitlog.scan import Damage, ScanRules
 from store.structures.commitlog.segment_list import segment_list_findings
 from store.structures.commitlog.slices import LogSlice, walk_slice
-from store.structures.consumequeue.overwritten import is_overwritten
 from store.structures.findings import MISSING_SEGMENT
 from store.structures.registry import WHOLLY_UNREADABLE, Present, names_of, rooms_with, unknown_names
 from store.structures.tables.config_file import Load, read_config_files
@@ -265,10 +264,17 @@ class _Look:
         if named and (log.last_ms < self._flushed_ms if log.last_ms >= 0 else damage is not None):
             log.unqueued_count = 0
             damage = self._walk_from(segment, 0)
-        if damage is not None and not is_overwritten(StoredSegment(self.reader, segment), log.end, log.last_ms):
+        if damage is not None and not self._is_overwritten(segment):
             place = f"{damage.path.name}, offset {damage.file_start + damage.position - segment.number}"
             detail = f"the log ends in damage ({place}): {damage.describe_reason()}"
             self.failures.append(Problem("damage", detail, code="damage"))
+
+    def _is_overwritten(self, segment: StoredFile) -> bool:
+        # Few logs end in damage.
+        from store.structures.consumequeue.overwritten import is_overwritten
+
+        log = self.info.log
+        return is_overwritten(StoredSegment(self.reader, segment), log.end, log.last_ms)
 
     def _walk_from(self, segment: StoredFile, start: int) -> Damage | None:
         """Walk up to the first bytes that are no record, and note their log offset.

@@ -23,7 +23,6 @@ from store.formats.wording import amount, amount_is
 from store.layout import is_topic_folder_name, segment_name
 from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import ScanRules
-from store.structures.consumequeue.dispatch_faults import LIGHT_WITHOUT_FILES, describe_without_files
 from store.structures.consumequeue.multi_dispatch import find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.index.expect import expected_entries
@@ -120,6 +119,8 @@ class _QueueFiles:
     def lost(self) -> Iterator[Problem]:
         light = {queue for queue in self._counts if shares_records(queue[0])} if self._expected.lacks_light else set()
         if light:
+            from store.structures.consumequeue.dispatch_faults import LIGHT_WITHOUT_FILES, describe_without_files
+
             yield Problem("no light queue", describe_without_files(len(light)), LIGHT_WITHOUT_FILES)
         for (topic, queue_id), counts in sorted(self._counts.items()):
             if (topic, queue_id) in light:
