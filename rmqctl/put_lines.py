@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from store.engine.serving import StoreClient
     from store.reading import LineColumns
 
-_INNER = re.compile(rb'"outer_queue_offset": ?[0-9]')
+_OUTER = b'"outer_queue_offset"'
+_INNER = re.compile(_OUTER + b": ?[0-9]")
 LEFT_OUT = {
     "half": "half messages",
     "op": "marks of ended transactions",
@@ -153,7 +154,8 @@ class LinePut:
     def _read(self, block: Block, *, chooses: bool = True) -> LineColumns:
         """Return the messages of a block, up to a line that is not a message: that is the problem to report."""
         batch = self._lines.read(block.text)
-        self._inner_count += len(_INNER.findall(block.text)) if self._form.as_stored else 0
+        if self._form.as_stored and _OUTER in block.text:
+            self._inner_count += len(_INNER.findall(block.text))
         for row in batch.left:
             line = batch.line(row)
             if line.isspace():
