@@ -92,7 +92,7 @@ def test_lines_that_are_left_out_are_counted_in_order() -> None:
     kinds = sorted(LEFT_OUT)[:2]
     given = SimpleNamespace(
         _left_out={kinds[1]: 3, kinds[0]: 2}, _session=one, _form=SimpleNamespace(as_stored=True), _problem=None,
-        _recompressed_count=0, _damaged_count=0,
+        _recompressed_count=0, _inner_count=0, _damaged_count=0,
     )  # fmt: skip
     LinePut._end(cast(Any, given))
     assert f": 2 {LEFT_OUT[kinds[0]]}, 3 {LEFT_OUT[kinds[1]]};" in said(one)

@@ -32,8 +32,8 @@ class BadSectors(Filesystem):
             raise StoreIOError.from_os(error, descriptor.path, "read the file")
         return super().read(descriptor, position, size)
 
-    def read_start(self, path: Path, size: int) -> bytes:
-        return self.read(self.open_read(path), 0, size)
+    def read_start(self, path: str, size: int) -> bytes:
+        return self.read(self.open_read(Path(path)), 0, size)
 
     def read_alone(self, path: str, size: int) -> bytes | None:
         return None if Path(path).name in self.pages else super().read_alone(path, size)

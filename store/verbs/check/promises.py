@@ -67,10 +67,10 @@ def _reached(
         newest_unit = max(newest_unit, room.newest_record(files))
     log_end = last.end or 0 if last is not None else 0
     log_ms = max((seam.newest_ms for seam in seams), default=0)
-    queue_ms = _store_time(files, segments, newest_unit) if newest_unit < log_end else 0
-    if newest_unit >= 0 and not queue_ms:
-        # A unit past the end or inside a record is a leftover itself, or points to one.
-        queue_ms = log_ms
+    queue_ms = _store_time(files, segments, newest_unit)
+    if newest_unit >= log_end or (newest_unit >= 0 and not queue_ms):
+        # A unit past the end or inside a record may be a leftover, or point to one.
+        queue_ms = max(queue_ms, log_ms)
     return Reached(
         log_end=log_end,
         log_ms=log_ms,

@@ -147,8 +147,8 @@ def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) 
         queue_ms = end.last_store_timestamp_ms if queue_end >= end.log_end else 0
     else:
         queue_end, queue_ms = newest_in_queues(opened)
-        # A unit past the end points to a leftover, whose time says nothing.
-        queue_ms = queue_ms if queue_end <= end.log_end else end.last_store_timestamp_ms
+        # A unit past the end may point to a leftover.
+        queue_ms = queue_ms if queue_end <= end.log_end else max(queue_ms, end.last_store_timestamp_ms)
     page, file_size = opened.checkpoint.page, opened.checkpoint.file_size
     reached = Reached(
         end.log_end, end.last_store_timestamp_ms, queue_ms, opened.index.flushed_until_ms, first_time_ms(opened)

@@ -26,7 +26,13 @@ from tests.support.quickly import one_of
 from tests.support.random_damage import MORE_KINDS, damage
 from tests.support.stores import SMALL, make_store, text_message
 
-NEEDS_DATABASE = ("five/rocksdb", "five/rocksdb-aborted", "fivefive/rocksdbcq-separate", *NEEDS_MESSAGE_DATABASE)
+NEEDS_DATABASE = (
+    "five/rocksdb",
+    "five/rocksdb-aborted",
+    "fivefive/combine-separate",
+    "fivefive/rocksdbcq-separate",
+    *NEEDS_MESSAGE_DATABASE,
+)
 HIDDEN = [name for name in STORES if name not in NEEDS_DATABASE]
 
 
