@@ -116,13 +116,13 @@ def _delivered_after(layout: StoreLayout, fs: Filesystem) -> dict[int, int]:
     """Return the least time (ms) from a delayed record to its delivered copy, by level."""
     # Few stores need this scan of the whole log.
     from store.files.store_reader import StoreReader
-    from store.files.stored_segment import StoredSegment
-    from store.structures.commitlog.rewritten import rewritten_in
+    from store.structures.commitlog.resync import read_log
+    from store.structures.commitlog.rewritten import records_with
 
     files = StoreReader(str(layout.root), fs, layout.commitlogs_elsewhere)
     waiting: dict[tuple[str | None, str | None], tuple[int, int]] = {}
     least: dict[int, int] = {}
-    for record in rewritten_in([StoredSegment(files, file) for file in files.segments()]):
+    for record in records_with(read_log(files)[1], REAL_TOPIC):
         properties, at_ms = record.properties, record.store_timestamp_ms
         key = properties.get(REAL_TOPIC), properties.get(UNIQ_KEY)
         if record.topic == SCHEDULE_TOPIC:

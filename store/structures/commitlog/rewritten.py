@@ -26,10 +26,10 @@ from store.formats.properties import NAME_VALUE_SEPARATOR, REAL_TOPIC
 from store.formats.queue_unit import UNIT_SIZE, QueueUnit, decode_unit
 from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct
-from store.structures.commitlog.scan import ScanRules, Segment, scan_segment
 
 if TYPE_CHECKING:
     from store.structures.commitlog.readable_log import ReadableLog
+    from store.structures.commitlog.scan import Step
     from store.structures.consumequeue.consume_queue import ConsumeQueue
 
 
@@ -44,19 +44,9 @@ def rewritten_records(log: ReadableLog) -> Iterator[StoredMessage]:
                     yield record
 
 
-def rewritten_in(segments: Iterable[Segment]) -> Iterator[StoredMessage]:
-    """Yield the records of segments that have REAL_TOPIC, in log order; of each up to its first damage."""
-    for segment in segments:
-        for step in scan_segment(segment, 0, rules=ScanRules(check_crc=False, accept_v2=True)):
-            if isinstance(step, Run):
-                yield from (
-                    one for one in _decoded(step, _rows_around(step, REAL_TOPIC)) if REAL_TOPIC in one.properties
-                )
-
-
-def records_with(log: ReadableLog, name: str) -> Iterator[StoredMessage]:
-    """Yield the records with a property, in log order, up to the log's end or first damage."""
-    for step in log.scan():
+def records_with(steps: Iterable[Step], name: str) -> Iterator[StoredMessage]:
+    """Yield the records with a property that a walk of the log meets, in its order."""
+    for step in steps:
         if isinstance(step, Run):
             yield from (one for one in _decoded(step, _rows_around(step, name)) if name in one.properties)
 

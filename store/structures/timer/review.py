@@ -124,7 +124,7 @@ class _Review:
         self._rolls: dict[tuple[str | None, ...], int] = {}
         self._copies = _copies_by_identity(
             record
-            for record in records_with(opened.log, TIMER_OUT_MS)
+            for record in records_with(opened.log.scan(), TIMER_OUT_MS)
             if REAL_TOPIC in record.properties or opened.config.timer_rocks_db_enable is not False
         )
 

@@ -120,7 +120,7 @@ def timeline_states(
         else:
             deleted.add((message.deliver_timestamp_ms, message.deletes.partition("+")[2] or message.deletes))
     copies: dict[Identity, list[int]] = defaultdict(list)
-    for record in records_with(opened.log, TIMER_OUT_MS):
+    for record in records_with(opened.log.scan(), TIMER_OUT_MS):
         if record.topic != TIMER_TOPIC:
             copies[number_in(record.properties.get(TIMER_OUT_MS), -1), record.uniq_key].append(record.log_offset)
     for message, whole in found:
