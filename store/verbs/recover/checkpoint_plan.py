@@ -15,7 +15,7 @@ from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
 from store.structures.commitlog.start import starting_segment
 from store.structures.registry import CHECKPOINT
-from store.verbs.recover.checkpoint_review import newest_in_queues
+from store.verbs.recover.lost_queues import newest_time_ms
 from store.verbs.recover.walk import Progress, walk
 
 
@@ -40,7 +40,7 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
     end = walk(opened, start, progress=progress)
     log_end, log_ms = end.log_end, end.last_store_timestamp_ms
     opened.queues.recover()
-    _, queue_ms = newest_in_queues(opened)
+    queue_ms = newest_time_ms(opened)
     before = opened.checkpoint.page
     page = before._replace(
         physic_ms=log_ms,

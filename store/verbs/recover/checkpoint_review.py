@@ -18,9 +18,8 @@ from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELD_NAMES, Checkpoi
 from store.formats.wording import amount_is
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import LogEnd
-from store.structures.commitlog.readable_log import read_store_timestamp
 from store.structures.commitlog.start import first_store_timestamp, starting_segment
-from store.verbs.recover.lost_queues import build_all_lost
+from store.verbs.recover.lost_queues import build_all_lost, newest_time_ms
 from store.verbs.recover.walk import Progress, dispatch_stretch, walk
 
 
@@ -146,7 +145,7 @@ def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) 
     if opened.config.queues_in_database:
         queue_ms = end.last_store_timestamp_ms if queue_end >= end.log_end else 0
     else:
-        queue_end, queue_ms = newest_in_queues(opened)
+        queue_end, queue_ms = max(opened.queues.max_physic_offset, 0), newest_time_ms(opened)
         # A unit past the end may point to a leftover.
         queue_ms = queue_ms if queue_end <= end.log_end else max(queue_ms, end.last_store_timestamp_ms)
     page, file_size = opened.checkpoint.page, opened.checkpoint.file_size
@@ -218,10 +217,3 @@ def _newest_written_segment(opened: OpenedStore) -> int:
     written = (one for one in reversed(segments) if first_store_timestamp(one, opened.line))
     newest = next(written, segments[0] if segments else None)
     return newest.file_start if newest is not None else 0
-
-
-def newest_in_queues(opened: OpenedStore) -> tuple[int, int]:
-    """Return the end of the newest record in recovered queues, and its store time."""
-    newest = opened.queues.newest_unit()
-    record = opened.log.read(*newest) if newest is not None else None
-    return max(opened.queues.max_physic_offset, 0), read_store_timestamp(record) if record is not None else 0

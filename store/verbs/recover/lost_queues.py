@@ -7,6 +7,7 @@ A broker does not notice the loss: it assigns the queue offsets a second time.
 
 from __future__ import annotations
 
+from store.errors import StoreIOError
 from store.files.overlay import OverlayFileQueue
 from store.formats.run import Stretch
 from store.formats.wording import amount_is
@@ -58,12 +59,22 @@ def sound_queue_end(opened: OpenedStore, start: int, queue_end: int) -> int:
 
     The log is only walked if the record of the newest unit is older than the checkpoint, as leftovers are.
     """
-    newest = opened.queues.newest_unit() if queue_end > start else None
-    record = opened.log.read(*newest) if newest is not None else None
-    trusted_ms = opened.checkpoint.page.min_timestamp_ms
-    if newest is None or (record is not None and read_store_timestamp(record) >= trusted_ms):
+    if queue_end <= start or opened.queues.newest_unit() is None:
+        return queue_end
+    if newest_time_ms(opened) >= opened.checkpoint.page.min_timestamp_ms:
         return queue_end
     return min(queue_end, walk(opened, start).log_end)
+
+
+def newest_time_ms(opened: OpenedStore) -> int:
+    """Return the store time of the newest record with a unit; 0 without one, and where it can't be read."""
+    newest = opened.queues.newest_unit()
+    try:
+        record = opened.log.read(*newest) if newest is not None else None
+    except StoreIOError:
+        # The walk passes over the page, and names it.
+        return 0
+    return read_store_timestamp(record) if record is not None else 0
 
 
 def build_cut_short(opened: OpenedStore, stop: int, losses: LossCounter) -> list[str]:

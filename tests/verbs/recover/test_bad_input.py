@@ -307,7 +307,7 @@ def test_a_missing_checkpoint_index_and_queues_are_rebuilt(store: Path) -> None:
         ("checkpoint", 0, "0100000"),
         # Random units that do not point past the log's end stay, and are named.
         ("everything", 0, "1111111"),
-        ("everything", 2, "1111001"),
+        ("everything", 2, "1111111"),
     ],
 )
 def test_random_bytes_end_in_a_sentence_or_a_result(part: str, seed: int, codes: str, store: Path) -> None:

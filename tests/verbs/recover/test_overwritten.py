@@ -11,14 +11,16 @@ from store import check, open_store
 from store.change.quarantine import undo
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
+from store.files.mapping import PAGE_SIZE
 from store.formats.message import BORN_HOST_AT
 from store.formats.queue_unit import UNIT_SIZE
 from tests.cli.running import rmqctl
+from tests.support.bad_sectors import BadSectors
 from tests.support.random_damage import records
 from tests.support.refstore import LINES, SETTINGS, ask, needs_refstore
 from tests.support.simulating import simulate
 from tests.support.snapshots import snapshot
-from tests.support.stores import SMALL, Clock, make_store, text_message, truncate
+from tests.support.stores import SMALL, Clock, make_store, recover, text_message, truncate
 
 STORE_TIME_AT = BORN_HOST_AT + 8
 """Behind a host of 8 bytes."""
@@ -123,6 +125,21 @@ def test_records_that_a_clock_set_back_made_older_are_lost_behind_damage(tmp_pat
     segment_of(root).write_bytes(data)
     assert simulate(root, **SMALL).lost.messages == 30
     assert "stale-tail" not in {finding.kind for finding in check(root)}
+
+
+class UnreadableLog(BadSectors):
+    """The bad pages are those of segments; queue files have the same names."""
+
+    def is_bad(self, path: Path, start: int, stop: int) -> bool:
+        return path.parent.name == "commitlog" and super().is_bad(path, start, stop)
+
+
+@pytest.mark.parametrize("mode", ["normal", "abnormal"])
+def test_an_unreadable_newest_record_stops_no_recovery(mode: str, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 60)
+    path, at, _ = records(root)[-1]
+    recover(root, mode=mode, fs=UnreadableLog({path.name: [at // PAGE_SIZE]}))
+    assert {finding.kind for finding in check(root)} == {"stale-tail"}
 
 
 def cut_in_the_middle(root: Path) -> tuple[Path, int]:
