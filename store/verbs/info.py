@@ -261,8 +261,8 @@ class _Look:
         log = self.info.log
         named = [queue.newest for queue in self.info.queues if 0 <= queue.newest - segment.number < segment.size]
         damage = self._walk_from(segment, max(named, default=segment.number) - segment.number)
-        if named and (log.last_ms < self._flushed_ms if log.last_ms >= 0 else damage is not None):
-            log.unqueued_count = 0
+        is_doubtful = damage is not None if log.last_ms < 0 else log.last_ms < self._flushed_ms
+        if named and is_doubtful:
             damage = self._walk_from(segment, 0)
         if damage is not None and not self._is_overwritten(segment):
             place = f"{damage.path.name}, offset {damage.file_start + damage.position - segment.number}"
@@ -283,7 +283,7 @@ class _Look:
         """
         log = self.info.log
         part = LogSlice(segment.path, segment.number, segment.size, start, segment.size, is_exact=True)
-        log.end = part.log_start
+        log.end, log.unqueued_count = part.log_start, 0
         for step in walk_slice(self.reader, part, ScanRules(), go_on=False):
             if not isinstance(step, Run):
                 return step if isinstance(step, Damage) else None
