@@ -133,7 +133,7 @@ def require_kind(expected: int, status: os.stat_result, path: Path) -> None:
 
 
 def open_no_link(path: str) -> int:
-    """Open a file that is no link for reading, without changing its access time if permitted."""
+    """Open a file for reading; a link is refused. The access time stays, if permitted."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         try:

@@ -281,7 +281,7 @@ class Filesystem(FileTree):
         return self._read_start(path, size, is_alone=False) or b""
 
     def read_alone(self, path: str, size: int) -> bytes | None:
-        """Return like `read_start`, but None if bytes are written behind."""
+        """Return the first `size` bytes like `read_start`; None if bytes are written behind them."""
         return self._read_start(path, size, is_alone=True)
 
     def _read_start(self, path: str, size: int, *, is_alone: bool) -> bytes | None:

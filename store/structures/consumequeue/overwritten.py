@@ -2,9 +2,9 @@
 
 A broker cut the log there, and put new records over the old ones.
 
-Leftovers behind the end are older than the records before it. They do not go on with the queue offsets of those: new
-records have the offsets of the ones that they overwrote, and mostly more or fewer of them. A broker's own truncation
-zeroes neither records nor queue units.
+The leftovers behind the end are older than the records before it, and their queue offsets do not follow: the new
+records took the offsets of those that they overwrote, and mostly are more or fewer. A broker's own truncation zeroes
+neither records nor queue units.
 """
 
 from __future__ import annotations
