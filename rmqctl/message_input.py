@@ -63,10 +63,10 @@ def parse_stored(line: str | bytes, default_topic: str | None, now_ms: int) -> S
 def _read_quickly(line: str | bytes) -> dict[str, Any] | None:
     """Return the object of a simple line; None leaves the line to the exact parser.
 
-    A simple line has no escapes and each name once. Then it has two quotes for each text of the object. If a name is
-    there twice, the object lacks a text.
+    A simple line has each name once, and no escaped quote. Then it has two quotes for each text of the object. If a
+    name is there twice, the object lacks a text.
     """
-    if isinstance(line, str) or b"\\" in line:
+    if isinstance(line, str):
         return None
     try:
         row = orjson.loads(line)
@@ -79,9 +79,9 @@ def _read_quickly(line: str | bytes) -> dict[str, Any] | None:
         if isinstance(value, str):
             texts += 1
         elif isinstance(value, list):
-            texts += len(value)
+            texts += [*map(type, value)].count(str)
         elif isinstance(value, dict):
-            texts += 2 * len(value)
+            texts += len(value) + [*map(type, value.values())].count(str)
     return row if 2 * texts == line.count(b'"') else None
 
 

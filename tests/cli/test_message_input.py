@@ -83,6 +83,7 @@ def test_a_transaction_sets_its_two_bits_alone(transaction: str | None, sys_flag
         ({"body_text": "hi"}, b"hi"),
         ({"body_text": "hi", "body": "6869", "body_encoding": "hex"}, b"hi"),
         ({"body_text": "hi", "body_state": "stored", "compression": "zlib"}, b"hi"),
+        ({"body_text": '"\\\n\u00e9'}, b'"\\\n\xc3\xa9'),
     ],
 )
 def test_a_body_is_read_by_its_encoding(row: dict[str, str], body: bytes) -> None:
@@ -154,6 +155,9 @@ def test_property_bytes_are_stored_as_they_are_and_contradicted_by_nothing(row: 
         ('{"topic":"T","topic":"U"}', "not JSON: 'topic' is given twice"),
         ('{"topic":"T","flag":1,"flag":1}', "not JSON: 'flag' is given twice"),
         ('{"topic":"T","properties":{"a":"b","a":"b"}}', "not JSON: 'a' is given twice"),
+        ('{"topic":"T","topic":"U","size":[1,2]}', "not JSON: 'topic' is given twice"),
+        ('{"topic":"T","topic":"U","size":{"a":1,"b":2}}', "not JSON: 'topic' is given twice"),
+        ('{"topic":"T","\\u0074opic":"U"}', "not JSON: 'topic' is given twice"),
         ('{"topic":"T","flag":true}', "flag is not a whole number"),
         ('{"topic":"T","flag":0.5}', "flag is not a whole number"),
         ('{"topic":"T","flag":"1"}', "flag is not a whole number"),
