@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from pathlib import Path
@@ -65,7 +65,7 @@ def open_tables(
     log_bytes = sum(file.size for reader in stores.values() for file in reader.segments())
     backend = choose_backend(engine, log_bytes, master=master, remote=remote, spark_above_bytes=above)
     if backend.is_spark:
-        _check_spark_finds_log(session, list(stores))
+        _check_spark_finds_log(session, stores)
         _check_spark_gets_folders(stores)
         with spark_session(session, master, remote, why=backend.why) as spark:
             from store.query.spark import damage_noted
@@ -102,14 +102,17 @@ def embedded_engine(
         yield engine
 
 
-def _check_spark_finds_log(session: Session, stores: Sequence[str]) -> None:
+def _check_spark_finds_log(session: Session, stores: Iterable[str]) -> None:
     """Raise BadRequest for a commit log outside of the store's folder: executors would not find it."""
     from store.layout import is_address
     from store.opened import make_layout
 
     settings = session.store.settings()
-    if "storePathCommitLog" in settings and not is_address(stores[0]):
-        require_own_commitlog(make_layout(Path(stores[0]).expanduser(), settings), "Spark")
+    if "storePathCommitLog" in settings:
+        # With several stores the setting is refused before.
+        (store,) = stores
+        if not is_address(store):
+            require_own_commitlog(make_layout(Path(store).expanduser(), settings), "Spark")
 
 
 def _check_spark_gets_folders(stores: Mapping[str, StoreReader]) -> None:

@@ -63,13 +63,12 @@ class Block:
         """Return the notes on left-out rows, columns and dates."""
         more = [f"and {self.more:,} more"] if self.more and not self.title else []
         parts = [*more, *self.left_out]
-        lines = fold(f"{'; '.join(parts)} (--wide)", width or 1000).split("\n") if parts else []
+        notes = [f"{'; '.join(parts)} (--wide)"] if parts else []
         if self.date:
-            lines.append(f"times are of {self.date}")
+            notes.append(f"times are of {self.date}")
         if self.dropped:
-            line = f"not shown: {', '.join(self.dropped)} (--wide)"
-            lines += (fold(line, width) if width is not None else line).split("\n")
-        return lines
+            notes.append(f"not shown: {', '.join(self.dropped)} (--wide)")
+        return notes if width is None else [line for note in notes for line in fold(note, width).split("\n")]
 
     def heading(self) -> str:
         """Return the title, with the rows shown of all where some are left out."""

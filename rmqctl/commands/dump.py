@@ -139,7 +139,7 @@ def _result(kind: Kind, rows: EntryRows, messages: MessageRows, table: Table) ->
 
     def verdict() -> str:
         faults = f", {count(rows.fault_count, 'place')} damaged" if rows.fault_count else ""
-        return f"{rows.count:,} {'entry' if rows.count == 1 else 'entries'} of {kind.value}{faults}"
+        return f"{count(rows.count, 'entry')} of {kind.value}{faults}"
 
     return Result("dump", facts, [table], lambda: FINDINGS if rows.fault_count else OK, verdict)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -363,6 +364,22 @@ def test_a_result_that_a_closed_stdout_does_not_take_is_an_io_error(words: str, 
     command = f"{sys.executable} -m rmqctl --store {golden('normal').store} {words} >&-"
     run = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (5, said)
+
+
+@pytest.mark.parametrize(("error", "said"), [
+    (OSError(errno.EBADF, "Bad file descriptor"), "stdout is closed, so the result was not written"),
+    (OSError(errno.EBADF, "Bad file descriptor", "f"), "f: bad file descriptor"),
+    (OSError(errno.ENOSPC, "No space left on device"), "no space left on device"),
+    (OSError(errno.ENOSPC, "No space left on device", "f"), "f: no space left on device"),
+])  # fmt: skip
+def test_only_a_closed_descriptor_without_a_file_is_stdout(
+    error: OSError, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*arguments: object, **named: object) -> None:
+        raise error
+
+    monkeypatch.setattr("rmqctl.given_store.GivenStore.open", refused)
+    assert rmqctl("get", "T").err == f"rmqctl: {said}\n"
 
 
 def test_an_error_that_an_interrupt_caused_is_the_interrupt(

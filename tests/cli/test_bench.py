@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from array import array
 from pathlib import Path
 
@@ -88,6 +89,18 @@ def test_limits_are_measured_in_a_file_that_goes(tmp_path: Path, monkeypatch: py
     found = measure_limits(tmp_path, 200)
     assert min(found.fdatasync_per_s, found.write_bytes_per_s, found.copy_bytes_per_s) > 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_waits_for_the_puts_that_are_under_way() -> None:
+    def interrupt(count: int) -> None:
+        raise KeyboardInterrupt
+
+    parts = [bench._Part(lambda message: time.sleep(0.5), None, 9) for _ in range(2)]
+    for part in parts:
+        part.start()
+    with pytest.raises(KeyboardInterrupt):
+        bench._wait(parts, interrupt)
+    assert [(part.is_alive(), len(part.latencies_ns)) for part in parts] == [(False, 1)] * 2
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,16 @@ def test_anything_else_is_refused_with_what_is_accepted(text: str) -> None:
         parse_time(text, NOW_MS)
 
 
+@pytest.mark.parametrize(("length", "shown"), [(39, 39), (40, 40), (41, 40)])
+@pytest.mark.parametrize(("begins", "says"), [("1969-12-31T23:59:59.", "is out of range"), ("x", "is not a time")])
+def test_forty_characters_of_a_refused_time_are_repeated(begins: str, says: str, length: int, shown: int) -> None:
+    text = f"{begins.ljust(length - 1, '0')}Z"
+    with pytest.raises(ValueError, match=r"^") as error:
+        parse_time(text, NOW_MS)
+    assert str(error.value).split(" ")[0] == repr(text[:shown])
+    assert says in str(error.value)
+
+
 @pytest.mark.turns(3)
 @given(st.integers(1, 253_402_300_799_999))
 def test_a_shown_time_can_be_given_back(time_ms: int) -> None:

@@ -278,6 +278,11 @@ def test_people_see_a_hundred_entries_and_are_told(store: Path) -> None:
     assert [json.loads(line)["kind"] for line in lines] == ["record"] * 3
 
 
+@pytest.mark.parametrize(("limit", "verdict"), [("1", "1 entry of commitlog"), ("2", "2 entries of commitlog")])
+def test_a_dump_counts_what_it_shows(store: Path, limit: str, verdict: str) -> None:
+    assert rmqctl("dump", "commitlog", "--limit", limit, store=store).out.splitlines()[0] == verdict
+
+
 def test_follow_prints_what_is_added(tmp_path: Path) -> None:
     settings = {**SMALL, "mappedFileSizeCommitLog": 4096}
     with open_store(tmp_path / "store", settings=settings, read_only=False) as opened:
