@@ -47,11 +47,11 @@ def follow_broker(
         bar.title = f"received; backed up to {show_time(made.last_store_timestamp_ms)}"
 
     how = FollowOptions(
+        session.interrupts.asked,
         options,
         every or DEFAULT_EVERY_S,
         has_controller,
         on_created=on_created,
-        should_stop=session.interrupts.asked,
         on_grown=on_grown,
         on_progress=lost.reset_by(bar.update),
         on_lost=lost.note,

@@ -96,7 +96,7 @@ def require_possible(path: str | os.PathLike[str]) -> None:
     Tables under config/ may have topics with such names; the store has no queue of them.
     """
     name = os.fsencode(path)
-    is_long = len(name) > MAX_NAME and any(len(part) > MAX_NAME for part in name.split(b"/"))
+    is_long = any(len(part) > MAX_NAME for part in name.split(b"/"))
     if b"\0" in name or is_long or len(name) >= MAX_PATH:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
 

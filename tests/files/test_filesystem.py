@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from store.errors import StoreIOError
-from store.files.descriptor import MAX_NAME, require_possible
+from store.files.descriptor import COPY_CHUNK_SIZE, MAX_NAME, require_possible
 from store.files.filesystem import Descriptor, Filesystem
 from tests.support.faulty_filesystem import FaultyFilesystem, failing_each_time
 
@@ -125,10 +125,11 @@ def test_a_file_of_another_owner_is_read_without_the_owners_privilege(
     assert fs.read_file(tmp_path / NAME) == b"content"
 
 
-def test_zeroing_a_range_leaves_its_neighbours_and_the_length(fs: Filesystem, tmp_path: Path) -> None:
-    (tmp_path / NAME).write_bytes(b"x" * 20)
-    fs.zero(fs.open_write(tmp_path / NAME), 4, 8)
-    assert (tmp_path / NAME).read_bytes() == b"xxxx" + bytes(8) + b"x" * 8
+@pytest.mark.parametrize("size", [0, 1, 8, COPY_CHUNK_SIZE, COPY_CHUNK_SIZE + 1])
+def test_zeroing_a_range_leaves_its_neighbours_and_the_length(size: int, fs: Filesystem, tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"x" * (size + 12))
+    fs.zero(fs.open_write(tmp_path / NAME), 4, size)
+    assert (tmp_path / NAME).read_bytes() == b"xxxx" + bytes(size) + b"x" * 8
 
 
 @pytest.mark.parametrize("kernel_copies", [True, False])

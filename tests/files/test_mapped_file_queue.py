@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from store import kernels
 from store.broker_line import broker_line
 from store.errors import ForeignFile, StoreError, StoreIOError, WrongFileSize
 from store.files.allocate import AllocateMappedFileService
@@ -248,6 +249,26 @@ def test_after_a_failed_flush_no_later_flush_succeeds(tmp_path: Path) -> None:
     with pytest.raises(StoreIOError):
         queue.flush(0)
     assert queue.flushed_where == 0
+
+
+@pytest.mark.skipif(not kernels.COMPILED, reason="kernels run uncompiled")
+@pytest.mark.parametrize(
+    ("put", "flushed", "is_served"),
+    [(0, 0, False), (1024, 0, False), (1024, 1024, True), (SIZE, SIZE, False)],
+    ids=["no file", "a new name", "a known name", "a full file"],
+)
+def test_groups_are_served_at_once_in_a_file_with_a_durable_name(
+    put: int, flushed: int, is_served: bool, tmp_path: Path
+) -> None:
+    queue = MappedFileQueue(tmp_path, SIZE, Filesystem(), writable=True, keeps_descriptors=True)
+    for _ in range(put // 1024):
+        queue.last_file().append(b"m" * 1024)
+    if flushed:
+        queue.flush(0)
+    groups = kernels.CommitGroups()
+    groups.wait(flushed, 0)
+    assert queue.flush_groups(groups) is is_served
+    assert queue.flushed_where == flushed
 
 
 def test_committing_moves_from_lent_buffers_into_the_files(tmp_path: Path) -> None:

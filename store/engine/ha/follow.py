@@ -35,19 +35,19 @@ DEFAULT_EVERY_S = 10.0
 class FollowOptions:
     """The options of a follower.
 
+    should_stop     called twice a second
     every_s         seconds between two manifests
     has_controller  whether the master is a broker in controller mode
     on_created      called after step 1
-    should_stop     called twice a second
     on_lost         called if a connection is lost and will be made again, and if tables can't be read
     on_grown        called after step 3 with the new manifest
     """
 
+    should_stop: Callable[[], bool]
     create: CreateOptions = field(default_factory=CreateOptions)
     every_s: float = DEFAULT_EVERY_S
     has_controller: bool = False
     on_created: Callable[[Manifest], None] = lambda manifest: None
-    should_stop: Callable[[], bool] = lambda: False
     on_progress: Callable[[int], None] = lambda count: None
     on_lost: Callable[[StoreError], None] = lambda error: None
     on_grown: Callable[[Manifest], None] = lambda manifest: None

@@ -158,7 +158,7 @@ class LogVerifier:
         reason = (
             "nothing was written here" if outcome == ScanOutcome.END else DamageReason(int(self._state[2])).describe()
         )
-        size = int.from_bytes(self._buffer[position : position + 4], "big", signed=True)
+        size = int.from_bytes(self._buffer[position : position + 4], "big")
         is_cut_short = outcome == ScanOutcome.DAMAGE and int(self._state[2]) in _CUT_SHORT and size > left
         if is_cut_short and size <= min(LARGEST_RECORD_BYTES, segment_end - log_offset):
             return

@@ -58,11 +58,11 @@ class Follower(threading.Thread):
         self.stopping = threading.Event()
         self._root, self.folder, self._port = root, open_target(str(to), Filesystem()), port
         self._options = FollowOptions(
+            self.stopping.is_set,
             CreateOptions(),
             every_s,
             has_controller,
             self.made.append,
-            self.stopping.is_set,
             on_lost=self.lost.append,
             on_grown=lambda manifest: self.grown.append(manifest.log_end),
         )

@@ -306,6 +306,14 @@ def test_a_record_that_is_put_again_is_counted(tmp_path: Path) -> None:
         assert dict(store.statistics.topic_messages) == {"T": 1}
 
 
+@pytest.mark.parametrize(
+    ("line", "name"), [("4.9", "getTransferedTps"), ("5.3", "getTransferredTps"), ("5.5", "getTransferredTps")]
+)
+def test_the_rate_of_transfers_has_the_name_of_the_brokers_version(line: str, name: str, tmp_path: Path) -> None:
+    with served(tmp_path / "store", compat=line) as store:
+        assert [one for one in store.runtime_info() if one.startswith("getTransfer")] == [name]
+
+
 def test_the_runtime_report_has_the_brokers_names(tmp_path: Path) -> None:
     clock = Clock()
     with served(tmp_path / "store", *ALL, clock=clock) as store:

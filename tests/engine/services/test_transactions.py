@@ -176,6 +176,15 @@ def test_a_wrong_op_record_is_said_and_is_a_finding(steps: Steps, warning: str, 
     assert warning in run.err
 
 
+def test_queues_that_no_message_came_to_end_at_0(tmp_path: Path) -> None:
+    found = show(build(tmp_path / "store", lambda builder: builder.delay("A") and None), "transaction", "show")
+    assert found["half_and_op_queues"] == {
+        "half_offset": None, "half_min_offset": 0, "half_max_offset": 0,
+        "op_offset": None, "op_min_offset": 0, "op_max_offset": 0,
+    }  # fmt: skip
+    assert (found["half_backlog"], found["op_backlog"]) == (0, 0)
+
+
 def test_the_backlog_of_both_queues_is_told(tmp_path: Path) -> None:
     def steps(builder: Builder) -> None:
         for number in range(5):
