@@ -388,12 +388,17 @@ def test_the_file_after_a_full_one_is_built_from_the_log(tmp_path: Path) -> None
         assert [one.max_offset for one in store.queues()] == [21, 21]
 
 
-def test_once_a_queue_is_cut_at_the_log_s_end_an_empty_one_reaches_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_once_a_queue_is_cut_at_the_log_s_end_an_empty_one_reaches_it(is_cut: bool, tmp_path: Path) -> None:
     root = make_queues(tmp_path)
     _add_empty_queue(root)
+    if not is_cut:
+        _roll_back_last_record(root)
     with open_store(root) as store:
         found, end = store.queues(), store.max_log_offset
-    assert found[-2:] == [QueueState("T0", 29, 0, 3, end), QueueState("T0", 99, 0, 0, end)]
+    last, empty = found[-2:]
+    assert (last.max_offset, last.max_physic_offset == end) == (3 if is_cut else 2, is_cut)
+    assert empty == QueueState("T0", 99, 0, 0, end if is_cut else -1)
 
 
 def test_a_file_of_another_size_is_left_out_and_its_units_are_built(tmp_path: Path) -> None:

@@ -72,6 +72,8 @@ def test_a_setting_is_not_inferred_again(is_on: bool, tmp_path: Path) -> None:
     files = {EXTENSION: bytes(48), f"index/{'2' * 17}": bytes(index_file_size(1, 2))}
     found = inferred(tmp_path, files, enableConsumeQueueExt=is_on, maxHashSlotNum=1, maxIndexNum=2)
     assert found == {}
+    both_alone = inferred(tmp_path, {}, maxHashSlotNum=1, maxIndexNum=2)
+    assert both_alone == {"enableConsumeQueueExt": True, "mappedFileSizeConsumeQueueExt": 48}
     one_alone = inferred(tmp_path, {}, enableConsumeQueueExt=is_on, maxHashSlotNum=9)
     assert one_alone == {"maxHashSlotNum": 1, "maxIndexNum": 2}
 

@@ -181,7 +181,9 @@ class ConsumeQueue:
     def begins_last_file_unwritten(self) -> bool:
         """Return whether the last file has units but its first unit was never written."""
         last = self.files.last
-        return not self.holds_batches and last is not None and last.wrote > 0 and not is_written(unit_array(last)[0])
+        if self.holds_batches or last is None or last.wrote < UNIT_SIZE:
+            return False
+        return not is_written(unit_array(last)[0])
 
     def clear_cut_units(self) -> bool:
         """Zero the units past the end, so that no recovery counts them; return True if there were any."""

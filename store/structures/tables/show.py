@@ -8,6 +8,7 @@ from store.files.filesystem import Filesystem
 from store.formats.wording import amount
 from store.layout import ORDER_INFO, StoreLayout
 from store.structures.registry import Present
+from store.structures.state.lines import lines_at
 from store.structures.tables.database import TABLES, database_folders
 
 
@@ -18,10 +19,7 @@ def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
     """
     for folder in dict.fromkeys(one for name in TABLES for one in database_folders(layout.config, name, fs)):
         yield Present("RocksDB configuration", f"config/{folder.name}", "the JSON files in config/ may be stale")
-    if fs.exists(layout.root / ORDER_INFO):
-        from store.structures.state.lines import lines_at
-
-        lines = lines_at(layout, fs, ORDER_INFO)
-        if lines:
-            detail = f"offsets that groups took of {amount(len(lines), 'queue')}"
-            yield Present("ordered consumption", ORDER_INFO, detail)
+    lines = lines_at(layout, fs, ORDER_INFO)
+    if lines:
+        detail = f"offsets that groups took of {amount(len(lines), 'queue')}"
+        yield Present("ordered consumption", ORDER_INFO, detail)

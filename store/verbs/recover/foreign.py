@@ -44,4 +44,4 @@ def index_folders(opened: OpenedStore, line: BrokerLine) -> list[StoreError]:
 def _brokers(lines: list[str]) -> str:
     others = [line.name for line in LINES if line.name not in lines]
     kept = f"a broker of {' and of '.join(lines)}"
-    return f"{kept}, not one of {others[0]}," if others else kept
+    return f"{kept}, not one of {' or '.join(others)}," if others else kept

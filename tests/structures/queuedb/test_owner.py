@@ -14,17 +14,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from store import CheckOptions, check, open_store
 from store.errors import UnsupportedFormat
 from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
 from store.formats.checkpoint_page import decode_checkpoint
-from store.layout import StoreLayout
+from store.formats.queue_unit import BatchUnit, QueueUnit
+from store.layout import OTHER_QUEUES, StoreLayout
 from store.opened.detect import infer_settings, make_layout
 from store.structures.batchqueue.queue_types import topics_with_files
 from store.structures.queuedb import owner
 from store.structures.queuedb.guard import refuse, require_known
+from store.structures.queuedb.keys import Place
 from store.structures.queuedb.owner import Ends, Owner, find_owner
 from store.verbs.info import find_structures, look_at_store
 from tests.cli.running import rmqctl
@@ -338,3 +342,58 @@ def test_a_database_past_the_files_is_the_brokers_from_the_first_record_that_the
     database: Any = SimpleNamespace(newest={at: SimpleNamespace(log_offset=at) for at in newest})
     nothing = cast(Any, None)
     assert owner._owner_past_files(database, nothing, nothing, nothing, {}, 100) is found
+
+
+WRITTEN, PRE_BLANK, ZEROS = QueueUnit(500, 40, 7), QueueUnit(0, (1 << 31) - 1, 0), bytes(20)
+
+
+@pytest.mark.parametrize(
+    ("files", "end"),
+    [
+        ([], (0, -1)),
+        ([[ZEROS]], (0, -1)),
+        ([[PRE_BLANK, ZEROS]], (0, -1)),
+        ([[WRITTEN]], (1, 540)),
+        ([[QueueUnit(0, 1, 7), ZEROS]], (1, 1)),
+        ([[PRE_BLANK, WRITTEN]], (2, 540)),
+        ([[WRITTEN, WRITTEN], [ZEROS, ZEROS]], (2, 540)),
+        ([[WRITTEN, WRITTEN], [QueueUnit(540, 60, 7), ZEROS]], (3, 600)),
+    ],
+)
+def test_a_queues_files_end_after_their_last_written_entry(
+    files: list[list[QueueUnit | bytes]], end: tuple[int, int], tmp_path: Path
+) -> None:
+    folder = tmp_path / "consumequeue" / "T" / "0"
+    folder.mkdir(parents=True)
+    for number, units in enumerate(files):
+        data = b"".join(one if isinstance(one, bytes) else one.encode() for one in units)
+        (folder / f"{40 * number:020d}").write_bytes(data)
+    assert owner._end_of(StoreReader(str(tmp_path)), ("T", 0)) == end
+
+
+@pytest.mark.parametrize(
+    ("topic", "of_files", "following"),
+    [
+        ("T", None, [(100, 1000)]),
+        ("T", (1, 0), [(200, 2000)]),
+        ("T", (2, 0), []),
+        ("Batch", None, []),
+        ("Batch", (1, 0), [(200, 2000)]),
+        ("commitlog", None, [(100, 1000)]),
+        ("%LMQ%a", None, []),
+    ],
+)
+def test_a_queue_without_files_lacks_all_entries_unless_they_are_elsewhere(
+    topic: str, of_files: tuple[int, int] | None, following: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    """The database has two entries, and one past the newest."""
+    for folder in ("commitlog", f"{OTHER_QUEUES}/Batch"):
+        (tmp_path / folder).mkdir(parents=True)
+    units = [BatchUnit(100 * (at + 1), 40, 7, 1000 * (at + 1), at, 1) for at in range(3)]
+    database: Any = SimpleNamespace(
+        newest={(topic, 0): Place(200, 1)},
+        unit=lambda queue, at: units[at],
+        units=lambda queue: np.array([(0,), (1,)], [("queue_offset", np.int64)]),
+    )
+    known = {} if of_files is None else {(topic, 0): of_files}
+    assert list(owner._following(database, StoreLayout(tmp_path), FS, known)) == following

@@ -76,9 +76,10 @@ def test_pending_messages_are_counted_by_topic_and_a_delete_is_one_less() -> Non
         unit(READ_MS + 1),
         unit(READ_MS, magic=PLAIN | DELETE),
         unit(READ_MS, topic="S"),
+        unit(READ_MS, topic="\u00e9"),
         unit(READ_MS, topic=None),
     ]
-    counts = ",".join(f'"{topic}":{{"count":1,"timeStamp":{READ_MS}}}' for topic in ("", "S", "T"))
+    counts = ",".join(f'"{topic}":{{"count":1,"timeStamp":{READ_MS}}}' for topic in ("", "S", "T", "\u00e9"))
     version = f'{{"counter":1,"stateVersion":0,"timestamp":{READ_MS}}}'
     assert _metrics_of(units, READ_MS).decode() == f'{{"dataVersion":{version},"timingCount":{{{counts}}}}}'
 
