@@ -180,10 +180,8 @@ class ConsumeQueue:
 
     def begins_last_file_unwritten(self) -> bool:
         """Return whether the last file has units but its first unit was never written."""
-        last = self.files.last
-        if self.holds_batches or last is None or last.wrote < UNIT_SIZE:
-            return False
-        return not is_written(unit_array(last)[0])
+        last = None if self.holds_batches else self.files.last
+        return last is not None and last.wrote >= UNIT_SIZE and not is_written(unit_array(last)[0])
 
     def clear_cut_units(self) -> bool:
         """Zero the units past the end, so that no recovery counts them; return True if there were any."""
