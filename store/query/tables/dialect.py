@@ -20,6 +20,7 @@ MACROS = (
     "unix_millis(moment) as epoch_ms(moment)",
     """size_of(x) as case when typeof(x) = 'BLOB' then octet_length(try_cast(x as blob))
         else len(cast(x as varchar)) end""",
+    "entries_of(x) as cast(cardinality(x) as int)",
     "count_of(x) as count(case when x then 1 end)",
     "floor_of(x) as cast(floor(x) as bigint)",
     "ceil_of(x) as cast(ceil(x) as bigint)",
@@ -64,10 +65,10 @@ JAVA_TEXTS = (
 _SAME = """
     count sum avg min max bool_and bool_or row_number rank dense_rank lag lead unix_millis year
     month day hour minute second trim ltrim rtrim replace contains hex md5 abs round greatest least coalesce
-    nullif ifnull if array_contains map_keys map_values cardinality octet_length
+    nullif ifnull if array_contains map_keys map_values octet_length
 """
 FUNCTIONS = {name: name for name in _SAME.split()} | {
-    "count_if": "count_of", "size": "cardinality", "array_size": "array_length", "length": "size_of",
+    "count_if": "count_of", "cardinality": "entries_of", "size": "entries_of", "array_size": "array_length", "length": "size_of",
     "char_length": "len", "nvl": "ifnull", "floor": "floor_of", "ceil": "ceil_of", "substr": "part_of",
     "substring": "part_of", "get": "item_of", "startswith": "starts_with", "endswith": "ends_with",
     "upper": "upper_of", "lower": "lower_of", "date_trunc": "trunc_of",
@@ -80,7 +81,10 @@ _MOST_CASTS = 5
 """The most casts inside casts: an engine gets the value of each several times."""
 
 _DAY = "[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}"
-_CLOCK = "([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?(Z|[+-](0[0-9]|1[0-7]):[0-5][0-9])?)?"
+_MINUTE = "([01][0-9]|2[0-3]):[0-9]{2}"
+_SECOND = f"{_MINUTE}:[0-9]{{2}}([.][0-9]{{1,6}})?"
+# A zone may move the end of 9999 to a year that Spark does not write as a date.
+_ZONED = f"[1-8]{_DAY.removeprefix('[1-9]')}[ T]{_SECOND}[+-](0[0-9]|1[0-7]):[0-5][0-9]"
 _NUMBER = "[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[+-]?(?i:inf|infinity)|(?i:nan)"
 _BLANKS = r"[ \t\r\n]*"
 _WHOLE = "a whole number", f"{_BLANKS}[+-]?[0-9]+{_BLANKS}", "write digits alone"
@@ -91,7 +95,7 @@ WRITTEN = {
     "double": ("a number", f"{_BLANKS}({_NUMBER}){_BLANKS}", "write digits, a point and an exponent alone"),
     "boolean": ("a boolean", "(?i:true|false|t|f|yes|no|y|n|1|0)", "write true or false"),
     "date": ("a date", _DAY, _WRITE_TIMES),
-    "timestamp": ("a time", f"{_DAY}([ T]{_CLOCK})?", _WRITE_TIMES),
+    "timestamp": ("a time", f"({_DAY}([ T]({_MINUTE}|{_SECOND}Z?))?|{_ZONED})", _WRITE_TIMES),
 }
 """The texts of a type that both engines read alike: the type in words, the pattern and the hint of a refusal."""
 _GUARD_ON_SPARK = (

@@ -62,6 +62,7 @@ QUERIES = (
     "select cast(9999999e0 as string) a, cast(cast('-Infinity' as double) as string) b, cast(-12.25 as string) c",
     "select date_trunc('day', date '2020-02-03') a, date_trunc('hour', '2020-02-03 04:05') b, 5 - 3 - 1 c, -(2) d",
     "select log_offset - size a, -queue_id b from messages where store_timestamp - interval 1 day < store_timestamp",
+    "select -(size(keys)) a, 2 - cardinality(properties) b from messages where keys is not null",
     "select 9223372036854775807 big, -1 small, 1.5 half, true yes, null nothing, 'é' letter",
 )
 FLEET = "normal batch"
