@@ -13,7 +13,7 @@ import csv
 import dataclasses
 import difflib
 import functools
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -271,10 +271,11 @@ class StoreConfig:
         """Whether puts use the transient pool; only an asynchronously flushing master does."""
         return self.transient_store_pool_enable and not self.puts_wait_for_disk and self.broker_role != "SLAVE"
 
-    def changed_settings(self) -> dict[str, object]:
-        """Return the settings that are not at their default, by RocketMQ name."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {_camel(name): value for name, value in values.items() if value != _DEFAULTS[name]}
+    def changed_settings(self, given: Container[str] = ()) -> dict[str, object]:
+        """Return the settings that are given or not at their default, by RocketMQ name."""
+        fields = {_camel(field.name): field.name for field in dataclasses.fields(self)}
+        values = {name: (getattr(self, field), _DEFAULTS[field]) for name, field in fields.items()}
+        return {name: value for name, (value, default) in values.items() if name in given or value != default}
 
     def with_settings(self, settings: Mapping[str, object]) -> StoreConfig:
         """Return a copy with settings by RocketMQ name (`mappedFileSizeCommitLog`).

@@ -206,6 +206,12 @@ def test_numbers_have_the_brokers_defaults_and_their_limits() -> None:
     assert found == NUMBERS.split("\n")[1:-1]
 
 
+def test_given_settings_count_as_changed_at_their_default() -> None:
+    config = StoreConfig().with_settings({"listenPort": 1})
+    assert config.changed_settings() == {"listenPort": 1}
+    assert config.changed_settings({"enableLmq": "false", "brokerName": "a"}) == {"enableLmq": False, "listenPort": 1}
+
+
 @pytest.mark.parametrize(
     ("name", "least", "most"),
     [("maxMsgsNumBatch", 0, MAX_INT), ("listenPort", 0, 65535), ("diskMaxUsedSpaceRatio", -MAX_INT - 1, MAX_INT)],

@@ -157,7 +157,7 @@ def _plan(session: Session, found: Examination | None, **hides: bool) -> tuple[B
 
     root, fs = session.store.reached
     layout = make_layout(root, session.store.settings(), fs)
-    reader = StoreReader(str(root), fs, commitlogs=layout.commitlogs_elsewhere)
+    reader = StoreReader.of(layout, fs)
     reader.check_has_broker_files()
     plan = plan_bundle(layout, reader, fs, **hides)
     if found is not None:

@@ -24,6 +24,7 @@ from store.files.segment_folders import find_member_logs, member_log
 from store.layout import (
     BACKUP,
     OTHER_QUEUES,
+    StoreLayout,
     is_address,
     is_bundle,
     parse_index_file_name,
@@ -52,8 +53,9 @@ def _member_log(address: str, fs: Filesystem) -> tuple[Path, ...]:
 class StoreReader:
     """The files of one store. Numbers are log offsets or byte offsets (segments) or times (index).
 
-    commitlogs     the folders of the log, if it is not in commitlog/; those of a group's member are found by default
-    segment_start  for the address of one segment file: the log offset of its first byte
+    commitlogs      the folders of the log, if it is not in commitlog/; those of a group's member are found by default
+    segment_start   for the address of one segment file: the log offset of its first byte
+    queue_settings  those of the store's layout
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class StoreReader:
         fs: Filesystem | None = None,
         commitlogs: Sequence[Path] = (),
         segment_start: int | None = None,
+        queue_settings: Sequence[tuple[str, object]] = (),
     ) -> None:
         if is_bundle(address):
             # Most commands read no bundle.
@@ -76,8 +79,7 @@ class StoreReader:
         self._segment_start = segment_start
         self.damage: dict[tuple[str, int], str] = {}
         """Reasons why rows lack bytes of a segment, by file and position."""
-        self.queue_settings: tuple[tuple[str, object], ...] = ()
-        """Those of the store's layout; a pickled reader has none."""
+        self.queue_settings = tuple(queue_settings)
         if segment_start is not None:
             self._commitlogs: tuple[Path, ...] = ()
             self._place: Place = SegmentPlace(Path(self.address), fs, segment_start)
@@ -85,13 +87,13 @@ class StoreReader:
         self._commitlogs = tuple(commitlogs) or _member_log(self.address, fs)
         self._place = connect(self.address, fs, self._commitlogs)
 
-    def __reduce__(self) -> tuple[type[StoreReader], tuple[str, None, tuple[Path, ...], int | None]]:
-        return StoreReader, (
-            self.address,
-            None,
-            self._commitlogs,
-            self._segment_start,
-        )
+    @classmethod
+    def of(cls, layout: StoreLayout, fs: Filesystem) -> StoreReader:
+        """Return the files of the store at a layout."""
+        return cls(str(layout.root), fs, layout.commitlogs_elsewhere, queue_settings=layout.queue_settings)
+
+    def __reduce__(self) -> tuple[type[StoreReader], tuple[object, ...]]:
+        return StoreReader, (self.address, None, self._commitlogs, self._segment_start, self.queue_settings)
 
     @property
     def is_local(self) -> bool:

@@ -119,7 +119,7 @@ def _delivered_after(layout: StoreLayout, fs: Filesystem) -> dict[int, int]:
     from store.structures.commitlog.resync import read_log
     from store.structures.commitlog.rewritten import records_with
 
-    files = StoreReader(str(layout.root), fs, layout.commitlogs_elsewhere)
+    files = StoreReader.of(layout, fs)
     waiting: dict[tuple[str | None, str | None], tuple[int, int]] = {}
     least: dict[int, int] = {}
     for record in records_with(read_log(files)[1], REAL_TOPIC):

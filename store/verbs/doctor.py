@@ -139,7 +139,7 @@ class _Examiner:
     ) -> None:
         self.layout, self.settings, self.clock, self.on_progress = layout, settings, clock, on_progress
         self.fs = fs
-        self.reader = StoreReader(str(layout.root), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
+        self.reader = StoreReader.of(layout, fs)
         self.found = Examination(look_at_store(layout, settings, self.fs))
 
     def run(self, lines: tuple[str, ...], beside: tuple[str, ...]) -> Examination:

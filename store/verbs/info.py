@@ -162,8 +162,7 @@ class _Look:
 
     def __init__(self, layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> None:
         self.layout, self.fs, self.settings = layout, fs, settings
-        self.reader = StoreReader(str(layout.root), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
-        self.reader.queue_settings = layout.queue_settings
+        self.reader = StoreReader.of(layout, fs)
         self.failures: list[Problem] = []
         self._flushed_ms = -1
         self.info = StoreInfo(layout, LINE_4_9, [], [], {})

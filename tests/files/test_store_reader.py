@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 
 import pytest
 
 from store.errors import ForeignFile, NotAStore, WrongFileSize
+from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
-from store.layout import segment_name
+from store.layout import StoreLayout, segment_name
 
 
 @pytest.fixture
@@ -162,3 +164,10 @@ def test_a_segment_is_in_the_first_of_the_logs_folders_that_has_it(root: Path, t
     assert reader.name_of(f"commitlog/{segment_name(100)}") == str(folders[1] / segment_name(100))
     assert not reader.exists(f"commitlog/{segment_name(1000)}")
     assert bytes(reader.read(f"consumequeue/T/0/{segment_name(100)}")) == b"12345"
+
+
+def test_a_reader_of_a_layout_keeps_its_folders_and_settings_in_another_process(root: Path, tmp_path: Path) -> None:
+    (root / "commitlog").rename(elsewhere := tmp_path / "elsewhere")
+    layout = StoreLayout(root, (elsewhere,), queue_settings=(("storeType", "default"),))
+    for reader in (made := StoreReader.of(layout, Filesystem()), pickle.loads(pickle.dumps(made))):
+        assert (reader.queue_settings, len(reader.segments())) == ((("storeType", "default"),), 3)

@@ -68,9 +68,9 @@ _SAME = """
     nullif ifnull if array_contains map_keys map_values octet_length
 """
 FUNCTIONS = {name: name for name in _SAME.split()} | {
-    "count_if": "count_of", "cardinality": "entries_of", "size": "entries_of", "array_size": "array_length", "length": "size_of",
-    "char_length": "len", "nvl": "ifnull", "floor": "floor_of", "ceil": "ceil_of", "substr": "part_of",
-    "substring": "part_of", "get": "item_of", "startswith": "starts_with", "endswith": "ends_with",
+    "count_if": "count_of", "cardinality": "entries_of", "size": "entries_of", "array_size": "array_length",
+    "length": "size_of", "char_length": "len", "nvl": "ifnull", "floor": "floor_of", "ceil": "ceil_of",
+    "substr": "part_of", "substring": "part_of", "get": "item_of", "startswith": "starts_with", "endswith": "ends_with",
     "upper": "upper_of", "lower": "lower_of", "date_trunc": "trunc_of",
 }  # fmt: skip
 """The functions that queries may call, each with its name in DuckDB."""

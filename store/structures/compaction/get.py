@@ -102,7 +102,7 @@ class CopiedQueues:
 
     def __init__(self, opened: OpenedStore) -> None:
         self.opened = opened
-        self._files = StoreReader(str(opened.layout.root), opened.fs)
+        self._files = StoreReader.of(opened.layout, opened.fs)
         self._topics = compacted_topics(opened.layout.config, opened.fs)
         self._queues: dict[Queue, CompactedQueue] = {}
 

@@ -18,6 +18,6 @@ if TYPE_CHECKING:
 
 def blockers(opened: OpenedStore) -> Iterator[Trap]:
     """Yield a trap for each fault that stops the load."""
-    for queue in queues_of(StoreReader(str(opened.layout.root), opened.fs)):
+    for queue in queues_of(StoreReader.of(opened.layout, opened.fs)):
         for file, fault in start_faults(queue):
             yield Trap("compaction-files", f"the compaction store is not loaded: {file.path}: {fault}")

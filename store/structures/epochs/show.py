@@ -21,7 +21,7 @@ def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
             yield Present("controller mode", name, detail or "empty")
     if not fs.exists(layout.root / EPOCHS):
         return
-    confirm = confirmed_offset(StoreReader(str(layout.root), fs))
+    confirm = confirmed_offset(StoreReader.of(layout, fs))
     if confirm is not None:
         detail = f"records past the confirm offset {confirm} are not confirmed: a new master may cut them"
         yield Present("controller mode", "checkpoint", detail)

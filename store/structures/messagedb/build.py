@@ -136,7 +136,7 @@ def _of_records(opened: OpenedStore, old: _Old) -> tuple[Values, Values]:
     index: Values = {}
     opened_halves, newest_half = OpenHalves(), -1
     newest = (0, 0)
-    for record in walk_records(StoreReader(str(opened.layout.root), opened.fs, opened.layout.commitlogs_elsewhere)):
+    for record in walk_records(StoreReader.of(opened.layout, opened.fs)):
         opened_halves.take(record)
         newest_half = record.log_offset if record.half() is not None else newest_half
         for entry in record.index_entries() if old.is_indexed else ():

@@ -68,7 +68,7 @@ def follow(opened: OpenedStore, found: RecoveryReport, scope: RebuildScope) -> l
         database = open_database(folder, scratch.folder, opened.fs) if opened.fs.is_folder(folder) else None
         entered_from = found.entered_from if opened.as_broker else None
         edits = _Edits(database, found.log_end, opened.clock(), is_indexed, entered_from)
-        for record in walk_records(StoreReader(str(opened.layout.root), opened.fs, opened.layout.commitlogs_elsewhere)):
+        for record in walk_records(StoreReader.of(opened.layout, opened.fs)):
             edits.take(record)
         changed = edits.finish()
     if not any(changed.values()):

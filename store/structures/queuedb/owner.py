@@ -79,7 +79,7 @@ def _compare_ends(layout: StoreLayout, fs: Filesystem) -> Ends:
     with Scratch() as scratch:
         try:
             database = open_database(queue_database(layout, fs), scratch.folder, fs)
-            return _compare(database, StoreReader(str(layout.root), fs, layout.commitlogs_elsewhere), layout, fs)
+            return _compare(database, StoreReader.of(layout, fs), layout, fs)
         except StoreError:
             return Ends(Owner.BOTH, -1, -1)
 

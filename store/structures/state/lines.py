@@ -210,7 +210,7 @@ _READERS: dict[str, Callable[[str, str], Iterator[StateLine]]] = {
 
 def lines_at(layout: StoreLayout, fs: Filesystem, path: str) -> list[StateLine]:
     """Return the lines of a small file; none if it is missing or unreadable."""
-    files = StoreReader(str(layout.root), fs)
+    files = StoreReader.of(layout, fs)
     file = files.file_at(path)
     try:
         return list(lines_of(files, file)) if file is not None else []

@@ -79,7 +79,7 @@ class _Creation:
     ) -> None:
         self._found, self._target, self._options = found, target, options
         self._fs, self._scratch = fs, scratch
-        self._reader = StoreReader(str(found.layout.root), fs, found.layout.commitlogs_elsewhere)
+        self._reader = StoreReader.of(found.layout, fs)
         self._name = options.name or str(found.layout.root)
         self._notes: list[str] = []
 
@@ -102,7 +102,7 @@ class _Creation:
         elif before is not None and before.log_end > end.log_end:
             self._notes.append(f"the log ends at {end.log_end}, the backup {before.id} at {before.log_end}")
         segments = self._add_log(end, known)
-        config = self._found.config
+        config, given = self._found.config, self._options.settings
         manifest = Manifest(
             id=backup_id(began_ms),
             store=self._name,
@@ -114,7 +114,7 @@ class _Creation:
             log_end=end.log_end,
             last_store_timestamp_ms=end.last_store_timestamp_ms,
             segment_size=config.mapped_file_size_commit_log,
-            settings=known_sizes(self._found.layout, self._options.settings, self._fs) | config.changed_settings(),
+            settings=known_sizes(self._found.layout, given, self._fs) | config.changed_settings(given),
             files=(*segments, *tables.files),
             notes=tuple(self._notes),
         )

@@ -116,7 +116,7 @@ class GrowingBackup:
 
     def _store(self) -> StoreReader:
         layout = self._found.layout
-        return StoreReader(str(layout.root), self._fs, layout.commitlogs_elsewhere)
+        return StoreReader.of(layout, self._fs)
 
     def _begin_next(self) -> None:
         before, now = self.manifest, self._clock()

@@ -90,7 +90,7 @@ def find(
     if found is not None and found.is_file:
         reader = open_segment(folder, fs)
     else:
-        reader = StoreReader(str(folder), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
+        reader = StoreReader.of(layout, fs)
     reader.check_has_broker_files()
     return Finder(reader, layout, settings or {}, fs).find(text, most).messages
 

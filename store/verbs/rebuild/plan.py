@@ -70,7 +70,7 @@ def plan_rebuild(
         staged = until_planned.enter_context(staging(layout, fs, "rebuild", dry_run=dry_run, scratch=scratch))
         if not force_empty_log:
             require_log(layout, fs)
-        files = StoreReader(str(layout.root), fs, layout.commitlogs_elsewhere)
+        files = StoreReader.of(layout, fs)
         if "mappedFileSizeCommitLog" in given and not force_empty_log:
             files.check_segment_sizes(StoreConfig().with_settings(given).mapped_file_size_commit_log)
         with_tags = detect_line(layout, fs).indexes_tags

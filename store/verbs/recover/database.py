@@ -83,7 +83,7 @@ def _build(opened: OpenedStore) -> RebuildReport:
     """Build database and index in the overlay's folder."""
     assert opened.overlay is not None
     return rebuild_locally(
-        StoreReader(str(opened.layout.root), opened.fs, opened.layout.commitlogs_elsewhere),
+        StoreReader.of(opened.layout, opened.fs),
         opened.overlay.folder,
         opened.config,
         RebuildScope(index=opened.config.writes_index_files, with_tags=opened.line.indexes_tags),

@@ -44,7 +44,7 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
     scope = RebuildScope(index=opened.config.writes_index_files, confirmed=confirm, with_tags=with_tags)
     config = opened.config.with_settings(NAMED_QUEUES if opened.finds_light else {})
     made = rebuild(opened.overlay.folder, config, scope, rules)
-    files = StoreReader(str(opened.layout.root), opened.fs, opened.layout.commitlogs_elsewhere)
+    files = StoreReader.of(opened.layout, opened.fs)
     lost_ends = keep_lost_ends(files, opened.overlay.folder, opened.config, scope, opened.fs)
     queue_end_before = opened.queues.recover()
     open_rebuilt(opened, opened.overlay.folder)

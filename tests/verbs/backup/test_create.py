@@ -69,6 +69,15 @@ def test_a_manifest_describes_the_store_and_the_work_is_counted(tmp_path: Path) 
     assert counted == [(16384, 18_815), (18_815, 18_815)] * 2
 
 
+@pytest.mark.parametrize(("given", "kept"), [({}, {}), ({"enableLmq": "false"}, {"enableLmq": False})])
+def test_a_manifest_keeps_a_given_setting_at_its_default(
+    given: dict[str, str], kept: dict[str, bool], tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store", 1)
+    settings = back_up(root, tmp_path / "backups", settings=given).settings
+    assert {name: value for name, value in settings.items() if not name.startswith(("mappedFile", "max"))} == kept
+
+
 def test_a_log_that_ends_with_a_segment_has_none_that_is_sealed(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 100)
     (root / f"commitlog/{16384:020d}").unlink()
