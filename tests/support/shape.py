@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,8 +26,10 @@ def counts(root: Path) -> dict[str, int]:
     """Count a tree with store/ and rmqctl/ in it."""
     texts = {path.relative_to(root).as_posix(): path.read_text("utf-8") for path in _modules(root)}
     lengths = [text.count("\n") for text in texts.values()]
+    kinds = sum((_kinds(text) for text in texts.values()), Counter[str]())
     found = {
         "lines of Python": sum(lengths),
+        **{f"of them {kind}": kinds[kind] for kind in ("statements", "imports", "docstrings and comments", "blank")},
         f"modules above {MOST_MODULE_LINES} lines": sum(lines > MOST_MODULE_LINES for lines in lengths),
         f"functions with more than {MOST_PARAMETERS} parameters": sum(_wide(*one) for one in texts.items()),
         "rooms on the first floor": len({name.split("/")[1] for name in texts if name.startswith("store/")
@@ -43,6 +46,24 @@ def counts(root: Path) -> dict[str, int]:
 def _modules(root: Path) -> Iterator[Path]:
     for package in PACKAGES:
         yield from sorted((root / package).rglob("*.py"))
+
+
+def _kinds(text: str) -> Counter[str]:
+    """Count the lines of a module by kind; a docstring's blank lines are its own."""
+    lines = text.splitlines()
+    kinds = ["blank" if not line.strip() else "statements" for line in lines]
+    for at, line in enumerate(lines):
+        if line.lstrip().startswith("#"):
+            kinds[at] = "docstrings and comments"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            kind = "imports"
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            kind = "docstrings and comments"
+        else:
+            continue
+        kinds[node.lineno - 1 : node.end_lineno] = [kind] * ((node.end_lineno or node.lineno) - node.lineno + 1)
+    return Counter(kinds)
 
 
 def _may_name(file: str, rooms: tuple[str, ...]) -> bool:
