@@ -69,5 +69,7 @@ def _put(root: Path, count: int) -> None:
 
 
 def _run(root: Path, *words: str) -> None:
+    """Run a command whose scratch files lie on the measured device too."""
     command = [sys.executable, "-m", "rmqctl", "--store", str(root), *words]
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    scratch = {**os.environ, "TMPDIR": str(root.parent)}
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, env=scratch)
