@@ -25,9 +25,10 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 @contextlib.contextmanager
 def parent_of(path: Path) -> Iterator[tuple[int | None, str]]:
     """Open the parent folder; yield its descriptor and the name in it, (None, path) for paths elsewhere."""
-    if not _is_guarded(path.parent):
+    text = os.fspath(path)
+    if OWN_FOLDER not in text or not _is_guarded(path.parent):
         # .rmqctl itself is used like other paths; opening a name inside it refuses a link.
-        yield None, os.fspath(path)
+        yield None, text
         return
     with _opened(path.parent) as folder:
         yield folder, path.name
@@ -92,7 +93,7 @@ def _make_folder(path: Path) -> None:
 
 
 def _is_guarded(path: Path) -> bool:
-    return OWN_FOLDER in path.parts
+    return OWN_FOLDER in os.fspath(path) and OWN_FOLDER in path.parts
 
 
 @contextlib.contextmanager

@@ -76,7 +76,7 @@ class SegmentFolders:
     def __init__(self, writable: tuple[Path, ...], read_only: tuple[Path, ...] = (), file_size: int = 1) -> None:
         self.all = tuple(dict.fromkeys((*writable, *read_only)))
         self.full: frozenset[Path] = frozenset()
-        self._usable = sorted({str(path) for path in writable} - {str(path) for path in read_only})
+        self._usable = sorted(set(writable) - set(read_only), key=str)
         self._file_size = file_size
 
     def entries(self, fs: Filesystem) -> list[Entry]:
@@ -95,11 +95,12 @@ class SegmentFolders:
 
     def folder_of(self, file_start: int) -> Path:
         """Return the folder for the segment at `file_start`; StoreIOError if all are read-only."""
-        full = {str(path) for path in self.full}
-        usable = [path for path in self._usable if path not in full] or self._usable
+        usable = self._usable
+        if self.full:
+            usable = [path for path in usable if path not in self.full] or usable
         if not usable:
             raise StoreIOError("every folder of storePathCommitLog is read-only", file=self.all[0])
-        return Path(usable[file_start // self._file_size % len(usable)])
+        return usable[file_start // self._file_size % len(usable)]
 
 
 class UnsyncedFolders:

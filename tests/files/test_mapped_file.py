@@ -292,14 +292,25 @@ def test_bytes_have_blocks_before_they_are_written_through_the_map(tmp_path: Pat
     assert blocks(file.path) >= size
 
 
-def test_a_sparse_copy_that_is_written_on_gets_blocks_first(tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(b"head")
+@pytest.mark.parametrize(
+    ("position", "calls"),
+    [
+        (4, ["open_write", "write"]),
+        (PAGE_SIZE - 1, ["open_write", "write"]),
+        (PAGE_SIZE, ["open_write", "preallocate", "open_write", "map"]),
+    ],
+)
+def test_a_sparse_copy_is_written_by_a_call_up_to_its_first_page_and_gets_blocks_for_more(
+    position: int, calls: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "log").write_bytes(b"a" * position)
     os.truncate(tmp_path / "log", SIZE)
     fs = FaultyFilesystem()
     file = MappedFile(tmp_path / "log", 0, SIZE, fs, writable=True)
-    file.set_positions(4)
+    file.set_positions(position)
     file.append(b"x")
-    assert [name for name, _ in fs.operations] == ["open_write", "preallocate", "open_write", "map"]
+    assert [name for name, _ in fs.operations] == calls
+    assert (tmp_path / "log").read_bytes().rstrip(bytes(1)) == b"a" * position + b"x"
 
 
 def mapped(file: MappedFile) -> MappedFile:

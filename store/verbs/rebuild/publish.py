@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,12 +52,12 @@ def lower_checkpoint(
 
 def publish_actions(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem) -> list[Action]:
     """Return the actions that publish the staged files, and remove old files without a replacement."""
-    staged = {root / name: staging / name for name in _staged_names(staging, fs)}
+    names = _staged_names(staging, fs)
     layout, new = StoreLayout(root), StoreLayout(staging)
-    old = _old_files(layout, scope, fs)
+    old = _old_files(layout, scope, fs, frozenset(names))
     for room in rooms_with(names_of(new, fs), "build", "replaced_files"):
         old += room.replaced_files(layout, new, fs)
-    return replace_files(old, staged)
+    return replace_files(old, {root / name: staging / name for name in names})
 
 
 def staged_files(staging: Path, fs: Filesystem) -> list[Path]:
@@ -69,8 +70,10 @@ def _staged_names(staging: Path, fs: Filesystem) -> list[str]:
     return [entry.path.removeprefix(f"{staging.name}/") for entry in entries if not entry.is_folder]
 
 
-def _old_files(layout: StoreLayout, scope: RebuildScope, fs: Filesystem) -> list[Path]:
-    """Return the store's files that the rebuilt ones replace.
+def _old_files(layout: StoreLayout, scope: RebuildScope, fs: Filesystem, staged: Container[str]) -> list[Path]:
+    """Return the store's files of the scope that no file with the same name replaces.
+
+    staged  names of the new files
 
     Files that no broker made stay: the log cannot replace them.
     """
@@ -79,7 +82,7 @@ def _old_files(layout: StoreLayout, scope: RebuildScope, fs: Filesystem) -> list
         for entry in fs.list_below(str(parent.parent), parent.name):
             topic, queue_id, name = _queue_file(entry.path)
             is_old = queue_id is not None and scope.wants((topic, queue_id)) and parse_segment_name(name) is not None
-            if is_old and not (entry.is_folder or entry.kind):
+            if is_old and entry.path not in staged and not (entry.is_folder or entry.kind):
                 found.append(parent.parent / entry.path)
     if scope.index:
         files = [entry.path for entry in fs.list_folder(layout.index) if entry.is_file]
