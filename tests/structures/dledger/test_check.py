@@ -214,6 +214,24 @@ def test_entries_of_a_newer_dledger_between_messages_count(
     assert rows == ([] if is_known else [("dledger-entry", DATA.format(0), len(data), 1, ORDER)])
 
 
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 20])
+@pytest.mark.parametrize("moved", [0, 1])
+def test_after_any_number_of_entries_of_a_newer_dledger_the_queue_entry_is_compared(
+    moved: int, count: int, member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, units = entry(0, {}, place=0, index=0), unit(0, {})
+    for index in range(1, count + 1):
+        units += unit(index, {"magic": 2, "pos": len(data), "size": HEADER_SIZE, "term": 0})
+        data += DLEDGER_HEADER.pack(2, HEADER_SIZE, index, 0, len(data), 0, 0, 0, 0)
+    units += unit(count + 1, {"pos": len(data) + moved, "term": 0})
+    monkeypatch.setattr(checks, "INDEX_FILE_SIZE", len(units))
+    member.put(DATA.format(0), (data + entry(1, {}, place=len(data), index=count + 1)).ljust(at(20), b"\0"))
+    member.put(INDEX, units)
+    told = f"the queue entry of log entry {count + 1} contradicts the record at log offset {len(data)}"
+    found = [row for row in findings(member) if row[0] != "dledger-state"]
+    assert found == ([("dledger-index", "index", count + 1, 1, told)] if moved else [])
+
+
 LAST, FOREIGN = "the last entry is 4", "a line that no member writes:"
 UNSHOWN = "no committedIndex: nothing is shown to readers until the next message is put"
 
