@@ -69,7 +69,8 @@ def convert_value(name: str, type_name: str, value: object) -> SettingValue:
         if type_name == "int":
             if not _INT.fullmatch(text):
                 raise ValueError
-            return int(text) if len(text) <= _MAX_DELAY_DIGITS + 1 else MAX_LONG + 1
+            # Python refuses thousands of digits with a ValueError.
+            return int(text)
         if type_name == "float":
             number = float(text)
             if not math.isfinite(number):

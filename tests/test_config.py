@@ -365,7 +365,8 @@ def test_a_text_that_no_path_can_hold_is_refused(text: str, reason: str) -> None
     ("type_name", "text", "value"),
     [
         ("bool", "True", True), ("bool", " false ", False), ("int", "+7", 7), ("int", "-7", -7),
-        ("int", str(MAX_LONG), MAX_LONG), ("int", str(-MAX_LONG - 1), -MAX_LONG - 1), ("int", "9" * 50, MAX_LONG + 1),
+        ("int", str(MAX_LONG), MAX_LONG), ("int", str(-MAX_LONG - 1), -MAX_LONG - 1), ("int", "9" * 50, 10**50 - 1),
+        ("int", "-" + "9" * 50, 1 - 10**50), ("int", "7".zfill(50), 7),
         ("float", "1e3", 1000.0), ("str", " a b ", "a b"),
     ],
 )  # fmt: skip
@@ -373,7 +374,9 @@ def test_a_text_is_converted_to_its_type(type_name: str, text: str, value: objec
     assert convert_value("n", type_name, text) == value
 
 
-@pytest.mark.parametrize(("type_name", "text"), [("float", "inf"), ("float", "nan"), ("int", "1_0"), ("bool", "1")])
+@pytest.mark.parametrize(
+    ("type_name", "text"), [("float", "inf"), ("float", "nan"), ("int", "1_0"), ("int", "9" * 5000), ("bool", "1")]
+)
 def test_a_text_of_another_type_is_refused(type_name: str, text: str) -> None:
     with pytest.raises(BadRequest, match="setting n needs "):
         convert_value("n", type_name, text)
