@@ -186,8 +186,8 @@ class QueueView(ConsumeQueueStore):
         """Return the idle queues among `keys`: they lack no unit, and have none past the log's end."""
         found = {}
         for key in keys:
-            folder = self.queue_folder(*key)
-            resting = self._read_resting(str(folder)) if self._may_rest(folder.parent) else None
+            topic, _ = key
+            resting = self._read_resting(str(self.queue_folder(*key))) if self._may_rest(topic) else None
             # A full one does not rest, as the file after it may be lost. One that reaches the log's end is truncated
             # there, even if it loses nothing: see _has_cut.
             if resting and resting.end < self._log.stop:

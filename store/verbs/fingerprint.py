@@ -108,9 +108,9 @@ def _segment(reader: StoreReader, segment: StoredFile, on_progress: Callable[[in
         else:
             end = step.file_start + step.position + (BLANK_SIZE if isinstance(step, Blank) else 0)
             note = step.describe() if isinstance(step, Damage) else ""
-    hasher = hashlib.sha256()
-    for at in range(0, end - segment.number, CHUNK_BYTES):
-        hasher.update(reader.read(segment.path, at, min(CHUNK_BYTES, end - segment.number - at)))
+    hasher, length = hashlib.sha256(), end - segment.number
+    for at in range(0, length, CHUNK_BYTES):
+        hasher.update(reader.read(segment.path, at, min(CHUNK_BYTES, length - at)))
         on_progress((segment.size + at) // 2)
     on_progress(segment.size)
     return Digest("segment", f"{segment.number:020d}", segment.number, end, hasher.hexdigest(), note)

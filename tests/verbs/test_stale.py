@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from store import Message, open_store
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
 from store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from store.verbs.stale import find_stale
 from tests.cli.running import rmqctl
 from tests.support.snapshots import snapshot
 from tests.support.stores import SMALL, make_store, text_message
@@ -131,3 +134,12 @@ def test_segments_in_the_quarantine_are_looked_into(tmp_path: Path) -> None:
     answer = stale(root)
     assert answer["lost_messages"] > 100
     assert any(".rmqctl/quarantine" in row["file"] for row in answer["stale_records"])
+
+
+def test_progress_rises_over_all_segments_to_the_end_of_the_log(tmp_path: Path) -> None:
+    root, seen = make_store(tmp_path / "store", 150, queues=1), list[int]()
+    with open_store(root) as store:
+        end = store.max_log_offset
+    at, _ = cut(root, 30)
+    assert len(find_stale(StoreReader(str(root)), root, Filesystem(), seen.append)) > 0
+    assert (len(list((root / "commitlog").iterdir())), seen) == (2, [at, end])

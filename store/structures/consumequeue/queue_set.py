@@ -95,7 +95,7 @@ class QueueSet:
         known = known or {}
         for folder, entries in self._queue_folders():
             is_link = self._writable and self._fs.is_link(folder)
-            may_rest = self._may_rest(folder)
+            may_rest = self._may_rest(folder.name)
             for queue_id, name, name_is_link in entries:
                 if self._writable and (is_link or name_is_link):
                     # Files written and deleted in it may belong to another program.
@@ -131,10 +131,9 @@ class QueueSet:
                     entries.append(_QueueEntry(queue_id, name, is_link))
             yield folder, entries
 
-    def _may_rest(self, topic_folder: Path) -> bool:
+    def _may_rest(self, topic: str) -> bool:
         """Return whether the queues of a topic may stay idle: plain queues without extension files."""
-        is_plain = topic_folder.name not in self._others.topics and topic_folder.parent == self._layout.consumequeue
-        return is_plain and not self._config.enable_consume_queue_ext
+        return topic not in self._others.topics and not self._config.enable_consume_queue_ext
 
     def _read_resting(self, folder: str) -> RestingQueue | None:
         return read_resting(folder, self._config.mapped_file_size_consume_queue, self._fs)

@@ -62,6 +62,15 @@ def test_the_rules_keep_backups_and_the_files_they_need(
     assert faults_in(folder.root) == []
 
 
+@pytest.mark.parametrize(("keep_last", "keep_days"), [(0, None), (None, 9.5), (0, 9.5)])
+def test_the_newest_backup_is_kept_however_old_it_is(
+    keep_last: int | None, keep_days: float | None, folder: BackupFolder
+) -> None:
+    newest = folder.manifests()[-1].id
+    plan = plan_prune(folder, NOW_MS + 10 * DAY_MS, keep_last=keep_last, keep_days=keep_days)
+    assert plan.kept == (newest,)
+
+
 @pytest.mark.parametrize(
     ("backups", "files", "is_empty", "freed"),
     [((), {}, True, 0), (("a",), {}, False, 0), ((), {"x": 3, "y": 4}, False, 7)],

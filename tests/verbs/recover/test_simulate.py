@@ -255,6 +255,19 @@ def test_delayed_messages_that_4_9_delivers_at_once_are_lost_deliver_times(tmp_p
     )
 
 
+@pytest.mark.parametrize("kept", [0, 1, 2, 3])
+def test_a_delayed_message_that_has_its_entry_keeps_its_deliver_time(kept: int, tmp_path: Path) -> None:
+    root = tmp_path / "delayed"
+    with open_store(root, settings=SMALL, read_only=False, clock=Clock()) as opened:
+        for number in range(3):
+            opened.put(replace(text_message(number), properties=b"DELAY\x013"))
+    (queue,) = (root / "consumequeue" / "SCHEDULE_TOPIC_XXXX" / "2").iterdir()
+    queue.write_bytes(queue.read_bytes()[: 20 * kept].ljust(queue.stat().st_size, b"\0"))
+    (root / "abort").touch()
+    run = rmqctl("--format", "json", "simulate", "--compat", "4.9", store=root)
+    assert [one["lost_delayed"] for one in run.json["losses"]] == [3 - kept]
+
+
 def test_records_of_5_x_that_a_4_9_broker_loses_are_intact() -> None:
     start = simulate(golden("normal5").store)
     assert start.lost.intact == start.lost.messages == 489
