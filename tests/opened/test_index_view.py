@@ -393,8 +393,12 @@ def test_a_stretch_without_a_file_is_divided_at_the_ends_of_the_database(
     view, notes = object.__new__(IndexView), list[str]()
     indexed = SimpleNamespace(first=10, last=20, path=Path("s/db"), within=lambda first, last: ("db", first, last))
     view.__dict__.update(_indexed_log=indexed, _note=notes.append)
-    found: list[Any] = list(view._divided(index_view._Uncovered(Stretch(start, stop), known)))
+    found: list[Any] = list(view._divided(index_view._Uncovered(Stretch(start, stop), known, 2)))
     assert [(*one.stretch, one.known) if isinstance(one, index_view._Uncovered) else one for one in found] == parts
+    # Keys of the last record that the file after the stretch has.
+    assert [one.later for one in found if isinstance(one, index_view._Uncovered)] == [
+        2 * (one[1] == stop) for one in parts if one[0] != "db"
+    ]
     within = [f"keys of log offsets {one[1]} to {one[2]} are looked up in db" for one in parts if one[0] == "db"]
     assert notes == within
 
