@@ -105,7 +105,11 @@ def require_possible(path: str | os.PathLike[str]) -> None:
 
     Tables under config/ may have topics with such names; the store has no queue of them.
     """
-    name = os.fsencode(path)
+    text = os.fspath(path)
+    if len(text) <= MAX_NAME and text.isascii() and "\0" not in text:
+        # Each operation on a file asks, and most paths are as short as one name may be.
+        return
+    name = os.fsencode(text)
     is_long = any(len(part) > MAX_NAME for part in name.split(b"/"))
     if b"\0" in name or is_long or len(name) >= MAX_PATH:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
