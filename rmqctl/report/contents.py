@@ -160,9 +160,7 @@ def _start(start: SimulatedStart) -> Section:
     text = f"It starts ({start.mode} recovery from segment {start.start_segment}). The log ends at {start.log_end:,}: "
     text += f"{start.cut_reason}. "
     text += f"{count(lost.messages, 'message')} lost, {lost.intact} of them intact." if lost.messages else ""
-    changed = [
-        {"file": one.file, "action": one.action, "size_bytes": one.size} for one in start.files if one.action != "keep"
-    ]
+    changed = [{"file": one.file, "action": one.action, "size_bytes": one.size} for one in start.files]
     rows = [{**asdict(row), "unconsumed_by_group": row.unconsumed_by_group or None} for row in lost.queue_rows()]
     tables = [table_of("Lost", rows)] if rows else []
     traps = [{"name": t.code, "detail": t.detail, "remedy": hint_for(t.code, t.subject)} for t in start.traps]

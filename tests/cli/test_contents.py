@@ -164,9 +164,7 @@ def test_starts_with_one_outcome_share_a_section() -> None:
 
 
 def test_what_a_start_loses_and_changes_is_listed() -> None:
-    files = [
-        SimpleNamespace(file=name, action=action, size=10_240) for name, action in (("a", "keep"), ("b", "remove"))
-    ]
+    files = [SimpleNamespace(file="b", action="remove", size=10_240)]
     lost = SimpleNamespace(messages=2, intact=1, queue_rows=list)
     section = sections(examined(starts=[start("4.9", files=files, lost=lost)]))["start-4.9"]
     assert section.text.endswith("zeros. 2 messages lost, 1 of them intact.")

@@ -33,16 +33,12 @@ from pathlib import Path
 from typing import Any
 
 from store.errors import StoreError
-from store.files.filesystem import Filesystem
-from store.layout import StoreLayout
-from store.opened.detect import find_store
 from store.verbs.recover.differences import Difference
-from store.verbs.recover.outcome import SimulatedStart
-from store.verbs.recover.simulate import simulate_start
 from tests.support.golden import WITH_ANSWERS, Golden, copy_store, golden
 from tests.support.putting import put_all
 from tests.support.random_damage import KINDS, damage
-from tests.support.stores import Clock, recover
+from tests.support.simulating import simulate
+from tests.support.stores import recover
 
 FOLDERS = ("commitlog", "consumequeue")
 CUT_SIZE = 8
@@ -126,7 +122,7 @@ class Round:
 
     def _compare_load(self) -> None:
         loaded = self._copy("loaded")
-        said = simulated(self.damaged, self.archive, self.reference.line, self.folder / "scratch")
+        said = simulate(self.damaged, self.reference.line, **self.archive.settings)
         real = self.reference.load(loaded, self.archive, "none")
         if said.starts != bool(real.get("loadOk")):
             self.faults.append(f"starts: {said.starts} ({said.reason}), really {real}")
@@ -177,12 +173,6 @@ def archives_of(line: str, folder: Path, *, property_crc: bool) -> list[Golden]:
     if not property_crc:
         return found
     return [PutAgain(archive, folder / archive.name, enabledAppendPropCRC=True) for archive in found]
-
-
-def simulated(root: Path, archive: Golden, line: str, scratch: Path) -> SimulatedStart:
-    layout, fs = StoreLayout(root), Filesystem()
-    found = find_store(layout, archive.settings, fs, compat=line)
-    return simulate_start(found, fs, Clock(), scratch=scratch)
 
 
 def sizes_in(root: Path) -> dict[str, int]:

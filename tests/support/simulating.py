@@ -5,21 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from store.files.filesystem import Filesystem
-from store.layout import StoreLayout
-from store.opened.detect import find_store
+import store
 from store.verbs.recover.outcome import SimulatedStart
-from store.verbs.recover.simulate import simulate_start
 from tests.support.stores import Clock
 
 FOLDERS = ("commitlog/", "consumequeue/")
 
 
 def simulate(root: Path, compat: str = "4.9", mode: str = "auto", **settings: Any) -> SimulatedStart:
-    """The start of a broker of a line, in a scratch folder beside the store."""
-    layout, fs = StoreLayout(root), Filesystem()
-    found, scratch = find_store(layout, settings, fs, compat=compat), root.parent / f"{root.name}-scratch-{compat}"
-    return simulate_start(found, fs, Clock(), scratch=scratch, mode=mode)
+    """The start of a broker of a line."""
+    return store.simulate(root, settings=settings, clock=Clock(), compat=compat, mode=mode)
 
 
 def sizes_afterwards(start: SimulatedStart) -> dict[str, int]:

@@ -65,7 +65,7 @@ def foretell(
 ) -> None:
     """Fill in the outcome of a start on queues that end at `queue_end`; only 5.3 loses units.
 
-    losses, files  return a counter of losses, and the files after the start
+    losses, files  return a counter of losses, and the files that the start changes
     """
     segments = opened.log.segments.files
     sizes: dict[int, int] = {}

@@ -73,32 +73,34 @@ def files_on_disk(layout: StoreLayout, fs: Filesystem) -> Iterator[FileOutcome]:
                 yield FileOutcome(before + entry.path, "keep", entry.size)
 
 
-def files_afterwards(
+def files_changed(
     opened: OpenedStore, removed: Sequence[Path] = (), truncated: Sequence[Path] = ()
 ) -> list[FileOutcome]:
-    """List every commit-log and queue file with its fate.
+    """List the commit-log and queue files that a start removes, truncates or writes.
 
     removed, truncated  segments of the log
     """
-    root = opened.layout.root
-    files = {one.file: one for one in files_on_disk(opened.layout, opened.fs)}
-    for path in (*removed, *opened.queues.removed_paths(), *_dropped_empty(opened, list(files.values()))):
-        name = relative_name(root, path)
-        files[name] = FileOutcome(name, "remove", files[name].size)
-    for path in (*truncated, *_truncated_queues(opened)):
-        name = relative_name(root, path)
-        # A file that the recovery created is listed below.
-        files |= {name: FileOutcome(name, "truncate", files[name].size)} if name in files else {}
+    root, fs = opened.layout.root, opened.fs
+    gone = (*removed, *opened.queues.removed_paths(), *_dropped_empty(opened))
+    cut = (*truncated, *_truncated_queues(opened))
+    files = dict[str, FileOutcome]()
+    for action, paths in (("remove", gone), ("truncate", cut)):
+        for path in paths:
+            # A file that the recovery created is listed below.
+            if (size := fs.bytes_at(path)) is not None:
+                name = relative_name(root, path)
+                files[name] = FileOutcome(name, action, size)
     for place, staged in opened.queues.staged_files():
         name = relative_name(root, place)
-        files[name] = FileOutcome(name, "write", opened.fs.stat(staged).st_size)
-    return sorted(files.values(), key=lambda one: one.file)
+        files[name] = FileOutcome(name, "write", fs.stat(staged).st_size)
+    return list(files.values())
 
 
-def _dropped_empty(opened: OpenedStore, files: list[FileOutcome]) -> Iterator[Path]:
+def _dropped_empty(opened: OpenedStore) -> Iterator[Path]:
     """Yield last files of length zero: 5.3 deletes them while loading, and does not start with others."""
     if opened.line.drops_empty_last_file:
-        yield from (opened.layout.root / file.file for file in files if not file.size)
+        for files in (opened.log.segments, *(queue.files for queue in opened.queues.awake())):
+            yield from [files.empty_last] if files.empty_last is not None else []
 
 
 def _truncated_queues(opened: OpenedStore) -> Iterator[Path]:

@@ -2,7 +2,7 @@
 
     1. load: a file of a wrong length or a foreign name keeps the broker from starting
     2. the recovery of the line: store.verbs.recover.recover with `as_broker`
-    3. the result: every file of log and queues with its size, the losses, and the traps of the line
+    3. the result: the files of log and queues that change, the losses, and the traps of the line
 
 The files are those after a broker's load, before its start dispatches the records that the queues lack.
 """
@@ -42,7 +42,7 @@ from store.verbs.recover.confirm import confirm_offset
 from store.verbs.recover.differences import JAVA_MAX_ARRAY_SIZE, claimed_size, has_zero_last_file
 from store.verbs.recover.foreign import index_folders
 from store.verbs.recover.lost import LossCounter, LossReport
-from store.verbs.recover.outcome import FileOutcome, SimulatedStart, files_afterwards, files_on_disk
+from store.verbs.recover.outcome import FileOutcome, SimulatedStart, files_changed, files_on_disk
 from store.verbs.recover.recover import RecoveryReport, finish_start, recover_store
 from store.verbs.recover.refused_topics import refused_at_start, refused_later
 from store.verbs.recover.rules import RecoveryRules
@@ -86,7 +86,10 @@ def simulate(
     require_store(layout, fs)
     found = find_store(layout, settings or {}, fs, compat=compat)
     with Scratch(scratch) as built:
-        return simulate_start(found, fs, clock, scratch=built.folder, mode=mode, progress=progress)
+        start = simulate_start(found, fs, clock, scratch=built.folder, mode=mode, progress=progress)
+    fates = {one.file: one for one in (*files_on_disk(found.layout, fs), *start.files)}
+    start.files = [fates[name] for name in sorted(fates)]
+    return start
 
 
 def simulate_start(
@@ -98,23 +101,23 @@ def simulate_start(
     mode: str = "auto",
     progress: Progress | None = None,
 ) -> SimulatedStart:
-    """Run steps 1 to 3.
+    """Run steps 1 to 3; of the files, list those that change.
 
     The recovery builds in `scratch`; the store is only read.
     """
     try:
         opened = OpenedStore.load(found, fs, clock, overlay=Overlay(scratch))
     except StoreError as error:
-        return _refused(found, fs, error)
+        return _refused(found, error)
     try:
         for trap in _of_rooms(opened, "blockers", opened):
-            files, blocker = list(files_on_disk(found.layout, fs)), (trap.code, trap.subject)
-            return SimulatedStart(found.line.name, starts=False, reason=trap.detail, blocker=blocker, files=files)
+            blocker = trap.code, trap.subject
+            return SimulatedStart(found.line.name, starts=False, reason=trap.detail, blocker=blocker)
         start = _foretell(opened, mode, scratch, progress)
         start.traps += _of_rooms(opened, "traps", opened, start) if start.starts else ()
         return start
     except DamagedFile as error:
-        return _refused(found, fs, error)
+        return _refused(found, error)
     finally:
         opened.close()
 
@@ -135,7 +138,7 @@ def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress 
             start, reason = starting_segment(opened, abnormal=abnormal)
             outcome = SimulatedStart(opened.line.name, starts=True, mode="abnormal" if abnormal else "normal")
             outcome.start_segment, outcome.start_reason = start, reason
-            room.foretell(opened, outcome, queue_end, lambda: LossCounter(opened), lambda: files_afterwards(opened))
+            room.foretell(opened, outcome, queue_end, lambda: LossCounter(opened), lambda: files_changed(opened))
             return outcome
     if opened.config.queues_in_database and opened.line.starts_at_queue_end:
         from store.verbs.recover.database import foretell_on_database
@@ -152,17 +155,17 @@ def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress 
     return _outcome(opened, found)
 
 
-def _refused(found: FoundStore, fs: Filesystem, error: StoreError) -> SimulatedStart:
+def _refused(found: FoundStore, error: StoreError) -> SimulatedStart:
     """Return the start that an error ends."""
-    files, blocker = list(files_on_disk(found.layout, fs)), (error.code or "", error.subject)
-    return SimulatedStart(found.line.name, starts=False, reason=str(error), blocker=blocker, files=files)
+    blocker = error.code or "", error.subject
+    return SimulatedStart(found.line.name, starts=False, reason=str(error), blocker=blocker)
 
 
 def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
     if found.shown is not None:
         opened.next_offset = found.shown.next_offset
     blocker = _blocker(opened, found)
-    files = list(files_on_disk(opened.layout, opened.fs)) if blocker else _files_after(opened, found)
+    files = [] if blocker else _files_changed(opened, found)
     traps = [blocker] if blocker else list(_traps(opened, found))
     # Last, because it dispatches the records that the queues lack.
     unseen = {} if blocker else _unseen_after(opened, found)
@@ -306,8 +309,8 @@ def _has_moved(opened: OpenedStore, left_out: StoredMessage) -> bool:
     return unit is not None and unit.log_offset > left_out.log_offset
 
 
-def _files_after(opened: OpenedStore, found: RecoveryReport) -> list[FileOutcome]:
+def _files_changed(opened: OpenedStore, found: RecoveryReport) -> list[FileOutcome]:
     removed = [segment.path for segment in found.behind if segment.file_start > found.log_end]
     is_cut = found.behind and not isinstance(found.end.outcome, Blank | End)
     cut = [found.behind[0].path] if is_cut and found.behind[0].file_start <= found.log_end else []
-    return files_afterwards(opened, removed, cut)
+    return files_changed(opened, removed, cut)

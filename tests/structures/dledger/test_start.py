@@ -173,9 +173,9 @@ class Told:
 
     def foretell(self, mode: str, queue_end: int) -> SimulatedStart:
         outcome = SimulatedStart("5.3", starts=True, mode=mode, start_segment=0)
-        files = [FileOutcome("a", "remove", 1), FileOutcome("b", "keep", 2), FileOutcome("c", "truncate", 3)]
+        files = [FileOutcome("a", "remove", 1), FileOutcome("b", "write", 2), FileOutcome("c", "truncate", 3)]
         foretell(self.opened, outcome, queue_end, lambda: cast(Any, self), lambda: files)
-        assert [one.action for one in outcome.files] == ["truncate", "keep", "truncate"]
+        assert [one.action for one in outcome.files] == ["truncate", "write", "truncate"]
         return outcome
 
 
