@@ -63,6 +63,7 @@ EXPLAINS_INDEX = {
     Difference.LOST_INDEX,
     Difference.MISPLACED_RECORD,
     Difference.INDEX_PAST_END,
+    Difference.REPEATED_KEYS,
 }
 
 

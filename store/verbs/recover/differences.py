@@ -36,6 +36,7 @@ class Difference(StrEnum):
     MISSING_SEGMENT = "missing-segment"
     KEPT_INDEX = "kept-index"
     INDEX_PAST_END = "index-past-end"
+    REPEATED_KEYS = "repeated-keys"
     DOUBLE_WRITE = "double-write"
     MESSAGE_DATABASE = "message-database"
     CLOSED = "closed"
@@ -103,6 +104,10 @@ _REASONS = {
     Difference.INDEX_PAST_END: (
         "a broker keeps index entries of truncated messages, and new messages below the last of them get none; rmqctl "
         "rebuilds these index files"
+    ),
+    Difference.REPEATED_KEYS: (
+        "after a crash 4.9 enters the keys of a last record without a queue entry in the index twice; rmqctl enters "
+        "them once"
     ),
     Difference.DOUBLE_WRITE: (
         "a broker leaves the RocksDB beside queue files as it is, with entries past the log's end and without those "

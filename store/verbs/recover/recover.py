@@ -129,8 +129,9 @@ def recover_store(
     work.cut_queues()
     if rules.dispatch and not (as_broker and opened.line.dispatches_in_recovery):
         # An abnormal walk has dispatched everything; a damaged, truncated queue may still lack its last units.
-        # A broker dispatches a last record without a unit to the index once more.
-        _catch_up(opened, found, work.queues_only if abnormal and not as_broker else work.handlers)
+        is_indexed = abnormal and not as_broker
+        found.differences += [Difference.REPEATED_KEYS] if is_indexed and _broker_repeats_keys(opened) else []
+        _catch_up(opened, found, work.queues_only if is_indexed else work.handlers)
         if opened.line.dispatches_in_recovery and not abnormal and queue_end >= 0 and found.dispatched_count:
             found.differences.append(Difference.RECORD_AT_QUEUE_END)
     if not as_broker:
@@ -322,6 +323,12 @@ def cut_log(opened: OpenedStore, found: RecoveryReport) -> None:
     found.behind = [file for file in files.files if file.file_start + file.size > found.log_end]
     files.truncate_dirty_files(found.log_end)
     files.flushed_where = files.committed_where = found.log_end
+
+
+def _broker_repeats_keys(opened: OpenedStore) -> bool:
+    """Return whether a broker's start dispatches the newest record with keys to the index once more."""
+    index_end = max((file.header.end_log_offset for file in opened.index.files), default=-1)
+    return not opened.line.dispatches_in_recovery and index_end >= max(opened.queues.built_to, 0)
 
 
 def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Handler]) -> None:

@@ -130,6 +130,14 @@ def lose_the_last_message_behind_a_prepared_one(root: Path) -> None:
     shutil.rmtree(root / "index")
 
 
+def crash_behind_a_prepared_message(root: Path) -> None:
+    with open_store(root, read_only=False, settings=SMALL) as store:
+        prepared = text_message(COUNT)
+        prepared.sys_flag = TRANSACTION_PREPARED
+        assert store.put(prepared).is_ok
+    crash(root)
+
+
 def make_a_queue_file_ahead(root: Path) -> None:
     """Queue 7 fills its first file; its second was made and never written."""
     with open_store(root, read_only=False, settings=SMALL) as store:
@@ -163,6 +171,7 @@ APPLYING: dict[Difference, tuple[Callable[[Path], None], dict[str, Any]]] = {
     Difference.MISSING_SEGMENT: (lose_a_segment_and_the_queues, {}),
     Difference.KEPT_INDEX: (crash, {"keep_index": True}),
     Difference.INDEX_PAST_END: (crash_below_the_end_of_kept_index_files, {}),
+    Difference.REPEATED_KEYS: (crash_behind_a_prepared_message, {}),
 }
 
 
@@ -250,6 +259,19 @@ def test_5_3_alone_leaves_out_a_record_without_a_queue_before_a_cut(tmp_path: Pa
         lose_the_last_message_behind_a_prepared_one(root)
         found[line] = "record-at-queue-end" in named(root, compat=line)
     assert found == {"4.9": False, "5.3": True}
+
+
+def test_4_9_alone_enters_the_keys_of_a_last_record_without_a_queue_twice(tmp_path: Path) -> None:
+    found, counts = {}, {}
+    for line, as_broker in (("4.9", False), ("4.9", True), ("5.3", False)):
+        root = make_store(tmp_path / f"{line}-{as_broker}", COUNT)
+        crash_behind_a_prepared_message(root)
+        found[line, as_broker] = "repeated-keys" in named(root, compat=line, as_broker=as_broker)
+        with open_store(root) as store:
+            counts[line, as_broker] = sum(file.header.index_count - 1 for file in store.opened.index.files)
+    assert found == {("4.9", False): True, ("4.9", True): False, ("5.3", False): False}
+    # A message has a unique key and two more.
+    assert counts["4.9", True] - counts["4.9", False] == 3
 
 
 @pytest.mark.parametrize("difference", Difference)
