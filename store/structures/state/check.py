@@ -37,7 +37,8 @@ def _epochs_beyond_the_log(files: StoreReader) -> Iterator[Finding]:
     if files.file_at(EPOCHS) is None or not segments:
         return
     found, _ = epochs_of(bytes(files.read(EPOCHS)).decode("utf-8", "replace"))
-    end = segments[-1].number + segments[-1].size
+    last = segments[-1]
+    end = last.number + last.size
     if found and found[-1][1] > end:
         detail = f"epoch {found[-1][0]} begins at log offset {found[-1][1]}, the last segment ends at {end}"
         yield Finding(STATE_FILE, files.name_of(EPOCHS), 0, detail=detail)

@@ -292,6 +292,9 @@ def test_no_database_is_opened_if_settings_tell_the_queues(
         ((60, 71), (50, 60), 70, False, Owner.FILES),
         ((100, 90), (50, 60), 70, True, Owner.BOTH),
         ((), (), -1, False, Owner.BOTH),
+        ((100,), (), 0, False, Owner.FILES),
+        ((100,), (0,), 0, False, Owner.BOTH),
+        ((0,), (), 0, False, Owner.BOTH),
     ],
 )
 def test_files_past_a_flushed_database_are_the_brokers(
@@ -325,6 +328,10 @@ def test_files_past_a_flushed_database_are_the_brokers(
         ({100: 5, 120: 7}, (), (100,), 5, Owner.BOTH),
         ({120: 7, 100: 5}, (), (100,), 6, Owner.BOTH),
         ({100: 0, 120: 7}, (), (100,), 9, Owner.DATABASE),
+        ({100: 1, 120: 7}, (), (100,), 0, Owner.DATABASE),
+        ({100: 1, 120: 7}, (), (100,), 1, Owner.BOTH),
+        ({}, (300,), (300,), 9, Owner.DATABASE),
+        ({99: 1}, (300,), (300,), 9, Owner.UNKNOWN),
     ],
 )
 def test_a_database_past_the_files_is_the_brokers_from_the_first_record_that_they_lack(
