@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import zlib
 from typing import Any
 
 import pytest
@@ -88,6 +89,14 @@ def test_a_transaction_sets_its_two_bits_alone(transaction: str | None, sys_flag
 )
 def test_a_body_is_read_by_its_encoding(row: dict[str, str], body: bytes) -> None:
     assert parsed(**row).message.body == body
+
+
+def test_a_body_that_was_decompressed_is_compressed_again() -> None:
+    row = {"body_text": "hi" * 100, "body_state": "decompressed"}
+    assert zlib.decompress(parsed(**row, compression="zlib").message.body) == b"hi" * 100
+    for compression in ({}, {"compression": None}, {"compression": "x"}):
+        with pytest.raises(ValueError, match="compression"):
+            parsed(**row, **compression)
 
 
 @pytest.mark.parametrize(

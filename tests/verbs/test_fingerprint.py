@@ -9,6 +9,7 @@ import pytest
 
 from store.files.store_reader import StoreReader
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE, QueueUnit
+from store.verbs import fingerprint
 from store.verbs.fingerprint import Digest, digest_differences, fingerprint_files
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
@@ -54,12 +55,24 @@ def test_a_file_without_a_fingerprint_is_refused(copy_of: CopyOf, tmp_path: Path
     assert rmqctl("fingerprint", "--verify", tmp_path / "other.json", store=root).code == 2
 
 
+def test_the_digest_of_a_segment_is_that_of_its_bytes_up_to_its_last_record_or_blank(
+    copy_of: CopyOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, root = copy_of("normal")
+    monkeypatch.setattr(fingerprint, "CHUNK_BYTES", 5000)
+    for one in fingerprint_files(StoreReader(str(root)))[0]:
+        if one.kind == "segment":
+            data = (root / "commitlog" / one.name).read_bytes()[: one.end - one.start]
+            assert (one.sha256, len(data)) == (hashlib.sha256(data).hexdigest(), one.end - one.start)
+
+
 def test_progress_rises_within_a_segment_up_to_all_segments(copy_of: CopyOf) -> None:
     _, root = copy_of("normal")
     reader, seen = StoreReader(str(root)), list[int]()
     fingerprint_files(reader, seen.append)
     sizes = [segment.size for segment in reader.segments()]
-    assert max(seen) == sum(sizes)
+    assert seen == sorted(seen)
+    assert seen[-1] == sum(sizes)
     assert min(seen) < min(sizes) // 2
 
 

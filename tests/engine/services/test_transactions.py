@@ -164,6 +164,7 @@ def test_a_message_that_was_committed_twice_is_at_its_first_place(tmp_path: Path
     ("steps", "warning"),
     [
         (lambda builder: builder.end("5"), "names half 5, the half queue ends at 0"),
+        (lambda builder: builder.end("0"), "names half 0, the half queue ends at 0"),
         (lambda builder: builder.end("x"), "names 'x', which is no queue offset"),
         (lambda builder: builder.end("-1"), "names '-1', which is no queue offset"),
         (lambda builder: builder.end("x" * 41), f"names '{'x' * 40}', which is no queue offset"),
