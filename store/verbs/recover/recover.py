@@ -326,9 +326,13 @@ def cut_log(opened: OpenedStore, found: RecoveryReport) -> None:
 
 
 def _broker_repeats_keys(opened: OpenedStore) -> bool:
-    """Return whether a broker's start dispatches the newest record with keys to the index once more."""
+    """Return whether a broker's start dispatches the newest record with keys to the index once more.
+
+    An index past the log's end takes no keys of records in the log.
+    """
     index_end = max((file.header.end_log_offset for file in opened.index.files), default=-1)
-    return not opened.line.dispatches_in_recovery and index_end >= max(opened.queues.built_to, 0)
+    is_entered = max(opened.queues.built_to, 0) <= index_end < opened.log.max_offset
+    return not opened.line.dispatches_in_recovery and is_entered
 
 
 def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Handler]) -> None:
