@@ -156,11 +156,12 @@ class GivenStore:
     def open_reached(self, *, or_segment: bool = False) -> StoreReader:
         """Return the files of --store at `reached`, for a command that reads the mirror in other ways too."""
         from store.files import StoreReader
+        from store.opened import make_layout
 
         if not self.is_uri:
             return self.open_reader(as_it_is=True, or_segment=or_segment)
         root, fs = self.reached
-        reader = StoreReader(str(root), fs)
+        reader = StoreReader.of(make_layout(root, self.settings(), fs), fs)
         reader.check_has_broker_files()
         return reader
 
@@ -195,8 +196,7 @@ class GivenStore:
             from store.verbs import open_segment
 
             return open_segment(Path(store))
-        layout = make_layout(Path(store).expanduser(), self.settings())
-        return StoreReader(store, commitlogs=layout.commitlogs_elsewhere)
+        return StoreReader.of(make_layout(Path(store).expanduser(), self.settings()))
 
     def open(self, **settings: str) -> MessageStore:
         """Return the store of --store, open for reading until the command's result is printed."""
@@ -338,7 +338,7 @@ class GivenStore:
 
     def _log_range(self, opened: MessageStore) -> None:
         if self._session.has_log:
-            changed = opened.config.changed_settings()
+            changed = opened.config.changed_settings(self.settings())
             self._session.log(
                 f"opened: log offsets {opened.min_log_offset} to {opened.max_log_offset}, "
                 f"settings given or inferred: {_described(changed)}"

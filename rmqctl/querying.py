@@ -109,7 +109,7 @@ def _check_spark_finds_log(session: Session, stores: Iterable[str]) -> None:
 
     settings = session.store.settings()
     if "storePathCommitLog" in settings:
-        # With several stores the setting is refused before.
+        # open_readers refuses the setting with several stores.
         (store,) = stores
         if not is_address(store):
             require_own_commitlog(make_layout(Path(store).expanduser(), settings), "Spark")

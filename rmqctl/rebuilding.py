@@ -29,13 +29,13 @@ def make_rebuild(
     """Return the function that rebuilds with the chosen engine, with a progress bar."""
     if on_spark:
         require_own_commitlog(layout, "Spark")
-    address, clock = str(layout.root), session.environment.clock_ms
+    clock = session.environment.clock_ms
 
     def locally(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
         from store.files import StoreReader
         from store.verbs.rebuild import rebuild_locally
 
-        files = StoreReader(address, fs, layout.commitlogs_elsewhere)
+        files = StoreReader.of(layout, fs)
         with session.progress("rebuilding") as bar:
             return rebuild_locally(
                 files,
@@ -56,6 +56,8 @@ def make_rebuild(
             session.progress("rebuilding", unit="tasks") as bar,
             watched(spark, bar.update),
         ):
-            return rebuild_on_spark(spark, address, staging.absolute(), config, scope, now_ms=clock(), rules=rules)
+            return rebuild_on_spark(
+                spark, str(layout.root), staging.absolute(), config, scope, now_ms=clock(), rules=rules
+            )
 
     return by_tasks if on_spark else locally

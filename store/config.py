@@ -272,7 +272,7 @@ class StoreConfig:
         return self.transient_store_pool_enable and not self.puts_wait_for_disk and self.broker_role != "SLAVE"
 
     def changed_settings(self, given: Container[str] = ()) -> dict[str, object]:
-        """Return the settings that are given or not at their default, by RocketMQ name."""
+        """Return the settings named in `given` and those not at their default, by RocketMQ name."""
         fields = {_camel(field.name): field.name for field in dataclasses.fields(self)}
         values = {name: (getattr(self, field), _DEFAULTS[field]) for name, field in fields.items()}
         return {name: value for name, (value, default) in values.items() if name in given or value != default}

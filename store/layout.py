@@ -239,7 +239,7 @@ class StoreLayout:
         return self.root / OWN_FOLDER
 
     def queue_folder(self, topic: str, queue_id: int) -> Path:
-        return self.root.joinpath("consumequeue", topic, str(queue_id))
+        return self.consumequeue.joinpath(topic, str(queue_id))
 
     def queue_ext_folder(self, topic: str, queue_id: int) -> Path:
         return self.consumequeue_ext / topic / str(queue_id)

@@ -77,7 +77,7 @@ Action = Remove | Publish | Patch
 def replace_files(old: Iterable[Path], staged: Mapping[Path, Path]) -> list[Action]:
     """Plan to remove old files without a replacement, and to publish `staged` files by target path."""
     actions: list[Action] = [Remove(path, "replaced by what the log holds") for path in old if path not in staged]
-    # Compared as paths, 100,000 names take four times as long.
+    # Tuples compare faster than paths.
     by_parts = sorted(staged.items(), key=lambda item: item[0].parts)
     return actions + [Publish(place, path, "rebuilt from the log") for place, path in by_parts]
 

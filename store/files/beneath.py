@@ -26,7 +26,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 def parent_of(path: Path) -> Iterator[tuple[int | None, str]]:
     """Open the parent folder; yield its descriptor and the name in it, (None, path) for paths elsewhere."""
     text = os.fspath(path)
-    if OWN_FOLDER not in text or not _is_guarded(path.parent):
+    if OWN_FOLDER not in text or OWN_FOLDER not in path.parent.parts:
         # .rmqctl itself is used like other paths; opening a name inside it refuses a link.
         yield None, text
         return

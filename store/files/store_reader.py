@@ -88,7 +88,7 @@ class StoreReader:
         self._place = connect(self.address, fs, self._commitlogs)
 
     @classmethod
-    def of(cls, layout: StoreLayout, fs: Filesystem) -> StoreReader:
+    def of(cls, layout: StoreLayout, fs: Filesystem | None = None) -> StoreReader:
         """Return the files of the store at a layout."""
         return cls(str(layout.root), fs, layout.commitlogs_elsewhere, queue_settings=layout.queue_settings)
 

@@ -73,7 +73,7 @@ class Manifest:
     version   of the program that wrote the backup
     line      the broker version whose rules apply, such as 4.9
     last_store_timestamp_ms  of the newest record
-    settings  under RocketMQ's names, those that were given, differ from their default, or are sizes of the files
+    settings  under RocketMQ's names: given ones, those not at their default, and sizes that the files show
     notes     faults of the backup, as sentences for people
     """
 

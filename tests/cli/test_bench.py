@@ -95,7 +95,13 @@ def test_an_interrupt_waits_for_the_puts_that_are_under_way() -> None:
     def interrupt(count: int) -> None:
         raise KeyboardInterrupt
 
-    parts = [bench._Part(lambda message: time.sleep(0.5), None, 9) for _ in range(2)]
+    def put(message: object) -> None:
+        for _ in range(1000):
+            if all(part.stopped for part in parts):
+                return
+            time.sleep(0.01)
+
+    parts = [bench._Part(put, None, 9) for _ in range(2)]
     for part in parts:
         part.start()
     with pytest.raises(KeyboardInterrupt):

@@ -135,6 +135,11 @@ def test_segments_of_another_size_than_the_setting_are_refused_unless_any_is_tak
         alone.open_reader()
 
 
+def test_a_reader_knows_the_settings_of_queues() -> None:
+    store, _ = given(store=golden("normal").store, settings={"storeType": "default", "brokerName": "a"})
+    assert store.open_reached().queue_settings == (("storeType", "default"),)
+
+
 @pytest.mark.parametrize("name", ["storePathCommitLog", "storePathDLedgerCommitLog"])
 def test_the_log_of_one_store_is_not_that_of_several(name: str) -> None:
     root = str(golden("normal").store)

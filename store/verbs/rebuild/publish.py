@@ -71,9 +71,9 @@ def _staged_names(staging: Path, fs: Filesystem) -> list[str]:
 
 
 def _old_files(layout: StoreLayout, scope: RebuildScope, fs: Filesystem, staged: Container[str]) -> list[Path]:
-    """Return the store's files of the scope that no file with the same name replaces.
+    """Return the store's files of the scope, without queue files that a staged file replaces.
 
-    staged  names of the new files
+    staged  names of the staged files
 
     Files that no broker made stay: the log cannot replace them.
     """

@@ -106,8 +106,8 @@ _REASONS = {
         "rebuilds these index files"
     ),
     Difference.REPEATED_KEYS: (
-        "after a crash 4.9 enters the keys of a last record without a queue entry in the index twice; rmqctl enters "
-        "them once"
+        "if the log's last record has no queue entry, 4.9 enters its keys in the index twice after a crash; rmqctl "
+        "enters them once"
     ),
     Difference.DOUBLE_WRITE: (
         "a broker leaves the RocksDB beside queue files as it is, with entries past the log's end and without those "

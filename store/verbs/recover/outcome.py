@@ -1,4 +1,4 @@
-"""The result of a simulated start: its losses, its traps, the fate of every file."""
+"""The result of a simulated start: its losses, its traps, the fate of files."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class SimulatedStart:
 
     `reason` is why the broker does not start; `blocker` is the code of the trap, with its subject, or of an error.
     `entered_from` is the log offset from which records are dispatched; earlier records have been dispatched.
+    `files` has every file of log and queues after `simulate`, the files that change after `simulate_start`.
     `unseen` counts, by topic and queue id, the messages in the log that no queue shows.
     """
 
@@ -93,14 +94,16 @@ def files_changed(
     for place, staged in opened.queues.staged_files():
         name = relative_name(root, place)
         files[name] = FileOutcome(name, "write", fs.stat(staged).st_size)
-    return list(files.values())
+    return sorted(files.values(), key=lambda one: one.file)
 
 
 def _dropped_empty(opened: OpenedStore) -> Iterator[Path]:
     """Yield last files of length zero: 5.3 deletes them while loading, and does not start with others."""
     if opened.line.drops_empty_last_file:
-        for files in (opened.log.segments, *(queue.files for queue in opened.queues.awake())):
-            yield from [files.empty_last] if files.empty_last is not None else []
+        log = opened.log.segments
+        yield from [log.empty_last] if log.empty_last is not None else []
+        for queue in opened.queues.awake():
+            yield from queue.empty_files()
 
 
 def _truncated_queues(opened: OpenedStore) -> Iterator[Path]:

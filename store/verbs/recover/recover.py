@@ -330,9 +330,10 @@ def _broker_repeats_keys(opened: OpenedStore) -> bool:
 
     An index past the log's end takes no keys of records in the log.
     """
+    if opened.line.dispatches_in_recovery or not opened.config.writes_index_files:
+        return False
     index_end = max((file.header.end_log_offset for file in opened.index.files), default=-1)
-    is_entered = max(opened.queues.built_to, 0) <= index_end < opened.log.max_offset
-    return not opened.line.dispatches_in_recovery and is_entered
+    return max(opened.log.min_offset, opened.queues.built_to, 0) <= index_end < opened.log.max_offset
 
 
 def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Handler]) -> None:

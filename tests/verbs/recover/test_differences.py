@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from store import Message, open_store
+from store.formats.checkpoint_page import CheckpointPage
 from store.formats.message import TRANSACTION_PREPARED
 from store.verbs.recover.differences import Difference
 from tests.runs.differential import Reference, differing_files
@@ -272,6 +273,16 @@ def test_4_9_alone_enters_the_keys_of_a_last_record_without_a_queue_twice(tmp_pa
     assert found == {("4.9", False): True, ("4.9", True): False, ("5.3", False): False}
     # A message has a unique key and two more.
     assert counts["4.9", True] - counts["4.9", False] == 3
+
+
+@pytest.mark.parametrize(("is_written", "is_named"), [(True, True), (False, False)])
+def test_a_broker_without_an_index_repeats_no_keys(is_written: bool, is_named: bool, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", COUNT)
+    crash_behind_a_prepared_message(root)
+    page = CheckpointPage(1_800_000_000_000, 1_800_000_000_000, 1_800_000_000_000)
+    (root / "checkpoint").write_bytes(page.encode())
+    change, _ = recover(root, settings={**SMALL, "messageIndexEnable": is_written})
+    assert ("repeated-keys" in {row.difference for row in change.report.differs_from_broker}) == is_named
 
 
 @pytest.mark.parametrize("difference", Difference)

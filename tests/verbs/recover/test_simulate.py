@@ -19,10 +19,13 @@ from store import simulate as public_simulate
 from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
 from store.files.store_reader import StoreReader
+from store.layout import StoreLayout
+from store.opened.detect import find_store
 from store.opened.opened_store import OpenedStore
 from store.structures.trap import Trap
 from store.verbs.queue_ends import queue_ends
 from store.verbs.recover.outcome import SimulatedStart
+from store.verbs.recover.simulate import simulate_start
 from tests.cli.running import rmqctl
 from tests.support.five_stores import five
 from tests.support.golden import WITH_ANSWERS, copy_store, golden
@@ -114,6 +117,22 @@ def test_a_file_of_a_wrong_length_keeps_a_broker_from_starting(store: Path) -> N
     assert not start.starts
     assert "16383" in start.reason
     assert {file.action for file in start.files} == {"keep"}
+
+
+def test_what_a_start_changes_is_listed_by_name(healthy: Path, tmp_path: Path) -> None:
+    root = copy_store(healthy, tmp_path / "store")
+    (root / "abort").touch()
+    (root / "checkpoint").unlink()
+    damaged, at, _ = records(root)[40]
+    put_bytes(damaged, at + 100, b"~~")
+    found = find_store(StoreLayout(root), SMALL_FILES, Filesystem())
+    start = simulate_start(found, Filesystem(), Clock(), scratch=tmp_path / "scratch")
+    listed = [(file.file, file.action) for file in start.files]
+    assert listed == sorted(listed)
+    assert listed[:2] == [(f"commitlog/{0:020d}", "truncate"), (f"commitlog/{16384:020d}", "remove")]
+    assert {action for _, action in listed} == {"truncate", "remove"}
+    kept = {file.file for file in simulate(root, **SMALL_FILES).files if file.action == "keep"}
+    assert kept == sizes_in(root).keys() - dict(listed).keys()
 
 
 def test_an_empty_last_segment_stops_4_9_and_is_deleted_by_5_3(store: Path) -> None:
