@@ -184,9 +184,9 @@ class MappedFile(MappedBytes):
     def append(self, data: bytes | bytearray | memoryview) -> int:
         """Append `data` after the written bytes; return its position.
 
-        A system call writes many bytes, and all of a file that has no map yet, while it has a descriptor or is within
-        its first page. A fault for each page would cost more, and the first fault of a map reads megabytes of the
-        hole. Most of 100,000 queues need no map.
+        A system call writes many bytes. So it does all of a file without a map that has a descriptor, or ends in its
+        first page. A fault for each page would cost more, and the first fault of a map reads megabytes of the hole.
+        Most of 100,000 queues need no map.
         """
         self._require_open()
         position = self.wrote

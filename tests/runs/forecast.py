@@ -34,8 +34,8 @@ from store.structures.commitlog.resync import runs_between
 from store.structures.commitlog.scan import ScanRules
 from store.structures.consumequeue.numbering import QueueTable
 from tests.runs import differential
-from tests.runs.differential import simulated
 from tests.support.random_damage import MORE_KINDS
+from tests.support.simulating import simulate
 
 WAITS_SECONDS = 60
 """After so long a start of 4.9 is taken for one that waits for ever, for a missing segment."""
@@ -52,7 +52,7 @@ class Forecast(differential.Round):
 
     def run(self) -> list[str]:
         """Every disagreement, as a sentence."""
-        said = simulated(self.damaged, self.archive, self.reference.line, self.folder / "scratch")
+        said = simulate(self.damaged, self.reference.line, **self.archive.settings)
         real = self._copy("real")
         state, shown = self._start(real)
         if said.starts != state["loadOk"]:

@@ -14,6 +14,7 @@ from store import check, plan_recovery, staged_store
 from store.errors import UnsupportedFormat
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
+from store.layout import StoreLayout
 from store.structures import plan_message_database
 from store.structures.messagedb import build
 from store.structures.messagedb.database import open_database
@@ -202,8 +203,7 @@ def test_the_index_ends_at_the_newest_record_with_a_unique_key(
     ]
     monkeypatch.setattr(build, "walk_records", lambda files: records)
     monkeypatch.setattr(build, "OpenHalves", lambda: SimpleNamespace(halves={}, take=lambda record: None))
-    layout = SimpleNamespace(root=Path("store"), commitlogs_elsewhere=())
-    opened = cast(Any, SimpleNamespace(layout=layout, fs=Filesystem()))
+    opened = cast(Any, SimpleNamespace(layout=StoreLayout(Path("/store")), fs=Filesystem()))
     index, halves = build._of_records(opened, build._Old(is_indexed, False, 0))
     ends = {LAST_OFFSET: encode_long(newest[0]), LAST_TIME: encode_long(newest[1])}
     assert (index, halves) == (dict(one.encode() for one in entries) | ends if is_indexed else {}, {})
