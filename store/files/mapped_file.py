@@ -184,9 +184,9 @@ class MappedFile(MappedBytes):
     def append(self, data: bytes | bytearray | memoryview) -> int:
         """Append `data` after the written bytes; return its position.
 
-        A system call writes many bytes. So it does all of a file without a map that has a descriptor, or ends in its
-        first page. A fault for each page would cost more, and the first fault of a map reads megabytes of the hole.
-        Most of 100,000 queues need no map.
+        From WRITTEN_BYTES on, a system call writes the data: a fault for each page would cost more. Into a file without
+        a map it also writes less, while the descriptor is open or the data ends in the first page. The first fault of a
+        map reads megabytes of the hole, and most of 100,000 queues never need a map.
         """
         self._require_open()
         position = self.wrote

@@ -83,7 +83,7 @@ _MOST_CASTS = 5
 _DAY = "[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}"
 _MINUTE = "([01][0-9]|2[0-3]):[0-9]{2}"
 _SECOND = f"{_MINUTE}:[0-9]{{2}}([.][0-9]{{1,6}})?"
-# With a zone years end at 8999: it may move 9999-12-31 to a year of five digits, which is no date in Spark.
+# A zone may move 9999-12-31 to a year of five digits, which is no date in Spark; years with a zone end at 8999.
 _ZONED = f"[1-8]{_DAY.removeprefix('[1-9]')}[ T]{_SECOND}[+-](0[0-9]|1[0-7]):[0-5][0-9]"
 _NUMBER = "[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[+-]?(?i:inf|infinity)|(?i:nan)"
 _BLANKS = r"[ \t\r\n]*"

@@ -132,7 +132,7 @@ class _Check:
         if first < 0 or not self.index.index_files:
             return
         at = headers["index"].astype("i8") - first
-        # No entry is shorter than its header: with a larger index the header is damaged.
+        # Each entry has a header: an index that is past all that fit is damaged.
         most = int(places[-1] - places[0]) // HEADER_SIZE
         units = self.index.units(first, min(int(at.max()), most) + 1)
         wrong, known = np.ones(run.count, bool), (at >= 0) & (at < len(units))

@@ -129,9 +129,10 @@ def recover_store(
     work.cut_queues()
     if rules.dispatch and not (as_broker and opened.line.dispatches_in_recovery):
         # An abnormal walk has dispatched everything; a damaged, truncated queue may still lack its last units.
-        is_indexed = abnormal and not as_broker
-        found.differences += [Difference.REPEATED_KEYS] if is_indexed and _broker_repeats_keys(opened) else []
-        _catch_up(opened, found, work.queues_only if is_indexed else work.handlers)
+        # The start of a broker hands them to the index once more.
+        queues_only = abnormal and not as_broker
+        found.differences += [Difference.REPEATED_KEYS] if queues_only and _broker_repeats_keys(opened) else []
+        _catch_up(opened, found, work.queues_only if queues_only else work.handlers)
         if opened.line.dispatches_in_recovery and not abnormal and queue_end >= 0 and found.dispatched_count:
             found.differences.append(Difference.RECORD_AT_QUEUE_END)
     if not as_broker:
@@ -326,19 +327,24 @@ def cut_log(opened: OpenedStore, found: RecoveryReport) -> None:
 
 
 def _broker_repeats_keys(opened: OpenedStore) -> bool:
-    """Return whether a broker's start dispatches the newest record with keys to the index once more.
+    """Return whether a broker's start enters the keys of the newest indexed record once more.
 
-    An index past the log's end takes no keys of records in the log.
+    An index that ends past the log takes no keys of records in the log.
     """
     if opened.line.dispatches_in_recovery or not opened.config.writes_index_files:
         return False
     index_end = max((file.header.end_log_offset for file in opened.index.files), default=-1)
-    return max(opened.log.min_offset, opened.queues.built_to, 0) <= index_end < opened.log.max_offset
+    return _queues_end(opened) <= index_end < opened.log.max_offset
+
+
+def _queues_end(opened: OpenedStore) -> int:
+    """Return the greatest end of all queues, not before the log's start."""
+    return max(opened.log.min_offset, opened.queues.built_to, 0)
 
 
 def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Handler]) -> None:
     """Run step 8: dispatch the records that queues lack, from the greatest end of all queues."""
-    begin = max(opened.log.min_offset, opened.queues.built_to, 0)
+    begin = _queues_end(opened)
     if begin < found.log_end:
         rules = opened.scan_rules(check_crc=False)
         dispatcher = Dispatcher(opened.log, handlers, begin, rules, as_broker=opened.as_broker)
