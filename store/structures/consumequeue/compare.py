@@ -184,8 +184,7 @@ def differing_queues(
     kept = np.flatnonzero(keep)
     kept = kept[rows_by_queue(found.queue[kept])]
     wanted = rows_by_queue(expected_queue)
-    size = max(found.queue.max(initial=-1), expected_queue.max(initial=-1)) + 1
-    counts = np.bincount(found.queue[kept], minlength=size), np.bincount(expected_queue, minlength=size)
+    counts = [np.bincount(queues, minlength=len(is_shared)) for queues in (found.queue[kept], expected_queue)]
     is_equal = counts[0] == counts[1]
     if not is_equal.all():
         kept, wanted = kept[is_equal[found.queue[kept]]], wanted[is_equal[expected_queue[wanted]]]

@@ -128,8 +128,8 @@ class ConsumeQueue:
         if not files:
             return self.max_physic_offset
         self.had_units = True
-        ext_end, end = 1, 0
-        for file in files[max(0, len(files) - RECOVER_FILES) :]:
+        ext_end = 1
+        for file in files[-RECOVER_FILES:]:
             units = unit_array(file)
             count = written_count(units)
             if count:

@@ -234,7 +234,7 @@ class QueueSet:
         """Return log offset and size of the newest record that has a unit; opens no idle queue."""
         last = [resting.last_unit() for resting in self._resting.values()]
         for queue in self.awake():
-            unit = queue.unit(queue.max_offset - 1) if queue.max_offset > queue.min_offset else None
+            unit = queue.unit(queue.max_offset - 1)
             if unit is not None:
                 last.append((unit.log_offset, unit.size))
         return max(last, default=None)

@@ -18,6 +18,7 @@ from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt
 UnitArray = npt.NDArray[np.void]
 LAST_ADDRESS = (1 << 63) - 1
 _CHUNK_UNITS = 8192
+_CHUNK_BYTES = _CHUNK_UNITS * UNIT_SIZE
 FIRST_UNITS = 204
 """The units of a file's first page, read first."""
 
@@ -35,13 +36,13 @@ def unit_array(file: MappedFile) -> UnitArray:
 
     The array is a view of the file. StoreIOError if written bytes can't be read.
     """
-    file.require_written(_CHUNK_UNITS * UNIT_SIZE)
+    file.require_written(_CHUNK_BYTES)
     return units_of(file.buffer)
 
 
 def first_between(file: MappedFile, low: int, high: int) -> int:
     """Return the first unit's position with a log offset in low … high - 1; the unit count without one."""
-    file.require_written(_CHUNK_UNITS * UNIT_SIZE)
+    file.require_written(_CHUNK_BYTES)
     return int(kernels.first_unit_between(file.buffer, file.readable_position // UNIT_SIZE, low, high))
 
 

@@ -206,7 +206,7 @@ def test_units_of_a_segment_are_given_once_from_the_lowest_on(
     monkeypatch.setattr(compare, "COPIED_UNITS", copied)
     surveys = []
     for queue_id, first, offsets in ((3, 0, [10, 20, 30, 40]), (3, 10, [50, 60]), (4, 0, [15, 45]), (5, 0, [99])):
-        units = [(0, 1, 0)] * (queue_id == 4) + [(at, 5, 0) for at in offsets]
+        units = [(20, 1, 0)] * (queue_id == 4) + [(at, 5, 0) for at in offsets] + [(30, 0, 0)] * (not rises)
         path = f"q{queue_id}-{first}"
         (tmp_path / path).write_bytes(packed(units).ljust(200, b"\0"))
         start = int(queue_id == 4)
@@ -343,17 +343,22 @@ def test_a_range_begins_at_the_queues_start(tmp_path: Path) -> None:
     assert queue.unit(0) == QueueUnit(7, 10, 0)
 
 
+LAST_PLACE = ((1 << 63) - 1 - UNITS_PER_FILE * UNIT_SIZE) // UNIT_SIZE
+"""The last queue offset whose file ends at a long."""
+
+
 @pytest.mark.parametrize(
     ("queue_offset", "found"),
     [
         (8, None), (9, OutOfOrder("T", 0, 9, 8)), (7, OutOfOrder("T", 0, 7, 8, has_unit=False)), (0, None),
-        (-1, OutOfOrder("T", 0, -1, 8)), (1 << 59, OutOfOrder("T", 0, 1 << 59, 8)),
+        (-1, OutOfOrder("T", 0, -1, 8)), (LAST_PLACE, OutOfOrder("T", 0, LAST_PLACE, 8)),
+        (LAST_PLACE + 1, OutOfOrder("T", 0, LAST_PLACE + 1, 8)),
     ],
 )  # fmt: skip
 def test_a_unit_is_put_where_the_queue_ends(queue_offset: int, found: OutOfOrder | None, tmp_path: Path) -> None:
     log, queue = filled(tmp_path, 8)
     assert queue.put(log.end, 10, 3, queue_offset) == found
-    is_put = found is None or (found.has_unit and queue_offset == 9)
+    is_put = found is None or (found.has_unit and queue_offset in (9, LAST_PLACE))
     assert (queue.max_offset, queue.max_physic_offset) == ((9, log.end + 10) if is_put else (8, log.end))
 
 

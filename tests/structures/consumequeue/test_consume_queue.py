@@ -205,6 +205,15 @@ def test_the_minimum_stays_where_no_unit_of_the_first_file_is_left(tmp_path: Pat
     assert queue.min_offset == 0
 
 
+@pytest.mark.parametrize("line", [LINE_4_9, LINE_5_3])
+def test_stale_units_behind_the_end_are_no_start(line: BrokerLine, tmp_path: Path) -> None:
+    log, _ = filled(tmp_path, 8)
+    queue = reopened_queues(tmp_path, line=line).find_or_create("T", 0)
+    queue.truncate_dirty_logic_files(log.units[4].log_offset)
+    queue.correct_min_offset(log.units[6].log_offset)
+    assert (queue.min_offset, queue.max_offset) == (0 if line is LINE_4_9 else 4, 4)
+
+
 @pytest.mark.parametrize(
     ("line", "first_live", "min_offset"),
     [(LINE_4_9, 24, 0), (LINE_4_9, 25, 0), (LINE_5_3, 9, 9), (LINE_5_3, 24, 0), (LINE_5_3, 25, 25)],

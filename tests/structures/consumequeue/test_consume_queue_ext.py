@@ -131,6 +131,26 @@ def test_recovery_keeps_the_extension_as_long_as_the_queue(tmp_path: Path) -> No
     assert (queue.max_offset, queue.ext.files.max_offset) == (12, 3 * FILE_SIZE - FILE_SIZE + 4 * 20)
 
 
+@pytest.mark.parametrize(("left", "mark"), [(1, b"\0"), (2, b"\xff\xff"), (3, b"\xff\xff\0"), (4, b"\xff\xff\0\0")])
+def test_a_file_is_ended_by_a_mark_where_the_mark_has_room(left: int, mark: bytes, tmp_path: Path) -> None:
+    first = unit(1, FILE_SIZE - left - 20).encode()
+    (tmp_path / f"{0:020d}").write_bytes(first.ljust(FILE_SIZE, b"\0"))
+    ext = ext_in(tmp_path)
+    ext.recover()
+    assert put(ext, unit(2)) == [FILE_SIZE]
+    assert bytes(ext.files.files[0].buffer) == first + mark
+
+
+def test_an_extension_ends_where_its_units_end_though_no_entry_has_an_address(tmp_path: Path) -> None:
+    log = SmallLog()
+    log.put_many(3, tags="a")
+    log.dispatch_to(open_queues(tmp_path, WITH_EXT))
+    (tmp_path / f"consumequeue/T/0/{0:020d}").write_bytes(bytes(10 * UNIT_SIZE))
+    queue = reopened_queues(tmp_path, WITH_EXT).find_or_create("T", 0)
+    assert queue.ext is not None
+    assert (queue.max_offset, queue.ext.files.max_offset) == (0, 60)
+
+
 @pytest.mark.parametrize(
     ("file_size", "bits", "is_put"),
     [(100, 76, True), (100, 77, False), (1 << 16, 32_747, True), (1 << 16, 32_748, False)],

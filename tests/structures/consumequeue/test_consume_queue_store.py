@@ -5,23 +5,31 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from store.config import StoreConfig
-from store.errors import WrongFileSize
+from store.errors import StoreIOError, WrongFileSize
+from store.files.filesystem import Filesystem
 from store.files.overlay import Overlay
 from store.formats.java import tags_code
-from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from store.formats.message import RECORD_MIN_SIZE, TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from store.formats.queue_unit import UNIT_SIZE, QueueUnit
+from store.formats.run import Run
+from store.layout import StoreLayout
+from store.structures.commitlog.scan import scan_segment
 from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.structures.consumequeue.other_queues import OtherQueues
 from store.structures.consumequeue.out_of_order import OutOfOrder
 from tests.support.small_log import (
     SMALL_CONFIG,
     START_MS,
     UNITS_PER_FILE,
     SmallLog,
+    SmallSegment,
     log_offsets_of,
     open_queues,
     reopened_queues,
@@ -171,6 +179,56 @@ def test_a_light_queue_offset_that_is_no_long_is_named_and_gets_no_unit(offset: 
     log.dispatch_to(queues)
     assert queues.light_faults == [place]
     assert queues.find("%LMQ%x", 0) is None
+
+
+@pytest.mark.parametrize(("finds_light", "always", "count"), [(False, False, 0), (True, False, 1), (False, True, 1)])
+def test_records_decide_on_light_queues_where_no_setting_does(
+    finds_light: bool, always: bool, count: int, tmp_path: Path
+) -> None:
+    log = SmallLog()
+    log.put(INNER_MULTI_DISPATCH="%LMQ%x", INNER_MULTI_QUEUE_OFFSET="4")
+    run = next(scan_segment(SmallSegment(memoryview(log.data))))
+    assert isinstance(run, Run)
+    queues = open_queues(tmp_path)
+    queues.finds_light = finds_light
+    parts = queues.light_parts(run, np.array([0]), always=always)
+    assert [(part.key, part.rows.tolist()) for part in parts] == [(("%LMQ%x", 0), [0])] * count
+
+
+START = 5 * RECORD_MIN_SIZE + 3
+"""A log's start, behind five records at most."""
+
+
+@pytest.mark.parametrize(
+    ("key", "queue_offset", "begins"),
+    [
+        (("T", 0), 0, False), (("T", 0), 1, True), (("T", 0), 5, True), (("T", 0), 6, False), (("T", -1), 1, False),
+        (("a/b", 0), 1, False), (("Batch", 0), 1, False), (("Resting", 0), 1, False), (("Full", 0), 1, False),
+        (("Empty", 0), 1, True),
+    ],
+)  # fmt: skip
+def test_a_queue_without_files_begins_at_a_queue_offset_that_so_many_records_may_have_given(
+    key: tuple[str, int], queue_offset: int, begins: bool, tmp_path: Path
+) -> None:
+    log, before = SmallLog(), open_queues(tmp_path)
+    log.put("Resting")
+    log.put_many(UNITS_PER_FILE + 1, "Full")
+    log.dispatch_to(before)
+    before.close()
+    (tmp_path / "consumequeue/Empty/0").mkdir(parents=True)
+    others = OtherQueues(frozenset({"Batch"}), "batchconsumequeue", 400, ConsumeQueue)
+    queues = ConsumeQueueStore(StoreLayout(tmp_path), SMALL_CONFIG, Filesystem(), writable=True, others=others)
+    queues.load()
+    assert queues.continue_at(key, queue_offset, START) is begins
+    if begins:
+        assert units_of(queues, *key)[queue_offset - 1 :] == [QueueUnit(START - 1, 1, 0)]
+        assert queues.find_or_create(*key).max_offset == queue_offset
+
+
+def test_a_queue_that_failed_does_not_begin_anew(tmp_path: Path) -> None:
+    queues = open_queues(tmp_path)
+    queues.find_or_create("T", 0).failure = StoreIOError("bad")
+    assert not queues.continue_at(("T", 0), 1, START)
 
 
 def test_extension_files_without_their_queue_are_written_over(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from store.files.durable import FEW
 from store.files.filesystem import Descriptor, Filesystem
+from store.formats.queue_unit import UNIT_SIZE
 from store.layout import StoreLayout
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.structures.consumequeue.flush import flush_queues
-from tests.support.small_log import SMALL_CONFIG, SmallLog
+from tests.support.small_log import SMALL_CONFIG, UNITS_PER_FILE, SmallLog
 
 
 class Syncs(Filesystem):
@@ -35,6 +36,18 @@ class Syncs(Filesystem):
         with self._lock:
             self.counts[str(path.relative_to(self._root))] += 1
             self.threads.add(threading.get_ident())
+
+
+@pytest.mark.parametrize(("tries", "flushed"), [(1, 1), (2, 2), (3, 3), (4, 3), (None, 3)])
+def test_a_queue_has_at_most_the_tries_of_its_files_flushed(tries: int | None, flushed: int, tmp_path: Path) -> None:
+    log, fs = SmallLog(), Syncs(tmp_path)
+    queues = ConsumeQueueStore(StoreLayout(tmp_path), SMALL_CONFIG, fs, writable=True)
+    log.put_many(2 * UNITS_PER_FILE + 1)
+    log.dispatch_to(queues)
+    (queue,) = queues
+    flush_queues(queues, tries=tries)
+    ends = [0, UNITS_PER_FILE * UNIT_SIZE, 2 * UNITS_PER_FILE * UNIT_SIZE, queue.files.max_offset]
+    assert queue.files.flushed_where == ends[flushed]
 
 
 @pytest.mark.parametrize("count", [1, FEW, FEW + 1])

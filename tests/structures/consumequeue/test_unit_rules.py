@@ -7,7 +7,13 @@ import pytest
 
 from store.formats.run import Run
 from store.structures.commitlog.scan import scan_segment
-from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, is_written, units_of_records, written_count
+from store.structures.consumequeue.batch_units import (
+    BATCH_UNIT_DTYPE,
+    inner_batches,
+    is_written,
+    units_of_records,
+    written_count,
+)
 from store.structures.consumequeue.compare import continuity_findings
 from store.structures.findings import QUEUE_DUPLICATE, QUEUE_GAP
 from tests.support.small_log import START_MS, SmallLog, SmallSegment
@@ -36,6 +42,17 @@ def test_a_record_of_a_batch_queue_is_one_message_at_its_own_place() -> None:
     assert [unit.tolist() for unit in units_of_records(run, np.array([0, 2]), np.array([7, 8, 9]))] == [
         (4096, size, 7, START_MS, 0, 1, -1, 0), (4096 + 2 * size, size, 9, START_MS + 2000, 2, 1, -1, 0),
     ]  # fmt: skip
+
+
+def test_a_record_of_several_messages_has_their_number_in_its_unit() -> None:
+    log = SmallLog()
+    for base, count in ((5, 3), (None, None), (8, 2)):
+        log.put(**({"INNER_BASE": str(base), "INNER_NUM": str(count)} if base is not None else {}), queue_offset=base)
+    run = next(scan_segment(SmallSegment(memoryview(log.data))))
+    assert isinstance(run, Run)
+    assert list(inner_batches(run)) == [(0, 5, 3), (2, 8, 2)]
+    units = units_of_records(run, np.array([1, 2, 0]), np.zeros(3, np.int64))
+    assert units[["queue_offset", "message_count"]].tolist() == [(0, 1), (8, 2), (5, 3)]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from store.structures.consumequeue.unit_array import (
     last_ext_address,
     written_count,
 )
-from store.structures.findings import LOST_EXTENSION, QUEUE_GAP, WRONG_SIZE, Finding
+from store.structures.findings import LOST_EXTENSION, QUEUE_GAP, WRONG_SIZE, Finding, effect_on_start
 
 ADDRESS = encode_ext_address(24)
 
@@ -234,9 +234,17 @@ def test_units_never_written_before_others_are_a_gap(tmp_path: Path) -> None:
 
 def test_missing_files_and_files_of_another_length_are_named(tmp_path: Path) -> None:
     rows = surveyed(tmp_path, (0, LIVE, SIZE), (10, LIVE, SIZE), (15, LIVE, SIZE - 1))
-    found = [(row.kind, row.file, row.offset) for row in rows if isinstance(row, Finding)]
-    path = [str(tmp_path / f"{first * UNIT_SIZE:020d}") for first in (0, 10, 15)]
-    assert found == [(QUEUE_GAP, path[1], 10), (WRONG_SIZE, path[2], 15)]
+    assert [row for row in rows if isinstance(row, Finding)] == [
+        finding(tmp_path, QUEUE_GAP, 10, 10, "files between 0 and 200 are missing"),
+        finding(tmp_path, WRONG_SIZE, 15, 15, f"99 bytes, expected 100; {effect_on_start(99, is_last=True)}"),
+    ]
+
+
+@pytest.mark.parametrize(("code", "is_lost"), [(encode_ext_address(0), True), (1, False)])
+def test_the_first_address_of_an_extension_counts_too(code: int, is_lost: bool, tmp_path: Path) -> None:
+    rows = surveyed(tmp_path, (5, [QueueUnit(100, 1, code)], SIZE))
+    detail = "entries point to addresses 0 to 0 of consumequeue_ext/, there is no such file"
+    assert rows[1:] == [finding(tmp_path, LOST_EXTENSION, 5, 5, detail)] * is_lost
 
 
 @pytest.mark.parametrize(
