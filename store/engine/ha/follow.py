@@ -83,7 +83,7 @@ def _open_copy(folder: Path, created: Manifest, begin: int) -> LogCopy:
     """Open the received log; begin it again if `begin` is not in it."""
     fs, settings = Filesystem(), {"mappedFileSizeCommitLog": created.segment_size}
     copy = LogCopy(folder, settings, fs, compat=created.line)
-    if not copy.is_empty and not copy.first <= begin <= copy.end:
+    if not copy.first <= begin <= copy.end:
         copy.close()
         fs.remove_tree(folder)
         copy = LogCopy(folder, settings, fs, compat=created.line)

@@ -154,15 +154,16 @@ class _Mend:
         log = next((file for file in queue.deleted if _number_of(file) == number and file.path.startswith(LOG)), None)
         runs = records_of(self.files, log)[0] if log is not None else []
         first = int(runs[0].columns.queue_offset[0]) if runs else -1
-        return first >= 0 and all(last < first for last in self._last_offsets_before(queue, number))
+        return first >= 0 and all(one < first for one in self._offsets_before(queue, number))
 
-    def _last_offsets_before(self, queue: QueueFiles, number: int) -> Iterator[int]:
-        """Yield the last queue offset of each earlier name, of its records where its units are lost."""
+    def _offsets_before(self, queue: QueueFiles, number: int) -> Iterator[int]:
+        """Yield the queue offsets of each earlier name, of its records where its units are lost."""
         for name, file in {**queue.logs, **queue.units}.items():
             if name < number and name in queue.units:
-                yield from read_units(self.files, file)["queue_offset"][-1:].tolist()
+                yield from read_units(self.files, file)["queue_offset"].tolist()
             elif name < number:
-                yield from (int(run.columns.queue_offset[-1]) for run in records_of(self.files, file)[0][-1:])
+                for run in records_of(self.files, file)[0]:
+                    yield from run.columns.queue_offset.tolist()
 
     def _complete(self, queue: QueueFiles, logs: dict[int, StoredFile], units: dict[int, StoredFile]) -> set[str]:
         """Complete the pair of files of every name; return the paths of files to move up."""

@@ -39,8 +39,8 @@ class CompactedQueue:
 
     @property
     def min_offset(self) -> int:
-        """Queue offset of the first kept message, -1 without one."""
-        return next((int(units["queue_offset"][0]) for _, units in self._parts if len(units)), -1)
+        """Queue offset of the first kept message of a queue that has one."""
+        return next(int(units["queue_offset"][0]) for _, units in self._parts if len(units))
 
     @property
     def max_offset(self) -> int:
@@ -54,9 +54,10 @@ class CompactedQueue:
         self, offset: int, max_count: int, config: StoreConfig, message_filter: MessageFilter | None = None
     ) -> GetResult:
         """Return the result of one call of CompactionLog.getMessage."""
-        low, high = self.min_offset, self.max_offset
+        high = self.max_offset
         if high == 0:
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
+        low = self.min_offset
         if offset == high:
             return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
         if offset > high:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -365,8 +365,10 @@ def check_share(
 
 def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
     """Return whether the segment is in the sample, and ends after `from_offset`."""
-    if segment.number + segment.size <= options.from_offset:
-        return False
+    return segment.number + segment.size > options.from_offset and _is_sampled(segment, options)
+
+
+def _is_sampled(segment: StoredFile, options: CheckOptions) -> bool:
     # A hash of the name, so that every run and every engine samples the same segments.
     return zlib.crc32(segment.path.encode()) % 10_000 < options.sample_percent * 100
 
@@ -386,9 +388,8 @@ def seams_before(
 ) -> list[SegmentSummary]:
     """Summarise the segments before `from_offset`, back to the last one with records."""
     seams: list[SegmentSummary] = []
-    whole_log = replace(options, from_offset=0)
     for segment in reversed([s for s in segments if s.number + s.size <= options.from_offset]):
-        if not is_chosen(segment, whole_log):
+        if not _is_sampled(segment, options):
             break
         _, seam = check_segment(files, segment, Derived((), (), has_index=True), rules)
         seams.insert(0, seam)

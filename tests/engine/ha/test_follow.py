@@ -6,14 +6,16 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from store import open_store
-from store.engine.ha.follow import FollowOptions, follow_master
+from store.engine.ha.follow import FollowOptions, _Follower, _open_copy, follow_master
 from store.engine.ha.link import Address
 from store.engine.ha.receive import ReceiveOptions
 from store.errors import Diverged, StoreError, StoreLocked
@@ -238,3 +240,47 @@ def test_an_empty_store_is_followed_from_its_first_message(tmp_path: Path) -> No
         end = put(1000, 5)
         follower.await_end(end)
     assert (follower.error, faults_in(to)) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("begin", "kept"),
+    [(0, [0, 1, 2]), (SEGMENT, [1, 2]), (2 * SEGMENT, [2]), (None, [2]), (3 * SEGMENT, [])],
+)
+def test_a_received_log_is_kept_from_the_newest_segment_of_the_backup_on_if_that_is_in_it(
+    begin: int | None, kept: list[int], tmp_path: Path
+) -> None:
+    """None stands for the end of the log."""
+    made, created = make_store(tmp_path / "following", 200), SimpleNamespace(segment_size=SEGMENT, line="4.9")
+    with open_store(made) as store:
+        end = store.max_log_offset
+    assert 2 * SEGMENT < end < 3 * SEGMENT
+    copy = _open_copy(made, created, end if begin is None else begin)  # type: ignore[arg-type]
+    copy.close()
+    assert sorted(int(one.name) for one in (made / "commitlog").glob("0*")) == [number * SEGMENT for number in kept]
+    assert (copy.first, copy.end) == ((SEGMENT * kept[0], end) if kept else (0, 0))
+
+
+def test_a_backup_grows_when_it_is_due_and_a_writer_in_its_folder_is_reported() -> None:
+    calls: list[tuple[Any, ...]] = []
+    busy = StoreLocked("held")
+
+    def grow(durable: int) -> None:
+        calls.append(("grow", durable))
+        if len(calls) == 1:
+            raise busy
+
+    growing: Any = SimpleNamespace(grow=grow, manifest=SimpleNamespace(log_end=70))
+    copy: Any = SimpleNamespace(durable=80, drop_before=lambda end: calls.append(("drop", end)))
+    target: Any = SimpleNamespace(writing=nullcontext)
+    told = FollowOptions(
+        should_stop=lambda: len(calls) > 2,
+        every_s=0,
+        on_lost=lambda error: calls.append(("lost", error)),
+        on_grown=lambda manifest: calls.append(("grown", manifest.log_end)),
+    )
+    follower = _Follower(copy, growing, target, told)
+    assert (follower._should_stop(), calls) == (False, [("grow", 80), ("lost", busy)])
+    told.every_s = 1000
+    grown = [("grow", 80), ("grown", 70), ("drop", 70)]
+    for _ in range(2):
+        assert (follower._should_stop(), calls[2:]) == (True, grown)

@@ -428,6 +428,7 @@ def test_folders_of_a_new_copy_are_durable_and_go_where_nothing_came(tmp_path: P
     kept.remove_if_unused()
     kept.close()
     assert (root / f"commitlog/{0:020d}").exists()
+    assert (root / "lock").exists()
     again = copy_at(root)
     again.remove_if_unused()
     again.close()
@@ -442,6 +443,7 @@ def test_folders_of_a_new_copy_are_durable_and_go_where_nothing_came(tmp_path: P
     empty.remove_if_unused()
     empty.close()
     assert (tmp_path / "empty/commitlog/mine").exists()
+    assert (tmp_path / "empty/lock").exists()
 
 
 def test_a_store_that_cannot_take_a_copy_is_left_alone(tmp_path: Path) -> None:

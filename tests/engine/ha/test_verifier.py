@@ -8,7 +8,7 @@ import pytest
 
 from store.engine.ha.verifier import LARGEST_RECORD_BYTES, LogVerifier
 from store.errors import ReplicationError
-from store.formats.message import BLANK_SIZE, MESSAGE_MAGIC_V1, RECORD_MIN_SIZE, encode_blank
+from store.formats.message import BLANK_SIZE, MESSAGE_MAGIC_V1, RECORD_MIN_SIZE, Message, encode_blank, encode_record
 from tests.verbs.salvage.records import LENGTH, record
 
 LEFT = 50
@@ -49,6 +49,21 @@ def test_a_record_is_passed_on_with_its_last_byte() -> None:
     assert (verifier.pending_bytes, verifier.record_count) == (0, 1)
 
 
+def test_a_long_topic_s_record_shows_a_broker_of_5_3_from_then_on() -> None:
+    def long(log_offset: int) -> bytes:
+        return encode_record(
+            Message("T", b"body"), topic=b"T" * 128, sys_flag=0, queue_offset=0, log_offset=log_offset,
+            store_timestamp_ms=1,
+        )  # fmt: skip
+
+    verifier, met, at = LogVerifier(0, GIB), [], 0
+    for make in (record, record, long, record):
+        take(verifier, piece := make(at))
+        at += len(piece)
+        met.append(verifier.has_v2)
+    assert met == [False, False, True, True]
+
+
 def head(size: int) -> bytes:
     """The first bytes of a record of this size."""
     return size.to_bytes(4, "big") + MESSAGE_MAGIC_V1.to_bytes(4, "big") + bytes(100)
@@ -65,6 +80,8 @@ GIB, MANY = 1 << 30, LARGEST_RECORD_BYTES
         (GIB, head(MANY + 1), f"a record of {MANY + 1} bytes, {GIB - LENGTH} are left in the segment"),
         (LENGTH + 1000, head(1000), None),
         (LENGTH + 1000, head(1001), "a record of 1001 bytes, 1000 are left in the segment"),
+        (LENGTH + LENGTH, record(LENGTH)[:-1], None),
+        (LENGTH + LENGTH - 1, record(LENGTH), f"a record of {LENGTH} bytes, {LENGTH - 1} are left in the segment"),
         (GIB, bytes(BLANK_SIZE - 1), None),
         (GIB, bytes(BLANK_SIZE), "nothing was written here"),
         (LENGTH + BLANK_SIZE, bytes(BLANK_SIZE - 1), None),
@@ -106,6 +123,7 @@ def test_a_record_of_another_place_is_refused_with_both() -> None:
         (0, SEGMENT, True, SEGMENT),
         (0, 2 * SEGMENT, True, SEGMENT),
         (4 * SEGMENT, 2 * SEGMENT, True, SEGMENT),
+        (LENGTH, 2 * SEGMENT, True, SEGMENT),
         (0, 2 * SEGMENT, False, None),
         (4 * SEGMENT + LENGTH, 4 * SEGMENT + 1, True, None),
     ],

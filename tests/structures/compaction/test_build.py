@@ -160,6 +160,45 @@ def test_a_log_set_aside_stays_away_where_an_earlier_one_without_units_has_its_m
     ]
 
 
+def test_of_two_logs_set_aside_the_one_whose_messages_nothing_else_has_gets_its_name_back(root: Path) -> None:
+    between = f"{int(SECOND) - 1:020d}"
+    (root / LOG / f"{between}.delete").write_bytes((root / LOG / FIRST).read_bytes())
+    set_aside(root, LAST)
+    assert planned(root) == [("remove", f"{LOG}/{between}.delete", SET_ASIDE), *back(LAST, LOG, UNITS)]
+
+
+def test_a_log_set_aside_stays_away_where_an_earlier_one_has_its_first_message(root: Path) -> None:
+    between, blank = f"{int(SECOND) - 1:020d}", bytes(8832)
+    records = (root / LOG / FIRST).read_bytes()
+    (root / LOG / f"{between}.delete").write_bytes(records)
+    size = int.from_bytes(records[:4], "big")
+    (root / LOG / FIRST).write_bytes(records[:size] + blank[size:])
+    (root / UNITS / FIRST).write_bytes((root / UNITS / FIRST).read_bytes()[:46] + blank[: 736 - 46])
+    assert planned(root) == [("remove", f"{LOG}/{between}.delete", SET_ASIDE)]
+
+
+def test_a_log_set_aside_with_the_queues_first_message_gets_its_name_back(tmp_path: Path) -> None:
+    root = copy_store(five("compaction") / "store-before", tmp_path / "store")
+    before = planned(root)
+    set_aside(root, FIRST)
+    assert planned(root) == [*back(FIRST, LOG, UNITS), *before]
+
+
+def test_copies_follow_in_a_last_pair_of_files_that_is_empty(tmp_path: Path) -> None:
+    root = copy_store(five("compaction") / "store-before", tmp_path / "store")
+    folders = [f"compaction/{tree}/CompB/0" for tree in ("compactionLog", "compactionCq")]
+    paths = [path for folder in folders for path in sorted((root / folder).iterdir())]
+    before = {str(path.relative_to(root)): path.read_bytes() for path in paths}
+    for path in paths:
+        if path.name == FIRST:
+            path.write_bytes(bytes(path.stat().st_size))
+        else:
+            path.unlink()
+    rows = planned(root)
+    assert sorted(rows) == sorted(("write", path, "with the messages that had no copy") for path in before)
+    assert {path: WRITTEN[path] for path in before} == before
+
+
 @pytest.mark.parametrize("name", [FIRST, SECOND])
 def test_units_set_aside_without_records_do_not_get_their_name_back(name: str, root: Path) -> None:
     (root / LOG / name).unlink()

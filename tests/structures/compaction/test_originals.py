@@ -36,10 +36,11 @@ def originals(
     segment_size: int = 2 * SIZE,
     log_start: int = 0,
     queue_id: int = 3,
+    first_unit: int = 0,
 ) -> Originals:
     """Originals in segments of two records, by files of two units."""
     pieces = {f"log/{at}": data[at : at + segment_size] for at in range(log_start, len(data), segment_size)}
-    for first in range(0, len(units), PER_FILE):
+    for first in range(first_unit, len(units), PER_FILE):
         part = b"".join(one.encode() for one in units[first : first + PER_FILE])
         pieces[f"queue/{first * UNIT_SIZE}"] = part.ljust(PER_FILE * UNIT_SIZE, b"\0")
 
@@ -107,6 +108,11 @@ def test_an_original_is_within_one_segment(segment_size: int, log_start: int, kn
 def test_an_original_is_one_of_the_queue_s_entry_of_its_size(units: list[QueueUnit], known: list[int]) -> None:
     found = originals(changed(*(at + 60 for at in AT)), units).differences(copies()).tolist()
     assert found == [60 if row in known else -1 for row in range(COUNT)]
+
+
+def test_a_record_whose_file_of_entries_has_expired_has_no_original() -> None:
+    found = originals(changed(*(at + 60 for at in AT)), first_unit=PER_FILE).differences(copies()).tolist()
+    assert found == [-1, -1, 60, 60, 60]
 
 
 def test_a_record_of_another_queue_is_no_original() -> None:

@@ -82,7 +82,18 @@ def test_the_same_version_revives_a_dead_filter() -> None:
     assert made.register("G", "T", "a > 5", 1, NOW_MS + 2)
     found = made.get("T", "G")
     assert found is not None
-    assert not found.is_dead
+    assert (found.is_dead, found.born_time_ms, found.dead_time_ms) == (False, NOW_MS, 0)
+
+
+def test_the_filters_of_a_topic_are_those_of_all_its_groups() -> None:
+    made = table()
+    for group, topic in (("H", "T"), ("G", "U")):
+        assert made.register(group, topic, "b > 5", 1, NOW_MS)
+    made.unregister("H", NOW_MS + 1)
+    made.unregister("H", NOW_MS + 2)
+    assert [(one.group, one.topic, one.dead_time_ms) for one in made.of_topic("T")] == [
+        ("G", "T", 0), ("H", "T", NOW_MS + 1),
+    ]  # fmt: skip
 
 
 def test_a_filter_dead_for_a_day_is_not_written(tmp_path: Path) -> None:

@@ -63,3 +63,7 @@ def test_what_fastjson_refuses_stays_damaged_also_with_single_quotes(text: str) 
 
 def test_single_quotes_hold_double_ones_and_escapes() -> None:
     assert parse_fastjson(r"""{'say "hi"':'it\'s \"x\" // no comment'}""") == {'say "hi"': 'it\'s "x" // no comment'}
+
+
+def test_half_of_a_surrogate_pair_is_a_question_mark_as_in_java() -> None:
+    assert parse_fastjson(r'{"a\ud83d":["\ud83d\ude00", "名\udc00"]}') == {"a?": ["\U0001f600", "名?"]}

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from store.broker_line import LINE_5_3
 from store.files.filesystem import Filesystem
-from store.structures.tables.topics import deleted_topics, rebuild_topics, refused_attributes, without_attribute
+from store.formats.message import INNER_BATCH
+from store.formats.properties import INNER_BASE, INNER_NUM
+from store.formats.run import Run
+from store.structures.tables.topics import (
+    deleted_topics,
+    rebuild_topics,
+    record_attributes,
+    refused_attributes,
+    without_attribute,
+)
+from tests.support.small_log import SmallLog
 
 
 def test_a_table_without_an_attribute_keeps_all_else() -> None:
@@ -35,6 +47,36 @@ def test_topics_are_rebuilt_in_order_with_as_many_queues_as_there_are() -> None:
     table = json.loads(found.text)["topicConfigTable"]
     assert list(table) == ["A", "B", "C"]
     assert [(entry["readQueueNums"], entry["writeQueueNums"]) for entry in table.values()] == [(1, 1), (3, 3), (5, 5)]
+
+
+def test_topics_of_a_copy_are_kept_widened_or_get_an_attribute() -> None:
+    kept = {"A": {"perm": 4}, "B": {"writeQueueNums": 4, "order": True}, "C": {"writeQueueNums": 2}, "D": {}}
+    copy: Any = SimpleNamespace(document={"topicConfigTable": kept, "dataVersion": {"counter": 5, "timestamp": 1}})
+    queues = [("B", 1), ("C", 3), ("D", 0), ("TBW102", 0)]
+    batch = {"queue.type": "BatchCQ"}
+    found = rebuild_topics(queues, copy, LINE_5_3, 7, {"B": batch, "A": batch})
+    assert [(one.topic, one.queue_count, one.origin) for one in found.entries] == [
+        ("A", 0, "kept"), ("B", 4, "its files need an attribute"), ("C", 4, "more queues exist"),
+        ("D", 1, "more queues exist"),
+    ]  # fmt: skip
+    assert json.loads(found.text) == {
+        "dataVersion": {"counter": 6, "stateVersion": 0, "timestamp": 7},
+        "topicConfigTable": {
+            "A": {"perm": 4},
+            "B": {"writeQueueNums": 4, "order": True, "attributes": batch},
+            "C": {"readQueueNums": 4, "writeQueueNums": 4},
+            "D": {"readQueueNums": 1, "writeQueueNums": 1},
+        },
+    }
+
+
+@pytest.mark.parametrize("is_grouped", [False, True])
+def test_records_of_several_messages_need_a_batch_queue(is_grouped: bool) -> None:
+    log = SmallLog()
+    log.put("T", 0, sys_flag=INNER_BATCH * is_grouped, **{INNER_BASE: "0", INNER_NUM: "2"})
+    runs: list[Run] = []
+    log.dispatch_to(cast(Any, SimpleNamespace(dispatch=runs.append)), start=0)
+    assert record_attributes(runs[0]) == ({"T": {"queue.type": "BatchCQ"}} if is_grouped else {})
 
 
 @pytest.mark.parametrize(

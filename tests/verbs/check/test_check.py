@@ -68,6 +68,19 @@ def test_the_newest_index_file_is_a_writers_where_there_is_one(has_writer: bool,
     assert checked.listing_rules().written_index == (newest if has_writer else None)
 
 
+def test_the_progress_begins_at_nothing_and_ends_with_all_that_is_to_be_walked(root: Path) -> None:
+    told: list[tuple[int, int]] = []
+    progress = Progress()
+    files = StoreReader(str(root))
+    options = CheckOptions(threads=1)
+    assert list(check_files(files, options, progress, lambda now: told.append((now.walked, now.to_walk)))) == []
+    in_all, written = len(files.segments()) * SIZE, told[0][1]
+    assert in_all - SIZE < written <= in_all
+    assert (told[0], told[-1]) == ((0, written), (written, written))
+    assert told == sorted(told)
+    assert (progress.bytes_done, progress.bytes_in_all) == (in_all, in_all)
+
+
 def segment(number: int, size: int = 100, path: str = "commitlog/00000000000000000000") -> StoredFile:
     return StoredFile(path, number, size, 0)
 

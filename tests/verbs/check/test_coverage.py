@@ -13,6 +13,7 @@ from store.files.store_reader import StoredFile, StoreReader
 from store.formats.derived import ENTRY_DTYPE
 from store.formats.index_page import HEADER_SIZE
 from store.formats.queue_unit import UNIT
+from store.structures.consumequeue.survey import QueueFile
 from store.structures.findings import (
     INDEX_ENTRY_NOWHERE,
     MISSING_SEGMENT,
@@ -122,6 +123,22 @@ def test_units_and_entries_of_a_segment_that_is_gone_are_counted_file_by_file(ro
     assert [one for one in found if one.kind in (UNIT_NOWHERE, INDEX_ENTRY_NOWHERE)] == expected
     assert {one.kind for one in found} == {UNIT_NOWHERE, INDEX_ENTRY_NOWHERE, MISSING_SEGMENT, QUEUE_GAP}
     assert stored[-1].log_offset > 2 * SIZE
+
+
+@pytest.mark.parametrize(
+    ("live", "row", "count"),
+    [((0, 3), 0, 3), ((1, 3), 1, 2), ((1, 2), 1, 1), ((3, 3), 3, 1)],
+)
+def test_the_live_units_of_a_file_are_looked_up_alone(
+    live: tuple[int, int], row: int, count: int, tmp_path: Path
+) -> None:
+    """Where no segment is left; the unit of row 2 is not written."""
+    rows = [(50, 10, 0), (60, 10, 0), (70, 0, 0), (80, 10, 0), (90, 10, 0)]
+    (tmp_path / "1").write_bytes(b"".join(UNIT.pack(*one) for one in rows))
+    file = QueueFile("T", 3, "1", 400, 100, *live, 50, 90, rises=True)
+    (found,) = outside_findings(StoreReader(str(tmp_path)), [file], LogExtent([]))
+    detail = f"points to {50 + 10 * row}, where no segment is"
+    assert found == Finding(UNIT_NOWHERE, f"{tmp_path}/1", 20 + row, "T", 3, count, detail)
 
 
 @pytest.mark.parametrize(

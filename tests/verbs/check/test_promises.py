@@ -11,6 +11,7 @@ import pytest
 
 from store.errors import StoreIOError
 from store.files.store_reader import StoredFile, StoreReader
+from store.structures.consumequeue.survey import QueueFile
 from store.structures.findings import (
     CHECKPOINT_AHEAD,
     CHECKPOINT_INVALID,
@@ -127,3 +128,24 @@ def test_what_no_file_tells_counts_as_0(end: int | None, count: int) -> None:
     reached = promises._reached(files, [], seams, [])
     assert (reached.log_end, reached.log_ms, reached.queue_ms) == (end or 0, 0, 0)
     assert (reached.first_ms, reached.index_ms) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("newest", "queue_ms"),
+    [(-1, 0), (0, 900), (1, 1), (40, 40), (110, 110), (199, 199), (250, 900), (251, 900), (400, 900)],
+)
+def test_queues_reach_the_time_of_their_newest_record_and_past_the_log_that_of_the_log(
+    newest: int, queue_ms: int
+) -> None:
+    """A record's time is its log offset, and the log ends at 250."""
+    read = lambda path, at, size: bytes(56) + (int(path) + at).to_bytes(8, "big") + bytes(32)  # noqa: E731
+    files: Any = SimpleNamespace(names=lambda folder: [], exists=lambda path: False, read=read)
+    segments = [StoredFile("0", 0, 100, 0), StoredFile("100", 100, 100, 0)]
+    seams = [
+        SegmentSummary("0", 0, first=0, end=95, record_count=3, first_ms=1, newest_ms=900),
+        SegmentSummary("100", 100, first=100, end=250, record_count=3, first_ms=5, newest_ms=800),
+        SegmentSummary("200", 200),
+    ]
+    surveys = [QueueFile("T", 0, "", 0, 400, 0, 0, 0, high, rises=True) for number, high in enumerate((-1, newest))]
+    reached = promises._reached(files, segments, seams, surveys)
+    assert (reached.log_end, reached.log_ms, reached.queue_ms, reached.first_ms) == (250, 900, queue_ms, 1)

@@ -30,7 +30,8 @@ from store.structures.findings import (
     UNIT_NOWHERE,
     Finding,
 )
-from store.structures.index.survey import IndexFile
+from store.structures.index.survey import IndexFile, survey_index
+from store.verbs.check.listing import Listing
 from store.verbs.check.segment import Derived, SegmentRules, Surveys, _QueueStates, check_segment
 from store.verbs.rebuild.plan import plan_rebuild
 from tests.support.stores import SMALL, make_store
@@ -125,6 +126,18 @@ def test_records_are_walked_up_to_a_horizon_or_the_segments_end(count: int | Non
     end = stored[expected - 1].log_offset + stored[expected - 1].size
     assert (found.record_count, found.first, found.end) == (expected, 0, end)
     assert found.newest_ms == found.last_ms == stored[expected - 1].store_timestamp_ms
+
+
+def test_beside_a_writer_entries_are_needed_up_to_the_newest_of_all_index_files(root: Path) -> None:
+    files = StoreReader(str(root))
+    listed = Listing.of(files, {})
+    surveyed = [one for file in listed.indexes for one in survey_index(files, file, listed.index_geometries)]
+    indexes = [one for one in surveyed if isinstance(one, IndexFile)]
+    segment, horizon = files.segments()[0], 3 * SIZE
+    for kept, is_lacking in ((indexes, False), (indexes[:2], False), (indexes[1:2], True)):
+        derived = Derived((), tuple(kept), has_index=True)
+        found, _ = check_segment(files, segment, derived, rules_of(horizon))
+        assert {one.kind for one in found} - {MISSING_UNIT} == ({MISSING_INDEX_ENTRY} if is_lacking else set())
 
 
 @pytest.mark.parametrize(("number", "beyond", "expected"), [(0, -1, 0), (0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 2)])
