@@ -22,8 +22,8 @@ Changes = Mapping[int, Mapping[str, int]]
 NO: Mapping[Any, Any] = {}
 
 
-def record(number: int, log_offset: int) -> bytes:
-    message = Message("T", b"body", 0, b"")
+def record(number: int, log_offset: int, body: bytes = b"body") -> bytes:
+    message = Message("T", body, 0, b"")
     return encode_record(
         message, topic=b"T", sys_flag=0, queue_offset=number, log_offset=log_offset, store_timestamp_ms=1
     )
@@ -38,10 +38,11 @@ def at(number: int) -> int:
     return ENTRY * number
 
 
-def entry(number: int, changes: Mapping[str, int], *, place: int, index: int) -> bytes:
-    fields = (1, ENTRY, index, TERMS[number], place, 0, 0, 0, SIZE)
+def entry(number: int, changes: Mapping[str, int], *, place: int, index: int, body: bytes = b"body") -> bytes:
+    message = record(number, place + HEADER_SIZE, body)
+    fields = (1, HEADER_SIZE + len(message), index, TERMS[number], place, 0, 0, 0, len(message))
     head = DLEDGER_HEADER.pack(*(dict(zip(DLEDGER_NAMES, fields, strict=True)) | changes).values())
-    return head + record(number, place + HEADER_SIZE)
+    return head + message
 
 
 def unit(index: int, changes: Mapping[str, int]) -> bytes:

@@ -139,6 +139,14 @@ def test_an_index_of_another_length_is_found_and_lacks_the_units_of_entries(
     assert findings(member) == [("wrong-size", INDEX, 0, 1, "257 bytes instead of 256")]
 
 
+def test_entries_past_the_logs_end_are_leftovers_of_a_truncation(member: Member) -> None:
+    member.write(state={"checkpoint": "committedIndex=3\nendIndex=3\n"})
+    stale = entry(4, {}, place=at(5), index=5)
+    member.put(DATA.format(at(3)), entry(3, {}, place=at(3), index=3) + bytes(ENTRY) + stale)
+    member.put(INDEX, (member.folder / INDEX).read_bytes()[:128].ljust(INDEX_SIZE, b"\0"))
+    assert findings(member) == []
+
+
 def test_a_lost_index_is_found_where_there_are_entries(member: Member) -> None:
     member.write()
     (member.folder / INDEX).unlink()
@@ -205,7 +213,7 @@ def test_entries_of_a_newer_dledger_after_the_last_message_count_with_their_term
 def test_entries_of_a_newer_dledger_between_messages_count(
     index: int, newer: list[tuple[int, int]], is_known: bool, member: Member
 ) -> None:
-    data, units = entry(0, {}, place=0, index=0), unit(0, {})
+    data, units = entry(0, {}, place=0, index=0, body=b"of another length"), unit(0, {})
     for magic, between in newer:
         data += DLEDGER_HEADER.pack(magic, HEADER_SIZE, between, 0, len(data), 0, 0, 0, 0)
     member.put(DATA.format(0), (data + entry(1, {}, place=len(data), index=index)).ljust(at(4), b"\0"))
