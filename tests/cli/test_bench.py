@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from array import array
 from pathlib import Path
@@ -27,6 +28,10 @@ def test_a_row_has_the_figures_of_a_mode() -> None:
         "p99_9_us": 999, "max_us": 1000, "flush_count": 2, "messages_per_flush": 500, "ratio": 12.5,
     }  # fmt: skip
     assert measured(flush_count=0).row(LIMITS)["messages_per_flush"] is None
+    fractions = Measured("async", 200, 3.0, array("q", [1250, 2250]), 3)
+    assert [*fractions.row(LIMITS).values()] == [
+        "async", 1, 133, 1.2, 2.2, 2.2, 2.2, 2.2, 3, 0.7, 0.0167,
+    ]  # fmt: skip
     assert math.isnan(measured(flush_count=0).messages_per_flush)
 
 
@@ -84,10 +89,19 @@ def test_a_bench_without_a_store_has_segments_of_64_mib() -> None:
 
 
 def test_limits_are_measured_in_a_file_that_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "SYNC_LOOP_S", 0.01)
-    monkeypatch.setattr(bench, "COPY_SIZE", 1 << 20)
-    found = measure_limits(tmp_path, 200)
-    assert min(found.fdatasync_per_s, found.write_bytes_per_s, found.copy_bytes_per_s) > 0
+    clock = iter([10.0, 10.25, 10.5, 11.0, *[20.0, 20.5], *[30, 38, 50, 57, 60, 66, 70, 75, 80, 84]])
+    synced: list[tuple[str, int]] = []
+    put: list[tuple[int, int]] = []
+    monkeypatch.setattr(bench, "SEGMENT_SIZE", 600)
+    monkeypatch.setattr(bench, "SYNC_LOOP_S", 1.0)
+    monkeypatch.setattr(bench, "COPY_SIZE", 3 << 20)
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("os.pwrite", lambda descriptor, data, position: put.append((len(data), position)))
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(f"os.{name}", lambda one, name=name: synced.append((name, os.fstat(one).st_size)))
+    assert measure_limits(tmp_path, 200) == Limits(2.0, (3 << 20) / 0.5, (3 << 20) / 5)
+    assert put == [(200, 0), (200, 200)]
+    assert synced == [("fsync", 600), ("fdatasync", 600), ("fdatasync", 600), ("fdatasync", 3 << 20)]
     assert list(tmp_path.iterdir()) == []
 
 
