@@ -362,8 +362,8 @@ def check_settings(settings: Mapping[str, object], source: str | Path | None = N
 
 def _unknown(name: str, source: str | Path | None) -> BadRequest:
     lower = {known.lower(): known for known in all_settings()}
-    nearest = difflib.get_close_matches(name.lower(), lower, n=1)
-    hint = f"did you mean {lower[nearest[0]]}?" if nearest else None
+    nearest = next(iter(difflib.get_close_matches(name.lower(), lower)), None)
+    hint = f"did you mean {lower[nearest]}?" if nearest else None
     code = None if nearest else "unknown-setting"
     shown = name if name.isidentifier() and quoted(name) == repr(name) else quoted(name)
     return BadRequest(f"RocketMQ has no setting {shown}", file=source, hint=hint, code=code)

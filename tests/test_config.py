@@ -27,7 +27,10 @@ from store.setting_values import (
     [
         ("flushDisktype=SYNC_FLUSH", "did you mean flushDiskType?"),
         ("mappedFileSizeComitLog=4096", "did you mean mappedFileSizeCommitLog?"),
-        ("xyzzy=1", "has no setting xyzzy"),
+        ("xyzzy=1", "has no setting xyzzy$"),
+        ("x y=1", "has no setting 'x y'$"),
+        (f"{'x' * 60}=1", f"has no setting {'x' * 60}$"),
+        (f"{'x' * 61}=1", f"has no setting '{'x' * 60}'…$"),
         ("brokerRole=FOO", "brokerRole is ASYNC_MASTER, SYNC_MASTER or SLAVE, not FOO"),
         ("flushDiskType=async", "flushDiskType is"),
         ("maxIndexNum=99999999999999999999999999", "maxIndexNum lies between 2 and 2147483647"),
@@ -129,8 +132,12 @@ def test_a_broker_conf_is_read_up_to_a_mebibyte(size: int, is_read: bool, tmp_pa
 
 
 def test_values_are_converted_to_their_types() -> None:
-    values = check_settings({"flushCommitLogTimed": " FALSE ", "syncFlushTimeout": "7", "deleteWhen": "04"})
-    assert values == {"flushCommitLogTimed": False, "syncFlushTimeout": 7, "deleteWhen": "04"}
+    given = {"flushCommitLogTimed": " FALSE ", "syncFlushTimeout": "7", "deleteWhen": "04"}
+    assert check_settings(given) == {"flushCommitLogTimed": False, "syncFlushTimeout": 7, "deleteWhen": "04"}
+    without_default = {"transactionCheckInterval": "7", "indexRocksDBEnable": "true", "dLegerSelfId": "7"}
+    assert check_settings(without_default) == {
+        "transactionCheckInterval": 7, "indexRocksDBEnable": True, "dLegerSelfId": "7",
+    }  # fmt: skip
 
 
 def test_delay_levels_up_to_the_limit_are_taken() -> None:
@@ -302,11 +309,56 @@ def test_the_store_type_of_a_rocksdb_is_read_in_any_case(store_type: str, is_in:
 
 
 @pytest.mark.parametrize(
+    ("indexes", "writes", "has_files"),
+    [(True, True, True), (True, False, False), (False, True, False), (False, False, False)],
+)
+def test_keys_get_entries_in_files_where_they_are_indexed_and_files_are_written(
+    indexes: bool, writes: bool, has_files: bool
+) -> None:
+    config = StoreConfig(message_index_enable=indexes, index_file_write_enable=writes)
+    assert config.writes_index_files == has_files
+
+
+@pytest.mark.parametrize(
+    ("store_type", "writes_twice", "starts"),
+    [("default", None, False), ("default", False, False), ("default", True, True), ("defaultRocksDB", None, True)],
+)
+def test_a_start_creates_a_database_that_has_the_queues_or_a_copy(
+    store_type: str, writes_twice: bool | None, starts: bool
+) -> None:
+    config = StoreConfig(store_type=store_type, rocksdb_cq_double_write_enable=writes_twice)
+    assert config.starts_database is starts
+
+
+@pytest.mark.parametrize(("given", "most"), [(-1, 10), (0, 10), (1, 1), (2, 2), (11, 11)])
+def test_a_recovery_goes_back_ten_segments_where_the_setting_gives_no_number_above_0(given: int, most: int) -> None:
+    assert StoreConfig(commit_log_recover_max_num=given).most_recovered_segments == most
+
+
+@pytest.mark.parametrize(("newest", "begins"), [(-1, True), (99, True), (100, False), (101, False)])
+def test_a_queue_whose_newest_record_has_expired_begins_at_its_end_since_5_3(newest: int, begins: bool) -> None:
+    assert [line.begins_at_end(newest, 100) for line in (LINE_4_9, LINE_5_3, LINE_5_5)] == [False, begins, begins]
+
+
+@pytest.mark.parametrize(
     ("text", "delays"),
-    [("", ()), ("1s", (1000,)), ("2m 3h", (120_000, 10_800_000)), ("1d", (86_400_000,)), ("0s", (0,))],
+    [("", ()), ("1s", (1000,)), (f"{7:019d}s", (7000,)), ("2m 3h", (120_000, 10_800_000)), ("1d", (86_400_000,)), ("0s", (0,))],
 )
 def test_delays_are_read_by_their_units(text: str, delays: tuple[int, ...]) -> None:
     assert parse_delay_levels(text) == delays
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("x" * 21, f"messageDelayLevel holds {'x' * 20!r}, which is not a number with s, m, h or d"),
+        ("9" * 41 + "s", f"messageDelayLevel holds {'9' * 40}, the limit is {MAX_DELAY_MS} ms"),
+    ],
+)
+def test_the_first_characters_of_a_wrong_delay_are_repeated(word: str, said: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        parse_delay_levels(f"1s {word}")
+    assert refused.value.reason == said
 
 
 @pytest.mark.parametrize("word", ["1", "s", "1 s", " 1s", "-1s", "²s", f"{MAX_DELAY_MS // 1000 + 1}s", "0" * 20 + "1s"])
@@ -354,10 +406,17 @@ def test_a_wrong_value_is_shown_by_its_first_40_characters(text: str) -> None:
         parse_hours(text)
 
 
+def test_a_number_out_of_range_is_shown_by_its_first_40_digits() -> None:
+    with pytest.raises(BadRequest, match=f"^n lies between 0 and 7, not {'9' * 40}$"):
+        check_value("n", int("9" * 41), (), 0, 7)
+
+
 @pytest.mark.parametrize(("text", "reason"), [("a\0b", "holds a zero byte"), ("a\ud800", "holds half of a character")])
 def test_a_text_that_no_path_can_hold_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(BadRequest, match=f"setting n {reason}: "):
-        convert_value("n", "str", text)
+    for wrong in (text, text.ljust(41, "x")):
+        with pytest.raises(BadRequest) as refused:
+            convert_value("n", "str", wrong)
+        assert refused.value.reason == f"setting n {reason}: {wrong[:40]!r}"
     assert convert_value("n", "str", " a\udcff ") == "a\udcff"
 
 

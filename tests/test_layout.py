@@ -10,6 +10,9 @@ import pytest
 from store.layout import (
     StoreLayout,
     index_file_name,
+    is_address,
+    is_bundle,
+    is_store_name,
     is_topic_folder_name,
     parse_index_file_name,
     parse_queue_id,
@@ -65,6 +68,34 @@ def test_a_queue_id_has_32_bits(name: str, queue_id: int | None) -> None:
     assert parse_queue_id(name) == queue_id
 
 
+@pytest.mark.parametrize(
+    ("text", "addressed", "bundled"),
+    [
+        ("s3://bucket/store", True, False),
+        ("backup:/b", True, False),
+        ("/b/case.tar.zst", True, True),
+        ("s3://bucket/case.tar.zst", True, True),
+        ("backup:/b/case.tar.zst", True, False),
+        ("/data/store", False, False),
+        ("/data/backup:", False, False),
+        ("/data/case.tar.zst/store", False, False),
+    ],
+)
+def test_an_address_is_a_uri_a_backup_or_a_bundle(text: str, addressed: bool, bundled: bool) -> None:
+    assert (is_address(text), is_bundle(text)) == (addressed, bundled)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_ours"),
+    [
+        ("abort", True), ("timerwheel", True), ("timerwheel.0", True), ("timerwheel.17", True), ("timerwheel.", False),
+        ("timerwheel.x", False), ("timerlog.7", False), ("7", False), ("other", False),
+    ],
+)  # fmt: skip
+def test_a_change_touches_the_files_of_a_store_and_snapshots_of_the_wheel(name: str, is_ours: bool) -> None:
+    assert is_store_name(name) == is_ours
+
+
 @pytest.mark.parametrize("time_ms", [1_700_000_000_000, 1_700_000_000_007, 1_700_000_000_999, 1_700_000_001_000])
 def test_an_index_file_is_named_by_its_local_time(time_ms: int) -> None:
     name = time.strftime("%Y%m%d%H%M%S", time.localtime(time_ms // 1000)) + str(time_ms)[-3:]
@@ -104,6 +135,9 @@ def test_every_folder_is_below_the_root() -> None:
              "lock", "config")  # fmt: skip
     assert [getattr(layout, name) for name in names] == [ROOT / name for name in names]
     assert layout.own == ROOT / ".rmqctl"
+    assert layout.consumequeue_rocksdb == ROOT / "consumequeue_rocksdb"
+    assert layout.controller_state == ROOT / "epochFileCheckpoint"
+    assert (layout.has_plain_log, StoreLayout(ROOT, dledger=ROOT / "dledger-n0").has_plain_log) == (True, False)
     assert layout.queue_folder("T", 3) == ROOT / "consumequeue/T/3"
     assert layout.queue_parents == (ROOT / "consumequeue", ROOT / "batchconsumequeue")
     assert layout.queue_ext_folder("T", 3) == ROOT / "consumequeue_ext/T/3"
