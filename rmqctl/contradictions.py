@@ -121,5 +121,4 @@ def given_options(ctx: Context) -> Iterator[str]:
             source = context.get_parameter_source(parameter.name or "")
             if source is not None and source.name == "COMMANDLINE":
                 name = parameter.opts[0] if parameter.param_type_name == "option" else (parameter.name or "").upper()
-                yield name
-                yield f"{name} {context.params.get(parameter.name or '')}"
+                yield from (name, f"{name} {context.params.get(parameter.name or '')}")

@@ -342,8 +342,9 @@ def test_a_queue_whose_newest_record_has_expired_begins_at_its_end_since_5_3(new
 
 @pytest.mark.parametrize(
     ("text", "delays"),
-    [("", ()), ("1s", (1000,)), (f"{7:019d}s", (7000,)), ("2m 3h", (120_000, 10_800_000)), ("1d", (86_400_000,)), ("0s", (0,))],
-)
+    [("", ()), ("1s", (1000,)), (f"{7:019d}s", (7000,)), ("2m 3h", (120_000, 10_800_000)), ("1d", (86_400_000,)),
+     ("0s", (0,))],
+)  # fmt: skip
 def test_delays_are_read_by_their_units(text: str, delays: tuple[int, ...]) -> None:
     assert parse_delay_levels(text) == delays
 

@@ -148,10 +148,8 @@ class _IndexCoverage:
             (one.begin_log_offset, one.end_log_offset) for one in headers if one.index_count > FIRST_INDEX_COUNT
         )
         # `info` reports a store without any index file by another problem.
-        self._gaps = list(
-            zip([-1, *(end for _, end in covered)], [*(begin for begin, _ in covered), stop], strict=True)
-        )
-        self._gaps = [(low, high) for low, high in self._gaps if high - low > 1] if covered else []
+        lows, highs = [-1, *(end for _, end in covered)], [*(begin for begin, _ in covered), stop]
+        self._gaps = list(zip(lows, highs, strict=True)) if covered else []
         self._counts = dict.fromkeys(self._gaps, 0)
 
     def note(self, run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,6 +41,14 @@ def test_impossible_settings_are_refused(settings: list[str], is_refused: bool, 
         with pytest.raises(BadRequest):
             one.check_settings()
     else:
+        one.check_settings()
+
+
+def test_a_configuration_is_checked_without_settings_too(tmp_path: Path) -> None:
+    (tmp_path / "broker.conf").write_text("fileReservedTime=x\n")
+    one = session()
+    give(one, store=str(tmp_path), broker_conf=str(tmp_path / "broker.conf"))
+    with pytest.raises(BadRequest, match="fileReservedTime needs a whole number"):
         one.check_settings()
 
 
@@ -225,6 +234,13 @@ def test_a_target_inside_of_a_store_is_refused(
         session().refuse_inside(tmp_path / given, place)
 
 
+def test_a_target_beside_a_file_that_is_no_segment_or_a_folder_of_that_name_is_outside(tmp_path: Path) -> None:
+    (tmp_path / "commitlog/store").mkdir(parents=True)
+    (tmp_path / "file").touch()
+    session().refuse_inside(tmp_path / "file", tmp_path / "new")
+    session().refuse_inside(tmp_path / "commitlog/store", tmp_path / "commitlog/new")
+
+
 def test_a_scratch_folder_is_the_temporary_one_until_the_session_ends(tmp_path: Path) -> None:
     before, one = tempfile.tempdir, session()
     (tmp_path / "scratch").mkdir()
@@ -236,6 +252,21 @@ def test_a_scratch_folder_is_the_temporary_one_until_the_session_ends(tmp_path: 
     give(one, store=str(tmp_path), scratch=str(tmp_path / "scratch"))
     with pytest.raises(typer.BadParameter):
         one.take_scratch()
+
+
+@pytest.mark.parametrize("nice", [False, True])
+def test_the_priority_is_lowered_on_demand_and_the_last_pause_is_made_at_the_end(
+    nice: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = list[str]()
+    monkeypatch.setattr("store.files.lower_priority", lambda: done.append("lowered"))
+    monkeypatch.setattr("store.files.Filesystem.finish_pace", lambda files: done.append("finished"))
+    one = session()
+    give(one, nice=nice)
+    one.take_pace()
+    assert done == ["lowered"] * nice
+    one.resources.close()
+    assert done == [*["lowered"] * nice, "finished"]
 
 
 def test_retries_of_remote_requests_are_set_until_the_session_ends() -> None:
@@ -267,7 +298,9 @@ def test_a_log_has_what_is_said_and_what_is_silenced(tmp_path: Path) -> None:
     one.warn("b")
     one.fail("c")
     one.log("d")
+    one.ask("e?")
     one.end_log()
+    logging.getLogger("rmqctl").error("after the end")
     lines = (tmp_path / "log").read_text().splitlines()
     assert lines[0].endswith(f"in {Path.cwd()}: rmqctl info")
     assert [line.split(" ", 2)[2] for line in lines[1:]] == [
@@ -275,9 +308,29 @@ def test_a_log_has_what_is_said_and_what_is_silenced(tmp_path: Path) -> None:
         "WARNING warning: b",
         "ERROR rmqctl: c",
         "INFO d",
+        "INFO asked: e? no",
     ]
     assert not one.has_log
-    assert said(one) == "warning: b\nrmqctl: c\n"
+    assert said(one) == "warning: b\nrmqctl: c\ne? [y/N] "
+
+
+def test_what_is_said_is_there_once_beside_the_log_on_stderr() -> None:
+    one = session()
+    give(one, verbose=True)
+    one.start_log()
+    one.note("note: a")
+    one.log("d")
+    one.end_log()
+    lines = said(one).splitlines()[1:]
+    assert (lines[0], lines[1].split(" ", 2)[2], lines[2:]) == ("note: a", "INFO d", [])
+
+
+def test_lines_and_questions_are_flushed() -> None:
+    one, flushed = session(stdin=b"y\n"), list[str]()
+    cast(Any, one.environment.stderr).flush = lambda: flushed.append(said(one))
+    one.note("note: a")
+    assert one.ask("b?")
+    assert flushed == ["note: a\n", "note: a\nb? [y/N] "]
 
 
 def test_a_result_is_printed_in_its_form() -> None:
@@ -287,8 +340,14 @@ def test_a_result_is_printed_in_its_form() -> None:
     assert cast(Terminal, one.environment.stdout).getvalue() == "a,b\r\n1,x\r\n"
 
 
-def test_lost_pages_are_told_only_where_they_are_caught() -> None:
-    assert session().report_lost_pages() is False
+def test_lost_pages_are_told_only_where_they_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    caught = list[bool]()
+    monkeypatch.setattr("store.catch_lost_pages", lambda: caught.append(True))
+    monkeypatch.setattr("store.files.settle_lost_pages", lambda: [StoreIOError("a page is lost", file="x")])
+    one = session()
+    assert (one.report_lost_pages(), said(one), caught) == (False, "", [])
+    one.catch_lost_pages()
+    assert (one.report_lost_pages(), said(one), caught) == (True, "rmqctl: x: a page is lost\n", [True])
 
 
 def test_an_automatic_color_is_the_default() -> None:
@@ -297,15 +356,34 @@ def test_an_automatic_color_is_the_default() -> None:
 
 def test_a_line_ends_the_opening() -> None:
     one, ended = session(stderr=True), list[str]()
-    for say in (lambda: one.note("note: a"), lambda: one.ask("b?")):
+    for say in (lambda: one.note("note: a"), lambda: one.ask("b?"), lambda: one.show(Result("x"))):
         cast(Any, one)._opening = SimpleNamespace(end=lambda: ended.append(said(one)))
         say()
-    assert ended == ["", "note: a\n"]
+    assert ended == ["", "note: a\n", "note: a\nb? [y/N] "]
 
 
-def test_each_lost_page_is_an_error_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("store.files.settle_lost_pages", lambda: [StoreIOError("a page is lost", file="x")])
+@pytest.mark.parametrize("stderr", [False, True])
+def test_the_end_of_a_session_ends_the_opening(stderr: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, ended = session(stderr=stderr), list[bool]()
+    opening = SimpleNamespace(end=lambda: ended.append(True))
+    monkeypatch.setattr("rmqctl.progress.Opening", lambda stream: opening)
+    one.show_opening()
+    one.resources.close()
+    assert ended == [True] * stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (StoreIOError("x"), {"log": "/l"}),
+        (BadRequest("x"), {"log": "/l", "store": "/s", "settings": ["b=1"]}),
+        (typer.BadParameter("x"), {"log": "/l", "store": "/s", "settings": ["b=1"]}),
+    ],
+)
+def test_defaults_that_are_in_use_may_have_caused_an_error(error: Exception, found: dict[str, object]) -> None:
     one = session()
-    one._catches_lost_pages = True
-    assert one.report_lost_pages()
-    assert said(one) == "rmqctl: x: a page is lost\n"
+    one.defaults = {"log": "/l", "scratch": "/t", "store": "/s", "settings": ["a=1", "b=1"], "quiet": True}
+    give(one, log="/l", scratch="/other", store="/s", settings=["a=1", "b=1", "a=2"], quiet=True)
+    assert one.defaults_of(error) == found
+    one.defaults = {"bwlimit": "7"}
+    assert one.defaults_of(error) == {}
