@@ -104,6 +104,19 @@ def test_a_folder_with_other_files_is_one_of_backups_where_it_has_manifests(
             assert {"log", "tables", "backups", "lock"} <= {path.name for path in tmp_path.iterdir()}
 
 
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    folder = folder_at(tmp_path / "file")
+    with pytest.raises(BadRequest, match="not a folder") as refused, folder.writing(makes=True):
+        pass
+    assert refused.value.hint == "name a folder that does not exist yet"
+
+
+def test_a_finished_backup_leaves_no_unfinished_files(tmp_path: Path) -> None:
+    back_up(make_store(tmp_path / "store", 3), tmp_path / "backups")
+    assert {path.name for path in (tmp_path / "backups").iterdir()} == {"backups", "lock", "log", "tables"}
+
+
 def test_a_backup_is_durable_before_its_manifest_has_its_name(disk: WatchedDisk, tmp_path: Path) -> None:
     folder, before_the_manifest = tmp_path / "disk/a/backups", []
 

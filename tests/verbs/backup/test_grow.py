@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from store import open_store
 from store.errors import StoreError, StoreIOError
 from store.files.filesystem import Filesystem
-from store.files.store_reader import StoreReader
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.backup_manifest import BackedFile
 from store.opened.detect import find_store, make_layout
 from store.structures.commitlog.slices import whole_segment
 from store.verbs.backup import grow
@@ -127,6 +132,46 @@ def test_each_piece_of_a_segment_is_longer_than_all_after_it(growing: Growing) -
     assert written < 6 * (end - before)
 
 
+@pytest.mark.parametrize(
+    ("ends", "log_end", "expected"),
+    [
+        ([100], 100, [100]),
+        ([100], 101, [100, 101]),
+        ([100], 199, [100, 199]),
+        ([100], 200, [200]),
+        ([100, 150], 199, [100, 150, 199]),
+        ([100, 150], 200, [200]),
+        ([150, 170], 190, [150, 190]),
+        ([150, 170], 189, [150, 170, 189]),
+        ([150, 170, 175], 300, [300]),
+        ([], 7, [7]),
+        ([900], 1000, [1000]),
+        ([1000], 1700, [1000, 1700]),
+        ([1000], 2000, [1000, 2000]),
+    ],
+)
+def test_a_piece_is_written_again_with_what_follows_once_that_is_as_long(
+    ends: list[int], log_end: int, expected: list[int]
+) -> None:
+    """Of segments of 1000 bytes, the first of which has expired."""
+
+    def piece(start: int, stop: int) -> BackedFile:
+        number = start // 1000 * 1000
+        return BackedFile(
+            f"commitlog/{number:020d}", stop - start, "", "", 0, position=start - number, is_sealed=not stop % 1000
+        )
+
+    segments = [StoredFile(f"commitlog/{at:020d}", at, 1000, 0) for at in (-1000, 0, 1000)]
+    growing: Any = object.__new__(GrowingBackup)
+    pieces = [piece(start, stop) for start, stop in pairwise([0, *ends])]
+    growing.manifest = SimpleNamespace(log_start=0, segments=pieces)
+    growing._add = lambda reader, segment, part: replace(
+        piece(segment.number + part.start, segment.number + part.stop), is_sealed=False
+    )
+    found = growing._add_log(SimpleNamespace(segments=lambda: segments), log_end)
+    assert found == [piece(start, stop) for start, stop in pairwise([0, *expected])]
+
+
 def test_a_segment_whose_end_is_still_to_come_is_no_full_one(growing: Growing) -> None:
     before = growing.backup.manifest.log_end
     put_more(growing.root, 100, 80)
@@ -187,6 +232,9 @@ def test_after_a_day_another_backup_begins_with_the_segments_that_the_master_has
     growing.receive()
     first = growing.backup.manifest
     (growing.root / "commitlog" / f"{0:020d}").unlink()
+    for number in (0, SEGMENT):
+        # A follower keeps the newest segment alone.
+        (growing.received / "commitlog" / f"{number:020d}").unlink()
     growing.now_ms += passed_ms
     with growing.target.writing():
         growing.backup.grow(first.log_end)

@@ -184,19 +184,26 @@ def test_a_damaged_log_is_refused(words: dict[str, object], tmp_path: Path) -> N
     with pytest.raises(DamagedFile, match="the log is damaged, 2244 bytes before its end") as caught:
         restore(tmp_path / "backups", tmp_path / "new", **words)  # type: ignore[arg-type]
     assert (str(caught.value.file), caught.value.offset) == (f"commitlog/{16384:020d}", 187)
-    restore(tmp_path / "backups", tmp_path / "new", log_offset=16384, **words)  # type: ignore[arg-type]
+    restore(tmp_path / "backups", tmp_path / "new", log_offset=16384 + 187, **words)  # type: ignore[arg-type]
     shutil.rmtree(tmp_path / "new")
 
 
 def test_a_queue_with_records_of_several_messages_is_refused_and_not_bumped(monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[Any] = []
-    ends = [(("T", 0), 5, True), (("T", 1), 7, True)]
+    ends = [(("T", 0), 5, True), (("T", 1), 7, True), (("rmq_sys_U", 0), 9, True), (("rmq_sys_T", 0), 4, True)]
     queues = SimpleNamespace(
-        batched=lambda: {("T", 0)}, table=SimpleNamespace(names=[]), next_offsets=lambda ends_, log_end: ends
+        batched=lambda: {("T", 0), ("rmq_sys_U", 0)},
+        table=SimpleNamespace(names=[]),
+        next_offsets=lambda ends_, log_end: ends,
     )
     monkeypatch.setattr(selection, "_Queues", lambda chosen: queues)
     monkeypatch.setattr(selection, "_append_placeholders", lambda writer, rows, last_ms: planned.extend(rows))
-    writer: Any = SimpleNamespace(close=lambda: None, position=90)
+    closed: list[bool] = []
+    writer: Any = SimpleNamespace(close=lambda: closed.append(True), position=90)
     found = selection.write_selected([], writer, selection.Selection(Moment(), (), 3), [], 90)
     assert (found.refused, found.jumps) == ([("T", 0)], {("T", 1): (7, 10)})
-    assert planned == [(("T", 0), range(5, 5)), (("T", 1), range(7, 10))]
+    assert planned == [
+        (("T", 0), range(5, 5)), (("T", 1), range(7, 10)), (("rmq_sys_U", 0), range(9, 9)),
+        (("rmq_sys_T", 0), range(4, 4)),
+    ]  # fmt: skip
+    assert (closed, found.log_end) == ([True], 90)
