@@ -108,6 +108,17 @@ def test_bytes_that_no_more_can_make_a_record_are_refused(
         assert (refused.value.offset, refused.value.code) == (LENGTH, "no-record")
 
 
+@pytest.mark.parametrize("start", [0, 5 * SEGMENT])
+def test_bytes_that_are_no_record_are_refused_at_their_log_offset(start: int) -> None:
+    with pytest.raises(ReplicationError, match="nothing was written here") as refused:
+        take(LogVerifier(start, SEGMENT), record(start) + bytes(100))
+    assert refused.value.offset == start + LENGTH
+    told = f"a record of {SEGMENT} bytes, {SEGMENT - LENGTH} are left in the segment"
+    with pytest.raises(ReplicationError, match=told) as refused:
+        take(LogVerifier(start, SEGMENT), record(start) + head(SEGMENT))
+    assert refused.value.offset == start + LENGTH
+
+
 def test_a_record_of_another_place_is_refused_with_both() -> None:
     told = f"the record here says that its log offset is {LENGTH + 1}"
     with pytest.raises(ReplicationError, match=told) as refused:
