@@ -58,7 +58,6 @@ app = typer.Typer(
     f"\nrmqctl help COMMAND explains a command; rmqctl help TOPIC prints a page: {', '.join(TOPICS)}.",
     no_args_is_help=True,
     rich_markup_mode=None,
-    pretty_exceptions_enable=False,
     context_settings=CONTEXT_SETTINGS,
 )
 app.callback()(global_options)

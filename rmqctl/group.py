@@ -253,7 +253,7 @@ def _make_command(name: str, place: CommandPlace) -> Any:
     """Return the command, made by a Typer application of its own."""
     function, examples = place.load()
     epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples) + f"\n\n{GLOBALS_NOTE}"
-    single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
     single.command(name, cls=Command, epilog=epilog, context_settings=CONTEXT_SETTINGS)(function)
     made: Any = typer.main.get_command(single)
     made.commands = _members(place.path)

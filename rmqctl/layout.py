@@ -6,7 +6,7 @@ Widths are columns of a terminal, not characters: a Chinese character or an emoj
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _WHOLE_NAMES = {"backup_id", "change_id", "msg_id", "uniq_key", "state", "status", "severity"}
@@ -47,20 +47,22 @@ class Column:
 
         whole_moments  keep date and time of a moment on one line
         """
-        longest = max(map(text_width, self.cells), default=0)
-        header = max((text_width(word) for word in _WORDS_OF_A_NAME.findall(self.header)), default=0)
+        longest = _widest(self.cells)
+        header = _widest(_WORDS_OF_A_NAME.findall(self.header))
         if any(map(MOMENT.fullmatch, self.cells)):
             if whole_moments:
                 return max(header, longest)
-            return max(header, *(text_width(piece) for cell in self.cells for piece in _PIECES.findall(cell)))
+            return max(header, _widest(piece for cell in self.cells for piece in _PIECES.findall(cell)))
         if self.numeric or self.header in _WHOLE_NAMES:
             return max(header, longest)
-        whole = max((len(piece) for cell in self.cells for piece in _WHOLE.findall(cell)), default=0)
-        name = line // 2 if self.header in _HALF_OF_THE_LINE else 0
-        return max(header, whole, min(longest, max(name, _LEAST_WIDTHS.get(self.header, _LEAST_WIDTH))))
+        whole = _widest(piece for cell in self.cells for piece in _WHOLE.findall(cell))
+        least = _LEAST_WIDTHS.get(self.header, _LEAST_WIDTH)
+        if self.header in _HALF_OF_THE_LINE:
+            least = max(least, line // 2)
+        return max(header, whole, min(longest, least))
 
     def natural_width(self) -> int:
-        return max(map(text_width, [self.header, *self.cells]))
+        return _widest([self.header, *self.cells])
 
     def folded(self, width: int) -> Column:
         cells = [fold(cell, width) for cell in self.cells]
@@ -68,6 +70,10 @@ class Column:
         if most is not None:
             cells = [_first_lines(cell, most) for cell in cells]
         return Column(fold(self.header, width, _WORDS_OF_A_NAME), cells, self.numeric)
+
+
+def _widest(texts: Iterable[str]) -> int:
+    return max(map(text_width, ["", *texts]))
 
 
 def _first_lines(cell: str, most: int) -> str:

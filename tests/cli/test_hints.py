@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from rmqctl.advice import commands_for
 from rmqctl.commands import COMMANDS
 from rmqctl.exit_codes import NOT_READABLE, USAGE
 from rmqctl.hints import HINTS, describe
-from store.errors import BadRequest
+from store.errors import BadRequest, NotAStore, StoreIOError
 from tests.cli.running import rmqctl
 from tests.support.golden import copy_store, golden
 
@@ -84,3 +85,48 @@ def test_a_folder_beside_the_store_names_the_store(given: str, meant: str, comma
 def test_an_empty_path_is_no_store() -> None:
     run = rmqctl("--store", "", "info")
     assert (run.code, "an empty path; name a store's folder" in run.err) == (USAGE, True)
+
+
+NOT_A_FOLDER = StoreIOError("cannot list the folder: not a directory", file="file/x/y", errno=errno.ENOTDIR)
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (NotAStore("no", file="s/commitlog", hint="look"), "s/commitlog: no; did you mean HERE/s?"),
+        (NotAStore("no", file="s/commitlog", code="no-store"), "s/commitlog: no; did you mean HERE/s?"),
+        (NotAStore("no", file="s/consumequeue/T"), "s/consumequeue/T: no; did you mean HERE/s?"),
+        (NotAStore("no", file="around"), "around: no; did you mean HERE/around/store?"),
+        (NotAStore("no", file="b"), "b: no; did you mean backup:HERE/b?"),
+        (NotAStore("no", file="only-log"), "only-log: no"),
+        (NotAStore("no", file="only-backups"), "only-backups: no"),
+        (NotAStore("no", file="s/commitlog", code="other"), "s/commitlog: no"),
+        (BadRequest("no", file="s/commitlog"), "s/commitlog: no"),
+        (NOT_A_FOLDER, "file: a file, where a folder is expected; name a folder"),
+        (StoreIOError("no folder", file="file", errno=errno.EEXIST),
+         "file: a file, where a folder is expected; name a folder"),
+        (StoreIOError("no folder", file="file", errno=errno.EIO), "file: no folder"),
+        (StoreIOError("no folder", file="s/x", errno=errno.ENOTDIR), "s/x: no folder"),
+        (StoreIOError("no folder", errno=errno.ENOTDIR), "no folder"),
+        (StoreIOError("no", file="file", errno=errno.ENOTDIR), "file: no"),
+        (StoreIOError("no", file="rmqctl-scratch-x/f"),
+         "rmqctl-scratch-x/f: no; --scratch DIR names another folder for what is built"),
+        (StoreIOError("no", file="rmqctl-scratch-x/f", code="other"), "rmqctl-scratch-x/f: no"),
+        (BadRequest("no", file="rmqctl-scratch-x/f"), "rmqctl-scratch-x/f: no"),
+    ],
+)  # fmt: skip
+def test_an_error_is_a_sentence_with_what_is_meant_instead(
+    error: Exception, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in (
+        "s/commitlog",
+        "around/store/commitlog",
+        "b/backups",
+        "b/log",
+        "only-log/log",
+        "only-backups/backups",
+    ):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    assert describe(error) == sentence.replace("HERE", str(tmp_path))

@@ -138,6 +138,12 @@ def test_a_moment_goes_on_two_lines_where_it_must(width: int, cell: str) -> None
     assert fitted(width, ("ms", f"{DAY}T{TIME}")) == [("ms", cell)]
 
 
+@pytest.mark.parametrize(("width", "moment"), [(34, f"{DAY}T{TIME}"), (33, f"{DAY}T\n{TIME}"), (23, f"{DAY}T\n{TIME}")])
+def test_a_moment_stays_on_a_line_while_a_text_beside_it_has_room_to_fold(width: int, moment: str) -> None:
+    found = fitted(width, ("ms", f"{DAY}T{TIME}"), ("x", "y" * 40))
+    assert ([name for name, _ in found], found[0][1]) == (["ms", "x"], moment)
+
+
 @pytest.mark.parametrize(
     ("header", "lines", "shown"),
     [("body", 3, "a\nb\nc"), ("body", 4, "a\nb\n…"), ("properties", 9, "a\nb\n…"), ("keys", 4, "a\nb\nc\nd")],

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rmqctl.commands.diff import _verdict
 from store.files.store_reader import StoreReader
+from store.formats.queue_unit import PRE_BLANK, QueueUnit
 from store.layout import segment_name
 from store.verbs.diff import FirstDifference, Range, StoreDiff, _merged, diff_stores
 from tests.cli.running import rmqctl
@@ -118,3 +119,27 @@ def test_ranges_that_touch_are_merged_in_any_order() -> None:
 def test_the_verdict_counts_the_ranges_of_both_stores() -> None:
     found = StoreDiff(None, 1, 7, [Range(0, 90)], [Range(180, 270), Range(360, 450)], [])
     assert _verdict(found) == "different: 1 record, 0 queues; 3 ranges of the log in one store only"
+
+
+ONE, TWO, THREE = (QueueUnit(100 * number, 50, number) for number in (1, 2, 3))
+
+
+def test_a_row_has_the_extent_of_a_queue_in_both_stores(tmp_path: Path) -> None:
+    queues = {
+        "a": {"S/0": [ONE, TWO], "T/0": [ONE, TWO], "T/1": [PRE_BLANK, TWO], "U/-3": [ONE, TWO]},
+        "b": {"S/0": [ONE, TWO], "T/0": [ONE, THREE], "T/1": [ONE, TWO, THREE], "V/0": [ONE]},
+    }
+    for store, units_of in queues.items():
+        (tmp_path / store / "commitlog").mkdir(parents=True)
+        for name, units in units_of.items():
+            (tmp_path / store / "consumequeue" / name).mkdir(parents=True)
+            path = tmp_path / store / "consumequeue" / name / segment_name(0)
+            path.write_bytes(b"".join(unit.encode() for unit in units))
+    found = diff(tmp_path / "a", tmp_path / "b")
+    assert [tuple(row.values()) for row in found.queues] == [
+        ("T", 0, "entries differ", 0, 2, 0, 2),
+        ("T", 1, "offsets differ", 1, 2, 0, 3),
+        ("U", -3, "only in A", 0, 2, None, None),
+        ("V", 0, "only in B", None, None, 0, 1),
+    ]
+    assert not found.is_equal
