@@ -91,7 +91,7 @@ def fit_columns(columns: Sequence[Column], width: int, gap: int) -> list[Column]
     least = [column.least_width(whole_moments=True, line=width) for column in kept]
     if sum(least) + gap * (len(kept) - 1) > width:
         least = [column.least_width(whole_moments=False, line=width) for column in kept]
-    while len(kept) > 1 and kept[-1].header and sum(least) + gap * (len(kept) - 1) > width:
+    while len(kept) > 1 and all(column.header for column in kept) and sum(least) + gap * (len(kept) - 1) > width:
         at = _least_wanted(kept)
         del kept[at], least[at]
     room = width - gap * (len(kept) - 1)
@@ -110,7 +110,7 @@ def _share(least: Sequence[int], natural: Sequence[int], room: int) -> list[int]
     """Return each column's width: its natural one, capped if the room is too small, at least its least."""
     cap = max(natural)
     widths = list(natural)
-    while sum(widths) > room and cap > 1:
+    while sum(widths) > room and widths != list(least):
         cap -= 1
         widths = [max(low, min(high, cap)) for low, high in zip(least, natural, strict=True)]
     return widths

@@ -114,6 +114,13 @@ def test_the_widest_column_gives_way_first_and_none_below_its_least(width: int, 
     assert fitted(width, *TWO) == rows
 
 
+@pytest.mark.parametrize(("width", "first"), [(33, 19), (32, 18), (31, 17), (30, 16), (22, 8)])
+def test_the_widest_column_gives_way_by_single_letters(width: int, first: int) -> None:
+    torn = "\n".join(("x" * 20)[at : at + first] for at in range(0, 20, first))
+    number = ("b", "123456789012")
+    assert fitted(width, ("a", "x" * 20), number) == [("a", torn), number]
+
+
 FOUR = (("topic", "1" * 10), ("body", "2" * 10), ("tags", "3" * 10), ("other", "4" * 10))
 
 
