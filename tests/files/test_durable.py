@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from store.errors import StoreIOError
-from store.files.durable import FEW, THREADS, do_for_each, sync_files, sync_folders, sync_tree
+from store.files import durable
+from store.files.durable import FEW, QUICK_S, THREADS, do_for_each, sync_files, sync_folders, sync_tree
 from store.files.filesystem import Filesystem
 from store.files.segment_folders import UnsyncedFolders
 from tests.support.faulty_filesystem import FaultyFilesystem
@@ -16,6 +17,13 @@ from tests.support.faulty_filesystem import FaultyFilesystem
 COUNTS = [0, 1, FEW, FEW + 1, 3 * FEW]
 
 
+@pytest.fixture(params=[QUICK_S, -1.0], ids=["a quick device", "a slow device"])
+def quick_s(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
+    monkeypatch.setattr(durable, "QUICK_S", request.param)
+    return float(request.param)
+
+
+@pytest.mark.usefixtures("quick_s")
 @pytest.mark.parametrize("count", COUNTS)
 def test_each_item_is_done_once(count: int) -> None:
     done: list[int] = []
@@ -23,12 +31,26 @@ def test_each_item_is_done_once(count: int) -> None:
     assert sorted(done) == list(range(count))
 
 
-def test_few_items_are_done_in_their_order() -> None:
-    done: list[int] = []
-    do_for_each(done.append, range(FEW))
-    assert done == list(range(FEW))
+@pytest.mark.parametrize(("quick_s", "count", "is_in_order"), [(-1, FEW, True), (-1, FEW + 1, False), (9, 500, True)])
+def test_few_items_and_those_of_a_quick_device_are_done_in_their_order(
+    quick_s: float, count: int, is_in_order: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durable, "QUICK_S", quick_s)
+    threads: list[int] = []
+    do_for_each(lambda _: threads.append(threading.get_ident()), range(count))
+    assert (set(threads) == {threading.get_ident()}) == is_in_order
 
 
+def test_a_device_that_becomes_slow_gets_threads_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow first item alone is none: the time of FEW quick ones passes before."""
+    times = [0, *[FEW] * FEW, FEW + 1, FEW + 2.1]
+    now, threads = iter(times), list[bool]()
+    monkeypatch.setattr("store.files.durable.time.monotonic", lambda: next(now) * QUICK_S)
+    do_for_each(lambda _: threads.append(threading.current_thread() is threading.main_thread()), range(FEW + 9))
+    assert threads == [True] * (FEW + 2) + [False] * 7
+
+
+@pytest.mark.usefixtures("quick_s")
 @pytest.mark.parametrize("count", COUNTS[1:])
 def test_the_error_of_the_first_that_fails_is_raised(count: int) -> None:
     def fail(number: int) -> None:
@@ -39,17 +61,19 @@ def test_the_error_of_the_first_that_fails_is_raised(count: int) -> None:
         do_for_each(fail, range(count))
 
 
-def test_of_several_that_fail_the_first_counts_and_no_more_are_begun() -> None:
+def test_of_several_that_fail_the_first_counts_and_no_more_are_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable, "QUICK_S", -1.0)
     all_begun, begun = threading.Barrier(THREADS), list[int]()
 
     def fail(number: int) -> None:
-        begun.append(number)
-        all_begun.wait(60)
-        raise OSError(f"item {number}")
+        if number:
+            begun.append(number)
+            all_begun.wait(60)
+            raise OSError(f"item {number}")
 
-    with pytest.raises(OSError, match=r"item 0$"):
+    with pytest.raises(OSError, match=r"item 1$"):
         do_for_each(fail, range(3 * FEW))
-    assert sorted(begun) == list(range(THREADS))
+    assert sorted(begun) == list(range(1, THREADS + 1))
 
 
 @pytest.mark.parametrize("count", [2, FEW + 2])

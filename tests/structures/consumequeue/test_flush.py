@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from store.files import durable
 from store.files.durable import FEW
 from store.files.filesystem import Descriptor, Filesystem
 from store.formats.queue_unit import UNIT_SIZE
@@ -51,7 +52,10 @@ def test_a_queue_has_at_most_the_tries_of_its_files_flushed(tries: int | None, f
 
 
 @pytest.mark.parametrize("count", [1, FEW, FEW + 1])
-def test_new_queues_cost_one_sync_of_each_file_and_folder(count: int, tmp_path: Path) -> None:
+def test_new_queues_cost_one_sync_of_each_file_and_folder(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durable, "QUICK_S", -1.0)
     log, fs = SmallLog(), Syncs(tmp_path)
     queues = ConsumeQueueStore(StoreLayout(tmp_path), SMALL_CONFIG, fs, writable=True)
     for queue_id in range(count):

@@ -205,6 +205,7 @@ def test_what_recover_built_is_durable_before_the_abort_marker_goes(
     few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(durable, "FEW", few)
+    monkeypatch.setattr(durable, "QUICK_S", -1.0)
     root = tmp_path / "store"
     work = power_cuts.Work(root, Filesystem(), power_cuts.Promises(), power_cuts.random.Random(1))
     work.put(20, "SYNC_FLUSH")
