@@ -178,9 +178,7 @@ class Workplace:
 
     def _require_own_places(self, entry: ManifestEntry) -> None:
         """Raise ForeignFile for a link to another place."""
-        path = self.root / entry["path"]
-        if path.is_relative_to(self.root):
-            require_no_link(self.fs, self.root, path)
+        require_no_link(self.fs, self.root, self.root / entry["path"])
         if "kept_as" in entry:
             require_no_link(self.fs, self.quarantine, self.quarantine / entry["kept_as"])
 

@@ -23,7 +23,7 @@ from store.change.manifest import (
     encode_manifest,
     require_sound_actions,
 )
-from store.change.workspace import quarantine_folder, relative_name, require_no_link
+from store.change.workspace import is_below, quarantine_folder, relative_name, require_no_link
 from store.errors import BadRequest, StoreError
 from store.files.durable import sync_folders
 from store.files.filesystem import Entry, Filesystem
@@ -212,7 +212,7 @@ class Journal:
         # A new topic's folder is a name in its parent; a log elsewhere has its folder already.
         while folder not in self._touched:
             self._touched.add(folder)
-            if not folder.parent.is_relative_to(self.root):
+            if not is_below(self.root, folder):
                 return
             folder = folder.parent
 
@@ -268,14 +268,15 @@ def store_look(root: Path, fs: Filesystem, quarantine: Path) -> dict[str, list[i
     Left out: rmqctl's own files, those kept in `quarantine`, and the lock.
     """
     look: dict[str, list[int]] = {}
-    folders, kept, real = [root], quarantine.resolve(), root.resolve()
-    left_out = [root / "lock", *([root / kept.relative_to(real)] if kept.is_relative_to(real) else [])]
+    folders = [root]
+    left_out = ("lock", relative_name(root.resolve(), quarantine.resolve()))
     while folders:
         for entry in fs.list_folder(folders.pop()):
-            if entry.path.name == OWN_FOLDER or entry.path in left_out:
+            name = relative_name(root, entry.path)
+            if entry.path.name == OWN_FOLDER or name in left_out:
                 continue
             if entry.is_folder:
                 folders.append(entry.path)
             else:
-                look[relative_name(root, entry.path)] = [entry.size, entry.mtime_ns]
+                look[name] = [entry.size, entry.mtime_ns]
     return look
