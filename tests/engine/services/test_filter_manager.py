@@ -114,6 +114,23 @@ def test_the_file_is_written_every_ten_seconds_and_at_the_close_where_a_filter_c
     assert path.stat().st_mtime_ns == before
 
 
+def test_the_file_is_written_once_for_a_change_and_again_after_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s" / "config" / "consumerFilter.json"
+    with served(tmp_path / "s", Clock()) as store:
+        for change in (lambda: store.filters.register("G", "T", "a > 5"), lambda: store.filters.unregister("G")):
+            change()
+            with monkeypatch.context() as patch:
+                patch.setattr(store.filters.table, "persist", lambda *given: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    store.filters.persist()
+            store.filters.persist()
+            path.unlink()
+            store.filters.persist()
+            assert not path.exists()
+
+
 def test_a_group_that_left_is_dead_in_the_file(tmp_path: Path) -> None:
     with served(tmp_path / "s", Clock()) as store:
         store.filters.register("G", "T", "a > 5")

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from store import WritableStore, open_store
+from store import Message, WritableStore, open_store
+from store.broker_line import LINE_5_3
 from store.engine.live.running_flags import RunningFlag
 from store.engine.services.schedule import (
     ScheduleMessageService,
     delivered_message,
 )
 from store.files.filesystem import Filesystem
+from store.formats.message import decode_record, encode_record
+from store.formats.properties import decode_properties
+from store.formats.topics import SCHEDULE_TOPIC
 from store.structures.commitlog.rewritten import rewritten_records
 from store.structures.delayoffsets.files import encode_delay_offsets, read_delay_offsets, write_delay_offsets
 from store.structures.tables.config_file import read_config_file
@@ -300,3 +305,56 @@ def test_the_thread_delivers_and_saves_at_its_stop(tmp_path: Path) -> None:
         assert eventually(lambda: delivery.service.offsets)
         delivery.service.stop()
         assert read_delay_offsets(delivery.store.layout, Filesystem()) == {1: 1}
+
+
+DUE_MS = 1000
+"""Queue offset n is due at 1000 + 10 n; the unit of 7 can't be read."""
+
+
+@pytest.mark.parametrize(
+    ("reached", "now_ms", "expected"),
+    [
+        ({}, 1029, (7, 0, 0)),
+        ({}, 1030, (7, 1, 0)),
+        ({3: 2}, 1041, (7, 2, 11)),
+        ({3: 7}, 1041, (3, 1, 1041)),
+        ({3: 7}, 5000, (3, 3, 5000)),
+        ({3: 10}, 5000, (0, 0, 0)),
+        ({3: 99}, 5000, (0, 0, 0)),
+    ],
+)
+def test_a_level_shows_what_waits_and_since_when_the_first_is_due(
+    reached: dict[int, int], now_ms: int, expected: tuple[int, int, int]
+) -> None:
+    service: Any = object.__new__(ScheduleMessageService)
+    service._clock, service._reached = lambda: now_ms, reached
+    queue: Any = SimpleNamespace(
+        min_offset=3, max_offset=10, real_tags_code=lambda code: code,
+        unit=lambda offset: SimpleNamespace(tags_code=DUE_MS + 10 * offset) if offset != 7 else None,
+    )  # fmt: skip
+    assert service._backlog(3, 5000, queue) == (3, 5000, *expected)
+
+
+@pytest.mark.parametrize(
+    ("topic", "queue_id"), [("T", "4"), ("T", "-1"), ("", "4"), (None, "4"), ("T", None), ("T", "x")]
+)
+def test_a_delivered_message_has_its_real_queue_and_no_half_message_before(
+    topic: str | None, queue_id: str | None
+) -> None:
+    named = {"REAL_TOPIC": topic, "REAL_QID": queue_id, "DELAY": "3"}
+    properties = "".join(f"{name}\x01{value}\x02" for name, value in named.items() if value is not None)
+    message = Message("T", b"body", 2, properties.encode(), 5, 0, 6, reconsume_times=7, prepared_transaction_offset=8)
+    record = decode_record(
+        encode_record(
+            message, topic=SCHEDULE_TOPIC.encode(), sys_flag=0, queue_offset=9, log_offset=70, store_timestamp_ms=1
+        )
+    )
+    if topic and queue_id in ("4", "-1"):
+        found = delivered_message(record, LINE_5_3)
+        assert decode_properties(found.properties) == decode_properties(properties.encode())
+        assert replace(found, properties=b"") == replace(
+            message, topic=topic, queue_id=int(queue_id), properties=b"", prepared_transaction_offset=0
+        )
+    else:
+        with pytest.raises(ValueError, match="the record at log offset 70 has no REAL_TOPIC or no REAL_QID"):
+            delivered_message(record, LINE_5_3)

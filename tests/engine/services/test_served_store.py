@@ -6,6 +6,7 @@ import errno
 import threading
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from store.engine.live import service as service_module
 from store.engine.live.running_flags import RunningFlag
 from store.engine.services.runtime_info import describe_bytes, read_runtime_info
 from store.engine.services.schedule import ScheduleMessageService
+from store.engine.stats.broker_stats import RINGS
 from store.errors import BadRequest, DamagedFile, StoreIOError
 from store.formats.topics import HALF_TOPIC
 from store.structures.commitlog.put_result import PutResult, PutStatus
@@ -423,3 +425,81 @@ def test_a_table_that_is_damaged_with_its_copy_keeps_the_services_from_deliverin
     (root / "config" / "delayOffset.json.bak").unlink()
     with served(root, *ALL) as store:
         assert "a broker starts with an empty table" in store.notes[0]
+
+
+CLEANING = ["cleaning the commit log", "correcting the queues' starts", "cleaning the queues"]
+
+
+@pytest.mark.parametrize("line", ["4.9", "5.3"])
+@pytest.mark.parametrize("services", [(), ("cleaning",), ("statistics",), ("cleaning", "statistics")])
+def test_the_tasks_of_a_store_are_those_of_its_services_and_version(
+    services: tuple[str, ...], line: str, tmp_path: Path
+) -> None:
+    with served(tmp_path / "store", *services, compat=line) as store:
+        cleaning, statistics, always = (
+            [(task.name, task.first_ms, task.period_ms) for task in tasks] for tasks in store._tasks()
+        )
+    assert [name for name, *_ in cleaning] == (CLEANING if "cleaning" in services else [])
+    assert statistics == (
+        [
+            ("sampling", 0, 1000),
+            ("latencies", 60_000, 60_000),
+            *((f"statistics of the {ring}", step_ms, step_ms) for ring, (step_ms, _) in RINGS.items()),
+        ]
+        if "statistics" in services
+        else []
+    )
+    assert always[0] == ("writing the consumer filters", 10_000, 10_000)
+    assert always[2:] == [("writing the checkpoint", 1000, 1000)] * (line == "5.3")
+
+
+def test_held_gets_are_told_of_puts_and_at_the_close_cleaning_ends_first(tmp_path: Path) -> None:
+    calls: list[str] = []
+    with served(tmp_path / "store") as store:
+        store._hold.arriving = lambda arrival: calls.append(arrival.topic)  # type: ignore[method-assign]
+        assert store.put(text_message(1)).is_ok
+        store.catch_up()
+        assert eventually(lambda: calls == ["T"])
+        for owner, name in ((store.cleaning, "stop"), (store.filters, "persist"), (store._hold, "stop")):
+            kept, told = getattr(owner, name), f"{type(owner).__name__}.{name}"
+            setattr(owner, name, lambda kept=kept, told=told: calls.append(told) or kept())
+    assert calls[1:] == ["StoreCleaning.stop", "PullRequestHoldService.stop", "ConsumerFilterManager.persist"]
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize("is_served", [False, True])
+def test_a_served_store_that_refuses_puts_is_not_shut_down_cleanly(is_served: bool, tmp_path: Path) -> None:
+    options = {"services": ()} if is_served else {}
+    with open_store(tmp_path / "store", read_only=False, settings=SMALL, **options) as store:
+        store.flags.set(RunningFlag.WRITE_INDEX_FILE_ERROR)
+    assert (tmp_path / "store/abort").exists() == is_served
+
+
+@pytest.mark.parametrize(
+    ("status", "counted"),
+    [
+        (PutStatus.PUT_OK, "put"),
+        (PutStatus.FLUSH_DISK_TIMEOUT, "put"),
+        (PutStatus.FLUSH_SLAVE_TIMEOUT, "put"),
+        (PutStatus.SLAVE_NOT_AVAILABLE, "put"),
+        (PutStatus.MESSAGE_ILLEGAL, "failed"),
+        (PutStatus.SERVICE_NOT_AVAILABLE, None),
+        (PutStatus.OS_PAGECACHE_BUSY, None),
+    ],
+)
+def test_a_put_is_counted_by_its_status(status: PutStatus, counted: str | None) -> None:
+    calls: list[tuple[object, ...]] = []
+    store = SimpleNamespace(
+        _clock=lambda: 170,
+        statistics=SimpleNamespace(
+            note_put=lambda *given: calls.append(("put", *given)),
+            note_failed_put=lambda *given: calls.append(("failed", *given)),
+        ),
+        broker_statistics=SimpleNamespace(note_put=lambda *given: calls.append(("broker", *given))),
+    )
+    result = SimpleNamespace(status=status, message=Message("T", queue_id=3), message_count=4, size=50)
+    ServedStore._note_put(store, result, 100)  # type: ignore[arg-type]
+    told: dict[str | None, list[tuple[object, ...]]] = {
+        "put": [("put", "T", 4, 50, 70), ("broker", "T", 3, 4, 50, 70)], "failed": [("failed", 70)], None: [],
+    }  # fmt: skip
+    assert calls == told[counted]

@@ -13,6 +13,7 @@ import pytest
 from store import Message
 from store.broker_line import broker_line
 from store.engine.live.running_flags import RunningFlag
+from store.engine.services import transaction_service
 from store.engine.services.transaction_check import CheckReport, CheckRules
 from store.engine.services.transaction_messages import CHECK_IMMUNITY
 from store.engine.services.transaction_service import TransactionalMessageService
@@ -24,7 +25,7 @@ from store.structures.tables.consumer_offsets import encode_consumer_offsets, re
 from tests.cli.running import rmqctl
 from tests.engine.services.stores import NAMES, unpack
 from tests.support.stores import Clock
-from tests.support.transactions import HALF_TOPIC, SECOND, TIMEOUT, transactions
+from tests.support.transactions import HALF_TOPIC, OP_TOPIC, SECOND, TIMEOUT, transactions
 
 LINES = pytest.mark.parametrize("line", ["4.9", "5.3"])
 
@@ -424,3 +425,113 @@ def test_5_3_writes_no_counts_that_did_not_change(tmp_path: Path) -> None:
         assert made.service.metrics is not None
         made.service.metrics.persist()
     assert not (tmp_path / "s" / "config" / "transactionMetrics").exists()
+
+
+def bare(**fields: Any) -> Any:
+    """A service without a store, with these fields alone."""
+    service: Any = object.__new__(TransactionalMessageService)
+    vars(service).update(fields)
+    return service
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "done"),
+    [
+        (1029, []),
+        (1030, ["ops"]),
+        (1049, ["ops"]),
+        (1050, ["ops", "check"]),
+        (1069, ["ops", "check"]),
+        (1070, ["ops", "check", "metrics"]),
+    ],
+)
+def test_each_part_of_the_work_is_done_after_its_interval(now_ms: int, done: list[str]) -> None:
+    calls: list[str] = []
+    service = bare(
+        _clock=lambda: now_ms, _wrote_ops_at=1000, _checked_at=1000, _wrote_metrics_at=1000, _op_interval_ms=30,
+        _check_interval_ms=50, _metrics_interval_ms=70, write_ops=lambda: calls.append("ops"),
+        check=lambda: calls.append("check"), _write_metrics=lambda: calls.append("metrics"),
+    )  # fmt: skip
+    service.work()
+    assert calls == done
+
+
+@pytest.mark.parametrize(
+    ("immunity", "age_ms", "is_late"),
+    [
+        (None, 1 << 40, False),
+        ("7", 7000, False),
+        ("7", 7001, True),
+        ("5", 6000, False),
+        ("5", 6001, True),
+        ("x", 6000, False),
+        ("x", 6001, True),
+    ],
+)
+@pytest.mark.parametrize("is_answer", [None, False, True])
+@pytest.mark.parametrize("line", ["4.9", "5.3"])
+def test_5_3_refuses_a_late_end_that_is_no_answer(
+    line: str, is_answer: bool | None, immunity: str | None, age_ms: int, is_late: bool
+) -> None:
+    properties = {"PGROUP": "PG", "REAL_TOPIC": "Pay"} | ({CHECK_IMMUNITY: immunity} if immunity is not None else {})
+    half = SimpleNamespace(
+        topic=HALF_TOPIC, properties=properties, born_timestamp_ms=100, log_offset=70, queue_offset=3
+    )
+    ended: list[Any] = []
+    service = bare(
+        _store=SimpleNamespace(lookup=lambda at: half if at == 70 else None), _gathers_ops=line == "5.3",
+        _rules=SimpleNamespace(timeout_ms=6000), _clock=lambda: 100 + age_ms, _end=ended.append,
+    )  # fmt: skip
+    given = {} if is_answer is None else {"is_answer": is_answer}
+    if is_late and line == "5.3" and not is_answer:
+        with pytest.raises(BadRequest, match="the half's immunity is over") as refused:
+            service.rollback(70, "PG", **given)
+        with pytest.raises(BadRequest, match="the half's immunity is over"):
+            service.commit(70, "PG", **given)
+        assert (refused.value.offset, ended) == (70, [])
+    else:
+        service.rollback(70, "PG", **given)
+        assert ended == [half]
+    with pytest.raises(BadRequest, match="the half is of the producer group PG, not Other"):
+        service.rollback(70, "Other", **given)
+    with pytest.raises(BadRequest, match="there is no half message"):
+        service.rollback(71, "PG", **given)
+
+
+@pytest.mark.parametrize(
+    ("half_from", "ops", "in_doubt"),
+    [
+        (0, [], {2, 3, 4, 5}),
+        (4, [], {4, 5}),
+        (0, [b"2,4,", None, b"9"], {3, 5}),
+        (0, [b"2,3,4,5"], set()),
+        (6, [b"2"], set()),
+    ],
+)
+def test_halves_without_an_op_record_are_in_doubt(
+    half_from: int, ops: list[bytes | None], in_doubt: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queues = {(HALF_TOPIC, 0): SimpleNamespace(min_offset=2, max_offset=6), (OP_TOPIC, 0): "ops"}
+    rows = [(0, None, SimpleNamespace(body=body) if body is not None else None) for body in ops]
+    read: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(transaction_service, "queue_records", lambda *given: read.append(given) or rows)
+    for has_ops in (True, False):
+        known = queues if has_ops else {}
+        known = {**known, (HALF_TOPIC, 0): queues[HALF_TOPIC, 0]}
+        opened = SimpleNamespace(queues=SimpleNamespace(find=lambda *key, known=known: known.get(key)), log="log")
+        found = bare(_opened=opened, _offsets=lambda: (half_from, 8))._find_in_doubt()
+        assert found == (in_doubt if has_ops else set(range(max(half_from, 2), 6)))
+    assert read == ([("log", "ops", 8)] if half_from < 6 else [])
+
+
+def test_the_check_goes_on_from_what_it_saved_or_the_first_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    group, first = "CID_RMQ_SYS_TRANS", {(HALF_TOPIC, 0): 2, (OP_TOPIC, 0): 3}
+    opened = SimpleNamespace(layout=SimpleNamespace(config="config"), fs="fs")
+    service = bare(_opened=opened, _store=SimpleNamespace(min_offset=lambda *key: first.get(key, 77)))
+    for saved, expected in (
+        ({(HALF_TOPIC, group): {0: 9, 1: 90}, (OP_TOPIC, group): {0: 8, 1: 80}}, (9, 8)),
+        ({(HALF_TOPIC, group): {1: 90}}, (2, 3)),
+        ({}, (2, 3)),
+    ):
+        monkeypatch.setattr(transaction_service, "read_consumer_offsets", lambda *given, saved=saved: saved)
+        assert service._offsets() == expected

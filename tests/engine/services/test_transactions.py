@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from store.formats.topics import HALF_TOPIC
+from store.engine.services import transactions as reviews
+from store.engine.services.transactions import CHECK_GROUP, TransactionQueues
+from store.formats.topics import HALF_TOPIC, OP_TOPIC
 from tests.cli.running import rmqctl
 from tests.engine.services.stores import DISCARD_TOPIC, NAMES, Builder, build, show, unpack
 
@@ -221,3 +224,97 @@ def test_offsets_that_a_broker_would_not_load_are_said(tmp_path: Path) -> None:
     closed, _ = unpack("services", tmp_path)
     (closed / "config" / "consumerOffset.json").write_text("{")
     assert "consumerOffset.json is damaged" in rmqctl("transaction", "show", store=closed).err
+
+
+def record(log_offset: int, body: bytes = b"", tags: str | None = "d", checks: str | None = None) -> Any:
+    """A record as the verdicts read it."""
+    checked = {"TRANSACTION_CHECK_TIMES": checks} if checks is not None else {}
+    real = {"REAL_TOPIC": "Pay", "REAL_QID": "2", "PGROUP": "PG"}
+    return SimpleNamespace(
+        log_offset=log_offset, body=body, tags=tags, uniq_key="U", born_timestamp_ms=9, properties={**real, **checked}
+    )
+
+
+def test_the_queues_of_halves_and_ops_have_their_ends_and_what_the_check_saved() -> None:
+    queues = {
+        (HALF_TOPIC, 0): SimpleNamespace(min_offset=2, max_offset=6),
+        (OP_TOPIC, 0): SimpleNamespace(min_offset=3, max_offset=9),
+    }
+    opened: Any = SimpleNamespace(queues=SimpleNamespace(find=lambda *key: queues.get(key)))
+    saved = {(HALF_TOPIC, CHECK_GROUP): {0: 4, 1: 40}, (OP_TOPIC, CHECK_GROUP): {0: 5, 1: 50}}
+    assert reviews._queues(opened, saved) == TransactionQueues(4, 2, 6, 5, 3, 9)
+    queues.clear()
+    assert reviews._queues(opened, {}) == TransactionQueues(None, 0, 0, None, 0, 0)
+
+
+def test_each_fault_of_an_op_record_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    ops = [record(0, b"0,5,"), None, record(0, b"1", "x"), record(0, b"-1,y,6,7"), record(0, b"", None)]
+    find = lambda *key: {(OP_TOPIC, 0): "queue"}.get(key)  # noqa: E731
+    opened: Any = SimpleNamespace(queues=SimpleNamespace(find=find), log="log")
+    rows = [(30 + number, None, one) for number, one in enumerate(ops)]
+    monkeypatch.setattr(reviews, "queue_records", lambda log, queue: {("log", "queue"): rows}[log, queue])
+    past = "the half queue ends at 6: the half log was cut"
+    assert reviews._read_ops(opened, TransactionQueues(None, 0, 6, None, 0, 9)) == (
+        {0, 1, 5, 6, 7},
+        [
+            "op record 31 cannot be read",
+            "op record 32 has the tag x, not d",
+            "op record 33 names '-1', which is no queue offset",
+            "op record 33 names 'y', which is no queue offset",
+            f"op record 33 names half 6, {past}",
+            f"op record 33 names half 7, {past}",
+            "op record 34 has the tag None, not d",
+        ],
+    )
+
+
+AGAIN = "committed, but no op record says so: the half will be checked again"
+PASSED = "the check has passed the half message, and no record shows its end: op records are lost, or H was moved"
+
+
+@pytest.mark.parametrize(
+    ("ops", "commits", "discarded", "state", "places", "warnings"),
+    [
+        ({4}, {100: [310], 200: [300]}, None, "committed", (300, -1),
+         ["committed 2 times, at the log offsets 300, 310"]),
+        ({3}, {200: [300]}, 900, "committed", (300, 900), []),
+        (set(), {100: [0]}, None, "committed", (0, -1), [AGAIN]),
+        ({4}, {}, 900, "rolled-back", (-1, 900), []),
+        (set(), {999: [300]}, 0, "discarded", (-1, 0), []),
+        (set(), {}, None, "in-doubt", (-1, -1), []),
+    ],
+)  # fmt: skip
+def test_the_verdict_follows_commits_ops_and_what_was_given_up(
+    ops: set[int],
+    commits: dict[int, list[int]],
+    discarded: int | None,
+    state: str,
+    places: tuple[int, int],
+    warnings: list[str],
+) -> None:
+    halves = [(3, record(100)), (4, record(200, checks="2"))]
+    found = reviews._judge(
+        halves,
+        ops,
+        {half: [record(one) for one in made] for half, made in commits.items()},
+        record(discarded) if discarded is not None else None,
+        TransactionQueues(4, 0, 6, None, 0, 0),
+    )
+    assert (found.state.value, found.committed_log_offset, found.discarded_log_offset) == (state, *places)
+    assert found.warnings == warnings
+    assert (found.topic, found.queue_id, found.producer_group, found.born_timestamp_ms) == ("Pay", "2", "PG", 9)
+    assert [(one.queue_offset, one.log_offset, one.check_times, one.has_op) for one in found.halves] == [
+        (3, 100, None, 3 in ops), (4, 200, 2, 4 in ops),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("checked_to", "state", "warnings"),
+    [(4, "in-doubt", []), (5, "inconsistent", [PASSED]), (3, "in-doubt", [])],
+)
+def test_a_half_that_the_check_has_passed_without_an_end_is_inconsistent(
+    checked_to: int, state: str, warnings: list[str]
+) -> None:
+    halves = [(3, record(100)), (4, record(200))]
+    found = reviews._judge(halves, set(), {}, None, TransactionQueues(checked_to, 0, 6, None, 0, 0))
+    assert (found.state.value, found.warnings) == (state, warnings)
