@@ -471,15 +471,26 @@ def test_each_part_of_the_work_is_done_after_its_interval(now_ms: int, done: lis
 @pytest.mark.parametrize("is_answer", [None, False, True])
 @pytest.mark.parametrize("line", ["4.9", "5.3"])
 def test_5_3_refuses_a_late_end_that_is_no_answer(
-    line: str, is_answer: bool | None, immunity: str | None, age_ms: int, is_late: bool
+    line: str,
+    is_answer: bool | None,
+    immunity: str | None,
+    age_ms: int,
+    is_late: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     properties = {"PGROUP": "PG", "REAL_TOPIC": "Pay"} | ({CHECK_IMMUNITY: immunity} if immunity is not None else {})
     half = SimpleNamespace(
         topic=HALF_TOPIC, properties=properties, born_timestamp_ms=100, log_offset=70, queue_offset=3
     )
-    ended: list[Any] = []
+    ended, put = list[Any](), list[Any]()
+    result = SimpleNamespace(status=PutStatus.PUT_OK)
+    store = SimpleNamespace(
+        lookup=lambda at: half if at == 70 else None,
+        put_replayed=lambda message, **named: put.append((message, named)) or result,
+    )
+    monkeypatch.setattr(transaction_service, "commit_message", lambda half, line: "committed")
     service = bare(
-        _store=SimpleNamespace(lookup=lambda at: half if at == 70 else None), _gathers_ops=line == "5.3",
+        _store=store, _opened=SimpleNamespace(line=line), _gathers_ops=line == "5.3",
         _rules=SimpleNamespace(timeout_ms=6000), _clock=lambda: 100 + age_ms, _end=ended.append,
     )  # fmt: skip
     given = {} if is_answer is None else {"is_answer": is_answer}
@@ -491,7 +502,9 @@ def test_5_3_refuses_a_late_end_that_is_no_answer(
         assert (refused.value.offset, ended) == (70, [])
     else:
         service.rollback(70, "PG", **given)
-        assert ended == [half]
+        assert (ended, put) == ([half], [])
+        assert service.commit(70, "PG", **given) is result
+        assert (ended, put) == ([half, half], [("committed", {"as_stored": False, "waits": False})])
     with pytest.raises(BadRequest, match="the half is of the producer group PG, not Other"):
         service.rollback(70, "Other", **given)
     with pytest.raises(BadRequest, match="there is no half message"):

@@ -19,9 +19,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from rmqctl.exit_codes import INTERRUPTED
 from store import Message, open_store
 from store.engine.ha import Address
+from store.engine.ha.listener import Listener
 from store.engine.live.running_flags import RunningFlag
 from store.engine.services.schedule import ScheduleMessageService
 from store.engine.serving import MetricsServer, StoreCollector
+from store.engine.serving.metrics import PREFIX, CopyCollector
 from store.engine.stats.latency import Latency
 from store.errors import StoreIOError
 from tests.support.fake_master import FakeMaster, honest
@@ -227,3 +229,49 @@ def test_metrics_come_in_an_order(tmp_path: Path) -> None:
         "halves_in_doubt", "halves_given_up", "connections", "connection_limit", "ended_connections",
         "service_failed", "service_retrying",
     ]  # fmt: skip
+
+
+def samples_of(families: Any) -> dict[tuple[str, ...], float]:
+    """The samples by name and labels, in their order."""
+    samples = [one for each in families for one in each.samples]
+    return {(one.name.removeprefix(PREFIX), *one.labels.values()): one.value for one in samples}
+
+
+def test_the_gauges_of_a_store_are_those_of_its_log_and_flags() -> None:
+    segments = SimpleNamespace(flushed_where=70)
+    store: Any = SimpleNamespace(
+        opened=SimpleNamespace(
+            log=SimpleNamespace(min_offset=10, max_offset=100, segments=segments),
+            fs=SimpleNamespace(used_ratio=lambda folder: {"log": 0.5, "queues": 0.25}[folder]),
+        ),
+        layout=SimpleNamespace(commitlogs=["log"], consumequeue="queues"), behind_bytes=5, held_count=3,
+        describe_findings=lambda: ["a", "b"], flags={RunningFlag.DISK_FULL},
+    )  # fmt: skip
+    assert samples_of(StoreCollector(store)._gauges()) == {
+        ("log_start_offset",): 10, ("log_end_offset",): 100, ("unflushed_bytes",): 30, ("undispatched_bytes",): 5,
+        ("held_gets",): 3, ("findings",): 2, ("disk_used_ratio", "log"): 0.5, ("disk_used_ratio", "queues"): 0.25,
+        **{("running_flag", str(flag.name)): float(flag is RunningFlag.DISK_FULL) for flag in RunningFlag},
+    }  # fmt: skip
+
+
+def test_the_page_of_a_copy_has_its_ends_and_what_was_received() -> None:
+    receiver: Any = SimpleNamespace(report=SimpleNamespace(received_bytes=90, connection_count=2))
+    copy: Any = SimpleNamespace(end=80, durable=70)
+    assert samples_of(CopyCollector(receiver, copy).collect()) == {
+        ("copy_log_end_offset",): 80, ("copy_durable_offset",): 70, ("received_bytes_total",): 90,
+        ("master_connections_total",): 2,
+    }  # fmt: skip
+
+
+def test_a_page_at_an_address_of_ipv6_has_its_host_and_port_and_ends_with_its_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(Listener, "start", lambda listener: calls.append("start"))
+    monkeypatch.setattr(Listener, "stop", lambda listener: calls.append("stop"))
+    socket = SimpleNamespace(getsockname=lambda: ("::1", 9557, 0, 0))
+    collector: Any = type("Collector", (), {"collect": lambda self: iter(())})()
+    address: Any = SimpleNamespace(listen=lambda: socket)
+    with MetricsServer(collector, address) as server:
+        assert (server.address, calls) == (Address("::1", 9557), ["start"])
+    assert calls == ["start", "stop"]
