@@ -65,7 +65,7 @@ class Dispatcher:
 
     def catch_up(self, on_progress: Callable[[int], None] | None = None) -> int:
         """Dispatch everything up to the present readable end; return the number of records."""
-        self.log_offset = max(self.log_offset, self._log.min_offset, 0)
+        self.log_offset = max(self.log_offset, self._log.start)
         end = self._log.max_offset
         count = 0
         while self.log_offset < end:

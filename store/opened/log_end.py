@@ -68,10 +68,9 @@ def find_closed_end(
     if not segments:
         return ViewedEnd(LogEnd(0, 0), None)
     newest = _Newest()
-    if sum(segment.size for segment in segments[-NORMAL_SEGMENTS:]) <= walked_anyway:
-        first = segments[max(0, len(segments) - NORMAL_SEGMENTS)]
-        if line.starts_at_queue_end:
-            first = _newest_written(segments)
+    last = segments[-NORMAL_SEGMENTS:]
+    if sum(segment.size for segment in last) <= walked_anyway:
+        first = _newest_written(segments) if line.starts_at_queue_end else last[0]
         return ViewedEnd(find_end(segments, first.file_start, rules, newest.note), newest.record())
     start = _newest_written(segments).file_start
     end = find_end(segments, start, ScanRules(accept_v2=rules.accept_v2), newest.note)
@@ -96,7 +95,7 @@ class _Newest:
         run = self._run
         if run is None:
             return None
-        return run.file_start + int(run.columns.position[max(0, run.count - _VERIFIED_RECORDS)])
+        return run.file_start + int(run.columns.position[-_VERIFIED_RECORDS:][0])
 
     def record(self) -> NewestRecord | None:
         run = self._run

@@ -76,6 +76,12 @@ def test_windows_behind_the_kept_bytes_are_given_back_oldest_first() -> None:
     assert pace.finish() == []
 
 
+@pytest.mark.parametrize(("more", "given"), [(-1, 1), (0, 0), (1, 0)])
+def test_a_window_is_given_back_as_soon_as_one_byte_too_many_is_kept(more: int, given: int) -> None:
+    pace = Pace(kept_bytes=2 * WINDOW + more)
+    assert [len(pace.passed(window(number))) for number in range(2)] == [0, given]
+
+
 @pytest.mark.parametrize(
     ("kept", "is_cold", "ends"),
     [(None, True, [10, 20]), (0, True, [10, 20]), (10, True, [0, 10]), (11, True, [0, 9]), (10, False, [0, 0])],

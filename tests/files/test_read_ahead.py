@@ -88,6 +88,16 @@ def test_walks_side_by_side_share_what_is_read_ahead() -> None:
     assert pages.read[-1][1] == 20 + AHEAD // 2
 
 
+def test_a_walk_that_ends_gives_its_share_to_the_others() -> None:
+    ReadAhead(Pages(), 0, SIZE).close()
+    pages = Pages(awaited=20 + AHEAD)
+    ahead = ReadAhead(pages, 0, SIZE)
+    ahead.until(20)
+    pages.wait()
+    ahead.close()
+    assert pages.read[-1][1] == 20 + AHEAD
+
+
 def test_a_hole_is_read_only_where_it_is_asked_for() -> None:
     pages = Pages(hole=30)
     ahead = ReadAhead(pages, 0, SIZE)
@@ -105,7 +115,8 @@ def test_the_end_of_what_can_be_read_is_given_and_nothing_behind_it_is_tried() -
 
 
 def test_an_error_reaches_the_walk_when_it_comes_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    pages = Pages()
+    # From there on only what is asked for is read, so the walk waits for the error.
+    pages = Pages(hole=50)
     read = pages.readable_end
 
     def fail_at_50(start: int, stop: int) -> int:

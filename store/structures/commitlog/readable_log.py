@@ -29,6 +29,11 @@ class ReadableLog:
         return self.segments.min_offset
 
     @property
+    def start(self) -> int:
+        """Start of the first segment, 0 without segments."""
+        return max(self.min_offset, 0)
+
+    @property
     def max_offset(self) -> int:
         """End of the readable bytes."""
         return self.segments.max_offset

@@ -61,8 +61,7 @@ def starting_segment(opened: OpenedStore, *, abnormal: bool) -> Start:
         return _newest_trusted_segment(opened)
     if opened.line.starts_at_queue_end:
         return _newest_queued_segment(opened)
-    first = max(0, len(segments) - NORMAL_SEGMENTS)
-    return Start(segments[first].file_start, "a normal recovery reads the last three segments")
+    return Start(segments[-NORMAL_SEGMENTS:][0].file_start, "a normal recovery reads the last three segments")
 
 
 def entered_from(opened: OpenedStore, start: int, queue_end: int, *, abnormal: bool) -> int:

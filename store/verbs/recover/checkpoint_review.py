@@ -191,7 +191,7 @@ def _build_lost_index(opened: OpenedStore, log_end: int) -> list[str]:
     if not opened.config.writes_index_files or opened.index.failures:
         return []
     if not opened.index.files or opened.index.files[-1].is_readable():
-        dispatch_stretch(opened, max(opened.log.min_offset, 0, _index_end(opened)), log_end, [opened.index])
+        dispatch_stretch(opened, max(opened.log.start, _index_end(opened)), log_end, [opened.index])
     count = len(opened.index.staged_files())
     return [f"{amount_is(count, 'index file')} missing or incomplete, and built from the log"] if count else []
 

@@ -29,7 +29,7 @@ def keep_confirm_offset(opened: OpenedStore, log_end: int, *, only_confirmed: bo
     confirm = confirm_offset(opened)
     if confirm is None:
         return []
-    opened.checkpoint.confirm_log_offset = max(opened.log.min_offset, 0, min(confirm, log_end))
+    opened.checkpoint.confirm_log_offset = max(opened.log.start, min(confirm, log_end))
     return describe_unconfirmed(confirm, log_end, only_confirmed=only_confirmed)
 
 

@@ -38,7 +38,7 @@ def find_lost_index(
 
     Unreadable files do not count as lost: they are dropped before.
     """
-    index, begin = opened.index, max(opened.log.min_offset, 0)
+    index, begin = opened.index, opened.log.start
     if not opened.config.writes_index_files or index.removed_paths() or begin >= stop:
         return ""
     files = index.files if judged is None else judged
@@ -55,7 +55,7 @@ def build_lost_index(opened: OpenedStore, stop: int, lost: str, progress: Progre
 
     Return a sentence for people about it.
     """
-    index, begin = opened.index, max(opened.log.min_offset, 0)
+    index, begin = opened.index, opened.log.start
     if not lost:
         return []
     anew = ", and the index is rebuilt" if index.files else ""
@@ -64,7 +64,7 @@ def build_lost_index(opened: OpenedStore, stop: int, lost: str, progress: Progre
         index.dispatch(run)
         if progress is not None:
             progress(run.end - begin, stop - begin)
-    count = sum(max(0, file.header.index_count - 1) for file in index.files)
+    count = sum(file.header.index_count - 1 for file in index.files)
     return [f"{lost} was lost{anew}: {amount_is(count, 'key')} built from the log"] if count else []
 
 
@@ -75,7 +75,7 @@ def cut_index(opened: OpenedStore, log_end: int) -> bool:
     """
     unread_from = opened.index.drop_unreadable(with_empty=False)
     beyond = [file for file in opened.index.files if file.header.end_log_offset >= log_end]
-    begins = [] if unread_from is None else [max(unread_from, opened.log.min_offset, 0)]
+    begins = [] if unread_from is None else [max(unread_from, opened.log.start)]
     begins += [file.header.begin_log_offset for file in beyond if file.header.index_count > 1]
     opened.index.remove(beyond)
     if begins and min(begins) < log_end:

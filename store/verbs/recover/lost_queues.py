@@ -40,7 +40,7 @@ def build_lost_queues(
 
     finds_absent  whether the log is read for queues without a folder, except for parts that an earlier writer verified
     """
-    begin = max(opened.log.min_offset, 0)
+    begin = opened.log.start
     log = Stretch(begin, max(start, queue_end) if abnormal else queue_end)
     if log.stop <= log.start:
         return []
@@ -84,7 +84,7 @@ def build_cut_short(opened: OpenedStore, stop: int, losses: LossCounter) -> list
     """
     short = [queue for queue in opened.queues.awake() if queue.is_cut_short]
     before = {queue: queue.max_offset for queue in short}
-    begin = max(opened.log.min_offset, 0, min((queue.max_physic_offset for queue in short), default=stop))
+    begin = max(opened.log.start, min((queue.max_physic_offset for queue in short), default=stop))
     for run in opened.runs(begin, stop):
         opened.queues.dispatch(run)
     for queue, at in before.items():

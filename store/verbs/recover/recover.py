@@ -262,7 +262,7 @@ class _Recovery:
         if self.rules.keep_index and begins and min(begins) < start:
             dispatch_stretch(opened, min(begins), start, [opened.index])
         elif unread_from is not None and opened.config.writes_index_files:
-            dispatch_stretch(opened, max(unread_from, opened.log.min_offset, 0), stop, [opened.index])
+            dispatch_stretch(opened, max(unread_from, opened.log.start), stop, [opened.index])
         if unread_from is not None:
             self.found.remarks.append(UNREADABLE_INDEX)
 
@@ -339,7 +339,7 @@ def _broker_repeats_keys(opened: OpenedStore) -> bool:
 
 def _queues_end(opened: OpenedStore) -> int:
     """Return the greatest end of all queues, not before the log's start."""
-    return max(opened.log.min_offset, opened.queues.built_to, 0)
+    return max(opened.log.start, opened.queues.built_to)
 
 
 def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Handler]) -> None:

@@ -189,7 +189,7 @@ def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
 
 def _unseen_after(opened: OpenedStore, found: RecoveryReport) -> dict[QueueKey, int]:
     """Complete the start, and count the confirmed messages that no queue shows afterwards."""
-    first = max(opened.log.min_offset, 0)
+    first = opened.log.start
     if opened.config.queues_in_database or found.shown is not None:
         # Records that the start dispatches are not missing.
         last = max(first, min(found.entered_from, found.log_end))
@@ -234,7 +234,7 @@ def _waits_at(opened: OpenedStore, log_end: int) -> int:
 
     DefaultMessageStore.start of 4.9.8 waits until the dispatch has reached the log's end.
     """
-    at = log_end if opened.line.dispatches_in_recovery else max(opened.log.min_offset, opened.queues.built_to, 0)
+    at = log_end if opened.line.dispatches_in_recovery else max(opened.log.start, opened.queues.built_to)
     for segment in opened.log.segments.files:
         if segment.file_start <= at:
             at = max(at, segment.file_start + segment.size)

@@ -40,7 +40,7 @@ def show_view(
     log_end = found.end.log_end
     opened.log.segments.truncate_dirty_files(log_end)
     opened.log.segments.flushed_where = opened.log.segments.committed_where = log_end
-    log, lax = Stretch(max(opened.log.min_offset, 0), log_end), opened.scan_rules(check_crc=False)
+    log, lax = Stretch(opened.log.start, log_end), opened.scan_rules(check_crc=False)
     builder = QueueBuilder(queues, opened.log.segments.files, log, lax)
     queues.show(builder, log, opened.line, trusted=log_end, note=note, progress=progress)
     if not is_crashed:

@@ -35,6 +35,7 @@ from store.formats.message import RECORD_MIN_SIZE
 from store.formats.run import Int64Array
 from store.formats.sets import is_in
 from store.formats.topics import shares_records
+from store.structures.commitlog.end import END_OF_LOG
 from store.structures.consumequeue.batch_units import inner_batches
 from store.structures.consumequeue.multi_dispatch import QueueKey, find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
@@ -83,7 +84,7 @@ class QueueGaps:
         self._ends: dict[int, int] = {}
         self._batched: set[int] = set()
         self._light: dict[QueueKey, _LightEnd] = {}
-        self._end, self._lost_bytes = (0 if from_zero else -1), 0
+        self._end, self._lost_bytes = (0 if from_zero else END_OF_LOG), 0
 
     @property
     def names(self) -> set[QueueKey]:
@@ -142,7 +143,7 @@ class QueueGaps:
     def _light_gaps(self, salvaged: SalvagedRun, slots: Int64Array) -> Iterator[tuple[int, Missing]]:
         """Yield the missing offsets of light queues, and the row of the next record."""
         run = salvaged.run
-        self._lost_bytes += max(0, run.start - self._end) if self._end >= 0 else 0
+        self._lost_bytes += max(0, run.start - self._end)
         self._end = run.end
         for key, part, rows in find_light_parts(run, np.flatnonzero(slots >= 0)).parts:
             topic, log_offsets = key[0].encode(), salvaged.log_offsets

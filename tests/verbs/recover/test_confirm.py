@@ -11,13 +11,13 @@ from store.broker_line import LINE_4_9, LINE_5_3, BrokerLine
 from store.verbs.recover.confirm import confirm_offset, describe_unconfirmed, keep_confirm_offset, up_to_confirmed
 
 
-def opened(confirm: int, *, line: BrokerLine = LINE_5_3, has_epochs: bool = True, min_offset: int = 0) -> Any:
+def opened(confirm: int, *, line: BrokerLine = LINE_5_3, has_epochs: bool = True, start: int = 0) -> Any:
     return SimpleNamespace(
         line=line,
         fs=SimpleNamespace(exists=lambda path: has_epochs and path == "epochs"),
         layout=SimpleNamespace(controller_state="epochs"),
         checkpoint=SimpleNamespace(confirm_log_offset=confirm),
-        log=SimpleNamespace(min_offset=min_offset),
+        log=SimpleNamespace(start=start),
     )
 
 
@@ -35,7 +35,7 @@ def test_a_5_x_store_with_epochs_has_a_confirm_offset(store: Any, offset: int | 
 
 
 @pytest.mark.parametrize(
-    ("confirm", "min_offset", "kept", "behind"),
+    ("confirm", "start", "kept", "behind"),
     [
         (50, 0, 50, 50),
         (100, 0, 100, 0),
@@ -43,11 +43,11 @@ def test_a_5_x_store_with_epochs_has_a_confirm_offset(store: Any, offset: int | 
         (99, 0, 99, 1),
         (0, 0, 0, 0),
         (5, 20, 20, 95),
-        (-5, -1, 0, 0),
+        (-5, 0, 0, 0),
     ],
 )
-def test_the_confirm_offset_is_kept_inside_of_the_log(confirm: int, min_offset: int, kept: int, behind: int) -> None:
-    store = opened(confirm, min_offset=min_offset)
+def test_the_confirm_offset_is_kept_inside_of_the_log(confirm: int, start: int, kept: int, behind: int) -> None:
+    store = opened(confirm, start=start)
     said = keep_confirm_offset(store, 100, only_confirmed=False)
     assert store.checkpoint.confirm_log_offset == kept
     text = f"{behind} bytes past the confirm offset {confirm} may lack on slaves: a new master may cut them"

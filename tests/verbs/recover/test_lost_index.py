@@ -41,22 +41,21 @@ def test_the_gaps_of_an_index_are_between_its_files(
 
 
 @pytest.mark.parametrize(
-    ("min_offset", "removed", "enabled", "found"),
+    ("start", "removed", "enabled", "found"),
     [
         (99, [], True, "a part of an index file"),
         (100, [], True, ""),
         (101, [], True, ""),
-        (-1, [], True, "a part of an index file"),
         (99, ["20260101000000000"], True, ""),
         (99, [], False, ""),
     ],
 )
 def test_an_index_is_judged_where_it_is_on_and_the_log_has_records(
-    min_offset: int, removed: list[str], enabled: bool, found: str
+    start: int, removed: list[str], enabled: bool, found: str
 ) -> None:
     opened: Any = SimpleNamespace(
         index=SimpleNamespace(files=[index_file(0, 50, lacks_newest=True)], removed_paths=lambda: removed),
-        log=SimpleNamespace(min_offset=min_offset),
+        log=SimpleNamespace(start=start),
         config=SimpleNamespace(writes_index_files=enabled),
     )
     assert find_lost_index(opened, 100) == found

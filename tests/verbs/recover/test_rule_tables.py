@@ -34,14 +34,14 @@ from tests.support.stores import SMALL, make_store, planning
 UNIT = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 
 
-def log_of(*places: tuple[int, int], min_offset: int = 0) -> Any:
+def log_of(*places: tuple[int, int], start: int = 0) -> Any:
     """A log of segments by begin and size."""
     files = [SimpleNamespace(file_start=start, size=size) for start, size in places]
-    return SimpleNamespace(segments=SimpleNamespace(files=files), min_offset=min_offset)
+    return SimpleNamespace(segments=SimpleNamespace(files=files), start=start)
 
 
 @pytest.mark.parametrize(
-    ("line", "built_to", "min_offset", "log_end", "at"),
+    ("line", "built_to", "start", "log_end", "at"),
     [
         (LINE_4_9, -1, 0, 99, -1),
         (LINE_4_9, -1, 0, 100, -1),
@@ -55,9 +55,9 @@ def log_of(*places: tuple[int, int], min_offset: int = 0) -> Any:
     ],
 )
 def test_4_9_waits_for_a_segment_that_its_dispatch_needs(
-    line: BrokerLine, built_to: int, min_offset: int, log_end: int, at: int
+    line: BrokerLine, built_to: int, start: int, log_end: int, at: int
 ) -> None:
-    log = log_of((0, 100), (200, 100), min_offset=min_offset)
+    log = log_of((0, 100), (200, 100), start=start)
     opened: Any = SimpleNamespace(line=line, log=log, queues=SimpleNamespace(built_to=built_to))
     assert _waits_at(opened, log_end) == at
 
@@ -232,22 +232,22 @@ def test_a_stretch_is_handed_over_behind_damage_and_with_bad_bodies(tmp_path: Pa
     assert met == [0, 1, 2, 4, 5]
 
 
-def controlled(confirm: int, min_offset: int = -1) -> Any:
+def controlled(confirm: int, start: int = 0) -> Any:
     """A store in controller mode."""
     return SimpleNamespace(
         line=LINE_5_3,
         fs=SimpleNamespace(exists=lambda path: True),
         layout=SimpleNamespace(controller_state=None),
         checkpoint=SimpleNamespace(confirm_log_offset=confirm),
-        log=SimpleNamespace(min_offset=min_offset),
+        log=SimpleNamespace(start=start),
     )
 
 
 @pytest.mark.parametrize(
-    ("confirm", "min_offset", "kept"), [(999, -1, 999), (1000, -1, 1000), (1001, -1, 1000), (99, 100, 100), (-5, -1, 0)]
+    ("confirm", "start", "kept"), [(999, 0, 999), (1000, 0, 1000), (1001, 0, 1000), (99, 100, 100), (-5, 0, 0)]
 )
-def test_the_confirm_offset_stays_inside_of_the_log(confirm: int, min_offset: int, kept: int) -> None:
-    opened = controlled(confirm, min_offset)
+def test_the_confirm_offset_stays_inside_of_the_log(confirm: int, start: int, kept: int) -> None:
+    opened = controlled(confirm, start)
     keep_confirm_offset(opened, 1000, only_confirmed=True)
     assert opened.checkpoint.confirm_log_offset == kept
 
