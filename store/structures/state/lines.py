@@ -79,7 +79,7 @@ def epochs_of(text: str) -> tuple[list[tuple[int, int]], str]:
     found: list[tuple[int, int]] = []
     for line in lines[2:]:
         epoch, start = (parse_long(part) for part in line.partition("-")[::2])
-        if epoch is None or start is None or epoch < 0 or start < 0:
+        if epoch is None or start is None or start < 0:
             return found, f"{line!r} is no epoch and start offset; the copy is loaded instead"
         found.append((epoch, start))
     crc = crc32("".join(f"{epoch}-{start}\n" for epoch, start in found).encode())

@@ -1,55 +1,51 @@
-"""Messages of pop consumers, found by the entries of their queue."""
+"""The findings on small files of state, as whole rows."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from store import Message, open_store
-from store.files.store_reader import StoreReader
-from store.formats.queue_unit import QueueUnit
-from store.structures.state.check import revive_lines_of
-from tests.support.stores import SMALL, Clock
+from store.files.store_reader import StoredFile
+from store.structures.findings import Finding
+from store.structures.state import check as checks
 
-pytestmark = pytest.mark.leaves_damage
-TOPIC, SEGMENT = "rmq_sys_REVIVE_LOG_C", 4096
+EPOCHS = "epochFileCheckpoint"
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Messages that fill one segment and begin the next."""
-    settings = {**SMALL, "mappedFileSizeCommitLog": SEGMENT}
-    with open_store(tmp_path / "store", settings=settings, read_only=False, clock=Clock()) as store:
-        while store.max_log_offset <= SEGMENT:
-            store.put(Message.of(TOPIC, "{}", tags="x"))
-    return tmp_path / "store"
-
-
-def found_in(root: Path) -> list[int]:
-    reader = StoreReader(str(root))
-    return [at for file in reader.queue_files(TOPIC, 0) for at, _ in revive_lines_of(reader, TOPIC, file)]
-
-
-def test_the_first_message_of_each_segment_is_found_too(root: Path) -> None:
-    with open_store(root) as store:
-        places = [one.log_offset for one in store.messages(TOPIC, 0)]
-    assert {0, SEGMENT} <= set(places)
-    assert found_in(root) == list(range(len(places)))
+def files_of(epochs: str | None, *segments: tuple[int, int]) -> Any:
+    return SimpleNamespace(
+        segments=lambda: [StoredFile(f"commitlog/{start}", start, size, 0) for start, size in segments],
+        file_at=lambda path: StoredFile(path, 0, 1, 0) if epochs is not None else None,
+        read=lambda path: (epochs or "").encode(), name_of=lambda path: f"/store/{path}", queues=list,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("unit", "is_found"),
+    ("epochs", "segments", "beyond"),
     [
-        (QueueUnit(0, 0, 0), False),
-        (QueueUnit(0, 1, 0), False),
-        (QueueUnit(0, (1 << 31) - 1, 0), False),
-        (QueueUnit(2 * SEGMENT, 100, 0), False),
-        (None, True),
+        ("2\n0\n1-0\n4-200\n", [(0, 100), (100, 100)], None),
+        ("2\n0\n1-0\n4-201\n", [(0, 100), (100, 100)], (4, 201, 200)),
+        ("2\n0\n1-0\n4-201\n", [], None),
+        ("0\n0\n", [(0, 100)], None),
+        (None, [(0, 100)], None),
     ],
 )
-def test_an_entry_of_no_record_in_the_log_is_passed_over(unit: QueueUnit | None, is_found: bool, root: Path) -> None:
-    whole = found_in(root)
-    with (root / "consumequeue" / TOPIC / "0" / f"{0:020d}").open("r+b") as file:
-        file.write(unit.encode() if unit is not None else b"")
-    assert found_in(root) == (whole if is_found else whole[1:])
+def test_a_file_s_finding_is_at_its_beginning(
+    epochs: str | None, segments: list[tuple[int, int]], beyond: tuple[int, int, int] | None
+) -> None:
+    found = list(checks._epochs_beyond_the_log(files_of(epochs, *segments)))
+    if beyond is None:
+        assert found == []
+    else:
+        epoch, start, end = beyond
+        detail = f"epoch {epoch} begins at log offset {start}, the last segment ends at {end}"
+        assert found == [Finding("state-file", f"/store/{EPOCHS}", 0, detail=detail)]
+
+
+def test_each_line_with_a_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [SimpleNamespace(file="a", name="one", fault=""), SimpleNamespace(file="b", name="two", fault="torn")]
+    monkeypatch.setattr(checks, "state_lines", lambda files: lines)
+    store: Any = SimpleNamespace(files=files_of(None))
+    assert list(checks.check(store)) == [Finding("state-file", "/store/b", 0, detail="two: torn")]
