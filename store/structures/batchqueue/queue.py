@@ -70,7 +70,6 @@ class BatchConsumeQueue(ConsumeQueue):
 
     def recover(self) -> int:
         files = self.files.files
-        end = 0
         for file in files[max(0, len(files) - RECOVER_FILES) :]:
             units = all_units(file)
             count = written_count(units)
@@ -88,9 +87,10 @@ class BatchConsumeQueue(ConsumeQueue):
         self.max_physic_offset = log_offset - 1
         while (file := self.files.last) is not None:
             units = all_units(file)
-            behind = np.flatnonzero(units["log_offset"][: written_count(units)] >= log_offset)
-            count = int(behind[0]) if len(behind) else written_count(units)
-            if count or not written_count(units[:1]):
+            written = written_count(units)
+            behind = np.flatnonzero(units["log_offset"][:written] >= log_offset)
+            count = int(behind[0]) if len(behind) else written
+            if count or not written:
                 file.set_positions(count * BATCH_UNIT_SIZE)
                 if count:
                     self.max_physic_offset = int(units["log_offset"][count - 1])

@@ -59,8 +59,9 @@ def files_of(files: StoreReader) -> dict[QueueKey, list[StoredFile]]:
     found: dict[QueueKey, list[StoredFile]] = defaultdict(list)
     for entry in files.below(FOLDER):
         names = entry.path.split("/")[1:]
-        queue_id = parse_queue_id(names[1]) if len(names) > 1 else None
-        number = parse_segment_name(names[2]) if len(names) == 3 and not entry.is_folder else None
+        if len(names) != 3 or entry.is_folder:
+            continue
+        queue_id, number = parse_queue_id(names[1]), parse_segment_name(names[2])
         if queue_id is not None and number is not None:
             found[names[0], queue_id].append(StoredFile(entry.path, number, entry.size, entry.mtime_ms))
     return {queue: sorted(of_queue, key=lambda file: file.number) for queue, of_queue in found.items()}

@@ -292,7 +292,9 @@ def test_the_verdict_follows_commits_ops_and_what_was_given_up(
     places: tuple[int, int],
     warnings: list[str],
 ) -> None:
-    halves = [(3, record(100)), (4, record(200, checks="2"))]
+    copy = record(200, checks="2")
+    copy.born_timestamp_ms, copy.properties["REAL_TOPIC"] = 10, "Copy"
+    halves = [(3, record(100)), (4, copy)]
     found = reviews._judge(
         halves,
         ops,

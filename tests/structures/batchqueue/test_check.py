@@ -8,10 +8,15 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from store.errors import DamagedRecord
 from store.files.store_reader import StoredFile
+from store.formats.message import INNER_BATCH
+from store.formats.run import Run
 from store.structures.batchqueue import check
 from store.structures.batchqueue.check import _QueueCheck
 from store.structures.consumequeue.batch_units import BATCH_UNIT_DTYPE, BatchUnitArray
+from store.structures.findings import Finding
+from tests.support.small_log import SmallLog
 
 SIZE = 92
 """Two units."""
@@ -67,6 +72,11 @@ ALONE: dict[str, tuple[tuple[bytes, ...], list[str]]] = {
     ),
     "a byte after the last entry": (
         (units((4, 5)).tobytes() + bytes(3) + b"\1",), ["unit-nowhere q/0 9 byte 49 is not 0, and no entry"]
+    ),
+    "bytes after two entries": (
+        (units((3, 5), (8, 2)).tobytes() + b"\0\1\0\1",),
+        ["wrong-size q/0 0 96 bytes instead of 92; no broker starts with it",
+         "unit-nowhere q/0 10 byte 93 is not 0, and no entry"],
     ),
     "the last byte": (
         (ONE + bytes(45) + b"\1",), ["unit-nowhere q/0 5 byte 91 is not 0, and no entry"]
@@ -164,3 +174,31 @@ def test_of_a_log_alone_the_table_of_topics_shows_the_batch_queues(
         holds_log_alone=is_alone, exists=lambda path: table is not None, read=lambda path: table
     )
     assert check._topics_of_backup(files) == topics
+
+
+@pytest.mark.parametrize(
+    ("topic", "base", "count", "detail"),
+    [
+        ("T", "7", 2, None),
+        ("T", "8", 2, "INNER_BASE and INNER_NUM say (8, 2), it is at queue offset 7 with 2"),
+        ("T", "7", 3, "INNER_BASE and INNER_NUM say (7, 2), it is at queue offset 7 with 3"),
+        ("T", "", 1, "INNER_BASE and INNER_NUM say None, it is at queue offset 7 with 1"),
+        ("T", "7", DamagedRecord("torn", offset=5), str(DamagedRecord("torn", offset=5))),
+        ("Other", "8", 2, None),
+    ],
+)
+def test_a_record_of_a_batch_queue_has_the_messages_that_it_says(
+    topic: str, base: str, count: int | DamagedRecord, detail: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counted(record: object) -> int:
+        if isinstance(count, DamagedRecord):
+            raise count
+        return count
+
+    monkeypatch.setattr(check, "count_inner", counted)
+    log, runs = SmallLog(), list[Run]()
+    log.put("Other", 3)
+    place = log.put(topic, 3, queue_offset=7, sys_flag=INNER_BATCH, INNER_BASE=base, INNER_NUM="2")
+    log.dispatch_to(cast(Any, SimpleNamespace(dispatch=runs.append)), start=0)
+    found = list(check._Expected({"T"}, [], None).inner_findings(runs[0]))
+    assert found == ([Finding("inner-batch", str(runs[0].path), place, "T", 3, detail=detail)] if detail else [])

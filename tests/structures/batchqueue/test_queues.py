@@ -46,6 +46,7 @@ def reader(tmp_path: Path) -> StoreReader:
         "U/3/00000000000000000092": units((400, 9, 3), (150, 12, 1)),
         "T/0/junk": b"x",
         "T/x/00000000000000000000": units((900, 0, 1)),
+        "T/0/00000000000000000184/00000000000000000000": units((900, 0, 1)),
     }
     for name, data in files.items():
         path = tmp_path / "batchconsumequeue" / name
@@ -138,6 +139,56 @@ def test_the_next_file_begins_with_its_first_unit_also_past_units_that_no_file_h
     assert queue_of(tmp_path, ROWS).roll_next_file(queue_offset) == rolled
 
 
+def test_a_batch_queue_has_no_extension_and_its_entries_end_before_no_log_offset(tmp_path: Path) -> None:
+    queue = queue_of(tmp_path, ROWS)
+    assert queue.max_physic_offset == 300
+    queue.append_units(np.frombuffer(b"", BATCH_UNIT_DTYPE))
+    assert queue.max_physic_offset == 300
+    assert not queue.has_lost_extension(0)
+    assert not queue.ends_before(9999)
+    assert queue.read_range(4) is None
+    file = queue.files.files[0]
+    assert (queue.first_log_offset(file), queue.last_log_offset(file), queue.built_to) == (100, 200, 350)
+    found = queue.units_between(file, 100, 200)
+    assert [column.tolist() for column in found] == [[4], [100], [50]]
+    assert queue.unit(9) == (200, 50, 0)
+
+
+def test_room_is_reserved_for_the_units_of_each_file_before_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserved: list[tuple[str, int]] = []
+    monkeypatch.setattr(MappedFile, "reserve", lambda file, size: reserved.append((file.path.name, size)))
+    queue = queue_of(tmp_path, ROWS[:1])
+    rows = [(110, 9, 1), (120, 10, 1), (130, 11, 1), (140, 12, 1)]
+    queue.append_units(np.frombuffer(b"".join(units(row)[: SIZE // 2] for row in rows), BATCH_UNIT_DTYPE))
+    names = [f"{SIZE * number:020d}" for number in range(3)]
+    assert reserved == [(names[0], 46), (names[0], 92), (names[1], 92), (names[2], 46)]
+    assert queue.max_physic_offset == 140
+
+
+@pytest.mark.parametrize(
+    ("log_offset", "offsets", "newest"),
+    [
+        (350, [4, 9, 20], 300), (301, [4, 9, 20], 300), (300, [4, 9], 200), (250, [4, 9], 200), (200, [4], 100),
+        (101, [4], 100), (100, [], 99), (0, [], -1),
+    ],
+)  # fmt: skip
+def test_units_of_records_past_the_logs_end_are_truncated(
+    log_offset: int, offsets: list[int], newest: int, tmp_path: Path
+) -> None:
+    queue = queue_of(tmp_path, ROWS)
+    queue.truncate_dirty_logic_files(log_offset)
+    rows = [one.queue_offset for at in (4, 20) for one in queue.units_from(at) or ()]
+    assert (rows, queue.max_physic_offset) == (offsets, newest)
+
+
+def test_a_file_that_is_written_to_without_a_unit_has_no_offset(tmp_path: Path) -> None:
+    queue = queue_of(tmp_path, ROWS[:2])
+    queue.files.files[0].write_buffer[:] = bytes(SIZE)
+    assert (queue.units_from(5), queue.unit(0), queue.max_offset) == (None, None, 0)
+
+
 def test_a_queue_without_units_has_no_offset_but_0(tmp_path: Path) -> None:
     queue = queue_of(tmp_path, [])
     queue.correct_min_offset(100)
@@ -145,14 +196,16 @@ def test_a_queue_without_units_has_no_offset_but_0(tmp_path: Path) -> None:
     assert queue.offset_by_time(5, cast(Any, None), 0) == 0
 
 
-@pytest.mark.parametrize(("emptied", "end"), [(0, 10), (1, 8), (2, 0)])
-def test_a_queue_ends_with_the_last_unit_of_its_last_two_files(emptied: int, end: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("emptied", "end", "built_to"), [(0, 10, 450), (1, 8, 350), (2, 0, -1)])
+def test_a_queue_ends_with_the_last_unit_of_its_last_two_files(
+    emptied: int, end: int, built_to: int, tmp_path: Path
+) -> None:
     """As a broker does, which looks at no file before them."""
     queue = queue_of(tmp_path, [(100 * number, 2 * number, 2) for number in range(5)])
     assert [file.wrote for file in queue.files.files] == [SIZE, SIZE, SIZE // 2]
     for file in queue.files.files[3 - emptied :]:
         file.set_positions(0)
-    assert queue.max_offset == end
+    assert (queue.max_offset, queue.built_to) == (end, built_to)
 
 
 @pytest.mark.parametrize(
