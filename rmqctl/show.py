@@ -132,8 +132,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     by_folded = {one.casefold(): one for one in known}
-    near = get_close_matches(name.casefold(), by_folded, n=1)
-    return f"; did you mean {by_folded[near[0]]!r}?" if near else ""
+    near = next(iter(get_close_matches(name.casefold(), by_folded)), None)
+    return f"; did you mean {by_folded[near]!r}?" if near is not None else ""
 
 
 def printable(text: str, limit: int = CELL_LIMIT) -> str:

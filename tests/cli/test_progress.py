@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -115,6 +116,10 @@ def test_quick_work_and_a_pipe_have_no_bar(shown: bool) -> None:
         (2, 50, 100, "bytes", "25 B/s", "0:00:02"),
         (2, 100, 100, "steps", "50 steps/s", "0:00:00"),
         (60, 1 << 30, 123 << 30, "bytes", "17.1 MiB/s", "2:02:00"),
+        (3599, 1, 2, "steps", "0 steps/s", "0:59:59"),
+        (61, 1, 2, "steps", "0 steps/s", "0:01:01"),
+        (2, 120, 100, "steps", "60 steps/s", "0:00:00"),
+        (1.9, 0, None, "bytes", "1 s", ""),
         # All at once, in the moment in which the bar begins: from the beginning of the work, and not 600 GB/s.
         (1, 1 << 30, 1 << 30, "bytes", "1.0 GiB/s", "0:00:00"),
     ],
@@ -128,6 +133,30 @@ def test_rate_and_time_to_go_are_of_the_whole_work(
     bar.update(done)
     now[0] += passed
     assert (bar.rate, bar.remaining) == (rate, remaining)
+
+
+def test_a_bar_is_drawn_when_half_a_second_has_passed_and_each_tenth_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, drawn = [100.0], list[tuple[float, int, int]]()
+    set_time(monkeypatch, progress, monotonic=lambda: now[0])
+    shown = SimpleNamespace(update=lambda task, **bar: drawn.append((now[0], bar["completed"], bar["total"])))
+    monkeypatch.setattr(Progress, "_start", lambda bar: setattr(bar, "_bar", shown))
+    bar = Progress("searching", 10, "bytes", Text(True))
+    for now[0], done, total in ((100.49, 1, None), (100.5, 2, None), (100.59, 3, None), (100.61, 4, 20)):
+        bar.update(done, total)
+    bar.advance()
+    assert (drawn, bar.done, bar.total) == ([(100.5, 2, 10), (100.61, 4, 20)], 5, 20)
+
+
+def test_the_end_of_the_work_removes_the_bar_and_draws_no_other() -> None:
+    stream = Text(True)
+    with Progress("searching", 10, "bytes", stream) as bar:
+        bar._draw()
+        assert b"\x1b[?25h" not in stream.written
+    assert bar._timer is not None
+    assert (bar._timer.finished.is_set(), b"\x1b[?25h" in stream.written) == (True, True)
+    before = stream.written
+    bar._draw()
+    assert stream.written == before
 
 
 Reports = dict[str, list[tuple[int, int | None]]]
