@@ -6,6 +6,7 @@ Only folder names and small tables are read, and no engine is imported. An unrea
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -74,5 +75,5 @@ def _chosen(names: Iterable[str], incomplete: str) -> list[str]:
     return sorted((name for name in names if name.startswith(incomplete) and name.isprintable()), key=_natural)
 
 
-def _natural(name: str) -> tuple[int, str]:
-    return (int(name), "") if name.isdecimal() else (1 << 62, name)
+def _natural(name: str) -> tuple[float, str]:
+    return (int(name), "") if name.isdecimal() else (math.inf, name)
