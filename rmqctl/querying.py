@@ -133,11 +133,12 @@ def _spare_pandas() -> None:
         return
     import pyarrow as pa
 
-    sys.meta_path.insert(0, _NoPandas())
+    before = sys.meta_path
+    sys.meta_path = [_NoPandas(), *before]
     try:
         pa.array([])
     finally:
-        del sys.meta_path[0]
+        sys.meta_path = before
 
 
 class _NoPandas(MetaPathFinder):

@@ -6,12 +6,15 @@ import csv
 import json
 import sys
 from base64 import b64encode
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pyarrow.parquet as pq
 import pytest
 
+from rmqctl import querying
 from rmqctl.app import main
 from rmqctl.backend import Engine, choose_backend, stores_of
 from rmqctl.context import Session
@@ -165,6 +168,46 @@ def test_nothing_of_spark_is_imported_for_an_answer_of_this_process(normal: Path
     words = [sys.executable, "-c", code, "--store", str(normal), "-q", "sql", "select 1"]
     done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_pandas_alone_is_hidden_while_pyarrow_makes_its_first_array(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = list[tuple[str, bool]]()
+
+    def array(values: list[object]) -> None:
+        assert values == []
+        for name in ("pandas", "no_pandas"):
+            with suppress(ImportError):
+                import_module(name)
+            tried.append((name, name in sys.modules))
+
+    for name in ("pandas", "no_pandas"):
+        (tmp_path / f"{name}.py").touch()
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("pyarrow.array", array)
+    before = list(sys.meta_path)
+    querying._spare_pandas()
+    assert (tried, sys.meta_path) == ([("pandas", False), ("no_pandas", True)], before)
+    monkeypatch.setitem(sys.modules, "pandas", ModuleType("pandas"))
+    querying._spare_pandas()
+    assert len(tried) == 2
+    monkeypatch.delitem(sys.modules, "no_pandas")
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_pandas_is_hidden_from_the_process_that_prints_the_result_alone(
+    is_own: bool, normal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = list[bool]()
+    monkeypatch.setattr(querying, "_spare_pandas", lambda: called.append(True))
+    one = session()
+    give(one, store=str(normal))
+    if is_own:
+        monkeypatch.setattr(sys, "stdout", one.environment.stdout)
+    with open_tables(one, None, Engine.LOCAL, None, None, 64) as tables:
+        assert (tables.stores, called) == ([str(normal)], [True] * is_own)
 
 
 def test_a_fleet_is_a_list_a_glob_or_a_file(normal: Path, tmp_path: Path) -> None:
