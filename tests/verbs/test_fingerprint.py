@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from store.verbs import fingerprint
 from store.verbs.fingerprint import Digest, digest_differences, fingerprint_files
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
+from tests.support.logs import END_OF_FILE, record
 from tests.support.stores import overwrite
 
 
@@ -115,3 +118,69 @@ def test_a_queue_has_the_digest_of_its_entries_between_the_pre_blank_and_the_unw
         start, end, units = expected
         digest = hashlib.sha256(b"".join(unit.encode() for unit in units)).hexdigest()
         assert rows == [Digest("queue", "T/0", start, end, digest, "")]
+
+
+SIZE = len(record())
+SOUND = [record(position=start) for start in (1000, 1000 + SIZE, 1000 + 2 * SIZE)]
+BODY_CHANGED = SOUND[1].replace(b"body", b"bodY")
+
+
+@pytest.mark.parametrize(
+    ("parts", "end", "note"),
+    [
+        ([*SOUND, bytes(SIZE)], 3 * SIZE, ""),
+        ([*SOUND], 3 * SIZE, ""),
+        ([*SOUND, END_OF_FILE, bytes(SIZE - 8)], 3 * SIZE + 8, ""),
+        ([SOUND[0], BODY_CHANGED, SOUND[2], bytes(SIZE)], SIZE, "body"),
+        ([bytes(4 * SIZE)], 0, ""),
+    ],
+)
+def test_a_segment_has_the_digest_of_its_records_up_to_the_first_damage_and_of_a_blanks_head(
+    parts: list[bytes], end: int, note: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fingerprint, "CHUNK_BYTES", SIZE)
+    (tmp_path / "commitlog").mkdir()
+    data, seen = b"".join(parts), list[int]()
+    (tmp_path / f"commitlog/{1000:020d}").write_bytes(data)
+    [row], _ = fingerprint_files(StoreReader(str(tmp_path)), seen.append)
+    digest = hashlib.sha256(data[:end]).hexdigest()
+    assert replace(row, note="") == Digest("segment", f"{1000:020d}", 1000, 1000 + end, digest)
+    assert (note in row.note, bool(row.note)) == (True, bool(note))
+    read = [] if not end else [min(end, 3 * SIZE) // 2]
+    hashed = [(len(data) + at) // 2 for at in range(0, end, SIZE)]
+    assert seen == [*read, *hashed, len(data)]
+
+
+def index_file(begin: int, count: int, more: bytes = b"") -> bytes:
+    return struct.pack(">qqqqii", 1, 2, begin, begin + 9, 5, count) + more
+
+
+def test_index_files_are_ordered_by_their_first_log_offset_and_the_digest_of_a_store_is_that_of_all_rows(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "index").mkdir()
+    files = [index_file(500, 3), index_file(100, 4), index_file(100, 4, b"x"), index_file(7, 0)[:-1]]
+    for number, data in enumerate(files):
+        (tmp_path / f"index/2026010100000000{number}").write_bytes(data)
+    rows, whole = fingerprint_files(StoreReader(str(tmp_path)))
+    first, second = sorted(hashlib.sha256(data).hexdigest() for data in files[1:3])
+    assert rows == [
+        Digest("index", "100", 100, 4, first),
+        Digest("index", "100", 100, 4, second),
+        Digest("index", "500", 500, 3, hashlib.sha256(files[0]).hexdigest()),
+    ]
+    lines = "".join(f"{one.kind} {one.name} {one.start} {one.end} {one.sha256}\n" for one in rows)
+    assert whole == hashlib.sha256(lines.encode()).hexdigest()
+
+
+def test_parts_that_differ_are_listed_by_kind_and_name() -> None:
+    same, longer = Digest("index", "7", 7, 3, "x"), Digest("segment", "0", 0, 5, "x")
+    changed, gone, new = (Digest("queue", f"{topic}/0", 0, 2, "x") for topic in "TUV")
+    after = [replace(longer, end=6), replace(changed, sha256="y"), new, replace(same, note="z")]
+    assert [tuple(row.values()) for row in digest_differences([longer, changed, gone, same], after)] == [
+        ("queue", "T/0", "differs", 2, 2),
+        ("queue", "U/0", "missing", 2, None),
+        ("queue", "V/0", "added", None, 2),
+        ("segment", "0", "differs", 5, 6),
+    ]
