@@ -218,9 +218,8 @@ class _Look:
         try:
             yield
         except StoreError as error:
-            problem = Problem("unreadable", str(error), code="unreadable")
-            if error.code is not None and error.code in WHOLLY_UNREADABLE:
-                problem = Problem("unreadable", str(error), code=error.code)
+            code = error.code if error.code in WHOLLY_UNREADABLE else "unreadable"
+            problem = Problem("unreadable", str(error), code=code)
             if problem not in self.failures:
                 self.failures.append(problem)
 

@@ -14,7 +14,7 @@ import pytest
 
 from rmqctl.advice import command_for
 from store.broker_line import LINE_4_9
-from store.errors import NotAStore
+from store.errors import NotAStore, StoreError
 from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
 from store.formats.index_page import IndexHeader
@@ -22,7 +22,7 @@ from store.formats.queue_unit import QueueUnit
 from store.formats.run import Run
 from store.opened.detect import make_layout
 from store.structures.commitlog.scan import Step
-from store.structures.registry import Present
+from store.structures.registry import WHOLLY_UNREADABLE, Present
 from store.verbs import info
 from store.verbs.info import IndexInfo, LogInfo, StoreInfo, _behind_problems, _state_problems, look_at_store
 from store.verbs.lost_parts import Problem
@@ -393,8 +393,76 @@ def test_the_tail_of_the_log_is_walked_from_the_newest_entry_or_from_the_segment
         (tmp_path / name / f"{0:020d}").write_bytes(data.ljust(20 if name != "commitlog" else 16384, b"\0"))
     found = look(tmp_path)
     assert (found.log.end, found.log.last_ms) == (end * size, -1 if last is None else 1000 + last)
+    assert found.log.first_ms == (-1 if damaged == 0 else 1000)
     assert found.log.unqueued_count == unqueued
     assert [one.code for one in found.problems].count("damage") == (damaged is not None)
+
+
+@pytest.mark.parametrize(
+    ("begin", "is_written"),
+    [(b"", False), (b"\1", True), (bytes(7) + b"\1", True), (bytes(8) + b"\1", False)],
+)
+def test_a_segment_is_written_where_one_of_its_first_8_bytes_is(begin: bytes, is_written: bool, tmp_path: Path) -> None:
+    first = record(b"T", position=16384)
+    (tmp_path / "commitlog").mkdir()
+    for number, data in ((16384, first), (32768, begin)):
+        (tmp_path / f"commitlog/{number:020d}").write_bytes(data.ljust(16384, b"\0"))
+    found = look(tmp_path).log
+    assert (found.segment_count, found.size_bytes, found.min_offset) == (2, 32768, 16384)
+    assert found.end == (32768 if is_written else 16384 + len(first))
+
+
+@pytest.mark.parametrize(("numbers", "min_offset"), [((), -1), ((0,), 0), ((16384, 32768), 16384)])
+def test_a_log_without_a_record_ends_at_its_first_segment(
+    numbers: tuple[int, ...], min_offset: int, tmp_path: Path
+) -> None:
+    (tmp_path / "commitlog").mkdir()
+    for number in numbers:
+        (tmp_path / f"commitlog/{number:020d}").write_bytes(bytes(16384))
+    found = look(tmp_path).log
+    assert found == LogInfo(len(numbers), 16384 * len(numbers), min_offset, min_offset)
+
+
+def test_the_abort_marker_has_its_time_in_whole_milliseconds(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    assert look(tmp_path).abort_ms == -1
+    (tmp_path / "abort").touch()
+    os.utime(tmp_path / "abort", ns=(0, 1_700_000_000_123_999_999))
+    assert look(tmp_path).abort_ms == 1_700_000_000_123
+
+
+def test_messages_and_topics_are_counted_over_all_queues(tmp_path: Path) -> None:
+    state = StoreInfo(make_layout(tmp_path, {}), LINE_4_9, [], [], {})
+    assert (state.message_count, state.topic_count, state.queues_built_to) == (0, 0, -1)
+    state.queues = [QueueEnd("T", 0, 3, 10, 0, 500), QueueEnd("T", 1, 0, 1, 0, 300), QueueEnd("U", 0, 5, 5, -1, -1)]
+    assert (state.message_count, state.topic_count, state.queues_built_to) == (8, 2, 500)
+
+
+def test_entries_before_the_first_segment_have_expired(tmp_path: Path) -> None:
+    first = record(b"T", position=16384, queue_offset=2)
+    entries = [QueueUnit(at, len(first), 0).encode() for at in (16000, 16383, 16384)]
+    for name, number, data in (("commitlog", 16384, first), ("consumequeue/T/0", 0, b"".join(entries))):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / f"{number:020d}").write_bytes(data.ljust(16384 if name == "commitlog" else 400, b"\0"))
+    [queue] = look(tmp_path).queues
+    assert (queue.min_offset, queue.max_offset) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [(None, "unreadable"), ("other-code", "unreadable"), *((code, code) for code in WHOLLY_UNREADABLE)],
+)
+def test_a_part_that_can_not_be_read_is_one_problem_with_the_code_of_a_structure(
+    code: str | None, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreError("no", code=code)
+
+    for name in ("queue_ends", "infer_settings"):
+        monkeypatch.setattr(info, name, refuse)
+    (tmp_path / "commitlog").mkdir()
+    assert look(tmp_path).problems[-1] == Problem("unreadable", "no", code=found)
+    assert [one.what for one in look(tmp_path).problems].count("unreadable") == 1
 
 
 def test_a_backup_of_the_log_alone_lacks_neither_queues_nor_an_index(tmp_path: Path) -> None:
