@@ -46,4 +46,4 @@ def usual_size(files: Iterable[Entry | StoredFile]) -> int:
     Loading the folder reports wrong lengths.
     """
     counts = Counter(file.size for file in files if file.size)
-    return counts.most_common(1)[0][0] if counts else 0
+    return max(counts, key=counts.__getitem__, default=0)

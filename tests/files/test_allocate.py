@@ -6,6 +6,7 @@ import errno
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,21 @@ def test_the_next_file_is_there_before_it_is_needed(tmp_path: Path, service: All
     assert service.take(tmp_path, SIZE, SIZE).file_start == SIZE
     settle(service)
     assert starts_on_disk(tmp_path) == [0, SIZE, 2 * SIZE]
+
+
+def test_a_file_made_ahead_is_durable_before_its_name_appears(tmp_path: Path) -> None:
+    made: list[object] = []
+
+    class Noting(Filesystem):
+        def create_file(self, path: Path, size: int, **more: Any) -> Any:
+            made.append(more["is_durable"])
+            return super().create_file(path, size, **more)
+
+    service = AllocateMappedFileService(Noting())
+    service.take(tmp_path, 0, SIZE)
+    settle(service)
+    service.stop()
+    assert made == [True, True]
 
 
 def test_stopping_deletes_what_nobody_took(tmp_path: Path, service: AllocateMappedFileService) -> None:

@@ -18,6 +18,7 @@ from store.formats.backup_manifest import MANIFESTS, BackedFile
 from tests.support.bad_sectors import BadSectors
 
 ID = "20231114T221320.000"
+TIME_MS = 1_700_000_000_007
 
 
 class Held(BackupFiles):
@@ -77,6 +78,42 @@ def test_a_backup_is_the_named_one_or_the_newest() -> None:
     assert refused.value.code == "unknown-backup"
 
 
+class Damaged(Listed):
+    """Backups of which the last one has a damaged manifest."""
+
+    def _ids(self) -> list[str]:
+        return self._found
+
+    def _manifest(self, backup: str) -> Any:
+        if backup == self._found[-1]:
+            raise DamagedFile("damaged")
+        return super()._manifest(backup)
+
+
+def test_the_newest_backup_is_the_last_one_with_a_whole_manifest() -> None:
+    assert Damaged("1", "2", "3").newest() == "manifest of 2"
+    assert Damaged("1").newest() is None
+
+
+class Packed(BackupFiles):
+    """Packed files, whose frames are these."""
+
+    def __init__(self) -> None:
+        self.address = "b"
+
+    def _reader(self, file: BackedFile) -> Any:
+        return None
+
+    def _frames(self, file: BackedFile) -> Any:
+        return None
+
+
+@pytest.mark.parametrize("frames", [[b"abc"], [b"a", b"bc"], [b"a", b"b", b"c"]])
+def test_bytes_of_several_frames_are_joined(frames: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backup_files, "read_frames", lambda *asked: map(memoryview, frames))
+    assert bytes(Packed().read(BackedFile("p", 3, "", "log/s.zst", 1), 0, 3).read()) == b"abc"
+
+
 def test_a_manifest_with_a_bad_page_is_no_damaged_one(tmp_path: Path) -> None:
     folder = tmp_path / MANIFESTS
     folder.mkdir()
@@ -116,7 +153,7 @@ def place() -> BackupPlace:
     made._manifest = cast(Any, SimpleNamespace(segment_size=8))
     log, queue = "commitlog/0", "consumequeue/T/0/0"
     made._by_path = {
-        queue: [BackedFile(queue, 5, "", "3", 5, mtime_ms=7)],
+        queue: [BackedFile(queue, 5, "", "3", 5, mtime_ms=TIME_MS)],
         log: [BackedFile(log, 3, "", "1", 3, mtime_ms=8), BackedFile(log, 2, "", "2", 2, mtime_ms=9, position=3)],
         "config/x.json": [BackedFile("config/x.json", 2, "", "4", 2, mtime_ms=6)],
     }
@@ -135,17 +172,24 @@ def test_the_files_of_a_backup_are_listed_by_path_with_their_folders(place: Back
         "consumequeue": folder,
         "consumequeue/T": folder,
         "consumequeue/T/0": folder,
-        "consumequeue/T/0/0": (5, 7_000_000, False, True),
+        "consumequeue/T/0/0": (5, TIME_MS * 1_000_000, False, True),
     }
     below = [(one.path, one.is_folder, one.size, one.mtime_ms) for one in place.list_below("consumequeue")]
     assert below == [
-        ("consumequeue/T", True, 0, 0), ("consumequeue/T/0", True, 0, 0), ("consumequeue/T/0/0", False, 5, 7),
+        ("consumequeue/T", True, 0, 0), ("consumequeue/T/0", True, 0, 0), ("consumequeue/T/0/0", False, 5, TIME_MS),
     ]  # fmt: skip
     assert [str(one.path) for one in place.list_folder("")] == ["commitlog", "config", "consumequeue"]
     assert (place.list_folders("consumequeue/T"), place.list_folders("config")) == (["0"], [])
     root = place.look_at("")
     assert root is not None
     assert (root.size, root.mtime_ns, root.is_folder, root.is_file, place.look_at("none")) == (*folder, None)
+
+
+def test_a_backup_without_a_log_has_the_folder_of_the_log(place: BackupPlace) -> None:
+    del place._by_path["commitlog/0"]
+    place._tree = place._make_tree()
+    assert [str(one.path) for one in place.list_folder("")] == ["commitlog", "config", "consumequeue"]
+    assert place.list_folders("") == ["commitlog", "config", "consumequeue"]
 
 
 @pytest.mark.parametrize(

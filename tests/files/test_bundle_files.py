@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,21 @@ def test_a_bundle_is_a_file(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as damaged:
         Archive(str(tmp_path / "file"))
     assert "there is no such file" not in str(damaged.value)
+
+
+class Unpacked(Archive):
+    """An archive of these bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self.size, self._at = data, len(data), 0
+
+    def pieces(self, position: int, size: int) -> Iterator[memoryview]:
+        yield memoryview(self._data[position : position + size])
+
+
+def test_an_archive_is_read_as_a_stream() -> None:
+    archive = Unpacked(b"abcdef")
+    assert [archive.read(size) for size in (2, 0, 1, -1, -1, 5)] == [b"ab", b"", b"c", b"def", b"", b""]
 
 
 @pytest.mark.parametrize(

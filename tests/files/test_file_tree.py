@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from store.errors import BadRequest
 from store.files import file_tree
 from store.files.filesystem import Filesystem
 
@@ -156,6 +157,16 @@ def test_a_folder_that_no_file_system_can_hold_is_missing(name: str, folder: Pat
     fs = Filesystem()
     assert (fs.list_folder(folder / name), fs.list_names(folder / name), fs.list_folders(folder / name)) == ([], [], [])
     assert fs.only_file(str(folder / name), "a") is None
+
+
+def test_a_name_for_a_new_folder_may_be_of_a_folder_and_of_no_file(tmp_path: Path) -> None:
+    fs = Filesystem()
+    (tmp_path / "file").touch()
+    for name in ("", "none"):
+        fs.require_target(tmp_path / name)
+    with pytest.raises(BadRequest, match="not a folder") as refused:
+        fs.require_target(tmp_path / "file")
+    assert refused.value.file == tmp_path / "file"
 
 
 def test_a_folder_is_removed_where_it_is_empty_or_gone(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from store.errors import StoreIOError
+from store.errors import ForeignFile, StoreIOError
 from store.files.descriptor import COPY_CHUNK_SIZE, MAX_NAME, require_possible
 from store.files.filesystem import Descriptor, Filesystem
 from tests.support.faulty_filesystem import FaultyFilesystem, failing_each_time
@@ -33,6 +33,32 @@ def test_a_created_file_has_its_length_its_blocks_and_only_zeros(fs: Filesystem,
     fs.create_file(tmp_path / NAME, SIZE)
     assert (tmp_path / NAME).read_bytes() == bytes(SIZE)
     assert (tmp_path / NAME).stat().st_blocks * 512 >= SIZE
+
+
+def test_a_link_is_not_opened_for_writing(fs: Filesystem, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    assert fs.open_write(tmp_path / "file").path == tmp_path / "file"
+    with pytest.raises(ForeignFile, match="a link, where a file is expected"):
+        fs.open_write(tmp_path / "link")
+    with pytest.raises(StoreIOError, match="no such file") as missing:
+        fs.open_write(tmp_path / "none")
+    assert not isinstance(missing.value, ForeignFile)
+
+
+@pytest.mark.parametrize(("ranges", "size"), [([], 0), ([(0, 5)], 5), ([(0, 5), (10, 20)], 20)])
+def test_what_is_written_ends_with_the_last_range(
+    ranges: list[tuple[int, int]], size: int, fs: Filesystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(Filesystem, "_written_ranges", lambda fs, descriptor, position: iter(ranges))
+    assert fs.written_size(fs.open_read(tmp_path / "file")) == size
+
+
+def test_no_bytes_of_a_map_can_be_read(fs: Filesystem, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abc")
+    view = fs.map(fs.open_read(tmp_path / "file"), 3, writable=False)
+    assert [fs.populate(tmp_path / "file", view, at, at) for at in (0, 2, 3)] == [True, True, True]
 
 
 def test_a_file_is_never_created_over_another(fs: Filesystem, tmp_path: Path) -> None:

@@ -104,9 +104,10 @@ def test_a_second_lock_in_the_same_process_is_refused_and_does_not_drop_the_firs
         pass
 
 
-def test_the_lock_file_holds_what_a_broker_writes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", [b"something longer", b"locks", b"lock", b"loc", b""])
+def test_the_lock_file_holds_what_a_broker_writes(before: bytes, tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    path.write_bytes(b"something longer")
+    path.write_bytes(before)
     with StoreLock(path, Filesystem()):
         pass
     assert path.read_bytes() == b"lock"

@@ -184,8 +184,9 @@ def test_a_flush_moves_through_one_file_at_a_time(tmp_path: Path) -> None:
     queue = new_queue(tmp_path, SIZE + 1024)
     moved = []
     while not queue.flush(0):
-        moved.append(queue.flushed_where)
-    assert moved == [SIZE, SIZE + 1024]
+        moved.append((queue.flushed_where, queue.flush_count))
+    assert moved == [(SIZE, 1), (SIZE + 1024, 2)]
+    assert queue.flush_count == 2
 
 
 def test_a_flush_goes_on_behind_a_gap_and_before_a_late_first_file(tmp_path: Path) -> None:
@@ -287,7 +288,27 @@ def test_committing_moves_from_lent_buffers_into_the_files(tmp_path: Path) -> No
     assert pool.available_count == 1
 
 
+def test_groups_that_no_sync_has_served_are_left_to_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = MappedFileQueue(tmp_path, SIZE, Filesystem(), writable=True, keeps_descriptors=True)
+    queue.last_file().append(b"m" * 1024)
+    queue.flush(0)
+    monkeypatch.setattr(Filesystem, "sync_for_groups", lambda fs, descriptor, groups, size, where, end: (0, 0, where))
+    assert queue.flush_groups(kernels.CommitGroups()) is False
+
+
 # The ends.
+
+
+def test_a_full_file_before_the_new_end_is_as_durable_as_it_was(tmp_path: Path) -> None:
+    queue = new_queue(tmp_path, 2 * SIZE)
+    queue.truncate_dirty_files(SIZE)
+    assert [(file.wrote, file.flushed) for file in queue.files] == [(SIZE, 0), (0, 0)]
+
+
+def test_files_are_deleted_from_queue_and_disk(tmp_path: Path) -> None:
+    queue = new_queue(tmp_path, 3 * SIZE)
+    queue.delete_files(queue.files[:2])
+    assert (names(tmp_path), [file.file_start for file in queue.files]) == ([2 * SIZE], [2 * SIZE])
 
 
 def test_truncation_sets_the_end_and_deletes_what_is_behind(tmp_path: Path) -> None:

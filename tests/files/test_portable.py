@@ -80,6 +80,8 @@ def test_without_fdatasync_the_devices_cache_is_flushed_where_that_can_be_asked_
 def test_every_processor_counts_where_affinity_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity")
     assert processors() == os.cpu_count()
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert processors() == 1
 
 
 @pytest.mark.parametrize(("machine", "number"), [("x86_64", 251), ("aarch64", 30), ("other", None)])

@@ -88,6 +88,11 @@ def test_an_item_with_an_unreadable_byte_is_unreadable(
     assert list(Salvaged(memoryview(b""), tuple(ranges)).items(8, 20)) == items
 
 
+@pytest.mark.parametrize(("start", "items"), [(7, (0, 2)), (8, (0, 2)), (9, (1, 2))])
+def test_an_item_of_one_byte_is_unreadable_alone(start: int, items: tuple[int, int]) -> None:
+    assert list(Salvaged(memoryview(b""), ((start, 10),)).items(8, 1)) == [items]
+
+
 @pytest.mark.parametrize(
     ("start", "stop", "end"),
     [(0, 50, 50), (0, 100, 100), (0, 101, 100), (99, 150, 100), (100, 150, 100), (150, 120, 120)],

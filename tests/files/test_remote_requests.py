@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -160,6 +161,29 @@ def test_pauses_grow_and_other_errors_are_not_tried_again(monkeypatch: pytest.Mo
         with pytest.raises(StoreIOError):
             RemoteRequests("s3://b", None).ask("x", "read", fail)
         assert (pauses, len(attempts)) == (expected, len(expected) + 1)
+
+
+@pytest.mark.parametrize(
+    ("number", "text", "code", "words"),
+    [
+        (None, "AWS Error SLOW_DOWN. Advice", "busy-remote", "cannot read, tried 1 times: AWS Error SLOW_DOWN"),
+        (None, "AWS Error ACCESS_DENIED", None, "no right to read it: AWS Error ACCESS_DENIED"),
+        (errno.ETIMEDOUT, "timed out", None, "cannot read: connection timed out"),
+        (errno.ENOENT, "SLOW_DOWN", None, "cannot read: no such file or directory"),
+    ],
+)  # fmt: skip
+def test_a_request_that_fails_for_good_says_why(
+    number: int | None, text: str, code: str | None, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RemoteRequests, "retries", 0)
+
+    def fail() -> None:
+        raise OSError(number, text) if number is not None else OSError(text)
+
+    with pytest.raises(StoreIOError) as failed:
+        RemoteRequests("s3://b", None).ask("x", "read", fail)
+    assert (str(failed.value.file), failed.value.reason) == ("s3:/b/x", words)
+    assert (failed.value.code == "busy-remote") is (code is not None)
 
 
 @pytest.mark.parametrize(

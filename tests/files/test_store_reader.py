@@ -150,6 +150,8 @@ def test_one_segment_is_a_store_of_it_alone(root: Path) -> None:
         True, True, True, False, False,
     ]  # fmt: skip
     assert reader.name_of(f"commitlog/{name}") == str(file)
+    folders = [reader._place.look_at(path) for path in ("", "commitlog")]
+    assert [(one.is_folder, one.is_file) for one in folders if one is not None] == [(True, False)] * 2
 
 
 def test_a_segment_is_in_the_first_of_the_logs_folders_that_has_it(root: Path, tmp_path: Path) -> None:
