@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from store.change import actions
 from store.change.actions import Patch, Publish, Remove, Workplace
-from store.errors import DamagedFile, StoreIOError
+from store.errors import DamagedFile, ForeignFile, StoreIOError
 from store.files.filesystem import Filesystem
 
 MTIME = 1_700_000_000_000_000_000
@@ -62,7 +63,11 @@ def test_a_published_file_is_described_with_the_folders_that_it_needs(
     }  # fmt: skip
 
 
-def test_a_patch_is_described_with_the_bytes_before_and_after_and_taken_back_once(place: Workplace) -> None:
+def test_a_patch_is_described_with_the_bytes_before_and_after_and_taken_back_once(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bytes] = []
+    monkeypatch.setattr(Filesystem, "fdatasync", lambda fs, file: synced.append(path.read_bytes()))
     path = write(place.root / "file", b"0123456789")
     patch = Patch(path, 3, b"abc", "wrong")
     entry = place.describe(0, patch)
@@ -74,6 +79,7 @@ def test_a_patch_is_described_with_the_bytes_before_and_after_and_taken_back_onc
     assert path.read_bytes() == b"012abc6789"
     assert [place.take_back(entry), place.take_back(entry)] == [1, 0]
     assert (path.read_bytes(), path.stat().st_mtime_ns) == (b"0123456789", MTIME)
+    assert synced == [b"012abc6789", b"0123456789"]
 
 
 @pytest.mark.parametrize(
@@ -111,16 +117,42 @@ def test_a_removed_file_comes_back_once_and_a_later_one_is_set_aside(place: Work
     (place.quarantine / "files").mkdir()
     place.perform(Remove(path, "r"), entry)
     assert not path.exists()
+    kept = place.quarantine / "files/000000-file"
     path.parent.rmdir()
-    for later in (b"later", b"later still"):
-        kept = place.quarantine / "files/000000-file"
+    for later in (None, b"later", b"later still"):
         write(kept, b"old")
-        write(path, later)
+        if later is not None:
+            write(path, later)
         assert place.take_back(entry) == 1
         assert (path.read_bytes(), path.stat().st_mtime_ns, kept.exists()) == (b"old", MTIME, False)
     aside = place.quarantine / "later/000000-file"
     assert (aside.read_bytes(), aside.with_name("000000-file+").read_bytes()) == (b"later", b"later still")
     assert place.take_back(entry) == 0
+
+
+@pytest.mark.parametrize("link", ["store/a", "q/files"])
+def test_no_action_goes_through_a_link(link: str, place: Workplace, tmp_path: Path) -> None:
+    path = write(place.root / "a/file", b"old")
+    entry = place.describe(0, Remove(path, "r"))
+    (place.quarantine / "files").mkdir()
+    place.perform(Remove(path, "r"), entry)
+    (tmp_path / link).rename(tmp_path / "elsewhere")
+    (tmp_path / link).symlink_to(tmp_path / "elsewhere")
+    acts: list[Callable[[], object]] = [lambda: place.take_back(entry)]
+    if link == "q/files":
+        acts.append(lambda: place.require_kept_sound(entry))
+    else:
+        acts.append(lambda: place.describe(0, Remove(path, "r")))
+    for act in acts:
+        with pytest.raises(ForeignFile, match="a link among the folders of the store"):
+            act()
+
+
+def test_a_folder_in_the_place_of_a_kept_file_is_refused(place: Workplace) -> None:
+    (place.quarantine / "files/000000-file").mkdir(parents=True)
+    entry = {"kind": "remove", "path": "file", "kept_as": "files/000000-file", "original": looked(b"old", hashed=False)}
+    with pytest.raises(ForeignFile):
+        place.require_kept_sound(entry)
 
 
 @pytest.mark.parametrize("is_changed", [False, True])
@@ -187,6 +219,9 @@ def test_a_file_is_copied_to_another_file_system_and_kept_after_other_errors(
         else:
             raise StoreIOError("no", errno=number)
 
+    synced: list[str] = []
+    monkeypatch.setattr(Filesystem, "fsync", lambda fs, file: synced.append(file.path.name))
+    monkeypatch.setattr(Filesystem, "fsync_folder", lambda fs, folder: synced.append(folder.name))
     monkeypatch.setattr(Filesystem, "rename", fail)
     path = write(place.root / "file", b"old")
     entry = place.describe(0, Remove(path, "r"))
@@ -197,6 +232,7 @@ def test_a_file_is_copied_to_another_file_system_and_kept_after_other_errors(
         place.perform(Remove(path, "r"), entry)
         assert (kept.read_bytes(), kept.stat().st_mtime_ns, path.exists()) == (b"old", MTIME, False)
         assert [one.name for one in kept.parent.iterdir()] == ["000000-file"]
+        assert synced == ["000000-file.part", "files"]
     else:
         with pytest.raises(StoreIOError):
             place.perform(Remove(path, "r"), entry)

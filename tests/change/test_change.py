@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from store.change import change as changes
 from store.change.actions import HASH_SIZE_LIMIT, Action, Patch, Publish, Remove, Workplace, replace_files
 from store.change.change import Change
 from store.change.quarantine import UndoReport, list_quarantine, undo
-from store.errors import BadRequest, ForeignFile
+from store.errors import BadRequest, ForeignFile, StoreIOError
 from store.files.filesystem import Filesystem
 from tests.support.snapshots import snapshot
 
@@ -123,8 +124,90 @@ def test_files_up_to_32_mib_are_known_by_their_hash_too(size: int, is_hashed: bo
 
 
 def test_files_are_replaced_in_order_after_those_without_a_successor(tmp_path: Path) -> None:
-    staged = {tmp_path / name: tmp_path / f"staged-{name}" for name in ("c", "a", "b")}
+    staged = {tmp_path / name: tmp_path / f"staged-{number}" for number, name in enumerate(("c", "a", "b"))}
     actions = replace_files([tmp_path / "z", tmp_path / "b", tmp_path / "y"], staged)
     assert [(one.verb, one.path.name) for one in actions] == [
         ("remove", "z"), ("remove", "y"), ("write", "a"), ("write", "b"), ("write", "c")
     ]  # fmt: skip
+
+
+def staged_change(root: Path) -> Change:
+    """A plan with a staged file."""
+    change: Change = Change("test", root, FS, staging=root / "staging")
+    change.publish_bytes(root / "config/made", b"made", "test")
+    return change
+
+
+def test_a_plan_has_a_row_for_each_action_with_its_bytes(root: Path) -> None:
+    change = staged_change(root)
+    change.actions += [
+        Remove(root / "config/removed", "old"), Remove(root / "config/none", "gone"),
+        Patch(root / "config/patched", 1, b"ab", "wrong"),
+    ]  # fmt: skip
+    assert [tuple(row.values()) for row in change.rows()] == [
+        ("write", "config/made", 4, "test"), ("remove", "config/removed", 7, "old"),
+        ("remove", "config/none", 0, "gone"), ("patch", "config/patched", 2, "wrong"),
+    ]  # fmt: skip
+    assert change.published == {root / "config/made": root / "staging/made"}
+    assert [change.publishes_below(root / name) for name in ("config", "conf", "other")] == [True, False, False]
+
+
+@pytest.mark.parametrize("end", ["applied", "empty", "closed", "block"])
+def test_staged_files_go_with_the_plan(end: str, root: Path) -> None:
+    closed: list[str] = []
+    change = staged_change(root)
+    change.until_closed.callback(closed.append, "closed")
+    if end == "empty":
+        change.actions.clear()
+    if end == "block":
+        with change:
+            pass
+    elif end == "closed":
+        change.close()
+    else:
+        assert (change.apply() is None) == (end == "empty")
+    assert ((root / "staging").exists(), change.staging, closed) == (False, None, ["closed"])
+    assert (root / "config/made").exists() == (end == "applied")
+
+
+def test_files_that_are_staged_in_a_scratch_folder_are_left_to_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "is_in_scratch", lambda folder: True)
+    change = staged_change(root)
+    change.close()
+    assert (root / "staging/made").read_bytes() == b"made"
+
+
+def test_a_plan_that_read_lost_pages_is_not_carried_out(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost() -> None:
+        raise StoreIOError("lost")
+
+    monkeypatch.setattr(changes.lost_pages, "require_none", lost)
+    with pytest.raises(StoreIOError, match="lost"):
+        staged_change(root).apply()
+    assert not (root / "config/made").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (StoreIOError("no"), "nothing was changed"),
+        (StoreIOError("no", hint="free some space"), "free some space; nothing was changed"),
+        (KeyboardInterrupt(), None),
+    ],
+)
+def test_a_change_that_fails_leaves_nothing_of_itself(
+    error: BaseException, hint: str | None, root: Path, tmp_path: Path
+) -> None:
+    def fail(action: Action) -> None:
+        if action.verb == "write":
+            raise error
+
+    (tmp_path / "q").mkdir()
+    change, before = staged_change(root), texts(root)
+    change.actions.insert(0, Remove(root / "config/removed", "old"))
+    with pytest.raises(type(error)) as failed:
+        change.apply(quarantine=tmp_path / "q", on_action=fail)
+    assert failed.value is error
+    assert getattr(error, "hint", None) == hint
+    assert (texts(root), list((tmp_path / "q").iterdir())) == (before, [])
+    assert not (root / ".rmqctl").exists()
