@@ -10,7 +10,7 @@ import pytest
 from store.change import change as changes
 from store.change.actions import HASH_SIZE_LIMIT, Action, Patch, Publish, Remove, Workplace, replace_files
 from store.change.change import Change
-from store.change.quarantine import UndoReport, list_quarantine, undo
+from store.change.quarantine import UndoReport, list_quarantine, purge, undo
 from store.errors import BadRequest, ForeignFile, StoreIOError
 from store.files.filesystem import Filesystem
 from tests.support.snapshots import snapshot
@@ -211,3 +211,17 @@ def test_a_change_that_fails_leaves_nothing_of_itself(
     assert getattr(error, "hint", None) == hint
     assert (texts(root), list((tmp_path / "q").iterdir())) == (before, [])
     assert not (root / ".rmqctl").exists()
+
+
+def test_a_change_with_its_quarantine_elsewhere_is_undone_and_leaves_no_note(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "q").mkdir()
+    change_id = staged_change(root).apply(quarantine=tmp_path / "q")
+    assert change_id is not None
+    assert undo(root, change_id, quarantine=tmp_path / "q") == UndoReport(1, ())
+    assert not (root / ".rmqctl").exists()
+    with pytest.raises(BadRequest, match=f"{change_id} was undone already"):
+        undo(root, change_id, quarantine=tmp_path / "q")
+    with pytest.raises(BadRequest, match="no quarantined change a, b"):
+        purge(root, ["b", change_id, "a"], quarantine=tmp_path / "q", fs=FS)
+    assert purge(root, [change_id], quarantine=tmp_path / "q", fs=FS) == 0
+    assert list((tmp_path / "q").iterdir()) == []

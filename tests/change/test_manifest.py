@@ -151,7 +151,9 @@ def test_a_manifest_of_version_1_has_no_digest_and_one_of_version_2_is_its_own()
 
 @pytest.mark.parametrize(("count", "line_count"), [(MOST_IN_LINES, MOST_IN_LINES + 9), (MOST_IN_LINES + 1, 1)])
 def test_a_manifest_of_many_actions_is_one_line(count: int, line_count: int) -> None:
-    assert len(encode_manifest(document(*range(count))).decode().split("\n")) == line_count
+    lines = encode_manifest(document(*range(count))).decode().split("\n")
+    assert len(lines) == line_count
+    assert line_count == 1 or lines[1].startswith(' "')
 
 
 # Journals on a disk.
