@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +19,7 @@ from store.broker_line import LINE_4_9
 from store.errors import NotAStore, StoreError
 from store.files.filesystem import Filesystem
 from store.files.lock import StoreLock
+from store.formats.checkpoint_page import decode_checkpoint
 from store.formats.index_page import IndexHeader
 from store.formats.queue_unit import QueueUnit
 from store.formats.run import Run
@@ -376,6 +379,7 @@ def test_an_abort_marker_counts_while_nobody_holds_the_lock(
         (0, 0, 0, None, 0),
         (2, 2, 2, 1, 0),
         (1, 1, 1, 0, 0),
+        (16384 / len(record(b"T")), None, 3, 2, 0),
     ],
 )
 def test_the_tail_of_the_log_is_walked_from_the_newest_entry_or_from_the_segments_start(
@@ -387,7 +391,7 @@ def test_the_tail_of_the_log_is_walked_from_the_newest_entry_or_from_the_segment
         data = record(b"T", position=sum(map(len, records)), store_timestamp_ms=1000 + number, queue_offset=number)
         records.append(data[:-1] + b"\xff" + data[-1:] if number == damaged else data)
     size = len(records[0])
-    entry = QueueUnit(int(newest * size), size, 0)
+    entry = QueueUnit(round(newest * size), size, 0)
     for name, data in (("commitlog", b"".join(records)), ("consumequeue/T/0", entry.encode())):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / f"{0:020d}").write_bytes(data.ljust(20 if name != "commitlog" else 16384, b"\0"))
@@ -471,6 +475,64 @@ def test_a_backup_of_the_log_alone_lacks_neither_queues_nor_an_index(tmp_path: P
     assert (run.code, run.json["problems"]) == (0, [])
 
 
+def small_store(root: Path, *records: bytes, entries: tuple[QueueUnit, ...] = ()) -> None:
+    """Write a log of these records, and a queue T/0 of these entries."""
+    queue = b"".join(entry.encode() for entry in entries)
+    for name, data, size in (("commitlog", b"".join(records), 16384), ("consumequeue/T/0", queue, 400)):
+        if data:
+            (root / name).mkdir(parents=True)
+            (root / name / f"{0:020d}").write_bytes(data.ljust(size, b"\0"))
+
+
+@pytest.mark.parametrize(
+    ("abort_ms", "is_held", "is_lost"), [(None, False, True), (0, False, False), (5, False, False), (None, True, False)]
+)
+def test_a_record_past_the_queues_without_one_is_lost_to_a_closed_store_alone(
+    abort_ms: int | None, is_held: bool, is_lost: bool, tmp_path: Path
+) -> None:
+    first = record(b"T")
+    small_store(tmp_path, first, record(b"U", position=len(first)), entries=(QueueUnit(0, len(first), 0),))
+    if abort_ms is not None:
+        (tmp_path / "abort").touch()
+        os.utime(tmp_path / "abort", ns=(0, abort_ms * 1_000_000))
+    with StoreLock(tmp_path / "lock", Filesystem()) if is_held else nullcontext():
+        found = look(tmp_path)
+    assert (found.is_walked, "lost queue" in [one.what for one in found.problems]) == (True, is_lost)
+
+
+def test_half_messages_and_what_is_rolled_back_have_no_entry(tmp_path: Path) -> None:
+    size = len(record(b"T"))
+    small_store(tmp_path, *(record(b"T", position=at * size, sys_flag=4 * at) for at in range(4)))
+    assert look(tmp_path).log.unqueued_count == 2
+
+
+def test_the_checkpoint_is_read_from_its_begin_and_tables_that_a_broker_loads_are_listed(tmp_path: Path) -> None:
+    checkpoint = struct.pack(">qqq", 5_000_000, 6_000_000, 7_000_000).ljust(4096, b"\0")
+    (tmp_path / "checkpoint").write_bytes(checkpoint)
+    (tmp_path / "config").mkdir()
+    for name, text in (("topics.json", "{}"), ("subscriptionGroup.json", "\0")):
+        (tmp_path / "config" / name).write_text(text)
+    found = look(tmp_path)
+    assert found.checkpoint_ms == decode_checkpoint(checkpoint).min_timestamp_ms
+    assert found.config_files == ["topics.json"]
+    assert [one.code for one in found.problems if one.what == "config"] == ["config-table"]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "last_size", "code"),
+    [((0, 32768), 16384, "missing-segment"), ((0, 16384), 16384, None), ((0, 16384, 32768), 100, "segment-list")],
+)
+def test_a_missing_segment_has_advice_of_its_own(
+    numbers: tuple[int, ...], last_size: int, code: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "commitlog").mkdir()
+    for number in numbers:
+        size = last_size if number == numbers[-1] else 16384
+        (tmp_path / f"commitlog/{number:020d}").write_bytes(record(b"T", position=number)[:size].ljust(size, b"\0"))
+    codes = [one.code for one in look(tmp_path).problems]
+    assert [one for one in codes if one in ("missing-segment", "segment-list")] == ([code] if code else [])
+
+
 @pytest.mark.parametrize(("ends", "built_to"), [((), -1), ((300,), 300), ((300, 200), 300), ((200, 300), 300)])
 def test_the_index_is_built_to_the_newest_record_of_all_its_files(
     ends: tuple[int, ...], built_to: int, tmp_path: Path
@@ -478,11 +540,12 @@ def test_the_index_is_built_to_the_newest_record_of_all_its_files(
     root = make_store(tmp_path / "store", 5)
     shutil.rmtree(root / "index")
     (root / "index").mkdir()
-    for number, end in enumerate(ends):
-        header = IndexHeader(1, 1, 0, end, 1, 2).encode()
+    empty = 900
+    for number, end in enumerate((*ends, empty)):
+        header = IndexHeader(1, 1, 0, end, 1, 1 if end == empty else 2).encode()
         (root / f"index/{20261128000000000 + number}").write_bytes(header.ljust(8192, b"\0"))
     found = look(root).index
-    assert (found.file_count, found.built_to) == (len(ends), built_to)
+    assert (found.file_count, found.built_to) == (len(ends) + 1, built_to)
 
 
 @pytest.mark.leaves_damage
