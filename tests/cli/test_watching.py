@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -56,3 +57,18 @@ def test_it_looks_at_the_log_and_the_queue_or_the_folder_that_will_have_it(
     assert asked == [tmp_path / name for name in watched]
     note = "note: the package watchfiles is not installed (rmqctl[follow]); looking every 0.5 s\n"
     assert said(one) == ("" if is_installed else note)
+
+
+def test_the_package_looks_at_these_folders_alone_and_ends_each_wait_after_half_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[tuple[tuple[object, ...], dict[str, object]]]()
+    package = SimpleNamespace(watch=lambda *folders, **options: asked.append((folders, options)))
+    monkeypatch.setitem(sys.modules, "watchfiles", package)
+    watching._watch([tmp_path, tmp_path / "a"])
+    options = {
+        "recursive": False, "watch_filter": None, "rust_timeout": 500, "yield_on_timeout": True, "debounce": 50,
+    }  # fmt: skip
+    assert asked == [((tmp_path, tmp_path / "a"), options)]
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    assert watching._watch([tmp_path]) is None
