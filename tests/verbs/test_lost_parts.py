@@ -94,6 +94,14 @@ def test_keys_between_the_index_files_are_in_none(
     assert lost(root, log.end) == [Problem("lost index file", detail, "index-file-lost")]
 
 
+def test_lost_queues_come_before_lost_index_files(whole: tuple[Path, SmallLog], tmp_path: Path) -> None:
+    root, log = copy_store(whole[0], tmp_path / "store"), whole[1]
+    shutil.rmtree(root / "consumequeue/U")
+    (root / QUEUE.format(200)).unlink()
+    min((root / "index").iterdir()).unlink()
+    assert [one.what for one in lost(root, log.end)] == ["lost queue file", "lost queue", "lost index file"]
+
+
 def test_a_store_without_any_index_file_lacks_none(whole: tuple[Path, SmallLog], tmp_path: Path) -> None:
     root, log = copy_store(whole[0], tmp_path / "store"), whole[1]
     shutil.rmtree(root / "index")

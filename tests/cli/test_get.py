@@ -1,0 +1,169 @@
+"""get: the queues and offsets that it begins at, what it refuses, and what it notes of unknown names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import typer
+
+from rmqctl.commands import get
+from rmqctl.messages import MessageRows
+from store import BadRequest, DamagedRecord
+from tests.support.sessions import give, said, session
+
+QUEUES = {2: (10, 30), 5: (0, 4)}
+"""The extents of two queues of T."""
+
+
+def opened(queues: dict[int, tuple[int, int]] = QUEUES) -> Any:
+    known = {"T": queues} if queues else {}
+    return SimpleNamespace(
+        topics=lambda: list(known),
+        queue_ids=lambda topic: list(known.get(topic, {})),
+        min_offset=lambda topic, queue: known.get(topic, {}).get(queue, (0, 0))[0],
+        max_offset=lambda topic, queue: known.get(topic, {}).get(queue, (0, 0))[1],
+        offset_by_time=lambda topic, queue, time_ms: time_ms // 1000,
+        messages=lambda topic, queue, offset, **_: iter([SimpleNamespace(store_timestamp_ms=1000 * offset)]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("topic", "offset", "to", "queue"),
+    [("T", None, None, None), ("T", 3, None, 2), ("T", None, 3, 2), ("T", 0, 0, 2), ("U", 3, None, 0)],
+)
+def test_limits_that_are_queue_offsets_are_of_the_first_queue(
+    topic: str, offset: int | None, to: int | None, queue: int | None
+) -> None:
+    assert get._one_queue(opened(), topic, offset, to) == queue
+
+
+@pytest.mark.parametrize(
+    ("asked", "offset", "since_ms", "last", "places"),
+    [
+        (("T", None), None, None, None, {2: 10, 5: 0}),
+        (("T", 2), None, None, None, {2: 10}),
+        (("T", 0), None, None, None, {0: 0}),
+        (("U", None), None, None, None, {0: 0}),
+        (("T", 2), 12, None, None, {2: 12}),
+        (("T", 2), 0, None, None, {2: 0}),
+        (("T", None), None, None, 5, {2: 25, 5: 0}),
+        (("T", None), None, None, 20, {2: 10, 5: 0}),
+        (("T", 2), None, 12_000, None, {2: 12}),
+        (("T", 2), None, 12_001, None, {2: 13}),
+        (("T", 2), None, 12_000, 5, {2: 25}),
+        (("T", 2), None, 28_000, 5, {2: 28}),
+    ],
+)
+def test_each_queue_is_read_from_its_first_offset_the_time_or_the_last_messages(
+    asked: tuple[str, int | None], offset: int | None, since_ms: int | None, last: int | None, places: dict[int, int]
+) -> None:
+    assert get._places(opened(), asked, offset, since_ms, last) == places
+
+
+@pytest.mark.parametrize(
+    ("offset", "to", "end"),
+    [(None, None, None), (5, None, None), (None, 5, 6), (5, 5, 6), (0, 0, 1), (6, 5, "refused")],
+)
+def test_the_end_is_behind_the_last_offset(offset: int | None, to: int | None, end: int | str | None) -> None:
+    if end == "refused":
+        with pytest.raises(typer.BadParameter, match="--to is less than --from"):
+            get._end(offset, to)
+    else:
+        assert get._end(offset, to) == end
+
+
+@pytest.mark.parametrize(
+    ("topic", "queue", "note"),
+    [
+        ("T", None, ""),
+        ("T", 5, ""),
+        ("T", 0, "T has no queue 0; it has 2, 5\n"),
+        ("t", None, "no topic is called 't'; did you mean 'T'?\n"),
+        ("other", 0, "no topic is called 'other'\n"),
+    ],
+)
+def test_an_unknown_topic_or_queue_is_noted_with_what_is_there(topic: str, queue: int | None, note: str) -> None:
+    one = session(stderr=False)
+    get._tell_of_queues(one, opened(), topic, queue)
+    assert said(one) == note
+
+
+@pytest.mark.parametrize(
+    ("uri", "terminal", "follow", "raw", "refusal"),
+    [
+        (None, True, True, False, None),
+        ("s3://b/s", True, False, False, None),
+        ("s3://b/s", False, True, False, "--follow needs a store in a folder"),
+        (None, False, False, True, None),
+        (None, True, False, True, "--raw writes bytes that can drive a terminal"),
+    ],
+)
+def test_a_remote_store_is_not_followed_and_no_terminal_gets_raw_bytes(
+    uri: str | None, terminal: bool, follow: bool, raw: bool, refusal: str | None
+) -> None:
+    one = session(stdout=terminal)
+    one.options = one.options._replace(uri=uri)
+    if refusal:
+        with pytest.raises(typer.BadParameter, match=refusal):
+            get._check_surroundings(one, follow=follow, raw=raw)
+    else:
+        get._check_surroundings(one, follow=follow, raw=raw)
+
+
+@pytest.mark.parametrize(
+    ("found", "start", "error"),
+    [
+        ("message", None, None),
+        (None, None, None),
+        (None, 40, BadRequest),
+        (DamagedRecord("bad"), None, DamagedRecord),
+        (DamagedRecord("bad"), 40, BadRequest),
+    ],
+)
+def test_a_log_offset_inside_of_a_record_is_refused_before_damage(
+    found: Any, start: int | None, error: type[Exception] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lookup(log_offset: int) -> Any:
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    one: Any = SimpleNamespace(
+        store=SimpleNamespace(open_for_reading=lambda: SimpleNamespace(record_start=lambda log_offset: start))
+    )
+    store: Any = SimpleNamespace(lookup=lookup)
+    if error is not None:
+        with pytest.raises(error, match="bad" if start is None else "^log offset 50 is inside of the record .* 40$"):
+            get._lookup(one, store, 50)
+    else:
+        assert get._lookup(one, store, 50) == found
+
+
+@pytest.mark.parametrize(
+    ("is_there", "is_right", "only_sound", "code", "status", "note"),
+    [
+        (True, True, False, 0, "FOUND", ""),
+        (True, True, True, 0, "FOUND", ""),
+        (True, False, False, 1, "FOUND", ""),
+        (True, False, True, 1, "NOT_FOUND", "the message's body does not have the record's CRC\n"),
+        (False, True, False, 1, "NOT_FOUND", ""),
+    ],
+)
+def test_one_message_is_found_unless_it_is_damaged_and_only_sound_ones_are_asked_for(
+    is_there: bool, is_right: bool, only_sound: bool, code: int, status: str, note: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    one = session()
+    give(one, store=str(tmp_path))
+    message = SimpleNamespace(is_crc_right=is_right) if is_there else None
+    monkeypatch.setattr(get, "_open", lambda session, from_files: None)
+    monkeypatch.setattr(get, "_lookup", lambda session, opened, log_offset: message)
+    monkeypatch.setattr(MessageRows, "row", lambda rows, message: {"row": 1})
+    result: Any = get._get_one(one, 50, MessageRows(None, one.format, warn=one.warn), False, only_sound)
+    verdict = "1 message found" if status == "FOUND" else "no message at log offset 50"
+    assert (result.final_exit_code(), result.read_facts(), result.read_verdict()) == (code, {"status": status}, verdict)
+    assert [list(table.rows) for table in result.tables] == [[{"row": 1}] if status == "FOUND" else []]
+    assert said(one) == note
