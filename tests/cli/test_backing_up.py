@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from rmqctl.backing_up import follow_broker, restored_facts, say_restored
+from rmqctl.backend import Backend
+from rmqctl.backing_up import follow_broker, restore_cluster, restored_facts, say_restored
 from store.engine.ha import DEFAULT_EVERY_S
 from store.errors import LinkLost
 from store.verbs import CreateOptions
@@ -49,6 +52,13 @@ def test_a_follower_notes_its_backup_and_defers_signals_from_there_on(
         how.on_grown(SimpleNamespace(id="2026-a", last_store_timestamp_ms=2000))
         return "made"
 
+    @contextmanager
+    def deferred() -> Iterator[None]:
+        events.append("signals wait")
+        yield
+        events.append("signals come")
+
+    monkeypatch.setattr(one.interrupts, "deferred", deferred)
     monkeypatch.setattr(one, "progress", make_bar)
     monkeypatch.setattr("store.engine.ha.follow_master", follow)
     options, folder = CreateOptions(), "folder"
@@ -56,13 +66,20 @@ def test_a_follower_notes_its_backup_and_defers_signals_from_there_on(
     assert made == "made"
     received = "received; backed up to 1970-01-01T00:00:0"
     assert events == [
-        "copying the log begins", ("copying the log", 3), "copying the log ends", "receiving begins",
-        (f"{received}1.000Z", 5), f"{received}2.000Z ends",
+        "copying the log begins", ("copying the log", 3), "copying the log ends", "signals wait",
+        "receiving begins", (f"{received}1.000Z", 5), f"{received}2.000Z ends", "signals come",
     ]  # fmt: skip
     assert said(one).splitlines() == [
         "note: backup 2026-a is made, and follows 127.0.0.1:10912 from here on",
         "note: refused; trying again",
     ]
+
+
+def test_a_backup_is_restored_by_this_process_without_a_cluster() -> None:
+    one = session()
+    with restore_cluster(one, Backend(False, "why", is_second_choice=True), None, None) as tasks:
+        assert tasks is None
+    assert said(one) == "engine: this process (why)\n"
 
 
 @pytest.mark.parametrize(("time_ms", "is_past"), [(None, False), (999, False), (1000, False), (1001, True)])

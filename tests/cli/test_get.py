@@ -11,7 +11,7 @@ import typer
 
 from rmqctl.commands import get
 from rmqctl.messages import MessageRows
-from store import BadRequest, DamagedRecord
+from store import BadRequest, DamagedRecord, StoreClosed
 from tests.support.sessions import give, said, session
 
 QUEUES = {2: (10, 30), 5: (0, 4)}
@@ -167,3 +167,58 @@ def test_one_message_is_found_unless_it_is_damaged_and_only_sound_ones_are_asked
     assert (result.final_exit_code(), result.read_facts(), result.read_verdict()) == (code, {"status": status}, verdict)
     assert [list(table.rows) for table in result.tables] == [[{"row": 1}] if status == "FOUND" else []]
     assert said(one) == note
+
+
+@pytest.mark.parametrize(
+    ("from_files", "served", "found"),
+    [(False, "served", "served"), (False, None, "files"), (True, "served", "files"), (True, None, "files")],
+)
+def test_the_process_that_serves_the_store_is_asked_unless_its_files_are_wanted(
+    from_files: bool, served: str | None, found: str
+) -> None:
+    one: Any = SimpleNamespace(store=SimpleNamespace(find_served=lambda: served, open_for_reading=lambda: "files"))
+    assert get._open(one, from_files=from_files) == found
+
+
+@pytest.mark.parametrize(
+    ("tags", "sql", "key", "kind"),
+    [
+        (None, None, None, "NoneType"),
+        ("a", None, None, "TagExpression"),
+        (None, "a > 1", None, "SqlFilter"),
+        (None, None, "k", "KeyExpression"),
+    ],
+)
+def test_messages_are_chosen_by_tags_sql_or_a_key(
+    tags: str | None, sql: str | None, key: str | None, kind: str
+) -> None:
+    assert type(get._filter(tags, sql, key)).__name__ == kind
+
+
+def test_a_message_is_at_the_offset_of_its_id_or_the_given_one() -> None:
+    assert get._place_of("7F00000100002A9F0000000000000245", None) == 0x245
+    assert get._place_of(None, 7) == 7
+
+
+def test_the_files_are_watched_after_the_process_that_served_the_store_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = session()
+    monkeypatch.setattr(one.store, "open_for_reading", lambda: "files")
+
+    def closed(raw: bool, message_filter: object) -> int:
+        raise StoreClosed("ended")
+
+    first: Any = SimpleNamespace(follow=closed, places={2: 5})
+    again: Any = SimpleNamespace(follow=lambda raw, message_filter: (raw, message_filter))
+    asked = list[object]()
+
+    def read(*given: object) -> Any:
+        asked.append(given)
+        return again
+
+    assert get._follow(one, first, read, True, "filter") == (True, "filter")
+    assert asked == [("files", {2: 5})]
+    assert said(one) == "note: the process that served the store has ended; its files are watched\n"
+    assert get._follow(one, again, read, False, None) == (False, None)
+    assert len(asked) == 1
