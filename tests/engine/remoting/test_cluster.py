@@ -11,7 +11,7 @@ import pytest
 
 from store.engine.remoting import cluster as live
 from store.engine.remoting import settling
-from store.engine.remoting.cluster import CLOCKS_MS, Cluster
+from store.engine.remoting.cluster import CLOCKS_MS, ORIGIN, Cluster
 from store.errors import BadRequest, LinkLost, StoreError
 from store.formats.properties import encode_properties
 from store.verbs.replay.sending import Sending
@@ -275,3 +275,81 @@ def test_doubts_are_looked_for_in_their_queues_in_order_and_where_delayed_messag
     doubts = [doubt("U", 0), doubt("T", 2), doubt("T", 1), doubt("T", 2)]
     assert live._queues_of(doubts) == [("T", 1), ("T", 2), ("U", 0), *waiting]
     assert live._queues_of([]) == []
+
+
+def doubt(key: bytes, sent_ms: int, topic: str = "T", queue_id: int = 0, broker: str = "b") -> Doubt:
+    return Doubt(key, f"U{key.decode()}", topic, f"o{key.decode()}", broker, queue_id, sent_ms)
+
+
+@pytest.mark.parametrize("unknown", ["", "deleted"])
+def test_doubts_are_looked_for_in_the_index_and_then_in_the_queues_around_their_times(
+    unknown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    known = SimpleNamespace(msg_id="M1", queue_offset=5)
+    queued = SimpleNamespace(msg_id="M2", queue_offset=6, properties={ORIGIN: "oc/L"})
+    other = SimpleNamespace(msg_id="M3", queue_offset=7, properties={ORIGIN: "oc/other"})
+    it: Any = object.__new__(Cluster)
+    it._clock, it._connection = "clock", lambda address: f"to {address}"
+    it.routes = SimpleNamespace(master=lambda broker: f"master of {broker}")
+
+    def look_up(one: Doubt, origin: str) -> Any:
+        asked.append(("index", one.key, origin))
+        return known if one.key == b"a" else None
+
+    it._look_up = look_up
+    settled = SimpleNamespace(unknown=lambda sent_ms: unknown if sent_ms == 700_000 else "")
+    wait = lambda *given: asked.append(("wait", *given)) or settled  # noqa: E731
+    monkeypatch.setattr(live, "Settling", SimpleNamespace(wait=wait))
+
+    def between(connection: str, topic: str, queue_id: int, *span: int) -> list[Any]:
+        asked.append((connection, topic, queue_id, *span))
+        return [other, queued] if topic == "T" else []
+
+    monkeypatch.setattr(live, "messages_between", between)
+    monkeypatch.setattr(live, "_queues_of", lambda doubts: sorted({(one.topic, one.queue_id) for one in doubts}))
+    doubts = [doubt(b"a", 5_000_000), doubt(b"b", 700_000, "S", 3), doubt(b"c", 900_000), doubt(b"d", 800_000)]
+    assert it._find_in("b", doubts, "L") == {
+        b"a": Answer(Outcome.ACKNOWLEDGED, "found", "M1", 5),
+        b"b": Answer(Outcome.DOUBT if unknown else Outcome.AGAIN, unknown or "it is not there"),
+        b"c": Answer(Outcome.ACKNOWLEDGED, "found", "M2", 6),
+        b"d": Answer(Outcome.AGAIN, "it is not there"),
+    }
+    to = "to master of b"
+    assert asked == [
+        ("wait", to, 5_000_000, "clock"),
+        *(("index", key, f"o{key.decode()}/L") for key in (b"a", b"b", b"c", b"d")),
+        (to, "S", 3, 100_000, 1_500_000),
+        (to, "T", 0, 100_000, 1_500_000),
+    ]
+
+
+def test_of_a_broker_that_has_not_settled_all_that_is_not_found_stays_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    it: Any = object.__new__(Cluster)
+    it._clock, it._connection, it._look_up = None, lambda address: None, lambda one, origin: None
+    it.routes = SimpleNamespace(master=lambda broker: broker)
+    monkeypatch.setattr(live, "Settling", SimpleNamespace(wait=lambda *given: "still busy"))
+    monkeypatch.setattr(live, "messages_between", lambda *given: [])
+    found = it.find([doubt(b"a", 5), doubt(b"b", 6, broker="c")], "L")
+    assert found == [Answer(Outcome.DOUBT, "still busy")] * 2
+
+
+@pytest.mark.parametrize(
+    ("rest_ms", "settings", "wanted"),
+    [
+        (0, {}, {}),
+        (-1, {}, {}),
+        (1, {"timerWheelEnable": "true"}, {"TIMER_DELIVER_MS": "1001"}),
+        (1, {"messageDelayLevel": "1s 5s 10s"}, {"DELAY": "1"}),
+        (1000, {"messageDelayLevel": "1s 5s 10s"}, {"DELAY": "1"}),
+        (1001, {"messageDelayLevel": "1s 5s 10s"}, {"DELAY": "2"}),
+        (10_000, {"messageDelayLevel": "1s 5s 10s"}, {"DELAY": "3"}),
+        (10_001, {"messageDelayLevel": "1s 5s 10s", "timerWheelEnable": "false"}, {"DELAY": "3"}),
+    ],
+)
+def test_a_rest_of_a_delay_waits_in_the_first_level_that_is_as_long(
+    rest_ms: int, settings: dict[str, str], wanted: dict[str, str]
+) -> None:
+    it: Any = object.__new__(Cluster)
+    it._clock, it.settings = lambda: 1000, lambda broker: {"b": settings}[broker]
+    assert it._delay(SimpleNamespace(deliver_ms=1000 + rest_ms), "b") == wanted

@@ -259,7 +259,9 @@ def test_topics_are_mapped_by_the_topic_that_the_producer_named() -> None:
         stored("%DLQ%g", {"UNIQ_KEY": "3"}, reconsume_times=16),
         stored("Bills", {"UNIQ_KEY": "4"}),
     ]
-    sent, _ = chosen(*records, topics={"Orders": "Again", "%DLQ%g": "Orders"})
+    chooser = Chooser(levels_ms=LEVELS_MS, topics={"Orders": "Again", "%DLQ%g": "Orders", "None": "x"})
+    sent = list(chooser.messages(records))
+    assert chooser.mapped == {"Orders", "%DLQ%g"}
     assert [(one.uniq_key, one.topic, one.reconsume_times) for one in sent] == [
         ("1", "Again", 0),
         ("4", "Bills", 0),
