@@ -50,3 +50,16 @@ def test_no_answer_is_a_doubt() -> None:
 
 def test_of_a_stack_trace_the_first_line_is_kept() -> None:
     assert answer_of(Frame(1, 1, {}, remark="java.lang.Error\n\tat A.b")).reason == "code 1: java.lang.Error"
+
+
+@pytest.mark.parametrize(
+    ("offset", "found"), [("41", 41), ("0", 0), ("", -1), ("x", -1), ("-1", -1), ("٤١", -1), ("4١", -1)]
+)
+def test_a_queue_offset_is_of_plain_digits(offset: str, found: int) -> None:
+    assert answer_of(Frame(0, 1, {"queueOffset": offset})) == Answer(Outcome.ACKNOWLEDGED, "", "", found)
+    assert answer_of(Frame(0, 1, {})).queue_offset == -1
+
+
+def test_a_reason_has_two_hundred_characters_at_most() -> None:
+    reasons = [answer_of(Frame(13, 1, {}, remark="x" * count)).reason for count in (190, 191, 192)]
+    assert [(len(one), one[:10]) for one in reasons] == [(199, "code 13: x"), (200, "code 13: x"), (200, "code 13: x")]

@@ -14,6 +14,7 @@ from store.engine.remoting import settling
 from store.engine.remoting.cluster import CLOCKS_MS, ORIGIN, Cluster
 from store.errors import BadRequest, LinkLost, StoreError
 from store.formats.properties import encode_properties
+from store.formats.remoting import Frame
 from store.verbs.replay.sending import Sending
 from store.verbs.replay.target import Answer, Doubt, Outcome, Place
 from tests.support.fake_broker import NAME, Behaviour, FakeBroker, Taken
@@ -353,3 +354,58 @@ def test_a_rest_of_a_delay_waits_in_the_first_level_that_is_as_long(
     it: Any = object.__new__(Cluster)
     it._clock, it.settings = lambda: 1000, lambda broker: {"b": settings}[broker]
     assert it._delay(SimpleNamespace(deliver_ms=1000 + rest_ms), "b") == wanted
+
+
+class Written:
+    """A connection that writes some requests, answers them but the last, and has a problem with that."""
+
+    def __init__(self, written: int, problems: list[str]) -> None:
+        self.written, self.problems, self.opaque = written, problems, 0
+
+    def request(self, code: int, fields: Any, body: bytes) -> Frame:
+        self.opaque += 1
+        return Frame(code, self.opaque, fields, body)
+
+    def write(self, requests: Any) -> int:
+        return self.written
+
+    def read(self, requests: Any, problems: list[str]) -> dict[int, Frame]:
+        problems += self.problems
+        return {one.opaque: Frame(0, one.opaque, {"msgId": one.body.decode()}) for one in requests[:-1]}
+
+
+@pytest.mark.parametrize(("problems", "reason"), [([], "the connection was lost"), (["closed", "late"], "closed")])
+def test_of_a_batch_what_was_not_written_is_sent_again_and_what_has_no_answer_is_in_doubt(
+    problems: list[str], reason: str
+) -> None:
+    it: Any = object.__new__(Cluster)
+    it.routes = SimpleNamespace(master=lambda broker: broker)
+    connections = {"a": Written(2, problems)}
+
+    def connect(broker: str) -> Written:
+        if broker not in connections:
+            raise LinkLost(f"{broker} is down")
+        return connections[broker]
+
+    it._connection, it._fields = connect, lambda one, place, origin: {"origin": origin}
+    batch = [(SimpleNamespace(body=f"m{number}".encode()), Place(name, 0)) for number, name in enumerate("abaa")]
+    assert it.send(batch, ["o"] * 4) == [
+        Answer(Outcome.ACKNOWLEDGED, "", "m0"),
+        Answer(Outcome.AGAIN, "b is down"),
+        Answer(Outcome.DOUBT, reason),
+        Answer(Outcome.AGAIN, reason),
+    ]
+
+
+def test_settings_of_a_broker_are_asked_for_once_and_a_search_that_is_refused_names_why() -> None:
+    asked: list[int] = []
+    answers = {"config": Frame(0, 1, {}, b"a=b=c\nno\nd=\n"), "none": Frame(1, 1, {}, b"a=b"),
+               "refuses": Frame(13, 1, {}, remark="x" * 300)}  # fmt: skip
+    it: Any = object.__new__(Cluster)
+    it._settings, it.routes = {}, SimpleNamespace(master=lambda broker: broker)
+    it._connection = lambda broker: SimpleNamespace(ask=lambda code, *fields: asked.append(code) or answers[broker])
+    assert [it.settings("config") for _ in range(2)] == [{"a": "b=c", "d": ""}] * 2
+    assert (it.settings("none"), len(asked)) == ({}, 2)
+    with pytest.raises(BadRequest) as refused:
+        it._look_up(doubt(b"a", 5, broker="refuses"), "o/L")
+    assert refused.value.reason == f"the broker does not search: code 13: {'x' * 200}"
