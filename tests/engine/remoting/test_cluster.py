@@ -409,3 +409,16 @@ def test_settings_of_a_broker_are_asked_for_once_and_a_search_that_is_refused_na
     with pytest.raises(BadRequest) as refused:
         it._look_up(doubt(b"a", 5, broker="refuses"), "o/L")
     assert refused.value.reason == f"the broker does not search: code 13: {'x' * 200}"
+
+
+def test_where_no_address_answers_the_first_error_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reach(address: str, connect: object) -> str:
+        if address == "up":
+            return "routes"
+        raise LinkLost(f"{address} is down")
+
+    monkeypatch.setattr(live, "Routes", reach)
+    it: Any = object.__new__(Cluster)
+    assert it._reach(["a", "up"]) == "routes"
+    with pytest.raises(LinkLost, match=r"^a is down"):
+        it._reach(["a", "b"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import socket
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +13,8 @@ import pytest
 
 from store.engine.ha.link import Address
 from store.engine.remoting.connection import Connection
+from store.errors import LinkLost
+from store.formats.remoting import Frame, encode_frame
 from tests.support.fake_broker import FakeBroker
 
 
@@ -75,3 +79,38 @@ def test_a_connection_is_closed_on_leaving() -> None:
         with Connection(Address("127.0.0.1", broker.port), 5.0) as connection:
             ends = connection._socket, connection._stream
         assert (ends[0].fileno(), ends[1].closed) == (-1, True)
+
+
+def test_frames_that_are_no_answer_to_a_request_are_passed_over(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = [Frame(0, 1), Frame(0, 9, flag=1), Frame(5, 1, flag=1), Frame(6, 1, flag=1)]
+    stream, waits = io.BytesIO(b"".join(map(encode_frame, frames))), list[float]()
+    with_socket(connection, monkeypatch)
+    monkeypatch.setattr(connection, "_stream", stream)
+    monkeypatch.setattr(connection._socket, "settimeout", waits.append)
+    assert connection._next({1, 2}, 0.0).code == 5
+    assert waits == [0.001] * 3
+    assert connection._next({1}, time.monotonic() + 60).code == 6
+    assert 50 < waits[-1] <= 60
+    with pytest.raises(LinkLost, match="closed the connection"):
+        connection._next({1}, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(5, "Input/output error"), "cannot x at 127.0.0.1:{}: input/output error"),
+        (OSError("Odd"), "cannot x at 127.0.0.1:{}: odd"),
+        (TimeoutError(), "127.0.0.1:{} does not answer within 5 seconds"),
+        (ValueError("no JSON"), "127.0.0.1:{} sends no frame of the remoting protocol: no JSON"),
+    ],
+)
+def test_each_error_is_a_lost_link_with_its_reason(error: Exception, reason: str, connection: Connection) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(LinkLost) as lost, connection._errors("x"):
+        fail()
+    assert lost.value.reason == reason.format(connection.address.port)
+    assert lost.value.errno == getattr(error, "errno", None)
