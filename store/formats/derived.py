@@ -39,6 +39,11 @@ def is_pre_blank(units: np.ndarray) -> np.ndarray:
     return np.asarray((units["log_offset"] == 0) & (units["size"] == PRE_BLANK_SIZE) & (units["tags_code"] == 0))
 
 
+def is_of_record(units: np.ndarray) -> np.ndarray:
+    """Mark the units that point to a record: written ones, but for pre-blank units."""
+    return np.asarray((units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units))
+
+
 def expired_count(units: np.ndarray, filler: np.ndarray, log_start: int) -> int:
     """Count leading units that are expired or fillers; 0 if none of them is expired."""
     starts, ends = units["log_offset"].astype(np.int64), units["log_offset"] + units["size"].astype(np.int64)

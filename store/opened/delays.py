@@ -24,7 +24,7 @@ from store.config import DEFAULT_DELAY_LEVELS, StoreConfig
 from store.errors import BadRequest, StoreError
 from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import numbered_files, segments_of
-from store.formats.derived import is_pre_blank, units_of
+from store.formats.derived import is_of_record, units_of
 from store.formats.message import decode_record
 from store.formats.properties import REAL_TOPIC, UNIQ_KEY, delay_level
 from store.formats.queue_unit import UNIT_SIZE
@@ -208,7 +208,7 @@ def _units_in_databases(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[i
 
 def _written_units(data: bytes) -> np.ndarray:
     units = units_of(data[: len(data) // UNIT_SIZE * UNIT_SIZE])
-    return np.asarray(units[(units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units)])
+    return np.asarray(units[is_of_record(units)])
 
 
 def _delay_of(unit: np.void, level: int, segments: Mapping[int | None, Entry], fs: Filesystem) -> int | None:

@@ -17,7 +17,7 @@ import numpy as np
 from store.broker_line import LINE_4_9, BrokerLine
 from store.errors import StoreError
 from store.files.store_reader import StoredFile, StoreReader
-from store.formats.derived import is_pre_blank, units_of
+from store.formats.derived import is_of_record, units_of
 from store.formats.queue_unit import UNIT_SIZE, decode_ext_address, is_ext_address
 from store.structures.consumequeue.resting import ends_of_page
 from store.structures.registry import Names, rooms_with
@@ -113,5 +113,4 @@ def _first_kept(file: StoredFile, units: np.ndarray, written: np.ndarray, min_lo
 def _units(reader: StoreReader, file: StoredFile) -> tuple[np.ndarray, np.ndarray]:
     """Return a file's units, and the numbers of those that are written and no pre-blank."""
     units = units_of(reader.read_written(file.path, file.size))
-    is_written = (units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units)
-    return units, np.flatnonzero(is_written)
+    return units, np.flatnonzero(is_of_record(units))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from store.formats.derived import UNIT_DTYPE, entries_of, expired_count, is_pre_blank, units_of
+from store.formats.derived import UNIT_DTYPE, entries_of, expired_count, is_of_record, is_pre_blank, units_of
 from store.formats.index_page import IndexEntry
 from store.formats.queue_unit import PRE_BLANK, QueueUnit
 
@@ -31,6 +31,17 @@ UNITS = [
     QueueUnit(1, PRE_BLANK.size, 0),
     QueueUnit(0, PRE_BLANK.size - 1, 0),
 ]
+
+
+@pytest.mark.parametrize(
+    ("unit", "is_one"),
+    [
+        (QueueUnit(0, 1, 0), True), (QueueUnit(-1, 1, 0), False), (QueueUnit(0, 0, 0), False),
+        (QueueUnit(5, -1, 0), False), (QueueUnit(5, 1, -1), True), (PRE_BLANK, False),
+    ],
+)  # fmt: skip
+def test_a_unit_of_a_record_is_written_and_not_pre_blank(unit: QueueUnit, is_one: bool) -> None:
+    assert is_of_record(units_of(unit.encode())).tolist() == [is_one]
 
 
 def test_a_pre_blank_unit_is_one_in_all_of_its_fields() -> None:

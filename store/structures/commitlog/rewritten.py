@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from store.errors import DamagedRecord
-from store.formats.derived import is_pre_blank, units_of
+from store.formats.derived import is_of_record, units_of
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMessage, decode_record
 from store.formats.properties import NAME_VALUE_SEPARATOR, REAL_TOPIC
 from store.formats.queue_unit import UNIT_SIZE, QueueUnit, decode_unit
@@ -102,8 +102,7 @@ def _one_unit(queue: ConsumeQueue, at: int) -> bytes:
 def _units_with_records(data: bytes) -> Iterator[tuple[int, QueueUnit]]:
     """Yield number and unit of each unit that references a record; most of a file may be zeros."""
     units = units_of(data)
-    names_one = (units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units)
-    for number in np.flatnonzero(names_one).tolist():
+    for number in np.flatnonzero(is_of_record(units)).tolist():
         yield number, decode_unit(data, number * UNIT_SIZE)
 
 

@@ -33,7 +33,7 @@ from store.files.filesystem import Filesystem
 from store.files.rocksdb_files import has_queue_database, has_rocksdb_queues, queue_database
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
-from store.formats.derived import is_pre_blank, units_of
+from store.formats.derived import is_of_record, units_of
 from store.formats.message import LOG_OFFSET_AT
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.topics import shares_records
@@ -143,7 +143,7 @@ def _end_of(reader: StoreReader, queue: QueueKey) -> tuple[int, int]:
     """Return the next queue offset of a queue's files and their newest record's end, else (0, -1)."""
     for file in reversed(reader.queue_files(*queue)):
         units = units_of(reader.read_written(file.path, file.size))
-        written = np.flatnonzero((units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units))
+        written = np.flatnonzero(is_of_record(units))
         if len(written):
             last = units[written[-1]]
             return file.number // UNIT_SIZE + int(written[-1]) + 1, int(last["log_offset"]) + int(last["size"])

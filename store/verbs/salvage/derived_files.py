@@ -20,13 +20,13 @@ from store.files.store_reader import StoredFile, StoreReader
 from store.formats.derived import units_of
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array
+from store.structures.commitlog.end import END_OF_LOG
 from store.structures.index.compare import EntryFile
 from store.structures.index.rising import RisingOffsets
 from store.structures.index.survey import IndexFile, survey_index
 
 STRETCH_ITEMS = 1 << 19
 """The approximate number of units and entries in memory at a time."""
-LOG_END = (1 << 63) - 1
 
 Rows = slice | np.ndarray
 
@@ -101,12 +101,12 @@ class DerivedFiles:
         segments = reader.segments() if reader is not None else []
         log_size = segments[-1].number + segments[-1].size - segments[0].number if segments else 0
         count = sum(one.count for one in self._units) + sum(one.count for one in self._indexes)
-        self._length = log_size * STRETCH_ITEMS // count + 1 if count > STRETCH_ITEMS else LOG_END
+        self._length = log_size * STRETCH_ITEMS // count + 1 if count > STRETCH_ITEMS else END_OF_LOG
 
     def stretch(self, start: int, stop: int) -> Stretch:
         """Read a stretch from `start`, at least up to `stop`; for a small store the whole log."""
-        if self._length == LOG_END:
-            start, stop = 0, LOG_END
+        if self._length == END_OF_LOG:
+            start, stop = 0, END_OF_LOG
         stop = max(stop, start + self._length)
         entries = self.aside.submit(self._entries_in, start, stop)
         return Stretch(start, stop, self.units_in(start, stop), entries.result())
@@ -118,14 +118,14 @@ class DerivedFiles:
 
     def units_from(self, log_offset: int) -> tuple[Int64Array, Int64Array]:
         """Return starts and ends of the records from a log offset on that have units, by start."""
-        units = self.units_in(log_offset, LOG_END)
+        units = self.units_in(log_offset, END_OF_LOG)
         return units.log_offset, units.log_offset + units.size
 
     def _look_at_queues(self, reader: StoreReader) -> Iterator[_QueueFile]:
         files = [(file, number) for queue, number in self.queues.items() for file in reader.queue_files(*queue)]
         for file, number in files:
             written = _written_units(reader, file)
-            rows = _named_rows(written, 0, LOG_END)
+            rows = _named_rows(written, 0, END_OF_LOG)
             named = written["log_offset"][rows].astype(np.int64)
             if len(rows):
                 rises = len(rows) == len(written) and bool((np.diff(named) >= 0).all())

@@ -10,8 +10,9 @@ from store import open_store
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.formats.queue_unit import UNIT
+from store.structures.commitlog.end import END_OF_LOG
 from store.structures.index import rising
-from store.verbs.salvage.derived_files import LOG_END, DerivedFiles, _written_units
+from store.verbs.salvage.derived_files import DerivedFiles, _written_units
 from tests.support.bad_sectors import BadSectors
 from tests.support.stores import make_store
 from tests.verbs.salvage.records import write
@@ -50,7 +51,7 @@ ROWS = [(100, 0, 0, 50), (200, 1, 1, 60), (300, 0, 1, 50), (400, 1, 0, 50), (500
 @pytest.mark.parametrize(
     ("start", "stop", "first", "behind"),
     [
-        (0, LOG_END, 0, 5),
+        (0, END_OF_LOG, 0, 5),
         (0, 100, 0, 0),
         (0, 101, 0, 1),
         (100, 101, 0, 1),
@@ -60,8 +61,8 @@ ROWS = [(100, 0, 0, 50), (200, 1, 1, 60), (300, 0, 1, 50), (400, 1, 0, 50), (500
         (300, 401, 2, 4),
         (301, 500, 3, 4),
         (400, 501, 3, 5),
-        (500, LOG_END, 4, 5),
-        (501, LOG_END, 5, 5),
+        (500, END_OF_LOG, 4, 5),
+        (501, END_OF_LOG, 5, 5),
     ],
 )
 def test_units_are_those_that_name_offsets_in_the_stretch(
@@ -84,7 +85,7 @@ def test_units_on_both_sides_of_one_that_was_not_written_are_named(tmp_path: Pat
     path.parent.mkdir(parents=True)
     path.write_bytes(b"".join(UNIT.pack(*unit) for unit in ((100, 50, 1), (0, 0, 0), (300, 50, 3), (400, 50, 4))))
     made = DerivedFiles(StoreReader(str(tmp_path)))
-    for start, stop, offsets in ((0, LOG_END, [0, 2, 3]), (101, 400, [2]), (300, 301, [2]), (400, LOG_END, [3])):
+    for start, stop, offsets in ((0, END_OF_LOG, [0, 2, 3]), (101, 400, [2]), (300, 301, [2]), (400, END_OF_LOG, [3])):
         assert made.units_in(start, stop).queue_offset.tolist() == offsets
     assert [made.units_before(at) for at in (100, 101, 300, 301, 401)] == [0, 1, 1, 2, 3]
 
@@ -100,7 +101,7 @@ def test_units_are_counted_that_name_records_in_front(log_offset: int, count: in
 @pytest.mark.parametrize(
     ("items", "start", "stop", "stretch"),
     [
-        (5, 200, 300, (0, LOG_END)),
+        (5, 200, 300, (0, END_OF_LOG)),
         (4, 200, 300, (200, 200 + 600 * 4 // 5 + 1)),
         (4, 200, 900, (200, 900)),
         (1, 0, 1, (0, 600 // 5 + 1)),
@@ -132,10 +133,10 @@ def made(root: Path, units: list[tuple[int, int]], *, fs: Filesystem | None = No
 
 def test_the_first_byte_of_the_log_and_a_record_of_one_byte_count(tmp_path: Path) -> None:
     files = made(tmp_path, [(0, 1), (0, 1), (1, 1)])
-    assert files.units_in(0, LOG_END).log_offset.tolist() == [0, 0, 1]
+    assert files.units_in(0, END_OF_LOG).log_offset.tolist() == [0, 0, 1]
     assert [files.units_before(at) for at in (0, 1, 2)] == [0, 2, 3]
     files = made(tmp_path, [(1, 1), (0, 1), (0, 0), (2, -1)])
-    assert files.units_in(0, LOG_END).log_offset.tolist() == [0, 1]
+    assert files.units_in(0, END_OF_LOG).log_offset.tolist() == [0, 1]
     assert [files.units_before(at) for at in (0, 1, 2)] == [0, 1, 2]
 
 
@@ -150,7 +151,7 @@ def test_the_length_of_a_stretch_is_a_share_of_the_log_from_its_first_segment(
 
 @pytest.mark.parametrize(
     ("start", "stop", "count"),
-    [(0, 100, 10), (100, 2000, 190), (0, 14_331, 0), (0, LOG_END, 0)],
+    [(0, 100, 10), (100, 2000, 190), (0, 14_331, 0), (0, END_OF_LOG, 0)],
 )
 def test_units_on_a_page_that_cannot_be_read_are_none_and_others_are_read(
     start: int, stop: int, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -169,12 +170,12 @@ def test_entries_of_the_index_are_those_that_name_offsets_in_the_stretch(
 ) -> None:
     with open_store(indexed) as store:
         offsets = sorted(one.log_offset for queue in range(3) for one in store.messages("T", queue))
-    start, stop = (([*offsets, LOG_END])[share] for share in shares)
+    start, stop = (([*offsets, END_OF_LOG])[share] for share in shares)
     files = DerivedFiles(StoreReader(str(indexed)))
     for first, low in ((start, shares[0]), (start + 1, shares[0] + 1)):
         named = [one for one in offsets[low : shares[1]] for _ in range(3)]
         assert files._entries_in(first, stop).log_offset.tolist() == named
-    assert DerivedFiles(None)._entries_in(0, LOG_END).log_offset.tolist() == []
+    assert DerivedFiles(None)._entries_in(0, END_OF_LOG).log_offset.tolist() == []
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,15 @@ from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE
 from store.formats.properties import INNER_BASE, INNER_NUM, encode_properties
 from store.verbs.salvage.grade import Grade, SalvagedRun
 from store.verbs.salvage.log_writer import NoRoom
-from store.verbs.salvage.placeholder import Placeholder, encode_placeholder
-from store.verbs.salvage.queue_gaps import Missing, QueueGaps, plan_placeholders
+from store.verbs.salvage.placeholder import LIGHT_TOPIC, Placeholder, encode_placeholder
+from store.verbs.salvage.queue_gaps import (
+    NO_QUEUE_OFFSET,
+    GapPlan,
+    Missing,
+    QueueGaps,
+    assign_placeholders,
+    plan_placeholders,
+)
 from store.verbs.salvage.sources import open_source
 from store.verbs.salvage.walk import walk_file
 from tests.verbs.salvage.records import LENGTH, SIZE, record, write
@@ -171,3 +178,21 @@ def test_bytes_between_runs_are_lost(from_zero: bool, starts: list[int], lost_by
     for run in runs_of(tmp_path, *((start, [number]) for number, start in enumerate(starts))):
         gaps.meet(run)
     assert gaps._lost_bytes == lost_bytes
+
+
+@pytest.mark.parametrize(("count", "counts"), [(2, [2, 0]), (1, [1, 1]), (0, [0, 2])])
+@pytest.mark.parametrize("is_light", [False, True])
+def test_missing_offsets_go_into_the_first_gap_with_room(count: int, counts: list[int], is_light: bool) -> None:
+    light = ((b"%LMQ%a", 5),)
+    own = Placeholder(LIGHT_TOPIC, 0, NO_QUEUE_OFFSET, light) if is_light else Placeholder(b"%LMQ%a", 0, 5)
+    gaps = [GapPlan(0, 0, room=count * len(encode_placeholder(own, 0, 0))), GapPlan(0, 0, room=999)]
+    assign_placeholders(Missing(b"%LMQ%a", 0, 5, 7, 0, 0, is_light=is_light), gaps)
+    assert [len(gap.placeholders) for gap in gaps] == counts
+
+
+def test_a_light_queues_offsets_go_to_placeholders_from_the_first_on() -> None:
+    gap = GapPlan(0, 0, 999)
+    for number in range(3):
+        gap.add(Placeholder(b"T", 0, number))
+    assign_placeholders(Missing(b"%LMQ%a", 0, 5, 7, 0, 0, is_light=True), [gap])
+    assert [one.light for one in gap.placeholders] == [((b"%LMQ%a", 5),), ((b"%LMQ%a", 6),), ()]
