@@ -319,3 +319,29 @@ def sized(at: int, value: int, width: int = 4, data: bytes = SOUND) -> bytes:
 )
 def test_the_fields_of_a_damaged_record_are_read_as_far_as_they_fit(data: bytes, kept: list[tuple[int, int]]) -> None:
     assert _fields_of(memoryview(data)) == kept
+
+
+@pytest.mark.parametrize(
+    ("moves_on", "unreadable"),
+    [(True, [(10, 17), (17, 20)]), (False, [(at, at + 1) for at in range(10, 20)])],
+)
+@pytest.mark.parametrize("place", [3, 5, 8, 25])
+def test_a_gap_shows_what_tells_its_fault_and_zeros_where_nothing_can_be_read(
+    place: int, moves_on: bool, unreadable: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes 10 to 19 of 40 can't be read; the fault's bytes are at `place`."""
+    monkeypatch.setattr(bodies, "CHUNK_BYTES", 7)
+    monkeypatch.setattr(BodyMask, "_kept", lambda mask, segment, start, stop: [(place, b"XY"), (30, b"Z")])
+    segment: Any = SimpleNamespace(
+        name="s",
+        buffer=memoryview(b"a" * 40),
+        next_written=lambda position: position,
+        readable_end=lambda start, stop: start if 10 <= start < 20 else min(stop, 10 if start < 10 else 40),
+        behind_unreadable=lambda start, stop: min(20, stop) if moves_on else start,
+    )
+    mask = BodyMask(b"salt", False, None)
+    wanted = bytearray(b"?" * 10 + bytes(10) + b"?" * 20)
+    wanted[place : place + 2], wanted[30:31] = b"XY", b"Z"
+    pieces = [bytes(piece) for piece in mask._gap(segment, 0, 40)]
+    assert (b"".join(pieces), mask.unreadable) == (wanted, {"s": unreadable})
+    assert max(map(len, pieces)) <= 7
